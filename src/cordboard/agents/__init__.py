@@ -1,0 +1,1 @@
+"""What talks back to the caller: the agent protocol and its providers."""

@@ -1,0 +1,1 @@
+"""An agent made of three parts: recogniser (STT), brain, voice (TTS)."""

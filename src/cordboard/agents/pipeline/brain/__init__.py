@@ -1,0 +1,1 @@
+"""Brains: the text side of a pipeline."""

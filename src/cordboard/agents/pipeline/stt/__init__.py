@@ -1,0 +1,1 @@
+"""Recognisers: from a caller's utterance to its text."""

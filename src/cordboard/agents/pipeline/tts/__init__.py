@@ -1,0 +1,1 @@
+"""Voices: from a sentence to its sound."""

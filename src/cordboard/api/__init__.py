@@ -1,0 +1,1 @@
+"""The HTTP face: health and metrics. No logic of its own."""

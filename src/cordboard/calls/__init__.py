@@ -1,0 +1,1 @@
+"""One phone call, from the offer to the record on disk."""

@@ -1,0 +1,1 @@
+"""What ai-agent.yaml may say, reading it, and saying clearly what is wrong with it."""

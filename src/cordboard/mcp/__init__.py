@@ -1,0 +1,1 @@
+"""Supervised MCP servers and the tools they give."""

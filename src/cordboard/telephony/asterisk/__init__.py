@@ -1,0 +1,1 @@
+"""Asterisk: ARI control, AudioSocket media, and the calls they offer."""

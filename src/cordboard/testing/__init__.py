@@ -1,0 +1,1 @@
+"""The shipped test kit: a SIP phone, a throw-away real Asterisk, simulated callers."""

@@ -1,0 +1,1 @@
+"""Tools that act on the call itself: hanging up, transferring."""
