@@ -1,0 +1,177 @@
+"""The door of the agents room: what talks back to a caller.
+
+An agent is a realtime provider's session or a pipeline of recogniser, brain and voice. The call
+gives it frames by direct calls (`hear`) and gets typed events by direct calls (`AgentSession.emit`):
+both run on the event loop, never through a queue, and must return within microseconds.
+
+The order of a conversation as an agent reports it:
+
+    CallerStarted → CallerStopped → CallerText → (ToolAsked → answer_tool)* → AgentAudio+ → AgentAudioDone
+
+`AgentText` precedes the audio that speaks it. A provider is one file that maps its wire to these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from cordboard.audio.format import AudioFormat
+from cordboard.tools.tool import ToolAsk, ToolReply, ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class CallerStarted:
+    """The caller began to speak."""
+
+    at: float
+    """Loop time of the first speech sample, as well as it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallerStopped:
+    """The caller's turn is over: the endpoint was decided."""
+
+    turn: int
+    last_speech_at: float
+    """Loop time of the last speech sample of the turn, as well as it is known."""
+    at: float
+    """Loop time of the decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallerText:
+    """The final text of a caller's turn; empty when nothing could be understood."""
+
+    turn: int
+    text: str
+    at: float
+    confidence: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class AgentText:
+    """A sentence that the agent is going to speak. `turn` 0 is the greeting."""
+
+    turn: int
+    text: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAudio:
+    """Sound for the caller in the session's format; follows the `AgentText` it speaks."""
+
+    turn: int
+    pcm: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAudioDone:
+    """All sound of this turn's answer has been handed over."""
+
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAsked:
+    """The agent wants a tool run; the call answers with `Agent.answer_tool`."""
+
+    ask: ToolAsk
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCancelled:
+    """The agent no longer wants the result of an ask."""
+
+    ask_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The caller speaks over the agent: what is not yet heard must be taken back now."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFailed:
+    """The agent cannot go on; the call helps the caller on and ends."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEnded:
+    """The agent considers the conversation over."""
+
+    reason: str
+
+
+AgentEvent: TypeAlias = (
+    CallerStarted
+    | CallerStopped
+    | CallerText
+    | AgentText
+    | AgentAudio
+    | AgentAudioDone
+    | ToolAsked
+    | ToolCancelled
+    | Interrupted
+    | AgentFailed
+    | AgentEnded
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSession:
+    """All that an agent may know of the call it serves."""
+
+    call_id: str
+    context_name: str
+    prompt: str
+    """The system prompt, its call variables filled in."""
+    greeting: str
+    """What to say first; empty = wait for the caller."""
+    toolbox: tuple[ToolSpec, ...]
+    """The only tools that exist for this agent."""
+    format: AudioFormat
+    """What `hear` gets and `AgentAudio.pcm` must be."""
+    emit: Callable[[AgentEvent], None]
+    """Hands an event to the call; synchronous, on the event loop."""
+    speaking: Callable[[], bool]
+    """True while the caller is still hearing the agent (sound is queued for the line)."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+class Agent(Protocol):
+    """One agent for one call."""
+
+    async def start(self, session: AgentSession) -> None:
+        """Connect and begin, the greeting included. Raises `AgentError` when it cannot."""
+        ...
+
+    def hear(self, pcm: bytes) -> None:
+        """Take one frame of the caller's sound. Synchronous and cheap."""
+        ...
+
+    def hear_key(self, key: str) -> None:
+        """Take one DTMF key (`0-9*#A-D`)."""
+        ...
+
+    def answer_tool(self, reply: ToolReply) -> None:
+        """Take the answer to an ask of this agent."""
+        ...
+
+    def interrupted(self, heard: str) -> None:
+        """Learn what the caller had heard of the current answer when it was cut."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Speak a sentence that the engine wants said (filler, farewell, apology)."""
+        ...
+
+    async def close(self) -> None:
+        """Stop and free everything. Idempotent; no event is emitted afterwards."""
+        ...

@@ -1,0 +1,54 @@
+"""The door of the brains: the text side of a pipeline.
+
+A `Brain` is shared by all calls of a context; `open` gives the `Dialogue` of one call. A dialogue
+gets what the caller said and yields what to say, sentence by sentence; tools it asks for run while
+it waits. The same door serves the offline rules and a streamed LLM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from cordboard.tools.tool import JsonObject, ToolReply, ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class DialogueSession:
+    """What a dialogue may know and do."""
+
+    prompt: str
+    toolbox: tuple[ToolSpec, ...]
+    ask_tool: Callable[[str, JsonObject], Awaitable[ToolReply]]
+    """Run a tool by its exposed name and wait for its answer; never raises for a tool's failure."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+class Dialogue(Protocol):
+    """The text side of one call."""
+
+    def hints(self) -> tuple[str, ...]:
+        """Words and phrases the recogniser should expect in the caller's next turn."""
+        ...
+
+    def is_complete(self, text: str) -> bool:
+        """Whether a partial text already is a whole answer to what was asked (`yes`, four letters)."""
+        ...
+
+    def respond(self, text: str) -> AsyncIterator[str]:
+        """Answer a caller's turn (empty text: nothing was understood), sentence by sentence.
+
+        Closing the iterator abandons the answer (the caller interrupted).
+        """
+        ...
+
+    def interrupted(self, heard: str) -> None:
+        """Learn what the caller had heard of the last answer when it was cut."""
+        ...
+
+
+class Brain(Protocol):
+    """What makes dialogues."""
+
+    def open(self, session: DialogueSession) -> Dialogue: ...

@@ -1,0 +1,102 @@
+"""Every error that Cordboard raises on purpose, in one tree.
+
+Each says what happened in words an operator can act on. Code outside a task border catches the
+narrowest class it can answer; a message never contains a secret.
+
+    CordboardError
+    ├── ConfigError            the file cannot be used (fatal at start; a reload keeps the old one)
+    ├── ModelError             an offline model is missing, altered or will not load
+    ├── MediaError             audio cannot flow
+    ├── LineError              the telephone line refused an operation
+    │   ├── LineGone           the caller's channel no longer exists
+    │   ├── LineUnsupported    this kind of line cannot do that (a bare AudioSocket cannot transfer)
+    │   └── TransferFailed     the transfer did not happen; the call goes on
+    ├── AsteriskError          ARI cannot be reached or answered with an error
+    ├── ToolError              a tool could not do its work; its text is fit to be spoken
+    │   └── ToolTimeout
+    ├── McpError               an MCP server cannot be reached, started or understood
+    └── AgentError             an agent cannot start or go on
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class CordboardError(Exception):
+    """The root of the tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigProblem:
+    """One thing that is wrong in a configuration file."""
+
+    message: str
+    """What is wrong, and what was expected."""
+    key: str = ""
+    """The dotted key, e.g. `contexts.demo.provider`; empty when the file as a whole is meant."""
+    file: str = ""
+    line: int | None = None
+    """1-based line in `file`, when the place is known."""
+    fatal: bool = True
+    """False: the engine can run without that part, and `/ready` says so."""
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line is not None else self.file
+        return ": ".join(part for part in (place, self.key, self.message) if part)
+
+
+class ConfigError(CordboardError):
+    """The configuration cannot be used. `problems` lists every place at once."""
+
+    def __init__(self, problems: list[ConfigProblem]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(str(problem) for problem in problems))
+
+
+class ModelError(CordboardError):
+    """An offline model is missing, does not match its hash or will not load."""
+
+
+class MediaError(CordboardError):
+    """Audio cannot flow: the media connection never came, broke, or speaks a wrong format."""
+
+
+class LineError(CordboardError):
+    """The telephone line refused an operation."""
+
+
+class LineGone(LineError):
+    """The caller's channel no longer exists."""
+
+
+class LineUnsupported(LineError):
+    """This kind of line cannot do what was asked."""
+
+
+class TransferFailed(LineError):
+    """The transfer did not happen; the caller is still with the agent."""
+
+
+class AsteriskError(CordboardError):
+    """ARI cannot be reached, or answered with an error. `status` is the HTTP status, 0 if none."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class ToolError(CordboardError):
+    """A tool could not do its work. The text is short and fit to be spoken to the caller."""
+
+
+class ToolTimeout(ToolError):
+    """A tool did not answer within its time."""
+
+
+class McpError(CordboardError):
+    """An MCP server cannot be reached, started or understood."""
+
+
+class AgentError(CordboardError):
+    """An agent cannot start or go on."""

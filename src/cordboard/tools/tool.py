@@ -1,0 +1,170 @@
+"""The door of the tools room: what a tool is, what it is asked, what it answers.
+
+A tool is anything an agent may do, of one of five kinds. Whoever adds a kind implements `Tool`;
+whoever wants one run goes through the desk (`cordboard.tools.desk`), never to `Tool.run` itself.
+A tool sees the call only through `CallLine`, a narrow face that the calls room implements, so this
+room knows no call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, Protocol, TypeAlias
+
+JsonObject: TypeAlias = dict[str, Any]
+ToolKind = Literal["builtin", "mcp", "http", "python", "workflow"]
+
+
+class Effects(StrEnum):
+    """What running a tool does to the world; decides about retries, barge-in and approval."""
+
+    READ_ONLY = "read_only"
+    IDEMPOTENT = "idempotent"
+    DESTRUCTIVE = "destructive"
+
+
+class Status(StrEnum):
+    """How a tool call ended."""
+
+    OK = "ok"
+    ERROR = "error"
+    TIMEOUT = "timeout"
+    REFUSED = "refused"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one tool. Times are in ms, as in the configuration."""
+
+    timeout_ms: int = 10_000
+    retries: int = 0
+    """Further tries after a failure; only used when the effects allow it."""
+    cache_ttl_ms: int = 0
+    """How long a result may be reused for equal arguments; 0 = never."""
+    per_turn: int = 5
+    """How often one caller turn may run this tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """How a structured result becomes a sentence; neither set = a short summary."""
+
+    field: str | None = None
+    """Dotted path into the result, e.g. `weather.summary` or `items.0.name`."""
+    template: str | None = None
+    """A sentence with `{dotted.path}` placeholders."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filler:
+    """What is said while a slow tool runs."""
+
+    threshold_ms: int = 0
+    """Say it after this time without a result; 0 = never."""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """All that an agent may know of a tool, and the rules the desk keeps for it."""
+
+    name: str
+    """Exposed name: `[a-zA-Z_][a-zA-Z0-9_]{0,63}`, unique within a catalogue."""
+    kind: ToolKind
+    description: str
+    parameters: JsonObject
+    """JSON Schema (2020-12) of the arguments; the root is an object."""
+    origin: str = ""
+    """Internal id for logs and the ledger: `builtin:hangup_call`, `mcp:aviation_atis:get_atis`."""
+    server: str = ""
+    """The MCP server's id; empty for other kinds."""
+    limits: Limits = Limits()
+    speech: Speech = Speech()
+    filler: Filler = Filler()
+    effects: Effects = Effects.READ_ONLY
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool answers. `message` is short and fit to be spoken; `data` stays inside."""
+
+    status: Status = Status.OK
+    message: str = ""
+    data: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAsk:
+    """An agent's wish to have a tool run."""
+
+    ask_id: str
+    """Unique within the call; the reply carries it back."""
+    name: str
+    """The exposed name, as the agent wrote it: not yet checked."""
+    arguments: JsonObject
+    turn: int = 0
+    """The caller turn in which it was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReply:
+    """The desk's answer to a `ToolAsk`: a result in the shape the agent may see."""
+
+    ask_id: str
+    name: str
+    status: Status
+    message: str
+    """What the caller may be told, in one or a few sentences."""
+    data: JsonObject = field(default_factory=dict)
+    """The structured result, already capped for the agent that asked."""
+    took_ms: int = 0
+
+    @property
+    def ok(self) -> bool:
+        return self.status is Status.OK
+
+
+class CallLine(Protocol):
+    """The face of a call that a tool may use."""
+
+    @property
+    def call_id(self) -> str: ...
+
+    @property
+    def context_name(self) -> str: ...
+
+    @property
+    def provider_name(self) -> str: ...
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """Call variables as declared by the context (caller_number, called_number, ...)."""
+        ...
+
+    def end_after_speech(self, reason: str) -> None:
+        """Hang up as soon as the caller has heard what the agent is saying. Returns at once."""
+        ...
+
+    async def transfer_after_speech(self, destination: str) -> None:
+        """Let the agent finish speaking, then pass the caller on to a configured destination.
+
+        Raises `TransferFailed` (the call goes on), `LineUnsupported` or `LineGone`.
+        """
+        ...
+
+
+class Tool(Protocol):
+    """Anything an agent may do."""
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    async def run(self, arguments: JsonObject, line: CallLine) -> ToolResult:
+        """Do the work. Arguments are already valid against `spec.parameters`.
+
+        Raises `ToolError` with a speakable text when it cannot. May be cancelled at any await.
+        """
+        ...
