@@ -15,7 +15,11 @@ narrowest class it can answer; a message never contains a secret.
     ├── ToolError              a tool could not do its work; its text is fit to be spoken
     │   └── ToolTimeout
     ├── McpError               an MCP server cannot be reached, started or understood
-    └── AgentError             an agent cannot start or go on
+    ├── AgentError             an agent cannot start or go on
+    └── KitError               the test kit (`cordboard.testing`) cannot do its part
+        ├── AsteriskMissing    no Asterisk on this machine to test with
+        ├── CallRefused        the far side did not take the call
+        └── MalformedPacket    SIP, SDP or RTP that does not parse
 """
 
 from __future__ import annotations
@@ -100,3 +104,23 @@ class McpError(CordboardError):
 
 class AgentError(CordboardError):
     """An agent cannot start or go on."""
+
+
+class KitError(CordboardError):
+    """The test kit cannot do its part."""
+
+
+class AsteriskMissing(KitError):
+    """There is no Asterisk on this machine to test with."""
+
+
+class CallRefused(KitError):
+    """The far side did not take the call. `status` is the SIP status, 0 if none came."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class MalformedPacket(KitError):
+    """SIP, SDP or RTP that does not parse."""
