@@ -124,3 +124,11 @@ class CallRefused(KitError):
 
 class MalformedPacket(KitError):
     """SIP, SDP or RTP that does not parse."""
+
+
+class RecogniserError(AgentError):
+    """Speech recognition failed on an utterance."""
+
+
+class VoiceError(AgentError):
+    """Speech synthesis failed on a sentence."""

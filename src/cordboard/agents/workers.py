@@ -1,0 +1,147 @@
+"""A few threads for the heavy work of all calls: recognition and synthesis.
+
+The event loop must never wait for a model, and two cores must not be shared by twenty threads.
+``await workers.run(function, *args)`` queues the work, runs it in one of a few threads and
+returns its result. Two priorities: ``FINAL`` work (somebody on the line is waiting for it) goes
+before ``SPECULATIVE`` work (may turn out to be needless), which moreover never takes the last
+thread, so that final work finds one free.
+
+Cancelling the await removes work that has not begun; begun work runs to its end and its result
+is dropped, as no model can be interrupted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from enum import Enum
+from typing import Any, ParamSpec, TypeVar
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+_Job = tuple[Future[Any], Callable[[], Any]]
+
+
+class Priority(Enum):
+    """How urgent a piece of work is."""
+
+    FINAL = "final"
+    SPECULATIVE = "speculative"
+
+
+class Workers:
+    """The pool. Create one per process, ``await close()`` at the end."""
+
+    def __init__(self, threads: int | None = None) -> None:
+        """``threads``: how many; by default one per core, at least two, at most four."""
+        count = threads or min(4, max(2, os.cpu_count() or 2))
+        self._ready = threading.Condition()
+        self._queues: dict[Priority, deque[_Job]] = {priority: deque() for priority in Priority}
+        self._running = dict.fromkeys(Priority, 0)
+        self._speculative_limit = max(1, count - 1)
+        self._closed = False
+        self._threads = [
+            threading.Thread(target=self._serve, name=f"cordboard-worker-{n}", daemon=True)
+            for n in range(count)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def threads(self) -> int:
+        return len(self._threads)
+
+    def queued(self, priority: Priority) -> int:
+        """Pieces of work waiting for a thread (a gauge for the metrics)."""
+        return len(self._queues[priority])
+
+    def running(self, priority: Priority) -> int:
+        """Pieces of work in a thread now (a gauge for the metrics)."""
+        return self._running[priority]
+
+    async def run(
+        self,
+        function: Callable[Arguments, Result],
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> Result:
+        """Run ``function`` as final work and return what it returns, or raise what it raises."""
+        return await self._submit(Priority.FINAL, lambda: function(*args, **kwargs))
+
+    async def run_speculative(
+        self,
+        function: Callable[Arguments, Result],
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> Result:
+        """The same, behind all final work."""
+        return await self._submit(Priority.SPECULATIVE, lambda: function(*args, **kwargs))
+
+    async def _submit(self, priority: Priority, work: Callable[[], Result]) -> Result:
+        future: Future[Result] = Future()
+        job: _Job = (future, work)
+        with self._ready:
+            if self._closed:
+                raise RuntimeError("the worker pool is closed")
+            self._queues[priority].append(job)
+            self._ready.notify()
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            with self._ready:
+                if job in self._queues[priority]:
+                    self._queues[priority].remove(job)
+            raise
+
+    async def close(self) -> None:
+        """Cancel what is queued and wait for what runs. Harmless twice."""
+        with self._ready:
+            self._closed = True
+            waiting = [job for queue in self._queues.values() for job in queue]
+            for queue in self._queues.values():
+                queue.clear()
+            self._ready.notify_all()
+        for future, _ in waiting:
+            future.cancel()
+        for thread in self._threads:
+            await asyncio.to_thread(thread.join)
+
+    def _next(self) -> tuple[Priority, _Job] | None:
+        """The next job this thread may take, or None. Call with the lock held."""
+        if self._queues[Priority.FINAL]:
+            return Priority.FINAL, self._queues[Priority.FINAL].popleft()
+        speculative = self._queues[Priority.SPECULATIVE]
+        if speculative and self._running[Priority.SPECULATIVE] < self._speculative_limit:
+            return Priority.SPECULATIVE, speculative.popleft()
+        return None
+
+    def _serve(self) -> None:
+        while True:
+            with self._ready:
+                while (found := self._next()) is None:
+                    if self._closed:
+                        return
+                    self._ready.wait()
+                priority, (future, work) = found
+                self._running[priority] += 1
+            try:
+                if future.set_running_or_notify_cancel():
+                    self._finish(future, work)
+            finally:
+                with self._ready:
+                    self._running[priority] -= 1
+                    self._ready.notify()
+
+    @staticmethod
+    def _finish(future: Future[Any], work: Callable[[], Any]) -> None:
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - thread border: handed to the awaiter
+            future.set_exception(error)
+        else:
+            future.set_result(result)

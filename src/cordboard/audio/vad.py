@@ -1,0 +1,223 @@
+"""Who is speaking right now: one voice activity model for all calls of the process.
+
+``VoiceActivityBank`` holds the one model; each call opens a ``VoiceActivityStream`` and feeds
+it its 8 kHz frames. Feeding is synchronous and costs a microsecond or two. Whole windows
+(256 samples, 32 ms) of all streams that came in while the worker thread was busy go through
+the model together, in one batch, off the event loop; each result comes back on the loop as
+``on_probability(probability, end_sample)``.
+
+Promises: for one stream no window is lost, repeated or reordered; a closed stream hears nothing
+more, even when its window was in the model at that moment; if the model fails, each stream
+concerned is closed and told through ``on_failed``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import Protocol
+
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+
+log = structlog.get_logger()
+
+RATE = 8000
+WINDOW_SAMPLES = 256
+"""What Silero VAD takes at 8 kHz in one step."""
+CONTEXT_SAMPLES = 32
+"""The end of the previous window that goes before each window; without it results are ruined."""
+STATE_SHAPE = (2, 128)
+
+_WINDOW_BYTES = WINDOW_SAMPLES * 2
+_CONTEXT_BYTES = CONTEXT_SAMPLES * 2
+
+Floats = NDArray[np.float32]
+
+
+class VoiceActivityModel(Protocol):
+    """A recurrent model that judges one window of each of n streams."""
+
+    def judge(self, windows: Floats, states: Floats) -> tuple[Floats, Floats]:
+        """Windows [n, 288] in -1..1 and states [2, n, 128] to speech probabilities [n] and the
+        new states [2, n, 128]. Called from one worker thread at a time."""
+
+
+class VoiceActivityStream:
+    """One call's audio on its way through the model. Opened by ``VoiceActivityBank.open``."""
+
+    __slots__ = (
+        "_bank",
+        "_buffer",
+        "_end_sample",
+        "_on_failed",
+        "_on_probability",
+        "_state",
+        "_waiting",
+        "closed",
+    )
+
+    def __init__(
+        self,
+        bank: VoiceActivityBank,
+        on_probability: Callable[[float, int], None],
+        on_failed: Callable[[Exception], None] | None,
+    ) -> None:
+        self._bank = bank
+        self._on_probability = on_probability
+        self._on_failed = on_failed
+        self._buffer = bytearray(_CONTEXT_BYTES)
+        self._waiting: deque[bytes] = deque()
+        self._state: Floats = np.zeros(STATE_SHAPE, np.float32)
+        self._end_sample = 0
+        self.closed = False
+
+    def feed(self, pcm: bytes) -> None:
+        """Take the next s16 samples at 8 kHz, any whole number of them. Cheap; never blocks."""
+        if self.closed:
+            return
+        buffer = self._buffer
+        buffer += pcm
+        if len(buffer) < _CONTEXT_BYTES + _WINDOW_BYTES:
+            return
+        while len(buffer) >= _CONTEXT_BYTES + _WINDOW_BYTES:
+            self._waiting.append(bytes(buffer[: _CONTEXT_BYTES + _WINDOW_BYTES]))
+            del buffer[:_WINDOW_BYTES]
+        self._bank._wake(self)
+
+    def close(self) -> None:
+        """Stop here: windows not yet judged are dropped, nothing is called back any more."""
+        self.closed = True
+        self._waiting.clear()
+        self._bank._forget(self)
+
+    def _report(self, probabilities: Sequence[float]) -> None:
+        for probability in probabilities:
+            if self.closed:
+                return
+            self._end_sample += WINDOW_SAMPLES
+            self._on_probability(probability, self._end_sample)
+
+    def _fail(self, error: Exception) -> None:
+        if self.closed:
+            return
+        self.close()
+        if self._on_failed is not None:
+            self._on_failed(error)
+
+
+_Batch = list[tuple[VoiceActivityStream, list[bytes]]]
+_Results = list[tuple[VoiceActivityStream, list[float]]]
+
+
+class VoiceActivityBank:
+    """The shared model, the worker thread's queue of one, and the open streams.
+
+    ``executor`` runs one job at a time for this bank; give it a thread of its own so that
+    speech recognition cannot hold it up. The caller owns it and shuts it down after ``close``.
+    """
+
+    def __init__(self, model: VoiceActivityModel, executor: Executor) -> None:
+        self._model = model
+        self._executor = executor
+        self._streams: set[VoiceActivityStream] = set()
+        self._pending: dict[VoiceActivityStream, None] = {}
+        self._busy = False
+        self._closed = False
+
+    @property
+    def open_streams(self) -> int:
+        return len(self._streams)
+
+    @property
+    def waiting_windows(self) -> int:
+        """Windows fed but not yet handed to the worker thread, over all streams."""
+        return sum(len(stream._waiting) for stream in self._pending)
+
+    def open(
+        self,
+        on_probability: Callable[[float, int], None],
+        on_failed: Callable[[Exception], None] | None = None,
+    ) -> VoiceActivityStream:
+        """A new stream, starting at sample 0 in silence.
+
+        ``on_probability(p, end_sample)`` is called on the event loop once per 256 samples, with
+        the probability that somebody speaks in the window that ends just before ``end_sample``.
+        """
+        if self._closed:
+            raise RuntimeError("the voice activity bank is closed")
+        stream = VoiceActivityStream(self, on_probability, on_failed)
+        self._streams.add(stream)
+        return stream
+
+    def close(self) -> None:
+        """Close every stream. A batch that is in the model now is finished and dropped."""
+        self._closed = True
+        for stream in tuple(self._streams):
+            stream.close()
+
+    def _forget(self, stream: VoiceActivityStream) -> None:
+        self._streams.discard(stream)
+        self._pending.pop(stream, None)
+
+    def _wake(self, stream: VoiceActivityStream) -> None:
+        self._pending[stream] = None
+        if not self._busy:
+            self._start_batch()
+
+    def _start_batch(self) -> None:
+        batch: _Batch = []
+        for stream in self._pending:
+            batch.append((stream, list(stream._waiting)))
+            stream._waiting.clear()
+        self._pending.clear()
+        self._busy = True
+        self._executor.submit(self._work, batch, asyncio.get_running_loop())
+
+    def _work(self, batch: _Batch, loop: asyncio.AbstractEventLoop) -> None:
+        """Worker thread: judge the batch and post the results to the loop."""
+        results: _Results = []
+        failure: Exception | None = None
+        try:
+            results = self._judge(batch)
+        except Exception as error:  # noqa: BLE001 - thread border: told to every stream concerned
+            failure = error
+        try:
+            loop.call_soon_threadsafe(self._deliver, batch, results, failure)
+        except RuntimeError:
+            log.debug("voice_activity_result_after_loop_closed")
+
+    def _judge(self, batch: _Batch) -> _Results:
+        """Round by round: the first window of each stream, then the second of those with one."""
+        results: _Results = [(stream, []) for stream, _ in batch]
+        for turn in range(max(len(windows) for _, windows in batch)):
+            members = [i for i, (_, windows) in enumerate(batch) if turn < len(windows)]
+            joined = b"".join(batch[i][1][turn] for i in members)
+            samples = np.frombuffer(joined, "<i2").astype(np.float32)
+            samples *= 1 / 32768
+            states = np.stack([batch[i][0]._state for i in members], axis=1)
+            probabilities, states = self._model.judge(
+                samples.reshape(len(members), CONTEXT_SAMPLES + WINDOW_SAMPLES), states
+            )
+            for place, i in enumerate(members):
+                batch[i][0]._state = states[:, place]
+                results[i][1].append(float(probabilities[place]))
+        return results
+
+    def _deliver(self, batch: _Batch, results: _Results, failure: Exception | None) -> None:
+        self._busy = False
+        if self._pending:
+            self._start_batch()
+        if failure is not None:
+            log.error("voice_activity_failed", streams=len(batch), error=repr(failure))
+            for stream, _ in batch:
+                stream._fail(failure)
+        for stream, probabilities in results:
+            try:
+                stream._report(probabilities)
+            except Exception as error:  # noqa: BLE001 - border: one call must not stop the others
+                log.error("voice_activity_callback_failed", error=repr(error))
+                stream._fail(error)
