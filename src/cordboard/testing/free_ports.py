@@ -1,0 +1,40 @@
+"""Free loopback ports below the range from which the kernel gives out ephemeral ones.
+
+A port taken there stays free while its owner is down (a restarted Asterisk finds it again), because
+no outgoing connection of a busy test run can be given the same number.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+
+from cordboard.errors import KitError
+
+# Linux gives out 32768-60999 by default (ip_local_port_range); Debian's services live below 10000.
+_LOWEST, _HIGHEST = 10_000, 32_000
+_ATTEMPTS = 400
+
+
+def free_port() -> int:
+    """One port that is free for both TCP and UDP on 127.0.0.1. Raises `KitError`."""
+    return free_port_range(1)[0]
+
+
+def free_port_range(count: int) -> range:
+    """`count` consecutive free ports; an even first port when `count` > 1 (RTP wants pairs)."""
+    for _ in range(_ATTEMPTS):
+        first = random.randrange(_LOWEST, _HIGHEST - count, 2)  # noqa: S311 - not a secret
+        if all(_is_free(port) for port in range(first, first + count)):
+            return range(first, first + count)
+    raise KitError(f"no {count} consecutive free ports between {_LOWEST} and {_HIGHEST}")
+
+
+def _is_free(port: int) -> bool:
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+        with socket.socket(socket.AF_INET, kind) as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                return False
+    return True

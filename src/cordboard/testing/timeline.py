@@ -1,0 +1,154 @@
+"""Sound on the wall clock: what a caller said and heard, when, to the sample.
+
+A `Track` holds one direction as frames with the moment each was put on, or came off, the wire
+(`time.monotonic()` seconds). Convention for both directions: sample `i` of a frame that passed the
+wire at `t` counts as spoken or heard at `t + i / 8000`, so that an echo without delay measures
+0 ms. A real phone adds its 20 ms of packetisation and its jitter buffer to every figure.
+
+Frames are laid out as a phone with a small jitter buffer plays them: in one piece while they come
+regularly, one after the other when they come in a bunch, a gap when they come too late; silence
+brings the playout back to the wire's pace. Measurements never use a moment before the arrival.
+
+Written by one thread (`append`), read by others: reading copies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Samples: TypeAlias = NDArray[np.int16]
+
+RATE = 8000
+FRAME_SAMPLES = 160
+FRAME_SECONDS = FRAME_SAMPLES / RATE
+
+SPEECH_LEVEL = 328
+"""Absolute sample value that counts as speech: -40 dBFS."""
+
+_LATE_TOLERANCE = 0.06  # s; a later frame leaves an audible gap, as in a 60 ms jitter buffer
+
+
+@dataclass(frozen=True, slots=True)
+class TrackFrame:
+    """One frame of sound: when it passed the wire, and when its first sample is played."""
+
+    passed_at: float
+    played_at: float
+    samples: Samples
+
+    @property
+    def audible_at(self) -> float:
+        """When the first sample can truly be heard: never before the frame has arrived."""
+        return max(self.passed_at, self.played_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of speech, in `time.monotonic()` seconds: first to last loud sample."""
+
+    start: float
+    end: float
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLatency:
+    """From the caller's last speech sample to the agent's first one."""
+
+    caller_stopped_at: float
+    agent_started_at: float
+
+    @property
+    def seconds(self) -> float:
+        return self.agent_started_at - self.caller_stopped_at
+
+
+class Track:
+    """One direction of a call. `last_loud_at` is the moment of the last speech sample so far."""
+
+    def __init__(self) -> None:
+        self.first_loud_at: float | None = None
+        self.last_loud_at: float | None = None
+        self._frames: list[TrackFrame] = []
+        self._played_until = float("-inf")
+        self._loud_until = float("-inf")
+
+    def append(self, passed_at: float, samples: Samples) -> TrackFrame:
+        """Lay the next frame on the clock."""
+        loud = np.flatnonzero(np.abs(samples.astype(np.int32)) > SPEECH_LEVEL)
+        if passed_at > self._played_until + _LATE_TOLERANCE:
+            played_at = passed_at
+        elif len(loud):
+            played_at = self._played_until
+        else:
+            played_at = min(self._played_until, max(passed_at, self._loud_until))
+        frame = TrackFrame(passed_at, played_at, samples)
+        self._played_until = played_at + len(samples) / RATE
+        if len(loud):
+            self._loud_until = self._played_until
+            if self.first_loud_at is None:
+                self.first_loud_at = frame.audible_at + float(loud[0]) / RATE
+            self.last_loud_at = frame.audible_at + float(loud[-1]) / RATE
+        self._frames.append(frame)
+        return frame
+
+    @property
+    def frames(self) -> list[TrackFrame]:
+        return list(self._frames)
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        """First and last moment of the track; None while it is empty."""
+        if not self._frames:
+            return None
+        return self._frames[0].played_at, self._played_until
+
+    def render(self, start: float, end: float) -> Samples:
+        """The sound between two moments, silence where there was none."""
+        sound = np.zeros(max(0, round((end - start) * RATE)), np.int16)
+        for frame in self.frames:
+            first = round((frame.played_at - start) * RATE)
+            skip = max(0, -first)
+            part = frame.samples[skip : max(skip, len(sound) - first)]
+            if len(part):
+                sound[first + skip : first + skip + len(part)] = part
+        return sound
+
+    def segments(self, *, join: float = 0.3, level: int = SPEECH_LEVEL) -> list[Segment]:
+        """The stretches of speech; pauses shorter than `join` seconds do not divide them."""
+        found: list[Segment] = []
+        for frame in self.frames:
+            loud = np.flatnonzero(np.abs(frame.samples.astype(np.int32)) > level)
+            if not len(loud):
+                continue
+            start = frame.audible_at + float(loud[0]) / RATE
+            end = frame.audible_at + float(loud[-1]) / RATE
+            if found and start - found[-1].end < join:
+                found[-1] = Segment(found[-1].start, end)
+            else:
+                found.append(Segment(start, end))
+        return found
+
+
+def turn_latencies(caller: list[Segment], agent: list[Segment]) -> list[TurnLatency]:
+    """Pair the end of each utterance of the caller with the agent's next onset.
+
+    An utterance that the caller follows by another before the agent speaks is part of the same
+    turn; one during which or at whose end the agent is speaking has no latency and is left out.
+    """
+    turns = []
+    for index, said in enumerate(caller):
+        next_start = caller[index + 1].start if index + 1 < len(caller) else float("inf")
+        if any(heard.start <= said.end <= heard.end for heard in agent):
+            continue
+        onset = next((heard.start for heard in agent if heard.start > said.end), None)
+        if onset is not None and onset < next_start:
+            turns.append(TurnLatency(said.end, onset))
+    return turns
