@@ -1,0 +1,194 @@
+"""What the engine counts and times, for Prometheus.
+
+One `Metrics` per engine, with a registry of its own: nothing is global, so two engines in one
+process (tests do that) never mix. Every method is a quick, synchronous update in memory and may be
+called from the event loop. All label values come from the configuration or from a fixed set of
+words, never from a caller, so the number of series is bounded; tool names pass through the desk,
+which knows only configured ones.
+
+Names keep the prefix `ai_agent_`. Times are seconds.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import generate_latest
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+"""Of what `Metrics.render` returns: the Prometheus text format."""
+
+Stage = Literal["endpoint", "stt", "brain", "tts", "wire", "total"]
+"""Parts of the silence a caller hears: last speech sample of the caller → first agent sample.
+
+`endpoint` deciding that the caller has finished, `stt` the final text, `brain` the first sentence
+of the answer, `tts` its first sample, `wire` until that sample is sent, `total` all of it.
+"""
+
+_TURN_BUCKETS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.3, 1.7, 2.5, 4.0, 8.0)
+"""Fine around the aim (median 0.9 s, p95 1.3 s)."""
+_GREETING_BUCKETS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 5.0)
+_TOOL_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_LAG_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0)
+
+
+class Metrics:
+    """All series of one engine."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry(auto_describe=True)
+        self._define_calls()
+        self._define_tools()
+        self._define_engine()
+
+    def _define_calls(self) -> None:
+        registry = self._registry
+        self._active_calls = Gauge("ai_agent_active_calls", "Calls in progress.", registry=registry)
+        self._calls = Counter(
+            "ai_agent_calls",
+            "Calls ended, by how they ended.",
+            ["context", "provider", "outcome"],
+            registry=registry,
+        )
+        self._refused_offers = Counter(
+            "ai_agent_refused_offers", "Calls not admitted.", ["reason"], registry=registry
+        )
+        self._turn_latency = Histogram(
+            "ai_agent_turn_latency_seconds",
+            "Last speech sample of the caller to first agent sample on the wire, by stage.",
+            ["stage"],
+            buckets=_TURN_BUCKETS,
+            registry=registry,
+        )
+        self._greeting_latency = Histogram(
+            "ai_agent_greeting_latency_seconds",
+            "Answer to first greeting sample on the wire.",
+            buckets=_GREETING_BUCKETS,
+            registry=registry,
+        )
+
+    def _define_tools(self) -> None:
+        registry = self._registry
+        self._tool_calls = Counter(
+            "ai_agent_tool_calls", "Tool calls answered.", ["tool", "status"], registry=registry
+        )
+        self._tool_latency = Histogram(
+            "ai_agent_tool_latency_seconds",
+            "Tool call to its answer.",
+            ["tool"],
+            buckets=_TOOL_BUCKETS,
+            registry=registry,
+        )
+        self._mcp_calls = Counter(
+            "ai_agent_mcp_tool_calls",
+            "Requests to MCP servers.",
+            ["server", "tool", "status"],
+            registry=registry,
+        )
+        self._mcp_latency = Histogram(
+            "ai_agent_mcp_tool_latency_seconds",
+            "Request to an MCP server to its answer.",
+            ["server", "tool"],
+            buckets=_TOOL_BUCKETS,
+            registry=registry,
+        )
+        self._mcp_up = Gauge(
+            "ai_agent_mcp_server_up",
+            "1 when the MCP server answers.",
+            ["server"],
+            registry=registry,
+        )
+        self._mcp_restarts = Counter(
+            "ai_agent_mcp_server_restarts",
+            "Restarts of an MCP server after it died.",
+            ["server"],
+            registry=registry,
+        )
+
+    def _define_engine(self) -> None:
+        registry = self._registry
+        self._loop_lag = Histogram(
+            "ai_agent_event_loop_lag_seconds",
+            "How late the event loop ran a timer.",
+            buckets=_LAG_BUCKETS,
+            registry=registry,
+        )
+        self._late_ticks = Counter(
+            "ai_agent_late_ticks", "20 ms audio ticks sent late.", registry=registry
+        )
+        self._worker_queue = Gauge(
+            "ai_agent_worker_queue",
+            "Pieces of model work waiting for a thread.",
+            ["priority"],
+            registry=registry,
+        )
+        self._worker_busy = Gauge(
+            "ai_agent_worker_busy", "Worker threads at work.", registry=registry
+        )
+        self._info = Gauge(
+            "ai_agent_info", "The running version; always 1.", ["version"], registry=registry
+        )
+
+    # --- calls -----------------------------------------------------------------------------
+
+    def call_started(self) -> None:
+        self._active_calls.inc()
+
+    def call_ended(self, context: str, provider: str, outcome: str) -> None:
+        """Count a call that `call_started` announced. `outcome` is one of the call's end reasons."""
+        self._active_calls.dec()
+        self._calls.labels(context, provider, outcome).inc()
+
+    def offer_refused(self, reason: str) -> None:
+        """Count a call that was not admitted. `reason` is a fixed word, such as `stopping`."""
+        self._refused_offers.labels(reason).inc()
+
+    def turn_latency(self, stage: Stage, seconds: float) -> None:
+        self._turn_latency.labels(stage).observe(seconds)
+
+    def greeting_latency(self, seconds: float) -> None:
+        self._greeting_latency.observe(seconds)
+
+    # --- tools -----------------------------------------------------------------------------
+
+    def tool_called(self, tool: str, status: str, seconds: float) -> None:
+        """Count one answer of the desk. `tool` is a name of the catalogue, never one an agent made
+        up: the desk reports those as `unknown`."""
+        self._tool_calls.labels(tool, status).inc()
+        self._tool_latency.labels(tool).observe(seconds)
+
+    def mcp_tool_called(self, server: str, tool: str, status: str, seconds: float) -> None:
+        self._mcp_calls.labels(server, tool, status).inc()
+        self._mcp_latency.labels(server, tool).observe(seconds)
+
+    def mcp_server_up(self, server: str, up: bool) -> None:
+        """Say whether a server answers. Call it for each configured server at start, so that its
+        series exist from the beginning."""
+        self._mcp_up.labels(server).set(1 if up else 0)
+        self._mcp_restarts.labels(server)
+
+    def mcp_server_restarted(self, server: str) -> None:
+        self._mcp_restarts.labels(server).inc()
+
+    # --- engine ----------------------------------------------------------------------------
+
+    def loop_lag(self, seconds: float) -> None:
+        self._loop_lag.observe(seconds)
+
+    def ticks_late(self, count: int = 1) -> None:
+        self._late_ticks.inc(count)
+
+    def worker_queue(self, priority: str, waiting: int) -> None:
+        """Set the queue length of one priority (`final`, `speculative`)."""
+        self._worker_queue.labels(priority).set(waiting)
+
+    def workers_busy(self, threads: int) -> None:
+        self._worker_busy.set(threads)
+
+    def version(self, version: str) -> None:
+        self._info.labels(version).set(1)
+
+    def render(self) -> bytes:
+        """All series in the Prometheus text format (`CONTENT_TYPE`)."""
+        return generate_latest(self._registry)
