@@ -7,7 +7,7 @@ it waits. The same door serves the offline rules and a streamed LLM.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -36,10 +36,10 @@ class Dialogue(Protocol):
         """Whether a partial text already is a whole answer to what was asked (`yes`, four letters)."""
         ...
 
-    def respond(self, text: str) -> AsyncIterator[str]:
+    def respond(self, text: str) -> AsyncGenerator[str, None]:
         """Answer a caller's turn (empty text: nothing was understood), sentence by sentence.
 
-        Closing the iterator abandons the answer (the caller interrupted).
+        Closing the generator abandons the answer (the caller interrupted).
         """
         ...
 
