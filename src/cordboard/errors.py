@@ -6,6 +6,7 @@ narrowest class it can answer; a message never contains a secret.
     CordboardError
     ├── ConfigError            the file cannot be used (fatal at start; a reload keeps the old one)
     ├── ModelError             an offline model is missing, altered or will not load
+    ├── AudioFileError         a sound file cannot be read
     ├── MediaError             audio cannot flow
     ├── LineError              the telephone line refused an operation
     │   ├── LineGone           the caller's channel no longer exists
@@ -19,6 +20,7 @@ narrowest class it can answer; a message never contains a secret.
     └── KitError               the test kit (`cordboard.testing`) cannot do its part
         ├── AsteriskMissing    no Asterisk on this machine to test with
         ├── CallRefused        the far side did not take the call
+        ├── CallOver           the call ended while something was still expected of it
         └── MalformedPacket    SIP, SDP or RTP that does not parse
 """
 
@@ -60,6 +62,10 @@ class ConfigError(CordboardError):
 
 class ModelError(CordboardError):
     """An offline model is missing, does not match its hash or will not load."""
+
+
+class AudioFileError(CordboardError):
+    """A sound file is missing or is not 16 bit PCM WAV."""
 
 
 class MediaError(CordboardError):
@@ -120,6 +126,10 @@ class CallRefused(KitError):
     def __init__(self, message: str, status: int = 0) -> None:
         self.status = status
         super().__init__(message)
+
+
+class CallOver(KitError):
+    """The call ended while something was still expected of it."""
 
 
 class MalformedPacket(KitError):
