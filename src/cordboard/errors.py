@@ -15,7 +15,10 @@ narrowest class it can answer; a message never contains a secret.
     ├── AsteriskError          ARI cannot be reached or answered with an error
     ├── ToolError              a tool could not do its work; its text is fit to be spoken
     │   └── ToolTimeout
+    ├── SchemaRefused          a tool's parameter schema cannot or must not be used; it is not offered
     ├── McpError               an MCP server cannot be reached, started or understood
+    │   ├── McpUnavailable     the server is down, or went down during the call
+    │   └── McpTimeout         the server is alive but did not answer in time
     ├── AgentError             an agent cannot start or go on
     └── KitError               the test kit (`cordboard.testing`) cannot do its part
         ├── AsteriskMissing    no Asterisk on this machine to test with
@@ -104,8 +107,20 @@ class ToolTimeout(ToolError):
     """A tool did not answer within its time."""
 
 
+class SchemaRefused(CordboardError):
+    """A tool's parameter schema cannot or must not be used, so the tool is not offered."""
+
+
 class McpError(CordboardError):
     """An MCP server cannot be reached, started or understood."""
+
+
+class McpUnavailable(McpError):
+    """The server is down, or went down while it was working on the call."""
+
+
+class McpTimeout(McpError):
+    """The server is alive but did not answer in time."""
 
 
 class AgentError(CordboardError):

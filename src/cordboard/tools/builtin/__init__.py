@@ -1,1 +1,5 @@
-"""Tools that act on the call itself: hanging up, transferring."""
+"""The tools that are part of the engine: hanging up and passing the caller on."""
+
+from cordboard.tools.builtin.catalogue import BUILTIN_NAMES, builtin_tools
+
+__all__ = ["BUILTIN_NAMES", "builtin_tools"]

@@ -1,0 +1,110 @@
+"""The catalogue: all tools of one generation at one moment, immutable.
+
+Whoever gathers tools (the generation, from the built-in ones and the MCP fleet) builds a new
+catalogue when something comes or goes; calls keep the toolbox they started with. Two tools with one
+exposed name are never settled silently: a name that the operator wrote (`expose_as`) or that is
+built in goes before one that was derived; equals lose it both, and each clash is a `ConfigProblem`
+that names both owners and what to write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from cordboard.errors import ConfigProblem, SchemaRefused
+from cordboard.tools.naming import EXPOSED_NAME
+from cordboard.tools.schema import ArgumentChecker
+from cordboard.tools.tool import Tool
+from cordboard.tools.toolbox import OfferedTool, Toolbox
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEntry:
+    """One candidate for a catalogue."""
+
+    tool: Tool
+    chosen: bool = True
+    """True when the exposed name is built in or was written by the operator."""
+
+
+class Catalogue(Mapping[str, Tool]):
+    """Exposed name → tool. Look-up is O(1) at any size."""
+
+    def __init__(self, entries: Iterable[ToolEntry] = (), reuse: Catalogue | None = None) -> None:
+        """Check and compile all entries; `reuse` lends what it compiled for the same tools."""
+        self._offered: dict[str, OfferedTool] = {}
+        problems: list[ConfigProblem] = []
+        for name, candidates in _by_name(entries).items():
+            winner = _winner(name, candidates, problems)
+            if winner is None:
+                continue
+            try:
+                self._offered[name] = _offer(winner, reuse)
+            except SchemaRefused as error:
+                problems.append(
+                    ConfigProblem(f"{winner.spec.origin} is not offered: {error}", fatal=False)
+                )
+        self.problems: tuple[ConfigProblem, ...] = tuple(problems)
+        """Tools that are not offered, and why. None of them is fatal."""
+
+    def toolbox(self, names: Iterable[str]) -> Toolbox:
+        """The toolbox of a call: the named tools, in that order, each once."""
+        offered: list[OfferedTool] = []
+        missing: list[str] = []
+        for name in dict.fromkeys(names):
+            entry = self._offered.get(name)
+            if entry is None:
+                missing.append(name)
+            else:
+                offered.append(entry)
+        return Toolbox(offered, missing)
+
+    def offered(self, name: str) -> OfferedTool | None:
+        """The tool of that name with its compiled check, or None."""
+        return self._offered.get(name)
+
+    def __getitem__(self, name: str) -> Tool:
+        return self._offered[name].tool
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._offered)
+
+    def __len__(self) -> int:
+        return len(self._offered)
+
+
+def _by_name(entries: Iterable[ToolEntry]) -> dict[str, list[ToolEntry]]:
+    grouped: dict[str, list[ToolEntry]] = {}
+    for entry in entries:
+        grouped.setdefault(entry.tool.spec.name, []).append(entry)
+    return grouped
+
+
+def _winner(name: str, candidates: list[ToolEntry], problems: list[ConfigProblem]) -> Tool | None:
+    if not EXPOSED_NAME.match(name):
+        owner = candidates[0].tool.spec.origin
+        problems.append(ConfigProblem(f"{owner} has the unusable name {name!r}", fatal=False))
+        return None
+    chosen = [entry.tool for entry in candidates if entry.chosen]
+    if len(candidates) > 1:
+        owners = " and ".join(entry.tool.spec.origin for entry in candidates)
+        problems.append(ConfigProblem(clash_text(name, owners), fatal=False))
+    if len(chosen) == 1:
+        return chosen[0]
+    return candidates[0].tool if len(candidates) == 1 else None
+
+
+def clash_text(name: str, owners: str) -> str:
+    """The message for two tools that share an exposed name."""
+    return (
+        f"the tool name {name!r} is claimed by {owners}; give one of them another name with "
+        f"`expose_as:` under its server's `tools:`"
+    )
+
+
+def _offer(tool: Tool, reuse: Catalogue | None) -> OfferedTool:
+    known = reuse.offered(tool.spec.name) if reuse is not None else None
+    if known is not None and known.tool is tool:
+        return known
+    return OfferedTool(tool, tool.spec, ArgumentChecker(tool.spec.parameters))

@@ -1,0 +1,302 @@
+"""The desk of one call: the one place where a tool call is checked, run, timed and answered.
+
+Order, the same for every agent: is the tool in the toolbox? → are the arguments valid against the
+tool's own schema? → policy (tool rounds and calls of this turn; an identical call that is still
+running is joined) → filler timer → run with a timeout → words to speak → data capped for the agent
+→ observer (ledger, metrics). There is no result cache yet; it belongs between policy and filler.
+
+A reply of status `refused` speaks to the model that asked ("icao: …is not a string"), every other
+message may be spoken to the caller. `Desk.run` never raises for a tool's failure: an unexpected
+exception inside a tool ends at this task border, logged with its traceback and answered as an
+error. Cancelling `run` cancels the tool, unless another identical ask still waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import orjson
+import structlog
+
+from cordboard.errors import LineError, ToolError, ToolTimeout
+from cordboard.tools import speech
+from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits, as_object, cap
+from cordboard.tools.tool import (
+    CallLine,
+    Effects,
+    JsonObject,
+    Status,
+    ToolAsk,
+    ToolReply,
+    ToolResult,
+    ToolSpec,
+)
+from cordboard.tools.toolbox import OfferedTool, Toolbox
+
+MAX_ROUNDS_PER_TURN = 5
+"""An agent that still asks for tools after so many rounds goes round in circles."""
+CLEAN_UP_SECONDS = 1.0
+"""How long a cancelled tool may take to tell its server so."""
+TOO_SLOW = "Sorry, that takes too long at the moment."
+
+log = structlog.get_logger()
+
+
+class DeskObserver(Protocol):
+    """What the call wants to know of its tools: for ledger, metrics and spoken fillers.
+
+    All three are called on the event loop and must return at once.
+    """
+
+    def asked(self, ask: ToolAsk, spec: ToolSpec | None) -> None:
+        """An ask came in; `spec` is None when there is no such tool in the toolbox."""
+        ...
+
+    def filler(self, ask: ToolAsk, text: str) -> None:
+        """The tool is slow: the text should be said now."""
+        ...
+
+    def answered(self, ask: ToolAsk, spec: ToolSpec | None, reply: ToolReply) -> None:
+        """The ask is answered, or given up (status cancelled); called once for each ask."""
+        ...
+
+
+class SilentObserver:
+    """A `DeskObserver` that wants to know nothing."""
+
+    def asked(self, ask: ToolAsk, spec: ToolSpec | None) -> None:
+        """Ignore it."""
+
+    def filler(self, ask: ToolAsk, text: str) -> None:
+        """Ignore it."""
+
+    def answered(self, ask: ToolAsk, spec: ToolSpec | None, reply: ToolReply) -> None:
+        """Ignore it."""
+
+
+@dataclass(slots=True)
+class _Running:
+    """A tool at work, and how many identical asks wait for it."""
+
+    task: asyncio.Task[ToolResult]
+    waiting: int = 0
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What was asked within one turn of the caller."""
+
+    number: int
+    rounds: int = 0
+    calls: Counter[str] = field(default_factory=Counter)
+
+
+class Desk:
+    """The desk of one call; lives as long as the call."""
+
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        line: CallLine,
+        observer: DeskObserver | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        payload: PayloadLimits = DEFAULT_LIMITS,
+    ) -> None:
+        self.toolbox = toolbox
+        self._line = line
+        self._observer: DeskObserver = observer if observer is not None else SilentObserver()
+        self._clock = clock
+        self._payload = payload
+        self._turn = _Turn(0)
+        self._running: dict[tuple[str, bytes], _Running] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Whether any tool is at work."""
+        return bool(self._running)
+
+    async def run(self, ask: ToolAsk) -> ToolReply:
+        """Answer an ask. Raises only `asyncio.CancelledError`, after recording it."""
+        started = self._clock()
+        offered = self.toolbox.find(ask.name)
+        spec = offered.spec if offered is not None else None
+        self._observer.asked(ask, spec)
+        try:
+            if offered is None:
+                result = self._not_in_toolbox(ask)
+            else:
+                result = self._refusal(ask, offered) or await self._work(ask, offered)
+        except asyncio.CancelledError:
+            self._finish(
+                ask, spec, ToolResult(Status.CANCELLED, "The request was cancelled."), started
+            )
+            raise
+        return self._finish(ask, spec, result, started)
+
+    def _not_in_toolbox(self, ask: ToolAsk) -> ToolResult:
+        log.warning(
+            "tool_refused",
+            call_id=self._line.call_id,
+            context=self._line.context_name,
+            provider=self._line.provider_name,
+            exposed_name=ask.name[:100],
+            reason="not in the toolbox",
+        )
+        names = ", ".join(spec.name for spec in self.toolbox.specs) or "none"
+        return ToolResult(
+            Status.REFUSED,
+            f"There is no tool named {ask.name[:100]!r} in this conversation. Available: {names}.",
+        )
+
+    def _refusal(self, ask: ToolAsk, offered: OfferedTool) -> ToolResult | None:
+        problems = offered.arguments.problems(ask.arguments)
+        if problems:
+            return ToolResult(
+                Status.REFUSED,
+                f"The arguments of {offered.spec.name} are not valid: {'; '.join(problems)}. "
+                "Correct them and ask again.",
+                {"problems": problems},
+            )
+        return self._policy_refusal(ask, offered.spec)
+
+    def _policy_refusal(self, ask: ToolAsk, spec: ToolSpec) -> ToolResult | None:
+        if ask.turn != self._turn.number:
+            self._turn = _Turn(ask.turn)
+        turn = self._turn
+        if self._key(ask) in self._running:
+            return None  # joins the running one: costs nothing
+        if not self._running:
+            turn.rounds += 1  # asks that overlap are one round
+        if turn.rounds > MAX_ROUNDS_PER_TURN:
+            return ToolResult(
+                Status.REFUSED,
+                f"Tools were used {MAX_ROUNDS_PER_TURN} times in a row already. Answer the caller "
+                "with what you know, or ask them a question.",
+            )
+        turn.calls[spec.name] += 1
+        if turn.calls[spec.name] > spec.limits.per_turn:
+            return ToolResult(
+                Status.REFUSED,
+                f"{spec.name} was already used {spec.limits.per_turn} times in this turn. Answer "
+                "the caller with what you know.",
+            )
+        return None
+
+    async def _work(self, ask: ToolAsk, offered: OfferedTool) -> ToolResult:
+        """Run the tool, or join the identical run, and wait for it without owning it."""
+        key = self._key(ask)
+        running = self._running.get(key)
+        if running is None:
+            task = asyncio.create_task(self._run_tool(ask, offered), name=f"tool {ask.name}")
+            running = self._running[key] = _Running(task)
+        running.waiting += 1
+        try:
+            return await asyncio.shield(running.task)
+        except asyncio.CancelledError:
+            if running.task.cancelled() and not _being_cancelled():
+                log.error("tool_cancelled_itself", tool=offered.spec.origin, **self._who(ask))
+                return ToolResult(Status.CANCELLED, speech.FAILED)
+            raise
+        finally:
+            running.waiting -= 1
+            if running.waiting == 0:
+                if self._running.get(key) is running:
+                    del self._running[key]
+                await _stop(running.task)
+
+    async def _run_tool(self, ask: ToolAsk, offered: OfferedTool) -> ToolResult:
+        spec = offered.spec
+        filler: asyncio.TimerHandle | None = None
+        if spec.filler.threshold_ms > 0 and spec.filler.message:
+            filler = asyncio.get_running_loop().call_later(
+                spec.filler.threshold_ms / 1000, self._observer.filler, ask, spec.filler.message
+            )
+        try:
+            async with asyncio.timeout(spec.limits.timeout_ms / 1000):
+                return await self._try(offered, ask.arguments)
+        except (TimeoutError, ToolTimeout) as error:
+            words = str(error) if isinstance(error, ToolTimeout) else ""
+            return ToolResult(Status.TIMEOUT, speech.spoken_error(words) if words else TOO_SLOW)
+        except (ToolError, LineError) as error:
+            return ToolResult(Status.ERROR, speech.spoken_error(str(error)), {"error": str(error)})
+        except Exception:  # task border: a tool's bug must not end the call
+            log.exception("tool_crashed", tool=spec.origin, **self._who(ask))
+            return ToolResult(Status.ERROR, speech.FAILED)
+        finally:
+            if filler is not None:
+                filler.cancel()
+
+    async def _try(self, offered: OfferedTool, arguments: JsonObject) -> ToolResult:
+        """One run, and the retries that the tool's limits and effects allow."""
+        spec = offered.spec
+        tries = 1 if spec.effects is Effects.DESTRUCTIVE else 1 + spec.limits.retries
+        for left in range(tries - 1, 0, -1):
+            try:
+                return await offered.tool.run(arguments, self._line)
+            except ToolTimeout:
+                raise
+            except ToolError as error:
+                log.info("tool_retried", tool=spec.origin, error=str(error), left=left)
+        return await offered.tool.run(arguments, self._line)
+
+    def _finish(
+        self, ask: ToolAsk, spec: ToolSpec | None, result: ToolResult, started: float
+    ) -> ToolReply:
+        data, cut = cap(result.data, self._payload)
+        reply = ToolReply(
+            ask_id=ask.ask_id,
+            name=ask.name,
+            status=result.status,
+            message=_message(result, spec),
+            data=data,
+            took_ms=max(0, round((self._clock() - started) * 1000)),
+        )
+        log.info(
+            "tool_answered",
+            tool=spec.origin if spec is not None else "",
+            server=spec.server if spec is not None else "",
+            ms=reply.took_ms,
+            outcome=str(reply.status),
+            data_cut=cut,
+            **self._who(ask),
+        )
+        self._observer.answered(ask, spec, reply)
+        return reply
+
+    def _who(self, ask: ToolAsk) -> dict[str, str]:
+        return {
+            "call_id": self._line.call_id,
+            "context": self._line.context_name,
+            "provider": self._line.provider_name,
+            "exposed_name": ask.name[:100],
+        }
+
+    def _key(self, ask: ToolAsk) -> tuple[str, bytes]:
+        return ask.name, orjson.dumps(ask.arguments, option=orjson.OPT_SORT_KEYS)
+
+
+def _being_cancelled() -> bool:
+    current = asyncio.current_task()
+    return current is not None and current.cancelling() > 0
+
+
+async def _stop(task: asyncio.Task[ToolResult]) -> None:
+    """Cancel a tool nobody waits for any more, and let it clean up, but not for long."""
+    if not task.done():
+        task.cancel()
+        await asyncio.wait({task}, timeout=CLEAN_UP_SECONDS)
+
+
+def _message(result: ToolResult, spec: ToolSpec | None) -> str:
+    if result.status is Status.OK and spec is not None:
+        return speech.sentence(
+            as_object(result.data), spec.speech, result.message or speech.FETCHED
+        )
+    if result.status is Status.REFUSED:
+        return result.message
+    return speech.plain(result.message) or speech.FAILED

@@ -1,0 +1,46 @@
+"""The toolbox: the tools of one call, and the only thing an agent can see or have run.
+
+A call asks its generation's catalogue for a toolbox when it is admitted and keeps it to its end,
+whatever is reloaded or restarted meanwhile. There is no way from here to a tool that the call's
+context does not list: a name that is not in the box does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from cordboard.tools.schema import ArgumentChecker
+from cordboard.tools.tool import Tool, ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """A tool as it stands in a catalogue: with its spec and its compiled argument check."""
+
+    tool: Tool
+    spec: ToolSpec
+    arguments: ArgumentChecker
+
+
+class Toolbox:
+    """The tools of one call. Immutable."""
+
+    __slots__ = ("_offered", "missing", "specs")
+
+    def __init__(self, offered: Iterable[OfferedTool] = (), missing: Iterable[str] = ()) -> None:
+        self._offered: Mapping[str, OfferedTool] = {entry.spec.name: entry for entry in offered}
+        self.specs: tuple[ToolSpec, ...] = tuple(entry.spec for entry in self._offered.values())
+        """What the agent may see, in the order of the context's list."""
+        self.missing: tuple[str, ...] = tuple(missing)
+        """Names that the context lists but nobody offers at this time."""
+
+    def find(self, name: str) -> OfferedTool | None:
+        """The tool of that exposed name, or None when it is not in this box."""
+        return self._offered.get(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._offered
+
+    def __len__(self) -> int:
+        return len(self._offered)
