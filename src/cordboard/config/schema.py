@@ -7,27 +7,76 @@ refused. Times are integers in ms and end in `_ms`. Reading and error messages: 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from cordboard.config.rules import Rules
 
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
+_NAME = r"^[a-z][a-z0-9_-]{0,62}$"
+_SERVER_ID = r"^[a-z][a-z0-9_]{0,40}$"
+_TOOL_NAME = r"^[a-zA-Z_][a-zA-Z0-9_]{0,63}$"
+_VARIABLE_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,79}$"
+_URL = r"^https?://[^\s/]+(/[^\s]*)?$"
+_APP = r"^[A-Za-z0-9_.-]+$"
+_EXTENSION = r"^[A-Za-z0-9_*#+.-]{1,79}$"
+_DIALPLAN_CONTEXT = r"^[A-Za-z0-9_.-]{1,79}$"
+
+PATTERNS_IN_WORDS = {
+    _NAME: "a name (lower-case letters, digits, - and _, a letter first, at most 63)",
+    _SERVER_ID: "a server name (lower-case letters, digits and _, a letter first, at most 41)",
+    _TOOL_NAME: "a tool name (letters, digits and _, no digit first, at most 64)",
+    _VARIABLE_NAME: "a variable name (letters, digits and _, no digit first, at most 80)",
+    _URL: "a URL such as http://127.0.0.1:8088",
+    _APP: "an application name (letters, digits, and . - _)",
+    _EXTENSION: "an extension or queue (letters, digits, and * # + . - _, at most 79)",
+    _DIALPLAN_CONTEXT: "a dialplan context (letters, digits, and . - _, at most 79)",
+}
+"""How error messages and the reference say what a pattern means."""
+
+Name = Annotated[str, Field(pattern=_NAME)]
 """A name that operators choose: context, provider, destination."""
-ServerId = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,40}$")]
+ServerId = Annotated[str, Field(pattern=_SERVER_ID)]
 """An MCP server's id; part of the exposed tool names, hence no hyphen."""
-ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,63}$")]
+ToolName = Annotated[str, Field(pattern=_TOOL_NAME)]
 """An exposed tool name, safe for every provider."""
 Port = Annotated[int, Field(ge=0, le=65535)]
 """A TCP port; 0 lets the system choose one."""
-VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,79}$")]
+VariableName = Annotated[str, Field(pattern=_VARIABLE_NAME)]
 
 
 class Section(BaseModel):
-    """The base of every section: immutable, unknown keys refused."""
+    """The base of every section: immutable, unknown keys refused.
+
+    A section or list whose key is there but whose content is not (all lines commented out, say)
+    counts as empty.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nothing_is_an_empty_section(cls, value: Any) -> Any:
+        return {} if value is None else value
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _plain_values(cls, value: Any, info: ValidationInfo) -> Any:
+        annotation = cls.model_fields[info.field_name or ""].annotation
+        if value is None and get_origin(annotation) in (tuple, dict):
+            return () if get_origin(annotation) is tuple else {}
+        if isinstance(value, bool) and int in (annotation, *get_args(annotation)):
+            raise PydanticCustomError("truth_value", "true and false are no numbers")
+        return value
 
 
 class Health(Section):
@@ -42,14 +91,12 @@ class Asterisk(Section):
 
     url: str = Field(
         "http://127.0.0.1:8088",
-        pattern=r"^https?://[^\s/]+(/[^\s]*)?$",
+        pattern=_URL,
         description="Base URL of Asterisk's HTTP server, without /ari.",
     )
     username: str = Field("cordboard", description="ARI user (ari.conf).")
     password: SecretStr = Field(description='ARI password, usually "${ASTERISK_ARI_PASSWORD}".')
-    app: str = Field(
-        "cordboard", pattern=r"^[A-Za-z0-9_.-]+$", description="Stasis application name."
-    )
+    app: str = Field("cordboard", pattern=_APP, description="Stasis application name.")
     media: Literal["audiosocket"] = Field("audiosocket", description="Transport of the audio.")
     reconnect_max_ms: int = Field(
         10_000, ge=100, description="Longest pause between attempts to reach a lost Asterisk."
@@ -65,7 +112,9 @@ class AudioSocket(Section):
         "127.0.0.1", description="Address that Asterisk is told to connect to."
     )
     context: Name | None = Field(
-        None, description="Context of calls that come by the bare AudioSocket() application."
+        None,
+        description="Context of calls that come by the bare AudioSocket() application. "
+        "Default: `default_context`.",
     )
     connect_timeout_ms: int = Field(
         5_000, ge=100, description="How long to wait for Asterisk's media connection."
@@ -75,7 +124,7 @@ class AudioSocket(Section):
 class PipelineProvider(Section):
     """An agent made of a recogniser, a brain and a voice."""
 
-    type: Literal["pipeline"]
+    type: Literal["pipeline"] = Field(description="The kind of provider.")
     stt: Literal["whisper"] = Field("whisper", description="Recogniser.")
     brain: Literal["rules"] = Field("rules", description="Text side.")
     tts: Literal["hibari"] = Field("hibari", description="Voice.")
@@ -92,9 +141,11 @@ Provider = PipelineProvider
 class Context(Section):
     """A persona: who answers, and what it may do."""
 
-    prompt: str = Field("", description="System prompt; may use call variables.")
-    greeting: str = Field("", description="What is said first; may use call variables.")
-    provider: Name | None = Field(None, description="Name under `providers`.")
+    prompt: str = Field("", description="System prompt; may use {call variables}.")
+    greeting: str = Field("", description="What is said first; may use {call variables}.")
+    provider: Name | None = Field(
+        None, description="Name under `providers`. Default: `default_provider`."
+    )
     tools: tuple[ToolName, ...] = Field(
         (), description="Exposed names of the tools that may be seen and run."
     )
@@ -110,31 +161,33 @@ class Context(Section):
 class TransferDestination(Section):
     """One place to which the agent may pass the caller on."""
 
-    type: Literal["extension", "queue", "dialplan"] = "extension"
-    target: str = Field(pattern=r"^[A-Za-z0-9_*#+.-]{1,79}$", description="Extension or queue.")
-    context: str = Field(
-        "default", pattern=r"^[A-Za-z0-9_.-]{1,79}$", description="Dialplan context."
+    type: Literal["extension", "queue", "dialplan"] = Field(
+        "extension", description="What `target` names."
     )
-    priority: int = Field(1, ge=1)
+    target: str = Field(pattern=_EXTENSION, description="Extension or queue.")
+    context: str = Field("default", pattern=_DIALPLAN_CONTEXT, description="Dialplan context.")
+    priority: int = Field(1, ge=1, description="Dialplan priority.")
     description: str = Field("", description="What the agent is told about it.")
 
 
 class TransferTool(Section):
     """The built-in `transfer`."""
 
-    destinations: dict[Name, TransferDestination] = Field(default_factory=dict)
+    destinations: dict[Name, TransferDestination] = Field(
+        default_factory=dict, description="The only places a call can be transferred to."
+    )
 
 
 class Tools(Section):
     """Settings of the built-in tools."""
 
-    transfer: TransferTool = TransferTool()
+    transfer: TransferTool = Field(TransferTool(), description="The built-in `transfer`.")
 
 
 class McpRestart(Section):
     """What happens when an MCP server dies."""
 
-    enabled: bool = True
+    enabled: bool = Field(True, description="Whether to start it again.")
     max_restarts: int = Field(5, ge=0, description="Restarts before the server stays down.")
     backoff_ms: int = Field(1_000, ge=10, description="First pause; doubles with each failure.")
 
@@ -142,9 +195,15 @@ class McpRestart(Section):
 class McpDefaults(Section):
     """Rules for every tool of a server, unless the tool says otherwise."""
 
-    timeout_ms: int = Field(10_000, ge=50, le=600_000)
-    slow_response_threshold_ms: int = Field(0, ge=0, description="0 = no filler.")
-    slow_response_message: str = "One moment, please."
+    timeout_ms: int = Field(
+        10_000, ge=50, le=600_000, description="How long a tool may take to answer."
+    )
+    slow_response_threshold_ms: int = Field(
+        0, ge=0, description="After this time the caller is told to wait; 0 = never."
+    )
+    slow_response_message: str = Field(
+        "One moment, please.", description="What the caller is told then."
+    )
 
 
 class McpTool(Section):
@@ -153,32 +212,46 @@ class McpTool(Section):
     name: str = Field(description="The tool's name as the server gives it.")
     expose_as: ToolName | None = Field(None, description="Default: mcp_{server}_{tool}.")
     description: str | None = Field(None, description="Replaces the server's description.")
-    speech_field: str | None = None
-    speech_template: str | None = None
-    timeout_ms: int | None = Field(None, ge=50, le=600_000)
-    slow_response_threshold_ms: int | None = Field(None, ge=0)
-    slow_response_message: str | None = None
+    speech_field: str | None = Field(
+        None, description="The field of the result that is spoken; dots lead further in."
+    )
+    speech_template: str | None = Field(
+        None, description="What is spoken, with {fields} of the result."
+    )
+    timeout_ms: int | None = Field(
+        None, ge=50, le=600_000, description="Default: the server's `defaults`."
+    )
+    slow_response_threshold_ms: int | None = Field(
+        None, ge=0, description="Default: the server's `defaults`."
+    )
+    slow_response_message: str | None = Field(None, description="Default: the server's `defaults`.")
 
 
 class McpServer(Section):
     """One MCP server, a supervised subprocess."""
 
-    transport: Literal["stdio"] = "stdio"
+    transport: Literal["stdio"] = Field("stdio", description="How to talk to it.")
     command: tuple[str, ...] = Field(min_length=1, description="Program and its arguments.")
-    env: dict[str, str] = Field(default_factory=dict, description="Environment it gets on top.")
-    cwd: Path | None = Field(None, description="Working directory; default: the engine's.")
-    enabled: bool = True
-    start_timeout_ms: int = Field(15_000, ge=100)
-    restart: McpRestart = McpRestart()
-    defaults: McpDefaults = McpDefaults()
+    env: dict[str, str] = Field(
+        default_factory=dict, description="Environment variables it gets on top; never logged."
+    )
+    cwd: Path | None = Field(None, description="Working directory. Default: the engine's.")
+    enabled: bool = Field(True, description="Whether to start it.")
+    start_timeout_ms: int = Field(
+        15_000, ge=100, description="How long it may take to list its tools."
+    )
+    restart: McpRestart = Field(McpRestart(), description="What happens when it dies.")
+    defaults: McpDefaults = Field(McpDefaults(), description="Rules for each of its tools.")
     tools: tuple[McpTool, ...] = Field((), description="Empty = all tools of the server.")
 
 
 class Mcp(Section):
     """The MCP servers."""
 
-    enabled: bool = True
-    servers: dict[ServerId, McpServer] = Field(default_factory=dict)
+    enabled: bool = Field(True, description="False: no server is started.")
+    servers: dict[ServerId, McpServer] = Field(
+        default_factory=dict, description="The servers by name."
+    )
 
 
 class Calls(Section):
@@ -196,17 +269,22 @@ class Config(Section):
     default_context: Name | None = Field(
         None, description="Context of calls that name none. Default: the only one, if there is one."
     )
-    default_provider: Name = "local"
-    health: Health = Health()
-    asterisk: Asterisk | None = None
-    audiosocket: AudioSocket = AudioSocket()
-    providers: dict[Name, Provider] = Field(
-        default_factory=lambda: {"local": PipelineProvider(type="pipeline")}
+    default_provider: Name = Field(
+        "local", description="Provider of contexts that name none, under `providers`."
     )
-    contexts: dict[Name, Context] = Field(min_length=1)
+    health: Health = Field(Health(), description="The HTTP port of the engine.")
+    asterisk: Asterisk | None = Field(
+        None, description="Control of Asterisk through ARI. Left out: no ARI."
+    )
+    audiosocket: AudioSocket = Field(AudioSocket(), description="The port for the sound of calls.")
+    providers: dict[Name, Provider] = Field(
+        default_factory=lambda: {"local": PipelineProvider(type="pipeline")},
+        description="The agents to choose from. Default: `local`, the offline agent.",
+    )
+    contexts: dict[Name, Context] = Field(min_length=1, description="The personas by name.")
     routes: dict[str, Name] = Field(
         default_factory=dict, description="Dialled number → context, when no variable names one."
     )
-    tools: Tools = Tools()
-    mcp: Mcp = Mcp()
-    calls: Calls = Calls()
+    tools: Tools = Field(Tools(), description="Settings of the built-in tools.")
+    mcp: Mcp = Field(Mcp(), description="The MCP servers.")
+    calls: Calls = Field(Calls(), description="Rules for all calls.")

@@ -1,0 +1,93 @@
+"""`{placeholders}` in prompts and greetings: which there are, and filling them in.
+
+    {caller_name}     the value of a call variable
+    {{ and }}         a brace that is meant as such
+
+Any other brace stays as written, so a prompt may show JSON. Texts are checked at load
+(`placeholders`), filled once per call (`fill`). Values are data: whatever they contain is never
+looked at again, neither for braces nor for `${...}`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+CALL_VARIABLES: Mapping[str, str] = {
+    "caller_number": 'The caller\'s number; "unknown" when withheld.',
+    "caller_name": 'The caller\'s name as the line gives it; "there" when it gives none.',
+    "called_number": 'The number that was dialled; "unknown" when the line does not say.',
+    "call_id": "The id of the call, as in the ledger and the logs.",
+    "context_name": "The name of the context.",
+    "provider_name": "The name of the provider that talks.",
+    "current_date": "Today's date, such as 21 November 2026.",
+    "current_weekday": "Today's weekday, such as Saturday.",
+    "current_time": "The time of day when the call began, such as 14:05.",
+    "current_datetime_iso": "Date and time in ISO 8601, with the offset from UTC.",
+}
+"""What every call has, with a description for the documentation. Contexts may declare more."""
+
+_WHEN_UNKNOWN = {"caller_number": "unknown", "caller_name": "there", "called_number": "unknown"}
+_LONGEST_VALUE = 200
+"""Longer values from the line are cut: they are not ours and go into the prompt."""
+
+_PLACEHOLDER = re.compile(r"(?P<escaped>\{\{|\}\})|\{\s*(?P<name>[A-Za-z_][\w .-]*?)\s*\}")
+_NOT_PRINTED = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+
+
+def placeholders(text: str) -> list[str]:
+    """The names a text uses, in order of appearance, each once."""
+    names = (match["name"] for match in _PLACEHOLDER.finditer(text) if match["name"])
+    return list(dict.fromkeys(names))
+
+
+def fill(text: str, values: Mapping[str, str]) -> str:
+    """Put the values in. A name without a value becomes an empty text."""
+    return _PLACEHOLDER.sub(
+        lambda match: match["escaped"][0] if match["escaped"] else values.get(match["name"], ""),
+        text,
+    )
+
+
+def call_variables(
+    *,
+    call_id: str,
+    context_name: str,
+    provider_name: str,
+    caller_number: str,
+    caller_name: str,
+    called_number: str,
+    now: datetime,
+    declared: Iterable[str] = (),
+    channel: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """The values of one call, for `fill`.
+
+    `declared` are the channel variables the context asks for, `channel` those the line has; one
+    that the line does not have is empty. `now` is the local time at the start of the call. Values
+    from the line are cleaned: control characters and line breaks become spaces, 200 characters.
+    """
+    channel = channel or {}
+    line_values = {
+        "caller_number": caller_number,
+        "caller_name": caller_name,
+        "called_number": called_number,
+        **{name: channel.get(name, "") for name in declared if name not in CALL_VARIABLES},
+    }
+    values = {name: _clean(value) for name, value in line_values.items()}
+    values.update({name: text for name, text in _WHEN_UNKNOWN.items() if not values[name]})
+    values.update(
+        call_id=call_id,
+        context_name=context_name,
+        provider_name=provider_name,
+        current_date=f"{now.day} {now:%B %Y}",
+        current_weekday=f"{now:%A}",
+        current_time=f"{now:%H:%M}",
+        current_datetime_iso=now.isoformat(timespec="seconds"),
+    )
+    return values
+
+
+def _clean(value: str) -> str:
+    return _NOT_PRINTED.sub(" ", value).strip()[:_LONGEST_VALUE]
