@@ -1,12 +1,14 @@
 """The door of the agents room: what talks back to a caller.
 
 An agent is a realtime provider's session or a pipeline of recogniser, brain and voice. The call
-gives it frames by direct calls (`hear`) and gets typed events by direct calls (`AgentSession.emit`):
-both run on the event loop, never through a queue, and must return within microseconds.
+gives it frames by direct calls (`hear`) and gets typed events by direct calls
+(`AgentSession.emit`): both run on the event loop, never through a queue, and must return within
+microseconds.
 
 The order of a conversation as an agent reports it:
 
-    CallerStarted → CallerStopped → CallerText → (ToolAsked → answer_tool)* → AgentAudio+ → AgentAudioDone
+    CallerStarted → CallerStopped → CallerText → (ToolAsked → answer_tool)*
+                  → (AgentText → AgentAudio+)+ → AgentAudioDone
 
 `AgentText` precedes the audio that speaks it. A provider is one file that maps its wire to these.
 """

@@ -59,7 +59,7 @@ class PipelineParts:
     recogniser: Recogniser
     brain: Brain
     voice: Voice
-    profile: TurnProfile = TurnProfile()
+    profile: TurnProfile
     barge_in: bool = True
     no_input: float = 10.0
     """Seconds in which neither side speaks before the brain is asked to say something."""

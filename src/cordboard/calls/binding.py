@@ -1,0 +1,79 @@
+"""Which context and which provider a call gets.
+
+context:  AI_CONTEXT > AI_AGENT (alias) > route of the dialled number > default_context > the first
+provider: AI_PROVIDER > the context's > default_provider
+
+An unknown name never refuses a caller: the next candidate answers, the problem is logged, counted
+and told to the caller in one sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from cordboard.calls.offer import Offer
+from cordboard.config.schema import Config, Context, Provider
+
+APOLOGY = "Sorry, the service you asked for is not available. "
+"""Said before the greeting of the context that answers instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """The result: who answers this call."""
+
+    context_name: str
+    context: Context
+    provider_name: str
+    provider: Provider
+    problems: tuple[str, ...] = ()
+    """Names that were asked for and do not exist."""
+
+
+def bind(offer: Offer, config: Config) -> Binding:
+    """Choose. Every name in `config` itself is known to exist (checked when it was loaded)."""
+    wanted = offer.variables
+    problems: list[str] = []
+    context_name = _first_known(
+        "context",
+        (
+            ("AI_CONTEXT", wanted.get("AI_CONTEXT")),
+            ("AI_AGENT", wanted.get("AI_AGENT")),
+            ("routes", config.routes.get(offer.called_number)),
+            ("default_context", config.default_context),
+            ("the first context", next(iter(config.contexts))),
+        ),
+        config.contexts,
+        problems,
+    )
+    context = config.contexts[context_name]
+    provider_name = _first_known(
+        "provider",
+        (
+            ("AI_PROVIDER", wanted.get("AI_PROVIDER")),
+            (f"contexts.{context_name}.provider", context.provider),
+            ("default_provider", config.default_provider),
+            ("the first provider", next(iter(config.providers))),
+        ),
+        config.providers,
+        problems,
+    )
+    return Binding(
+        context_name, context, provider_name, config.providers[provider_name], tuple(problems)
+    )
+
+
+def _first_known(
+    kind: str,
+    candidates: Iterable[tuple[str, str | None]],
+    known: Mapping[str, object],
+    problems: list[str],
+) -> str:
+    for origin, name in candidates:
+        if not name:
+            continue
+        if name in known:
+            return name
+        problems.append(f"{origin} names the unknown {kind} {name!r}")
+    raise LookupError(f"no {kind} is configured")

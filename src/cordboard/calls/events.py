@@ -1,0 +1,242 @@
+"""What a call's ledger may say: one small class per event, which is its documented schema.
+
+Each becomes one JSON object: `{"at_ms": ..., "type": "caller.text", ...fields}`. `at_ms` is the
+time since the offer. Fields that end in `_ms` are milliseconds; `turn` counts the caller's turns,
+0 is the greeting. New fields and types may be added; none is renamed or removed (`SCHEMA`).
+`docs/call-ledger.md` is generated from here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from cordboard.observe.metrics import Stage
+
+SCHEMA = 1
+"""Version of the ledger's schema, in its first line."""
+
+
+class LedgerEvent:
+    """The base of all events."""
+
+    type: ClassVar[str]
+
+    def fields(self) -> dict[str, Any]:
+        """The event's own fields as JSON values (a shallow copy)."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Offered(LedgerEvent):
+    """A source handed in a call; always the first line."""
+
+    type = "call.offered"
+    call_id: str
+    started_at: str
+    """Wall-clock time of the offer, ISO 8601 with zone."""
+    source: str
+    caller_number: str
+    caller_name: str
+    called_number: str
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True, slots=True)
+class Bound(LedgerEvent):
+    """The call was bound to a context."""
+
+    type = "call.bound"
+    context: str
+    provider: str
+    generation: int
+    tools: list[str]
+    """Exposed names of the toolbox."""
+    missing_tools: list[str] = field(default_factory=list)
+    """Tools the context lists but nobody provides now."""
+    problems: list[str] = field(default_factory=list)
+    """Why the context or provider is not the one asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connected(LedgerEvent):
+    """Audio flows both ways."""
+
+    type = "call.connected"
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechBegan(LedgerEvent):
+    """The caller began to speak."""
+
+    type = "caller.started"
+    speech_ms: int
+    """Time of the first speech sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded(LedgerEvent):
+    """The caller's turn is over."""
+
+    type = "caller.stopped"
+    turn: int
+    last_speech_ms: int
+    """Time of the last speech sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard(LedgerEvent):
+    """What the caller said, as it was understood; empty when nothing was."""
+
+    type = "caller.text"
+    turn: int
+    text: str
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Key(LedgerEvent):
+    """The caller pressed a key."""
+
+    type = "caller.key"
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answering(LedgerEvent):
+    """A sentence the agent is going to speak."""
+
+    type = "agent.text"
+    turn: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AudioStarted(LedgerEvent):
+    """The first sample of this turn's answer went to the caller."""
+
+    type = "agent.audio_started"
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class AudioEnded(LedgerEvent):
+    """The caller has heard this turn's answer to its end."""
+
+    type = "agent.audio_ended"
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class BargedIn(LedgerEvent):
+    """The caller spoke over the agent; what was not yet heard was taken back."""
+
+    type = "agent.interrupted"
+    turn: int
+    heard: str
+    """What the caller had heard of this turn's answer, to the word."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalled(LedgerEvent):
+    """The agent asked for a tool."""
+
+    type = "tool.asked"
+    turn: int
+    ask_id: str
+    name: str
+    tool: str
+    """Internal id, e.g. `mcp:aviation_atis:get_atis`; empty when there is no such tool here."""
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFiller(LedgerEvent):
+    """A slow tool is bridged by a sentence."""
+
+    type = "tool.filler"
+    ask_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswered(LedgerEvent):
+    """The desk answered."""
+
+    type = "tool.answered"
+    ask_id: str
+    name: str
+    status: str
+    """`ok`, `error`, `timeout`, `refused` or `cancelled`."""
+    message: str
+    took_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Latency(LedgerEvent):
+    """The caller's wait in one turn, by stage; the stages add up to `total_ms`."""
+
+    type = "turn.latency"
+    turn: int
+    endpoint_ms: int
+    """Last speech sample to the decision that the turn is over."""
+    stt_ms: int
+    """From there to the final text (0: it was ready)."""
+    brain_ms: int
+    """From there to the first sentence of the answer, tools included."""
+    tts_ms: int
+    """From there to its first sound."""
+    wire_ms: int
+    """From there to the first sample on the wire."""
+    total_ms: int
+
+    def stages(self) -> tuple[tuple[Stage, int], ...]:
+        """Each stage's name and its ms, the total last."""
+        return (
+            ("endpoint", self.endpoint_ms),
+            ("stt", self.stt_ms),
+            ("brain", self.brain_ms),
+            ("tts", self.tts_ms),
+            ("wire", self.wire_ms),
+            ("total", self.total_ms),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Transferred(LedgerEvent):
+    """A transfer was tried."""
+
+    type = "line.transfer"
+    destination: str
+    ok: bool
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble(LedgerEvent):
+    """Something failed; the call was helped on or ended."""
+
+    type = "call.trouble"
+    where: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended(LedgerEvent):
+    """The call is over; always the last line."""
+
+    type = "call.ended"
+    outcome: str
+    """`completed` (either side hung up), `transferred`, `refused`, `failed` or `shutdown`."""
+    reason: str
+    """In one or two words, e.g. `caller_hangup`, `agent_hangup`, `media_lost`."""
+    duration_ms: int
+
+
+EVENTS: tuple[type[LedgerEvent], ...] = (
+    Offered, Bound, Connected, SpeechBegan, TurnEnded, Heard, Key, Answering, AudioStarted,
+    AudioEnded, BargedIn, ToolCalled, ToolFiller, ToolAnswered, Latency, Transferred, Trouble,
+    Ended,
+)  # fmt: skip
+"""Every event, in about the order in which a call meets them."""

@@ -1,0 +1,105 @@
+"""Where offers become calls: admission, the live calls, and the orderly end of all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import structlog
+
+from cordboard.agents.base import Agent
+from cordboard.calls.binding import Binding, bind
+from cordboard.calls.call import Call, CallServices
+from cordboard.calls.offer import Offer
+from cordboard.errors import CordboardError
+from cordboard.generation import Generation
+
+log = structlog.get_logger()
+
+
+class AgentOpener(Protocol):
+    """Gives the agent of a call. Raises `AgentError` when the provider is not ready."""
+
+    def __call__(self, binding: Binding) -> Agent: ...
+
+
+class Exchange:
+    """All calls of one engine."""
+
+    def __init__(
+        self,
+        generation: Callable[[], Generation],
+        open_agent: AgentOpener,
+        services: CallServices,
+    ) -> None:
+        """`generation()` gives the one in force; a call keeps the one it starts with."""
+        self._generation = generation
+        self._open_agent = open_agent
+        self._services = services
+        self._calls: dict[str, Call] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._draining = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def calls(self) -> Mapping[str, Call]:
+        """The live calls by id."""
+        return self._calls
+
+    @property
+    def accepting(self) -> bool:
+        return not self._draining
+
+    def offer(self, offer: Offer) -> None:
+        """Take an offer. Returns at once; the call lives in a task of its own."""
+        task = asyncio.get_running_loop().create_task(self._serve(offer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def drain(self, grace: float) -> None:
+        """Take no more calls; let live ones finish within `grace` seconds, then end them."""
+        self._draining = True
+        try:
+            async with asyncio.timeout(grace):
+                await self._idle.wait()
+        except TimeoutError:
+            log.warning("calls_ended_by_shutdown", calls=len(self._calls))
+        for call in tuple(self._calls.values()):
+            call.end("shutdown", "engine_stopped")
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+
+    async def _serve(self, offer: Offer) -> None:
+        """Task border of a call."""
+        if self._draining:
+            await self._refuse(offer, "draining")
+            return
+        generation = self._generation()
+        try:
+            binding = bind(offer, generation.config)
+            agent = self._open_agent(binding)
+        except CordboardError as error:
+            log.error("offer_refused", call_id=offer.call_id, error=str(error))
+            await self._refuse(offer, "no_agent")
+            return
+        call = Call(offer, binding, generation, agent, self._services)
+        self._calls[offer.call_id] = call
+        self._idle.clear()
+        self._services.metrics.call_started()
+        try:
+            await call.run()
+        finally:
+            del self._calls[offer.call_id]
+            if not self._calls:
+                self._idle.set()
+
+    async def _refuse(self, offer: Offer, reason: str) -> None:
+        self._services.metrics.offer_refused(reason)
+        log.warning("offer_refused", call_id=offer.call_id, reason=reason)
+        try:
+            await offer.control.hangup("congestion")
+            await offer.control.release()
+        except CordboardError as error:
+            log.error("refusal_failed", call_id=offer.call_id, error=str(error))

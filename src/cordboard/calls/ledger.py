@@ -1,0 +1,104 @@
+"""The call's event log, written while the call runs: the only source for transcript and latency.
+
+`Ledger.record` costs a few microseconds on the event loop: it encodes the event and hands the
+bytes to the one writer thread of the process, which appends them to the call's file at once. A
+crash of the engine loses what that thread has not yet written: a few milliseconds' worth.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from queue import SimpleQueue
+from typing import BinaryIO
+
+import orjson
+import structlog
+
+from cordboard.calls.events import LedgerEvent
+
+log = structlog.get_logger()
+
+
+class LedgerWriter:
+    """The thread that writes all ledgers. Create one per process; `close()` at the end."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[tuple[Path, bytes | None] | None] = SimpleQueue()
+        self._files: dict[Path, BinaryIO] = {}
+        self.failures = 0
+        """Writes that failed (disk full, no permission); the calls went on."""
+        self._thread = threading.Thread(target=self._work, name="cordboard-ledger", daemon=True)
+        self._thread.start()
+
+    def write(self, path: Path, line: bytes) -> None:
+        """Append a line. Returns at once."""
+        self._jobs.put((path, line))
+
+    def finish(self, path: Path) -> None:
+        """Nothing more comes for this file."""
+        self._jobs.put((path, None))
+
+    def close(self) -> None:
+        """Write what is waiting and stop. Blocks for that long; harmless twice."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            path, line = job
+            try:
+                self._append(path, line)
+            except OSError as error:
+                self.failures += 1
+                log.error("ledger_write_failed", path=str(path), error=str(error))
+        for file in self._files.values():
+            file.close()
+
+    def _append(self, path: Path, line: bytes | None) -> None:
+        if line is None:
+            file = self._files.pop(path, None)
+            if file is not None:
+                file.close()
+            return
+        if path not in self._files:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._files[path] = path.open("ab", buffering=0)
+        self._files[path].write(line)
+
+
+class Ledger:
+    """One call's log. `listener` gets every event as well (live views, the demo)."""
+
+    def __init__(
+        self,
+        writer: LedgerWriter,
+        path: Path,
+        started_at: float,
+        listener: Callable[[int, LedgerEvent], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._writer = writer
+        self._started_at = started_at
+        self._listener = listener
+        self._clock = clock
+        self.path = path
+
+    def ms(self, at: float) -> int:
+        """Call time in ms of a loop time in seconds."""
+        return round((at - self._started_at) * 1000)
+
+    def record(self, event: LedgerEvent, at: float | None = None) -> None:
+        """Write the event down, stamped with `at` (loop time) or now."""
+        at_ms = self.ms(self._clock() if at is None else at)
+        line = {"at_ms": at_ms, "type": event.type, **event.fields()}
+        self._writer.write(
+            self.path, orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE)
+        )
+        if self._listener is not None:
+            self._listener(at_ms, event)
+
+    def close(self) -> None:
+        self._writer.finish(self.path)

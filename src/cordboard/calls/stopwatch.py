@@ -1,0 +1,32 @@
+"""The caller's wait in each turn, by stage.
+
+One definition of latency, the caller's: from the last speech sample of the caller to the first
+sample of the answer on the wire. Times are loop times in seconds; the stages add up to the total.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cordboard.calls.events import Latency
+
+
+@dataclass(slots=True)
+class TurnStopwatch:
+    """The moments of one turn, noted as they pass."""
+
+    turn: int
+    last_speech_at: float
+    endpoint_at: float
+    text_at: float | None = None
+    sentence_at: float | None = None
+    audio_at: float | None = None
+
+    def latency(self, wire_at: float) -> Latency:
+        """The finished measurement. A moment that was not seen counts as the one before it."""
+        moments = [self.last_speech_at]
+        for moment in (self.endpoint_at, self.text_at, self.sentence_at, self.audio_at, wire_at):
+            moments.append(max(moments[-1], moment if moment is not None else moments[-1]))
+        rounded = [round((moment - moments[0]) * 1000) for moment in moments]
+        stages = [after - before for before, after in zip(rounded, rounded[1:], strict=False)]
+        return Latency(self.turn, *stages, total_ms=rounded[-1])
