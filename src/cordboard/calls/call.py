@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -135,7 +136,7 @@ class Call:
             outcome, reason = "completed", "caller_hangup"
         except (CordboardError, TimeoutError) as error:
             reason = self._trouble("call", error)
-        except Exception as error:  # noqa: BLE001 - task border: the call still ends in order
+        except Exception as error:  # task border: the call still ends in order
             log.exception("call_failed", error=str(error))
             self._trouble("call", error)
         finally:
@@ -245,7 +246,8 @@ class Call:
     async def _unless_ending(self, opening: Awaitable[Media]) -> Media | None:
         """Wait for the media, or for the end of the call, whichever comes first."""
         task = asyncio.ensure_future(opening)
-        await asyncio.wait({task, self._ending}, return_when=asyncio.FIRST_COMPLETED)
+        both: set[asyncio.Future[Any]] = {task, self._ending}
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
         task.cancel()

@@ -102,15 +102,8 @@ class Conversation:
             case AgentAudioDone(turn):
                 self._answered.set()
                 self.playout.turn_done(turn)
-            case CallerStarted(at):
-                self._ledger.record(events.SpeechBegan(self._ledger.ms(at)))
-            case CallerStopped(turn, last_speech_at, at):
-                self._stopwatch = TurnStopwatch(turn, last_speech_at, at)
-                self._ledger.record(events.TurnEnded(turn, self._ledger.ms(last_speech_at)), at)
-            case CallerText(turn, text, at, confidence):
-                if self._stopwatch is not None:
-                    self._stopwatch.text_at = at
-                self._ledger.record(events.Heard(turn, text, round(confidence, 3)), at)
+            case CallerStarted() | CallerStopped() | CallerText():
+                self._note_caller(event)
             case ToolAsked(ask):
                 self._answered.clear()
                 self._start_tool(ask)
@@ -123,6 +116,18 @@ class Conversation:
                 self._on_failed(reason)
             case AgentEnded(reason):
                 self._on_ended(reason)
+
+    def _note_caller(self, event: CallerStarted | CallerStopped | CallerText) -> None:
+        match event:
+            case CallerStarted(at):
+                self._ledger.record(events.SpeechBegan(self._ledger.ms(at)))
+            case CallerStopped(turn, last_speech_at, at):
+                self._stopwatch = TurnStopwatch(turn, last_speech_at, at)
+                self._ledger.record(events.TurnEnded(turn, self._ledger.ms(last_speech_at)), at)
+            case CallerText(turn, text, at, confidence):
+                if self._stopwatch is not None:
+                    self._stopwatch.text_at = at
+                self._ledger.record(events.Heard(turn, text, round(confidence, 3)), at)
 
     # What the desk reports.
 

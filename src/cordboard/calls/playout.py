@@ -29,7 +29,7 @@ class Playout:
     def __init__(
         self, media: Media, on_started: Callable[[int], None], on_ended: Callable[[int], None]
     ) -> None:
-        """`on_started(turn)`: the answer's first sample is on the wire; `on_ended`: all is heard."""
+        """`on_started(turn)`: its first sample is on the wire; `on_ended(turn)`: all is heard."""
         self._media = media
         self._on_started = on_started
         self._on_ended = on_ended
@@ -93,7 +93,7 @@ class Playout:
                 waiter.set_result(None)
 
     def _written_ms(self) -> int:
-        return self._base_ms + self._media.format.duration_ms(self._written_bytes)
+        return self._base_ms + round(self._media.format.duration_ms(self._written_bytes))
 
     def _heard_text(self, heard_ms: int) -> str:
         """Whole sentences, and of the one that was cut its share of words."""

@@ -7,6 +7,7 @@ sample of the answer on the wire. Times are loop times in seconds; the stages ad
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from cordboard.calls.events import Latency
 
@@ -27,6 +28,6 @@ class TurnStopwatch:
         moments = [self.last_speech_at]
         for moment in (self.endpoint_at, self.text_at, self.sentence_at, self.audio_at, wire_at):
             moments.append(max(moments[-1], moment if moment is not None else moments[-1]))
-        rounded = [round((moment - moments[0]) * 1000) for moment in moments]
-        stages = [after - before for before, after in zip(rounded, rounded[1:], strict=False)]
-        return Latency(self.turn, *stages, total_ms=rounded[-1])
+        passed = [round((moment - moments[0]) * 1000) for moment in moments]
+        endpoint, stt, brain, tts, wire = (after - before for before, after in pairwise(passed))
+        return Latency(self.turn, endpoint, stt, brain, tts, wire, passed[-1])
