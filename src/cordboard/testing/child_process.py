@@ -1,4 +1,4 @@
-"""Start a child process that dies with this one, so that a killed test run leaves nothing behind."""
+"""Starts a child process that dies with this one: a killed test run leaves nothing behind."""
 
 from __future__ import annotations
 

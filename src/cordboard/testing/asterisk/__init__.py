@@ -1,7 +1,7 @@
 """A throw-away real Asterisk for tests and demonstrations.
 
-    async with AsteriskInstance() as asterisk:
-        call = await phone.call(asterisk.sip_uri("echo"))
+async with AsteriskInstance() as asterisk:
+    call = await phone.call(asterisk.sip_uri("echo"))
 """
 
 from cordboard.testing.asterisk.dialplan import DialplanSettings

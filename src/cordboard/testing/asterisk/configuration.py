@@ -21,7 +21,16 @@ from cordboard.testing.asterisk.dialplan import (
 )
 from cordboard.testing.asterisk.installation import AsteriskInstallation
 
-_FOLDERS = ("etc", "var/keys", "run", "log", "tmp", "spool/tmp", "spool/recording", "spool/monitor")
+_FOLDERS = (
+    "etc",
+    "var/keys",
+    "run",
+    "log",
+    "cache",
+    "spool/tmp",
+    "spool/recording",
+    "spool/monitor",
+)
 
 # Modules that wait for a service or a device a test machine has not, or that only complain.
 _NOT_LOADED = """
@@ -94,7 +103,7 @@ astmoddir => {self.installation.modules}
 astvarlibdir => {root}/var
 astdbdir => {root}/var
 astkeydir => {root}/var
-astcachedir => {root}/tmp
+astcachedir => {root}/cache
 astdatadir => {data}
 astagidir => {data}/agi-bin
 astspooldir => {root}/spool
@@ -132,7 +141,6 @@ dontwarn = yes
             "indications.conf": "[general]\ncountry=us\n[us]\ndescription=United States\n"
             "ringcadence=2000,4000\ndial=350+440\nbusy=480+620/500,0/500\n"
             "ring=440+480/2000,0/4000\ncongestion=480+620/250,0/250\n",
-            "musiconhold.conf": "[default]\nmode=files\n"
-            f"directory={self.installation.data}/moh\n",
+            "musiconhold.conf": f"[default]\nmode=files\ndirectory={self.installation.data}/moh\n",
             "prometheus.conf": "[general]\nenabled=no\n",
         }

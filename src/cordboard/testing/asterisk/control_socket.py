@@ -1,8 +1,8 @@
 """Runs commands on Asterisk's own control socket (`run/asterisk.ctl`), without a child process.
 
-The protocol is that of `asterisk -rx` (Asterisk 22, main/asterisk.c `ast_remotecontrol`): the server
-greets with one line, commands end with a NUL byte, and `cli quit after <command>` makes it close the
-connection when the output is complete.
+The protocol is that of `asterisk -rx` (Asterisk 22, main/asterisk.c `ast_remotecontrol`): the
+server greets with one line, commands end with a NUL byte, and `cli quit after <command>` makes it
+close the connection when the output is complete.
 """
 
 from __future__ import annotations

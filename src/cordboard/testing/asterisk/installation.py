@@ -16,7 +16,11 @@ from pathlib import Path
 
 from cordboard.errors import AsteriskMissing
 
-_MODULE_FOLDERS = ("lib/*-linux-gnu/asterisk/modules", "lib64/asterisk/modules", "lib/asterisk/modules")
+_MODULE_FOLDERS = (
+    "lib/*-linux-gnu/asterisk/modules",
+    "lib64/asterisk/modules",
+    "lib/asterisk/modules",
+)
 _DATA_FOLDERS = ("usr/share/asterisk", "var/lib/asterisk", "usr/local/var/lib/asterisk")
 
 

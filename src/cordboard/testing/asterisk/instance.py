@@ -212,7 +212,7 @@ class AsteriskInstance:
         )
         try:
             async with asyncio.timeout(self._boot_timeout):
-                while not await self._is_up():
+                while not await self._is_up():  # noqa: ASYNC110 - a process gives no event
                     await asyncio.sleep(_BOOT_POLL)
         except TimeoutError:
             raise KitError(f"Asterisk did not boot in time:\n{self.log_text()[-2000:]}") from None

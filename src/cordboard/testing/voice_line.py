@@ -1,0 +1,183 @@
+"""`VoiceLine`: what every simulated caller can do, whatever carries the sound.
+
+`PhoneCall` (SIP) and `SimulatedCaller` (AudioSocket) are voice lines. All times are
+`time.monotonic()` seconds; all sound is 8 kHz int16. Waiting methods raise `TimeoutError` when
+their time is over and `CallOver` when the call ends first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from cordboard.errors import CallOver
+from cordboard.testing.mouth_and_ear import Ear, Mouth
+from cordboard.testing.stereo import read_wav_8k, write_stereo_wav
+from cordboard.testing.timeline import Samples, Segment, TurnLatency, turn_latencies
+
+Found = TypeVar("Found")
+
+
+class VoiceLine:
+    """One call as its caller lives it. Made inside a running event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._over: str | None = None
+        self._mouth = Mouth(self._changed)
+        self._ear = Ear(self._changed)
+
+    # -- speaking ----------------------------------------------------------------------------
+
+    def say(self, sound: Samples) -> None:
+        """Speak after what is queued already. Returns at once; `said` waits for the end."""
+        if self._over is not None:
+            raise CallOver(f"cannot speak: {self._over}")
+        self._mouth.say(sound)
+
+    def say_wav(self, path: Path) -> None:
+        """Speak an 8 kHz mono 16-bit WAV."""
+        self.say(read_wav_8k(path))
+
+    def stop_speaking(self) -> None:
+        """Fall silent in the middle of a word."""
+        self._mouth.stop()
+
+    async def said(self, timeout: float = 60.0) -> float:
+        """Wait until all that was queued has been sent; the moment of its last sample."""
+        return await self._until(lambda: self._mouth.finished_at, timeout)
+
+    def press(self, keys: str) -> None:
+        """Press telephone keys (`0-9*#A-D`), 120 ms each with 80 ms between."""
+        self._mouth.press(keys)
+
+    # -- listening ---------------------------------------------------------------------------
+
+    @property
+    def keys_heard(self) -> str:
+        """All keys the far side has pressed so far."""
+        return "".join(self._ear.keys)
+
+    async def hear_keys(self, count: int, timeout: float = 10.0) -> str:
+        """Wait until `count` keys have been heard in all; returns them."""
+        return await self._until(
+            lambda: self.keys_heard if len(self._ear.keys) >= count else None, timeout
+        )
+
+    @property
+    def first_heard_at(self) -> float | None:
+        """When the first speech sample was heard."""
+        return self._ear.track.first_loud_at
+
+    @property
+    def last_heard_at(self) -> float | None:
+        """When the latest speech sample so far was heard."""
+        return self._ear.track.last_loud_at
+
+    async def hear_speech(self, timeout: float = 10.0, *, after: float | None = None) -> float:
+        """Wait for speech of the far side later than `after` (default: now).
+
+        Returns the moment of the first loud sample after it.
+        """
+        since = time.monotonic() if after is None else after
+
+        def onset() -> float | None:
+            last = self._ear.track.last_loud_at
+            if last is None or last <= since:
+                return None
+            return next((max(s.start, since) for s in self.heard_segments() if s.end > since), None)
+
+        return await self._until(onset, timeout)
+
+    async def hear_silence(self, ms: int = 700, timeout: float = 60.0) -> float:
+        """Wait until nothing loud was heard for `ms`; returns when the silence began."""
+        called_at = time.monotonic()
+        quiet_from: float | None = None
+        async with asyncio.timeout(timeout):
+            while True:
+                last = self._ear.track.last_loud_at
+                quiet_from = called_at if last is None else last
+                missing = quiet_from + ms / 1000 - time.monotonic()
+                if missing <= 0:
+                    return quiet_from
+                with contextlib.suppress(TimeoutError):
+                    await self._until(lambda: None, missing)
+
+    # -- the record --------------------------------------------------------------------------
+
+    def started_at(self) -> float:
+        """The moment at which `heard` and `spoken` begin: the first frame of either."""
+        return min((span[0] for span in self._spans()), default=time.monotonic())
+
+    def spoken(self) -> Samples:
+        """All that was said, as long as `heard` and on the same clock."""
+        return self._mouth.track.render(*self._bounds())
+
+    def heard(self) -> Samples:
+        """All that was heard, as a caller's ear would have got it."""
+        return self._ear.track.render(*self._bounds())
+
+    def spoken_segments(self, join: float = 0.3) -> list[Segment]:
+        """The utterances of this caller."""
+        return self._mouth.track.segments(join=join)
+
+    def heard_segments(self, join: float = 0.3) -> list[Segment]:
+        """The utterances of the far side."""
+        return self._ear.track.segments(join=join)
+
+    def turn_latencies(self, join: float = 0.6) -> list[TurnLatency]:
+        """Last speech sample of each turn of the caller to the far side's first, per turn."""
+        return turn_latencies(self.spoken_segments(join), self.heard_segments(join))
+
+    def write_wav(self, path: Path) -> None:
+        """Write the whole call as stereo: caller left, far side right."""
+        write_stereo_wav(path, self.spoken(), self.heard())
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _changed(self) -> None:
+        """Wake everyone who waits. Any thread."""
+        if self._waiters:
+            with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
+                self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
+
+    async def _until(self, look: Callable[[], Found | None], timeout: float) -> Found:
+        """Wait until `look` finds something. It is asked again after every change."""
+        async with asyncio.timeout(timeout):
+            while True:
+                waiter: asyncio.Future[None] = self._loop.create_future()
+                self._waiters.add(waiter)  # before looking, or a change in between is missed
+                try:
+                    if (found := look()) is not None:
+                        return found
+                    if self._over is not None:
+                        raise CallOver(self._over)
+                    await waiter
+                finally:
+                    self._waiters.discard(waiter)
+
+    def _line_over(self, reason: str) -> None:
+        """The call has ended; nothing more will be said or heard. Any thread."""
+        if self._over is None:
+            self._over = reason
+            self._changed()
+
+    def _spans(self) -> list[tuple[float, float]]:
+        spans = (self._mouth.track.span, self._ear.track.span)
+        return [span for span in spans if span is not None]
+
+    def _bounds(self) -> tuple[float, float]:
+        spans = self._spans()
+        start = self.started_at()
+        return start, max((span[1] for span in spans), default=start)
