@@ -1,11 +1,384 @@
-"""What a context's `rules:` may say: the dialogue of the offline brain, as sentence templates."""
+"""What a context's `rules:` may say: the dialogue of the offline brain, as sentence templates.
+
+`intents` say what callers may want and in which words, `lists` what the blanks in those words may
+be, and each intent says what to ask, to confirm, to run and to answer. Everything has a default;
+`rules: {}` is an agent that can say goodbye, repeat, help, pass on and admit that it did not
+understand. How it behaves: docs/offline-agent.md. Sentence language: `config.sentences`.
+
+Checked while reading: every sentence, every `{list}`, every placeholder of every text. Names that
+are not an intent's slots must be call variables; `Rules.check_placeholders` gets the ones that the
+context declares. Whether the tools exist is not known here: `Rules.tools` says which are named.
+"""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from cordboard.config.sentences import Wording, read_sentence
+
+CALL_VARIABLES = frozenset(
+    {"caller_number", "caller_name", "called_number", "call_id", "context_name"}
+    | {"provider_name", "current_date", "current_time"}
+)
+"""Placeholders that every call can fill."""
+
+SlotKind = Literal["list", "icao", "letters", "number", "digits", "date", "time", "name", "text"]
+BUILT_IN_LISTS: tuple[SlotKind, ...] = (
+    "icao",
+    "letters",
+    "number",
+    "digits",
+    "date",
+    "time",
+    "name",
+    "text",
+)
+"""Usable in sentences as `{number}` and so on without being declared."""
+Failure = Literal["error", "timeout", "refused", "cancelled"]
+
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*(?:\.\w+)*)\}")
 
 
-class Rules(BaseModel):
+def placeholders(template: str) -> tuple[str, ...]:
+    """The names in braces in a spoken text, with their dotted paths."""
+    return tuple(_PLACEHOLDER.findall(template))
+
+
+def _check_template(text: str) -> str:
+    if re.search(r"[{}]", _PLACEHOLDER.sub("", text)):
+        raise ValueError(f"{text!r}: stray brace; a placeholder is {{name}} or {{name.part}}")
+    return text
+
+
+def _one_or_many(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+def _named_or_plain(value: object) -> object:
+    """`[a, b]` means values that are said as they are written."""
+    if isinstance(value, (list, tuple)):
+        return {str(item): (str(item),) for item in value}
+    if isinstance(value, dict):
+        return {key: _one_or_many(said) for key, said in value.items()}
+    return value
+
+
+Template = Annotated[str, AfterValidator(_check_template)]
+"""A text to be spoken, with `{placeholders}`."""
+Texts = Annotated[tuple[Template, ...], BeforeValidator(_one_or_many)]
+"""One text, or several that are used one after the other."""
+Identifier = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,40}$")]
+Tool = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,63}$")]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class WordList(_Part):
+    """What may stand in a blank of a sentence."""
+
+    type: SlotKind = Field("list", description="`list`, or a kind of value that can be said.")
+    values: Annotated[dict[str, tuple[str, ...]], BeforeValidator(_named_or_plain)] = Field(
+        default_factory=dict,
+        description="`list`: value → how it is said, the first being how the agent says it.",
+    )
+    spelled: bool = Field(False, description="`list`: values may also be spelled, KJFK or kilo...")
+    others: bool = Field(
+        False, description="`list`: spelled values that are not listed are taken as they are."
+    )
+    minimum: int | None = Field(None, description="`number`: smallest value.")
+    maximum: int | None = Field(None, description="`number`: greatest value.")
+    length: int | None = Field(None, ge=1, le=40, description="`digits`, `letters`: how many.")
+
+    @model_validator(mode="after")
+    def _check(self) -> WordList:
+        if self.type == "list" and not self.values:
+            raise ValueError("values: a list needs at least one value")
+        if self.type != "list" and (self.values or self.spelled or self.others):
+            raise ValueError(f"values, spelled and others mean nothing for type {self.type!r}")
+        empty = [value for value, said in self.values.items() if not all(s.strip() for s in said)]
+        if empty:
+            raise ValueError(f"values.{empty[0]}: a way to say it is empty")
+        return self
+
+
+class Slot(_Part):
+    """A value that an intent needs."""
+
+    list: Identifier | None = Field(None, description="Its list; default: as in the sentences.")
+    ask: Texts = Field((), description="The question; a second one is asked the second time.")
+    unknown: Template | None = Field(None, description="Said when the value is not in the list.")
+    required: bool = Field(True, description="Whether to ask for it.")
+    default: str | None = Field(None, description="Value of one that is not required.")
+    retries: int = Field(2, ge=0, le=10, description="Further questions before the way out.")
+
+
+class Intent(_Part):
+    """Something a caller may want."""
+
+    enabled: bool = Field(True, description="false switches a built-in intent off.")
+    title: str = Field("", description="How the agent names it in `Did you mean ...?`.")
+    example: str = Field("", description="An example of how to ask for it.")
+    sentences: tuple[str, ...] = Field((), description="Templates of what callers say.")
+    slots: dict[Identifier, Slot] = Field(default_factory=dict)
+    confirm: Template | None = Field(None, description="A yes/no question asked before acting.")
+    before: Template | None = Field(None, description="Said before the tool runs.")
+    tool: Tool | None = Field(None, description="Exposed name of the tool to run.")
+    arguments: dict[str, Any] | None = Field(
+        None, description="Its arguments with {slots}; default: each slot under its own name."
+    )
+    say: Template | None = Field(
+        None, description="The answer; with a tool, when that worked (default: its {message})."
+    )
+    failures: dict[Failure, Template] = Field(
+        default_factory=dict, description="What to say when the tool ended otherwise."
+    )
+    transfer: Template | None = Field(None, description="Destination to pass the caller on to.")
+    more: Template | None = Field(None, description="Asked afterwards, e.g. `Anything else?`.")
+    hang_up: bool = Field(False, description="End the call after the answer.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Intent:
+        if self.tool and self.transfer:
+            raise ValueError("tool and transfer: only one of the two")
+        if self.arguments is not None and not self.tool:
+            raise ValueError("arguments: there is no tool")
+        for key, text in _texts_in(self.arguments or {}, "arguments"):
+            try:
+                _check_template(text)
+            except ValueError as error:
+                raise ValueError(f"{key}: {error}") from None
+        return self
+
+
+class WayOut(_Part):
+    """What happens when the caller could not be understood again and again."""
+
+    say: Template = "I am sorry, I could not understand you. Please call again. Goodbye."
+    transfer: str | None = Field(None, description="Destination to pass the caller on to.")
+    hang_up: bool = Field(True, description="End the call, when not passed on.")
+
+
+class Fallback(_Part):
+    """What is said when nothing was understood."""
+
+    reprompts: Texts = Field(
+        ("I did not get that.", "I still did not get that. You can say, for example: {examples}"),
+        description="First, second, ... time in a row; {examples} are those of the intents.",
+    )
+    silence: Texts = Field((), description="The same when nothing was said; default: reprompts.")
+    way_out: WayOut = WayOut()
+
+
+class Phrases(_Part):
+    """The agent's own words; each may be put in another way."""
+
+    ask: Template = "What is the {slot}?"
+    unknown: Template = "I do not know that {slot}."
+    did_you_mean: Template = "Did you mean {first}?"
+    which_one: Template = "Did you mean {first} or {second}?"
+    yes_or_no: Template = "Please say yes or no."
+    what_instead: Template = "All right. What should I change?"
+    cancelled: Template = "All right, never mind."
+    help: Template = "You can say, for example: {examples}"
+    no_help: Template = "Just tell me what you need."
+    farewell: Template = "Goodbye."
+    how_can_i_help: Template = "How can I help you?"
+    tool_failed: Template = "I am sorry, that did not work."
+    transferring: Template = "I am putting you through to {destination}."
+    ask_destination: Template = "Where may I put you through to? I can offer {destinations}."
+    or_: Template = Field("or", alias="or")
+
+
+_PHRASE_NAMES: Mapping[str, frozenset[str]] = {
+    "ask": frozenset({"slot"}),
+    "unknown": frozenset({"slot"}),
+    "did_you_mean": frozenset({"first"}),
+    "which_one": frozenset({"first", "second"}),
+    "help": frozenset({"examples"}),
+    "transferring": frozenset({"destination"}),
+    "ask_destination": frozenset({"destinations"}),
+}
+
+
+class Rules(_Part):
     """The dialogue of one context."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    lists: dict[Identifier, WordList] = Field(
+        default_factory=dict, description="What may stand in the {blanks} of sentences."
+    )
+    words: dict[Identifier, str] = Field(
+        default_factory=dict, description="Named pieces of sentences, used as <name>."
+    )
+    intents: dict[Identifier, Intent] = Field(
+        default_factory=dict,
+        description="What callers may want. yes, no, repeat, help, cancel, goodbye and transfer"
+        " are there already and may be changed.",
+    )
+    fallback: Fallback = Fallback()
+    phrases: Phrases = Phrases()
+
+    @model_validator(mode="after")
+    def _check(self) -> Rules:
+        for name, intent in self.intents.items():
+            for number, text in enumerate(intent.sentences):
+                key = f"intents.{name}.sentences[{number}]"
+                for wording in self.wordings(text, key):
+                    self._check_lists(wording, text, key)
+            for slot, list_name in self.slots_of(name).items():
+                if not list_name or list_name not in self._known_lists:
+                    raise ValueError(
+                        f"intents.{name}.slots.{slot}: no list {list_name or slot!r};"
+                        f" known: {', '.join(sorted(self._known_lists))}"
+                    )
+                spec = intent.slots.get(slot)
+                if spec is not None and spec.required and spec.default is not None:
+                    raise ValueError(
+                        f"intents.{name}.slots.{slot}.default: the slot is required;"
+                        " say required: false"
+                    )
+        return self
+
+    def _check_lists(self, wording: Wording, text: str, key: str) -> None:
+        seen: set[str] = set()
+        for position in wording:
+            if not position.list:
+                continue
+            if position.list not in self._known_lists:
+                known = ", ".join(sorted(self._known_lists))
+                raise ValueError(
+                    f"{key}: sentence {text!r}: no list {position.list!r}; known: {known}"
+                )
+            if position.slot in seen:
+                raise ValueError(
+                    f"{key}: sentence {text!r}: slot {position.slot!r} twice;"
+                    " use {list:name} to tell them apart"
+                )
+            seen.add(position.slot)
+
+    @cached_property
+    def _known_lists(self) -> frozenset[str]:
+        return frozenset(self.lists) | frozenset(BUILT_IN_LISTS)
+
+    def wordings(self, text: str, key: str) -> tuple[Wording, ...]:
+        """The wordings of a sentence of these rules; an error is prefixed with `key`."""
+        try:
+            return read_sentence(text, self.words)
+        except ValueError as error:
+            raise ValueError(f"{key}: {error}") from None
+
+    def slots_of(self, intent_name: str) -> dict[str, str]:
+        """The slots of an intent → the name of their list, from sentences and `slots`."""
+        intent = self.intents[intent_name]
+        found: dict[str, str] = {}
+        for text in intent.sentences:
+            for wording in self.wordings(text, f"intents.{intent_name}.sentences"):
+                for position in wording:
+                    if position.list:
+                        found.setdefault(position.slot, position.list)
+        for name, slot in intent.slots.items():
+            found[name] = slot.list or found.get(name) or (name if self._is_list(name) else "")
+        return found
+
+    def _is_list(self, name: str) -> bool:
+        return name in self._known_lists
+
+    def tools(self) -> dict[str, str]:
+        """Exposed names of the tools that the rules run → the key that names them first."""
+        named: dict[str, str] = {}
+        for name, intent in self.intents.items():
+            if not intent.enabled:
+                continue
+            if intent.tool:
+                named.setdefault(intent.tool, f"intents.{name}.tool")
+            if intent.transfer:
+                named.setdefault("transfer", f"intents.{name}.transfer")
+            if intent.hang_up:
+                named.setdefault("hangup_call", f"intents.{name}.hang_up")
+        if self.fallback.way_out.transfer:
+            named.setdefault("transfer", "fallback.way_out.transfer")
+        return named
+
+    def destinations(self) -> dict[str, str]:
+        """Transfer destinations named outright in the rules → the key that names them first."""
+        named: dict[str, str] = {}
+        for name, intent in self.intents.items():
+            if intent.enabled and intent.transfer and not placeholders(intent.transfer):
+                named.setdefault(intent.transfer, f"intents.{name}.transfer")
+        if self.fallback.way_out.transfer:
+            named.setdefault(self.fallback.way_out.transfer, "fallback.way_out.transfer")
+        return named
+
+    def check_placeholders(self, variables: Iterable[str] = ()) -> None:
+        """Raise ValueError for the first placeholder that nothing can fill, naming its key.
+
+        `variables` are the channel variables that the context declares.
+        """
+        known = CALL_VARIABLES | frozenset(variables)
+        for key, text, more, optional in self._spoken():
+            for placeholder in placeholders(text):
+                head, _, rest = placeholder.partition(".")
+                if head in optional:
+                    raise ValueError(
+                        f"rules.{key}: {{{placeholder}}} may be unfilled;"
+                        " make the slot required or give it a default"
+                    )
+                if head in more or (head in known and not rest):
+                    continue
+                raise ValueError(
+                    f"rules.{key}: unknown placeholder {{{placeholder}}};"
+                    f" known here: {', '.join(sorted(known | more))}"
+                )
+
+    def _spoken(self) -> Iterator[tuple[str, str, frozenset[str], frozenset[str]]]:
+        """Every text: key, text, names known besides the variables, names that may be unfilled."""
+        for key, text in _texts_in(self.phrases.model_dump(by_alias=True), "phrases"):
+            yield key, text, _PHRASE_NAMES.get(key.split(".")[1], frozenset()), frozenset()
+        fallback = self.fallback.model_dump(include={"reprompts", "silence", "way_out"})
+        for key, text in _texts_in(fallback, "fallback"):
+            yield key, text, frozenset({"examples"}), frozenset()
+        for name, intent in self.intents.items():
+            yield from self._spoken_by(name, intent)
+
+    def _spoken_by(
+        self, name: str, intent: Intent
+    ) -> Iterator[tuple[str, str, frozenset[str], frozenset[str]]]:
+        slots = frozenset(self.slots_of(name))
+        unsure = frozenset(
+            slot for slot, s in intent.slots.items() if not s.required and s.default is None
+        )
+        answer = slots | ({"message", "data"} if intent.tool or intent.transfer else frozenset())
+        base = f"intents.{name}"
+        for field, known in (("confirm", slots), ("before", slots), ("say", answer)):
+            text = getattr(intent, field)
+            if text is not None:
+                yield f"{base}.{field}", text, known, unsure
+        for status, text in intent.failures.items():
+            yield f"{base}.failures.{status}", text, answer, unsure
+        for field in ("transfer", "more"):
+            text = getattr(intent, field)
+            if text is not None:
+                yield f"{base}.{field}", text, slots, unsure
+        for key, text in _texts_in(intent.arguments or {}, f"{base}.arguments"):
+            yield key, text, slots, frozenset()
+        for slot, spec in intent.slots.items():
+            for text in (*spec.ask, *((spec.unknown,) if spec.unknown else ())):
+                yield f"{base}.slots.{slot}", text, frozenset(), frozenset()
+
+
+def _texts_in(value: object, key: str) -> Iterator[tuple[str, str]]:
+    """Every string inside a structure, with its dotted key."""
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _texts_in(item, f"{key}.{name}")
+    elif isinstance(value, (list, tuple)):
+        for number, item in enumerate(value):
+            yield from _texts_in(item, f"{key}[{number}]")
