@@ -1,0 +1,87 @@
+# One command for each thing a developer does; `make` alone lists them.
+#
+# Every target sets up what it needs, once: Python packages into .venv, Asterisk into the
+# cache. Settings, on the command line or in the environment:
+#   PYTHON=python3.12       the interpreter that .venv is made with
+#   CORDBOARD_CACHE=DIR     where Asterisk goes (default .cache; may be shared by checkouts)
+#   CORDBOARD_ASTERISK=FILE the asterisk program to use, instead of looking for one
+#   PYTEST_ARGS="-k ari"    more arguments for `make test`
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+CORDBOARD_CACHE ?= .cache
+PYTEST_ARGS ?=
+export PYTHON CORDBOARD_CACHE
+
+VENV := .venv
+BIN := $(VENV)/bin
+CONFIG ?= config/ai-agent.yaml
+LOCKS := $(wildcard requirements/*.txt)
+
+# In .venv and not in the cache: they say what is in .venv and vanish with it.
+RUN_READY := $(VENV)/.ready-run
+ALL_READY := $(VENV)/.ready-all
+# A checkout that has the test packages keeps them when a lock changes.
+NEEDS_RUN := $(if $(wildcard $(ALL_READY)),$(ALL_READY),$(RUN_READY))
+
+# Says which asterisk to use, for the commands that place calls through a real one.
+WITH_ASTERISK := CORDBOARD_ASTERISK="$$(scripts/install-asterisk --print)"
+
+.PHONY: help
+help: ## list these commands
+	@echo "make ..."
+	@sed -nE 's/^([a-z-]+):.*## (.*)$$/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
+
+.PHONY: demo
+demo: $(NEEDS_RUN) ## start the engine, place one spoken call to it, show the conversation
+	@$(BIN)/cordboard demo
+
+.PHONY: demo-asterisk
+demo-asterisk: $(NEEDS_RUN) asterisk ## the same call by SIP, through a real Asterisk
+	@$(WITH_ASTERISK) $(BIN)/cordboard demo --via sip
+
+.PHONY: run
+run: $(NEEDS_RUN) ## run the engine with CONFIG (default config/ai-agent.yaml) until Ctrl-C
+	@$(BIN)/cordboard run --config $(CONFIG)
+
+.PHONY: test
+test: $(ALL_READY) asterisk ## run every test, real Asterisk and real voices included
+	@$(WITH_ASTERISK) $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: $(ALL_READY) ## check style, formatting, types and the import rules
+	@step() { echo "lint: $$*"; "$(BIN)/$$@"; }; \
+	step ruff check; \
+	step ruff format --check; \
+	step mypy --strict; \
+	step lint-imports --no-cache --no-logo
+
+.PHONY: bench
+bench: $(ALL_READY) asterisk ## measure latency, accuracy and memory, and print the figures
+	@$(WITH_ASTERISK) $(BIN)/python -m bench
+
+.PHONY: setup
+setup: $(ALL_READY) asterisk ## only set up; run nothing
+
+.PHONY: asterisk
+asterisk:
+	@scripts/install-asterisk
+
+.PHONY: lock
+lock: ## write requirements/ anew from pyproject.toml (needs uv)
+	@scripts/lock
+
+.PHONY: clean
+clean: ## remove .venv, the Asterisk in .cache, and every cache and build product
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	  .import_linter_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(RUN_READY): pyproject.toml $(LOCKS)
+	@scripts/install-python run
+
+$(ALL_READY): pyproject.toml $(LOCKS)
+	@scripts/install-python all
