@@ -20,12 +20,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from cordboard.config.sentences import Wording, read_sentence
-
-CALL_VARIABLES = frozenset(
-    {"caller_number", "caller_name", "called_number", "call_id", "context_name"}
-    | {"provider_name", "current_date", "current_time"}
-)
-"""Placeholders that every call can fill."""
+from cordboard.config.variables import CALL_VARIABLES
 
 SlotKind = Literal["list", "icao", "letters", "number", "digits", "date", "time", "name", "text"]
 BUILT_IN_LISTS: tuple[SlotKind, ...] = (
@@ -83,18 +78,25 @@ class _Part(BaseModel):
 class WordList(_Part):
     """What may stand in a blank of a sentence."""
 
-    type: SlotKind = Field("list", description="`list`, or a kind of value that can be said.")
+    type: SlotKind = Field(
+        default="list", description="`list`, or a kind of value that can be said."
+    )
     values: Annotated[dict[str, tuple[str, ...]], BeforeValidator(_named_or_plain)] = Field(
         default_factory=dict,
         description="`list`: value → how it is said, the first being how the agent says it.",
     )
-    spelled: bool = Field(False, description="`list`: values may also be spelled, KJFK or kilo...")
-    others: bool = Field(
-        False, description="`list`: spelled values that are not listed are taken as they are."
+    spelled: bool = Field(
+        default=False, description="`list`: values may also be spelled, KJFK or kilo..."
     )
-    minimum: int | None = Field(None, description="`number`: smallest value.")
-    maximum: int | None = Field(None, description="`number`: greatest value.")
-    length: int | None = Field(None, ge=1, le=40, description="`digits`, `letters`: how many.")
+    others: bool = Field(
+        default=False,
+        description="`list`: spelled values that are not listed are taken as they are.",
+    )
+    minimum: int | None = Field(default=None, description="`number`: smallest value.")
+    maximum: int | None = Field(default=None, description="`number`: greatest value.")
+    length: int | None = Field(
+        default=None, ge=1, le=40, description="`digits`, `letters`: how many."
+    )
 
     @model_validator(mode="after")
     def _check(self) -> WordList:
@@ -111,37 +113,53 @@ class WordList(_Part):
 class Slot(_Part):
     """A value that an intent needs."""
 
-    list: Identifier | None = Field(None, description="Its list; default: as in the sentences.")
-    ask: Texts = Field((), description="The question; a second one is asked the second time.")
-    unknown: Template | None = Field(None, description="Said when the value is not in the list.")
-    required: bool = Field(True, description="Whether to ask for it.")
-    default: str | None = Field(None, description="Value of one that is not required.")
-    retries: int = Field(2, ge=0, le=10, description="Further questions before the way out.")
+    list: Identifier | None = Field(
+        default=None, description="Its list; default: as in the sentences."
+    )
+    ask: Texts = Field(
+        default=(), description="The question; a second one is asked the second time."
+    )
+    unknown: Template | None = Field(
+        default=None, description="Said when the value is not in the list."
+    )
+    required: bool = Field(default=True, description="Whether to ask for it.")
+    default: str | None = Field(default=None, description="Value of one that is not required.")
+    retries: int = Field(
+        default=2, ge=0, le=10, description="Further questions before the way out."
+    )
 
 
 class Intent(_Part):
     """Something a caller may want."""
 
-    enabled: bool = Field(True, description="false switches a built-in intent off.")
-    title: str = Field("", description="How the agent names it in `Did you mean ...?`.")
-    example: str = Field("", description="An example of how to ask for it.")
-    sentences: tuple[str, ...] = Field((), description="Templates of what callers say.")
+    enabled: bool = Field(default=True, description="false switches a built-in intent off.")
+    title: str = Field(default="", description="How the agent names it in `Did you mean ...?`.")
+    example: str = Field(default="", description="An example of how to ask for it.")
+    sentences: tuple[str, ...] = Field(default=(), description="Templates of what callers say.")
     slots: dict[Identifier, Slot] = Field(default_factory=dict)
-    confirm: Template | None = Field(None, description="A yes/no question asked before acting.")
-    before: Template | None = Field(None, description="Said before the tool runs.")
-    tool: Tool | None = Field(None, description="Exposed name of the tool to run.")
+    confirm: Template | None = Field(
+        default=None, description="A yes/no question asked before acting."
+    )
+    before: Template | None = Field(default=None, description="Said before the tool runs.")
+    tool: Tool | None = Field(default=None, description="Exposed name of the tool to run.")
     arguments: dict[str, Any] | None = Field(
-        None, description="Its arguments with {slots}; default: each slot under its own name."
+        default=None,
+        description="Its arguments with {slots}; default: each slot under its own name.",
     )
     say: Template | None = Field(
-        None, description="The answer; with a tool, when that worked (default: its {message})."
+        default=None,
+        description="The answer; with a tool, when that worked (default: its {message}).",
     )
     failures: dict[Failure, Template] = Field(
         default_factory=dict, description="What to say when the tool ended otherwise."
     )
-    transfer: Template | None = Field(None, description="Destination to pass the caller on to.")
-    more: Template | None = Field(None, description="Asked afterwards, e.g. `Anything else?`.")
-    hang_up: bool = Field(False, description="End the call after the answer.")
+    transfer: Template | None = Field(
+        default=None, description="Destination to pass the caller on to."
+    )
+    more: Template | None = Field(
+        default=None, description="Asked afterwards, e.g. `Anything else?`."
+    )
+    hang_up: bool = Field(default=False, description="End the call after the answer.")
 
     @model_validator(mode="after")
     def _check(self) -> Intent:
@@ -161,18 +179,23 @@ class WayOut(_Part):
     """What happens when the caller could not be understood again and again."""
 
     say: Template = "I am sorry, I could not understand you. Please call again. Goodbye."
-    transfer: str | None = Field(None, description="Destination to pass the caller on to.")
-    hang_up: bool = Field(True, description="End the call, when not passed on.")
+    transfer: str | None = Field(default=None, description="Destination to pass the caller on to.")
+    hang_up: bool = Field(default=True, description="End the call, when not passed on.")
 
 
 class Fallback(_Part):
     """What is said when nothing was understood."""
 
     reprompts: Texts = Field(
-        ("I did not get that.", "I still did not get that. You can say, for example: {examples}"),
+        default=(
+            "I did not get that.",
+            "I still did not get that. You can say, for example: {examples}",
+        ),
         description="First, second, ... time in a row; {examples} are those of the intents.",
     )
-    silence: Texts = Field((), description="The same when nothing was said; default: reprompts.")
+    silence: Texts = Field(
+        default=(), description="The same when nothing was said; default: reprompts."
+    )
     way_out: WayOut = WayOut()
 
 
@@ -193,7 +216,7 @@ class Phrases(_Part):
     tool_failed: Template = "I am sorry, that did not work."
     transferring: Template = "I am putting you through to {destination}."
     ask_destination: Template = "Where may I put you through to? I can offer {destinations}."
-    or_: Template = Field("or", alias="or")
+    or_: Template = Field(default="or", alias="or")
 
 
 _PHRASE_NAMES: Mapping[str, frozenset[str]] = {
@@ -320,7 +343,7 @@ class Rules(_Part):
 
         `variables` are the channel variables that the context declares.
         """
-        known = CALL_VARIABLES | frozenset(variables)
+        known = frozenset(CALL_VARIABLES) | frozenset(variables)
         for key, text, more, optional in self._spoken():
             for placeholder in placeholders(text):
                 head, _, rest = placeholder.partition(".")

@@ -157,6 +157,12 @@ class Context(Section):
         3_600_000, ge=1_000, description="A call is ended politely after this time."
     )
 
+    @model_validator(mode="after")
+    def _rules_fill_their_placeholders(self) -> Context:
+        if self.rules is not None:
+            self.rules.check_placeholders(self.variables)
+        return self
+
 
 class TransferDestination(Section):
     """One place to which the agent may pass the caller on."""
