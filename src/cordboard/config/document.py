@@ -59,15 +59,23 @@ class Document:
         """A problem with the value at `path`."""
         return ConfigProblem(message, dotted(path), self.file, self.line(path), fatal)
 
+    def has(self, path: KeyPath) -> bool:
+        """Whether the file says anything at `path`."""
+        return self._find(path)[0]
+
     def get(self, path: KeyPath) -> Any:
         """The value at `path`; None when there is none."""
+        return self._find(path)[1]
+
+    def _find(self, path: KeyPath) -> tuple[bool, Any]:
         value: Any = self.tree
         for part in path:
-            try:
-                value = value[part]
-            except (KeyError, IndexError, TypeError):
-                return None
-        return value
+            in_mapping = isinstance(value, dict) and part in value
+            in_list = isinstance(value, list) and isinstance(part, int) and part < len(value)
+            if not (in_mapping or in_list):
+                return False, None
+            value = value[part]
+        return True, value
 
 
 def parse(text: str, file: str) -> Document:

@@ -1,13 +1,27 @@
-"""Reading `ai-agent.yaml`: from a path to a checked `Config`, or to a list of all that is wrong."""
+"""Reading `ai-agent.yaml`: from a path to a checked `Config`, or to a list of all that is wrong.
+
+The steps, each in a file of its own: `document` (YAML with line numbers), `expansion` (`${VAR}`),
+`schema` (what may be said; `explain` puts its findings in words), `semantics` (what must fit
+together). Problems of all steps are reported together, in the order of the file.
+
+Reading is quick (a few ms) but reads the disk: do it before calls, or in a thread.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from pydantic import BaseModel, SecretStr, ValidationError
+
+from cordboard.config.document import Document, KeyPath, parse
+from cordboard.config.expansion import expand
+from cordboard.config.explain import explain
 from cordboard.config.schema import Config
-from cordboard.errors import ConfigProblem
+from cordboard.config.semantics import check, with_defaults
+from cordboard.errors import ConfigError, ConfigProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,13 +29,96 @@ class LoadedConfig:
     """A configuration that can be used."""
 
     config: Config
+    """`default_context` and `audiosocket.context` are always filled in."""
     path: Path
     problems: tuple[ConfigProblem, ...] = ()
     """What is wrong without being fatal; the engine runs without those parts."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
-    """Values that must never be printed; for `observe.logging`."""
+    """Values that must never be printed: secret fields, and what `mcp` servers get as `env` from
+    the environment. For `observe.logging`."""
 
 
 def load(path: Path, environ: Mapping[str, str]) -> LoadedConfig:
     """Read, expand and check the file. Raises `ConfigError` with every problem at once."""
-    raise NotImplementedError
+    try:
+        text = path.read_text("utf-8-sig")
+    except OSError as error:
+        message = f"cannot be read: {error.strerror or error}"
+        raise ConfigError([ConfigProblem(message, file=str(path))]) from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        problem = ConfigProblem("not UTF-8 text", file=str(path), line=line)
+        raise ConfigError([problem]) from None
+    return read(text, path, environ)
+
+
+def read(text: str, path: Path, environ: Mapping[str, str]) -> LoadedConfig:
+    """The same for a text that is not (yet) in the file; `path` only names it."""
+    document = parse(text, str(path))
+    expansion = _Expander(document, environ)
+    problems = [*document.problems, *expansion.problems]
+    config = None
+    try:
+        config = Config.model_validate(document.tree)
+    except ValidationError as error:
+        known = {problem.key for problem in problems}
+        found = explain(error, document, expansion.places)
+        problems += [problem for problem in found if problem.key not in known]
+    if config is not None:
+        config = with_defaults(config)
+        problems += check(config, document, environ)
+    problems.sort(key=lambda problem: problem.line or 0)
+    if config is None or any(problem.fatal for problem in problems):
+        raise ConfigError(problems)
+    secrets = expansion.secrets | _secret_values(config)
+    return LoadedConfig(config, path, tuple(problems), frozenset(secrets - {""}))
+
+
+class _Expander:
+    """Expands every text of a document in place."""
+
+    def __init__(self, document: Document, environ: Mapping[str, str]) -> None:
+        self._document = document
+        self._environ = environ
+        self.problems: list[ConfigProblem] = []
+        self.places: set[KeyPath] = set()
+        """Where a value came from the environment."""
+        self.secrets: set[str] = set()
+        document.tree = self._expanded(document.tree, ())
+
+    def _expanded(self, value: Any, path: KeyPath) -> Any:
+        if isinstance(value, dict):
+            return {key: self._expanded(item, (*path, key)) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._expanded(item, (*path, index)) for index, item in enumerate(value)]
+        return self._text(value, path) if isinstance(value, str) else value
+
+    def _text(self, text: str, path: KeyPath) -> str:
+        result = expand(text, self._environ)
+        for name in result.missing:
+            message = (
+                f"the environment variable {name} is not set; "
+                f"set it, or give a default: ${{{name}:-default}}"
+            )
+            self.problems.append(self._document.problem(path, message))
+        for reference in result.malformed:
+            message = f"{reference} is not understood; write ${{NAME}}, or $$ for a dollar sign"
+            self.problems.append(self._document.problem(path, message))
+        if result.values:
+            self.places.add(path)
+            if "env" in path:
+                self.secrets.update(result.values)
+        return result.text
+
+
+def _secret_values(value: Any) -> set[str]:
+    """The content of every `SecretStr` inside a value."""
+    if isinstance(value, SecretStr):
+        return {value.get_secret_value()}
+    if isinstance(value, BaseModel):
+        value = dict(value)
+    if isinstance(value, Mapping):
+        value = tuple(value.values())
+    if isinstance(value, (tuple, list)):
+        return {secret for item in value for secret in _secret_values(item)}
+    return set()

@@ -1,0 +1,164 @@
+"""What the schema finds wrong, said to a person: file, line, key, what is there, what should be.
+
+    ai-agent.yaml:12: health.port: expected a whole number from 0 to 65535, found the text "http"
+
+Values are shown only when they cannot be secret: never from the environment, never of a secret
+field, never under `env` or under a key that sounds like a password.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import ValidationError
+
+from cordboard.config.document import Document, KeyPath
+from cordboard.config.shape import Shape
+from cordboard.errors import ConfigProblem
+
+_SOUNDS_SECRET = re.compile(r"pass|secret|token|key|credential|auth|env$", re.IGNORECASE)
+_LONGEST_SHOWN = 60
+_OWN_WORDS = ("value_error", "assertion_error")
+"""Error types whose message was written in this project."""
+_LEADING_KEY = re.compile(r"(?P<key>[A-Za-z_][\w.\[\]]*): (?P<rest>.+)", re.DOTALL)
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """A trailing hint for a wrong word: the nearest known ones, else all of them."""
+    known = sorted(known)
+    near = get_close_matches(word, known, n=2, cutoff=0.6)
+    if near:
+        return f"; did you mean {' or '.join(near)}?"
+    return f"; known here: {', '.join(known)}" if known else ""
+
+
+def explain(
+    error: ValidationError, document: Document, expanded: Collection[KeyPath]
+) -> list[ConfigProblem]:
+    """Every problem in `error`, in the order of the file.
+
+    `expanded` are the places whose values contain something from the environment.
+    """
+    explainer = _Explainer(document, expanded)
+    found: dict[KeyPath, ConfigProblem] = {}
+    for details in error.errors(include_url=False, include_input=False):
+        path, problem = explainer.problem(details)
+        found.setdefault(path, problem)
+    containers = {path[:length] for path in found for length in range(len(path))}
+    return [
+        problem
+        for path, problem in found.items()
+        if path not in containers or not isinstance(document.get(path), (dict, list))
+    ]
+
+
+class _Explainer:
+    def __init__(self, document: Document, expanded: Collection[KeyPath]) -> None:
+        self._document = document
+        self._expanded = expanded
+        self._shape = Shape.of_file()
+
+    def problem(self, details: Mapping[str, Any]) -> tuple[KeyPath, ConfigProblem]:
+        kind = str(details["type"])
+        path = self._path(details["loc"], missing=kind == "missing")
+        if kind in _OWN_WORDS:
+            path, message = self._own_words(path, str(details["ctx"]["error"]))
+        elif kind == "missing":
+            message = self._missing(path)
+        elif kind == "extra_forbidden":
+            message = self._unknown_key(path)
+        elif details["loc"][-1:] == ("[key]",):
+            message = self._bad_name(path)
+        else:
+            message = self._wrong_value(path)
+        return path, self._document.problem(path, message)
+
+    def _path(self, location: Iterable[str | int], *, missing: bool) -> KeyPath:
+        """The place in the file. pydantic's own additions (names of alternatives) are left out."""
+        parts = list(location)
+        path: KeyPath = ()
+        for position, part in enumerate(parts):
+            last = position == len(parts) - 1
+            if self._document.has((*path, part)) or (missing and last):
+                path = (*path, part)
+        return path
+
+    def _own_words(self, path: KeyPath, message: str) -> tuple[KeyPath, str]:
+        """Take a key that the message begins with (`slots.x: ...`) for the place, if it is one."""
+        match = _LEADING_KEY.match(message)
+        if match is None:
+            return path, message
+        inner = inner_path(match["key"])
+        deeper = (*path, *inner)
+        if not self._document.has(deeper):
+            return path, message
+        return deeper, match["rest"]
+
+    def _missing(self, path: KeyPath) -> str:
+        shape = self._shape.at(path)
+        if shape is None:
+            return "missing"
+        purpose = f" ({shape.description.rstrip('.')})" if shape.description else ""
+        return f"missing; expected {shape.expected()}{purpose}"
+
+    def _unknown_key(self, path: KeyPath) -> str:
+        parent = self._shape.at(path[:-1])
+        return "unknown key" + suggestion(str(path[-1]), parent.keys() if parent else ())
+
+    def _bad_name(self, path: KeyPath) -> str:
+        parent = self._shape.at(path[:-1])
+        entry = parent.entry() if parent else None
+        return f"expected {entry[0] if entry else 'another name'}"
+
+    def _wrong_value(self, path: KeyPath) -> str:
+        shape = self._shape.at(path)
+        value = self._document.get(path)
+        expected = shape.expected() if shape else "another value"
+        message = f"expected {expected}, found {self._found(path, value)}"
+        choices = shape.choices() if shape else []
+        if isinstance(value, str) and self._may_show(path) and len(choices) > 1:
+            near = get_close_matches(value, choices, n=1)
+            return f"{message}; did you mean {near[0]}?" if near else message
+        wants_text = shape is not None and any(
+            alternative.schema.get("type") == "string" for alternative in shape.alternatives()
+        )
+        if wants_text and isinstance(value, (int, float)):
+            message += "; put it in quotes"
+        return message
+
+    def _found(self, path: KeyPath, value: Any) -> str:
+        match value:
+            case None:
+                return "nothing"
+            case dict():
+                return "a mapping"
+            case list():
+                return "an empty list" if not value else "a list"
+        kind = "" if isinstance(value, bool) else "a text" if isinstance(value, str) else "a number"
+        if path in self._expanded:
+            return f"{kind} from the environment (not shown)"
+        if not self._may_show(path):
+            return f"{kind or 'true or false'} (not shown)"
+        if isinstance(value, bool):
+            return str(value).lower()
+        if not isinstance(value, str):
+            return f"the number {value}"
+        shown = value if len(value) <= _LONGEST_SHOWN else value[:_LONGEST_SHOWN] + "..."
+        return f'the text "{shown}"' if "\n" not in shown else "a text of several lines"
+
+    def _may_show(self, path: KeyPath) -> bool:
+        if path in self._expanded:
+            return False
+        if any(isinstance(part, str) and _SOUNDS_SECRET.search(part) for part in path):
+            return False
+        shape = self._shape.at(path)
+        return shape is not None and not shape.secret
+
+
+def inner_path(key: str) -> KeyPath:
+    """The way that a dotted key such as `slots.x.ask[2]` describes; the opposite of `dotted`."""
+    parts = re.findall(r"[^.\[\]]+|\[\d+\]", key)
+    return tuple(int(part[1:-1]) if part.startswith("[") else part for part in parts)

@@ -1,0 +1,229 @@
+"""What must fit together: names that name something, tools that somebody provides.
+
+Every check yields problems. Fatal ones are contradictions inside the file, which no start could
+heal. Not fatal is what concerns a part the engine can do without (an MCP server that is switched
+off or whose program is not there): it runs, offers less, and `/ready` says so.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from cordboard.config.document import Document, KeyPath
+from cordboard.config.explain import inner_path, suggestion
+from cordboard.config.naming import exposed_name, exposed_prefix
+from cordboard.config.schema import Config, Context, McpServer
+from cordboard.config.variables import CALL_VARIABLES, placeholders
+from cordboard.errors import ConfigProblem
+
+BUILTIN_TOOLS: Mapping[str, str] = {
+    "hangup_call": "Ends the call when the agent has finished speaking.",
+    "transfer": "Passes the caller on to one of `tools.transfer.destinations`.",
+}
+"""The tools that need no server, with a description for the documentation."""
+
+Problems = Iterator[ConfigProblem]
+
+
+def with_defaults(config: Config) -> Config:
+    """Fill in the contexts that follow from others."""
+    default = config.default_context
+    if default is None and len(config.contexts) == 1:
+        default = next(iter(config.contexts))
+    audiosocket = config.audiosocket
+    if audiosocket.context is None:
+        audiosocket = audiosocket.model_copy(update={"context": default})
+    return config.model_copy(update={"default_context": default, "audiosocket": audiosocket})
+
+
+def check(config: Config, document: Document, environ: Mapping[str, str]) -> list[ConfigProblem]:
+    """All that does not fit together. `config` has its defaults filled in."""
+    problems = [*_names(config, document), *_ports(config, document)]
+    problems += _shared_names(config, document)
+    for name, context in config.contexts.items():
+        problems += _texts(context, ("contexts", name), document)
+        problems += _tools(config, context, ("contexts", name), document)
+        problems += _rules(config, context, ("contexts", name), document)
+    problems += _programs(config, document, environ)
+    return problems
+
+
+def _names(config: Config, document: Document) -> Problems:
+    """Every name of a context or a provider names one."""
+    if config.default_context is None:
+        message = (
+            "missing; with several contexts, say which one answers calls that name none"
+            f" ({', '.join(config.contexts)})"
+        )
+        yield document.problem(("default_context",), message)
+    contexts: list[tuple[KeyPath, str | None]] = [
+        (("default_context",), config.default_context),
+        (("audiosocket", "context"), config.audiosocket.context),
+        *((("routes", number), name) for number, name in config.routes.items()),
+    ]
+    for path, name in contexts:
+        if name is not None and name not in config.contexts and document.has(path):
+            yield _nothing_called(document, path, "context", name, config.contexts)
+    providers: list[tuple[KeyPath, str | None]] = [
+        (("default_provider",), config.default_provider),
+        *((("contexts", name, "provider"), c.provider) for name, c in config.contexts.items()),
+    ]
+    for path, name in providers:
+        if name is not None and name not in config.providers:
+            yield _nothing_called(document, path, "provider", name, config.providers)
+
+
+def _nothing_called(
+    document: Document, path: KeyPath, kind: str, name: str, known: Iterable[str]
+) -> ConfigProblem:
+    return document.problem(path, f"there is no {kind} {name}{suggestion(name, known)}")
+
+
+def _ports(config: Config, document: Document) -> Problems:
+    health, audiosocket = config.health, config.audiosocket
+    if health.port and (health.host, health.port) == (audiosocket.host, audiosocket.port):
+        message = f"health.port and audiosocket.port are both {health.port}; expected two ports"
+        place = "audiosocket" if document.has(("audiosocket", "port")) else "health"
+        yield document.problem((place, "port"), message)
+
+
+# --- the texts of a context ----------------------------------------------------------------
+
+
+def _texts(context: Context, path: KeyPath, document: Document) -> Problems:
+    """Every {placeholder} is a call variable, or a channel variable that the context declares."""
+    for index, name in enumerate(context.variables):
+        if name in CALL_VARIABLES:
+            message = f"{name} is a call variable already; expected a channel variable"
+            yield document.problem((*path, "variables", index), message)
+    known = [*CALL_VARIABLES, *context.variables]
+    for key, text in (("prompt", context.prompt), ("greeting", context.greeting)):
+        for name in placeholders(text):
+            if name not in known:
+                message = (
+                    f"there is no call variable {{{name}}}{_nearest(name, known)};"
+                    f" known: {', '.join(known)}; a channel variable must be listed in"
+                    " `variables`, and a brace that is meant as such is written twice"
+                )
+                yield document.problem((*path, key), message)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    hint = suggestion(name, known)
+    return hint.rstrip("?") + "?" if "did you mean" in hint else ""
+
+
+def _rules(config: Config, context: Context, path: KeyPath, document: Document) -> Problems:
+    """What the rules use is there: variables, tools, destinations."""
+    rules = context.rules
+    if rules is None:
+        return
+    try:
+        rules.check_placeholders({*CALL_VARIABLES, *context.variables})
+    except ValueError as error:
+        key, _, message = str(error).partition(": ")
+        yield document.problem((*path, *inner_path(key)), message or str(error))
+    for tool, key in rules.tools().items():
+        if tool not in context.tools:
+            message = f"the tool {tool} is not in the `tools` of this context; add it there"
+            yield document.problem((*path, "rules", *inner_path(key)), message)
+    destinations = config.tools.transfer.destinations
+    for destination, key in rules.destinations().items():
+        if destination not in destinations:
+            place = (*path, "rules", *inner_path(key))
+            yield _nothing_called(
+                document, place, "tools.transfer destination", destination, destinations
+            )
+
+
+# --- tools ---------------------------------------------------------------------------------
+
+
+def _running_servers(config: Config) -> dict[str, McpServer]:
+    if not config.mcp.enabled:
+        return {}
+    return {name: server for name, server in config.mcp.servers.items() if server.enabled}
+
+
+def _listed_names(name: str, server: McpServer) -> dict[str, KeyPath]:
+    """Exposed names of a server's listed tools, with their places. The last of equals wins."""
+    return {
+        tool.expose_as or exposed_name(name, tool.name): ("mcp", "servers", name, "tools", index)
+        for index, tool in enumerate(server.tools)
+    }
+
+
+def _shared_names(config: Config, document: Document) -> Problems:
+    """No two tools have one exposed name."""
+    owners = {name: f"the built-in tool {name}" for name in BUILTIN_TOOLS}
+    for server_name, server in _running_servers(config).items():
+        for index, tool in enumerate(server.tools):
+            name = tool.expose_as or exposed_name(server_name, tool.name)
+            owner = f"{tool.name} of the MCP server {server_name}"
+            if name in owners:
+                place = ("mcp", "servers", server_name, "tools", index)
+                message = (
+                    f"two tools have the exposed name {name}: {owners[name]}, and {owner};"
+                    " give one of them another name with `expose_as: ...`"
+                )
+                yield document.problem(place, message)
+            owners.setdefault(name, owner)
+
+
+def _tools(config: Config, context: Context, path: KeyPath, document: Document) -> Problems:
+    """Each tool that the context lists is provided by somebody, as far as the file can tell."""
+    running = _running_servers(config)
+    provided = set(BUILTIN_TOOLS).union(
+        *(_listed_names(name, server) for name, server in running.items())
+    )
+    for index, tool in enumerate(context.tools):
+        place = (*path, "tools", index)
+        if tool in context.tools[:index]:
+            yield document.problem(place, f"{tool} is listed twice", fatal=False)
+        elif tool == "transfer" and not config.tools.transfer.destinations:
+            message = "there is nowhere to transfer to; name tools.transfer.destinations"
+            yield document.problem(place, message, fatal=False)
+        elif tool not in provided and not _known_at_run_time(tool, running):
+            yield _not_provided(config, tool, place, document, provided)
+
+
+def _known_at_run_time(tool: str, running: Mapping[str, McpServer]) -> bool:
+    """Whether a server that lists no tools, and so offers all it has, may have this one."""
+    return any(
+        not server.tools and tool.startswith(exposed_prefix(name))
+        for name, server in running.items()
+    )
+
+
+def _not_provided(
+    config: Config, tool: str, place: KeyPath, document: Document, provided: Iterable[str]
+) -> ConfigProblem:
+    running = _running_servers(config)
+    for name, server in config.mcp.servers.items():
+        listed = _listed_names(name, server)
+        if name not in running and (tool in listed or tool.startswith(exposed_prefix(name))):
+            switch = "mcp" if not config.mcp.enabled else f"mcp.servers.{name}"
+            message = f"the tool {tool} is not offered, since {switch}.enabled is false"
+            return document.problem(place, message, fatal=False)
+    return document.problem(place, f"nobody provides the tool {tool}{suggestion(tool, provided)}")
+
+
+def _programs(config: Config, document: Document, environ: Mapping[str, str]) -> Problems:
+    """The program of each MCP server is there; else that server will be down."""
+    for name, server in _running_servers(config).items():
+        program, folder = server.command[0], server.cwd or Path()
+        place = ("mcp", "servers", name)
+        if server.cwd is not None and not server.cwd.is_dir():
+            message = f"there is no directory {server.cwd}; the server cannot start"
+            yield document.problem((*place, "cwd"), message, fatal=False)
+        elif "/" in program:
+            if shutil.which(folder / program) is None:
+                yield document.problem((*place, "command"), _no_program(program), fatal=False)
+        elif shutil.which(program, path=server.env.get("PATH", environ.get("PATH"))) is None:
+            yield document.problem((*place, "command"), _no_program(program), fatal=False)
+
+
+def _no_program(program: str) -> str:
+    return f"there is no program {program} that could be run; the server cannot start"
