@@ -40,8 +40,8 @@ from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
 
 log = structlog.get_logger()
 
-BARGE_IN_AFTER = 0.2
-"""Seconds of speech over the agent's sound that count as an interruption; a cough is shorter."""
+BARGE_IN_AFTER = 0.3
+"""Seconds of speech over the agent that count as an interruption; a cough is shorter."""
 BACKCHANNELS = frozenset({"mhm", "mm-hmm", "mm", "hmm", "uh-huh", "okay", "ok", "right", "yeah"})
 """What listeners murmur while they listen; no reason to stop speaking or to answer."""
 SHORTEST_SPEECH_MS = 250

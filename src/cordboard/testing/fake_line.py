@@ -1,0 +1,152 @@
+"""A caller's line without a telephone: media and control that keep to the doors of `calls.offer`.
+
+The media plays what is written at the pace of the event loop's clock, as a pacer would, so that
+`heard_ms`, marks and `flush` behave as on a real line, in virtual time too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from cordboard.audio.format import SLIN_8K, AudioFormat
+from cordboard.calls.offer import Media, Offer, TransferTarget
+
+FRAME = 0.02
+
+
+class FakeMedia:
+    """Implements `cordboard.calls.offer.Media`."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._audio: Callable[[bytes], None] | None = None
+        self._keys: Callable[[str], None] | None = None
+        self._closed_callback: Callable[[str], None] | None = None
+        self._ended: str | None = None
+        self._marks: list[tuple[int, asyncio.TimerHandle]] = []
+        self._written = 0
+        """Bytes written that were not taken back."""
+        self._done_at = self._loop.time()
+        """When all that is written will have been played."""
+        self.played = bytearray()
+        """Everything written, less what was taken back."""
+        self.closed = False
+
+    @property
+    def format(self) -> AudioFormat:
+        return SLIN_8K
+
+    def on_audio(self, callback: Callable[[bytes], None]) -> None:
+        self._audio = callback
+
+    def on_dtmf(self, callback: Callable[[str], None]) -> None:
+        self._keys = callback
+
+    def on_closed(self, callback: Callable[[str], None]) -> None:
+        self._closed_callback = callback
+        if self._ended is not None:
+            callback(self._ended)
+
+    def write(self, pcm: bytes) -> None:
+        if self.closed:
+            return
+        self.played += pcm
+        self._written += len(pcm)
+        self._done_at = max(self._done_at, self._loop.time()) + len(pcm) / 16000
+
+    def mark(self, callback: Callable[[], None]) -> None:
+        at = max(self._done_at, self._loop.time() + FRAME)
+        self._marks.append((self._written, self._loop.call_at(at, callback)))
+
+    def flush(self) -> int:
+        queued = 16 * self.queued_ms
+        self._written -= queued
+        if queued:
+            del self.played[-queued:]
+        for position, handle in self._marks:
+            if position > self._written:
+                handle.cancel()
+        self._done_at = self._loop.time()
+        return self.heard_ms
+
+    @property
+    def heard_ms(self) -> int:
+        return self._written // 16 - self.queued_ms
+
+    @property
+    def queued_ms(self) -> int:
+        return max(0, round((self._done_at - self._loop.time()) * 1000))
+
+    async def close(self) -> None:
+        self.closed = True
+        self.flush()
+
+    # The caller's side.
+
+    async def say(self, pcm: bytes) -> None:
+        """Let the caller be heard, frame by frame, in real (or virtual) time."""
+        for start in range(0, len(pcm), 320):
+            await asyncio.sleep(FRAME)
+            if self._audio is not None and not self.closed:
+                self._audio(pcm[start : start + 320])
+
+    def press(self, key: str) -> None:
+        if self._keys is not None:
+            self._keys(key)
+
+    def break_off(self, reason: str) -> None:
+        """The far side ends (`caller_hangup`) or the media dies (`media_lost`)."""
+        self._ended = reason
+        if self._closed_callback is not None:
+            self._closed_callback(reason)
+
+
+class FakeLine:
+    """Implements `LineControl`, and makes the offer that goes with it."""
+
+    def __init__(self, call_id: str = "11111111-2222-4333-8444-555555555555") -> None:
+        self.call_id = call_id
+        self.media: FakeMedia | None = None
+        self.transfers: list[TransferTarget] = []
+        self.refuse_transfer: Exception | None = None
+        self.refuse_media: Exception | None = None
+        self.media_delay = 0.0
+        self.hangups: list[str] = []
+        self.released = 0
+
+    def offer(self, variables: Mapping[str, str] | None = None, called: str = "100") -> Offer:
+        return Offer(
+            call_id=self.call_id,
+            source="test",
+            media=self._open,
+            control=self,
+            caller_number="4791234567",
+            caller_name="Kari Nordmann",
+            called_number=called,
+            variables=variables or {},
+        )
+
+    async def _open(self) -> Media:
+        await asyncio.sleep(self.media_delay)
+        if self.refuse_media is not None:
+            raise self.refuse_media
+        self.media = FakeMedia()
+        return self.media
+
+    async def answer(self) -> None:
+        """Answered from the start."""
+
+    async def hangup(self, cause: str = "normal") -> None:
+        self.hangups.append(cause)
+
+    async def transfer(self, target: TransferTarget) -> None:
+        if self.refuse_transfer is not None:
+            raise self.refuse_transfer
+        self.transfers.append(target)
+
+    async def variable(self, name: str) -> str | None:
+        return None
+
+    async def release(self) -> None:
+        self.released += 1

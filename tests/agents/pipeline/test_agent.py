@@ -1,0 +1,338 @@
+"""The pipeline agent between stand-ins, in virtual time: what is said when, and what is not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+
+from cordboard.agents.base import (
+    AgentAudio,
+    AgentAudioDone,
+    AgentEvent,
+    AgentFailed,
+    AgentSession,
+    AgentText,
+    CallerStopped,
+    CallerText,
+    Interrupted,
+    ToolAsked,
+    ToolCancelled,
+)
+from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
+from cordboard.agents.pipeline.turn_detector import TurnProfile
+from cordboard.audio.format import SLIN_8K
+from cordboard.audio.vad import VoiceActivityBank
+from cordboard.errors import RecogniserError, VoiceError
+from cordboard.testing.fake_line import FakeMedia
+from cordboard.testing.fake_pipeline import (
+    FunctionBrain,
+    FunctionDialogue,
+    InlineExecutor,
+    LoudnessModel,
+    Respond,
+    ScriptedRecogniser,
+    TalkingClock,
+    silence,
+    speech,
+)
+from cordboard.testing.virtual_time import virtual_time
+from cordboard.tools.tool import Status, ToolReply
+
+
+async def echo(dialogue: FunctionDialogue, text: str) -> AsyncGenerator[str, None]:
+    yield f"You said {text}" if text else "I did not get that"
+
+
+class Stage:
+    """An agent on a fake line, and everything it told."""
+
+    def __init__(
+        self,
+        texts: list[str | Exception],
+        respond: Respond = echo,
+        voice: TalkingClock | None = None,
+        *,
+        barge_in: bool = True,
+    ) -> None:
+        self.recogniser = ScriptedRecogniser(texts)
+        self.brain = FunctionBrain(respond)
+        self.voice = voice or TalkingClock()
+        self.media = FakeMedia()
+        self.events: list[AgentEvent] = []
+        self.times: list[float] = []
+        self.agent = PipelineAgent(
+            PipelineParts(
+                VoiceActivityBank(LoudnessModel(), InlineExecutor()),
+                self.recogniser,
+                self.brain,
+                self.voice,
+                TurnProfile(),
+                barge_in=barge_in,
+            )
+        )
+
+    def emit(self, event: AgentEvent) -> None:
+        self.events.append(event)
+        self.times.append(asyncio.get_running_loop().time())
+        if isinstance(event, AgentAudio):
+            self.media.write(event.pcm)
+        elif isinstance(event, Interrupted):
+            self.media.flush()
+
+    async def start(self, greeting: str = "") -> None:
+        await self.agent.start(
+            AgentSession(
+                "call", "demo", "", greeting, (), SLIN_8K, self.emit,
+                lambda: self.media.queued_ms > 0,
+            )
+        )  # fmt: skip
+        self.media.on_audio(self.agent.hear)
+
+    async def say(self, ms: int = 600, then: int = 1200) -> None:
+        await self.media.say(speech(ms) + silence(then))
+
+    def of(self, kind: type) -> list[AgentEvent]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def sentences(self) -> list[str]:
+        return [event.text for event in self.events if isinstance(event, AgentText)]
+
+    def time_of(self, kind: type) -> float:
+        return next(
+            time
+            for time, event in zip(self.times, self.events, strict=True)
+            if isinstance(event, kind)
+        )
+
+
+def play(
+    scenario: Callable[[Stage], Awaitable[None]],
+    texts: list[str | Exception],
+    respond: Respond = echo,
+    voice: TalkingClock | None = None,
+    *,
+    barge_in: bool = True,
+) -> Stage:
+    async def run() -> Stage:
+        stage = Stage(texts, respond, voice, barge_in=barge_in)
+        await scenario(stage)
+        await stage.agent.close()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not left, f"tasks left behind: {left}"
+        return stage
+
+    with virtual_time() as loop:
+        return loop.run_until_complete(run())
+
+
+def test_a_turn_is_heard_understood_and_answered() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.start("Hello there")
+        await stage.media.say(silence(1000))
+        await stage.say()
+
+    stage = play(scenario, ["Good morning"])
+    assert stage.sentences() == ["Hello there", "You said Good morning"]
+    (stopped,) = stage.of(CallerStopped)
+    assert isinstance(stopped, CallerStopped)
+    spoken_until = 1000.0 + 1.0 + 0.6
+    assert abs(stopped.last_speech_at - spoken_until) < 0.05
+    assert stage.of(AgentAudioDone) == [AgentAudioDone(0), AgentAudioDone(1)]
+
+
+def test_recognition_hides_in_the_pause() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.start()
+        await stage.say()
+
+    stage = play(scenario, ["Good morning"])
+    assert [speculative for _, speculative in stage.recogniser.requests] == [True]
+    assert stage.time_of(CallerText) == stage.time_of(CallerStopped)
+
+
+def test_a_whole_answer_is_taken_faster() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.start()
+        await stage.say()
+
+    quick = play(scenario, ["Yes."])
+    slow = play(scenario, ["Good morning"])
+    assert quick.time_of(CallerStopped) < slow.time_of(CallerStopped) - 0.1
+
+
+def test_a_pause_in_a_sentence_does_not_split_it() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.start()
+        await stage.media.say(speech(500) + silence(250) + speech(500) + silence(1500))
+
+    stage = play(scenario, ["The weather at", "The weather at Bergen"])
+    assert stage.sentences() == ["You said The weather at Bergen"]
+    assert stage.recogniser.requests[-1][0] > 1250, "the final text is made of the whole sentence"
+
+
+def test_the_caller_interrupts_and_is_answered_anew() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.start("one two three four five six seven eight nine ten")
+        await stage.media.say(silence(1000))
+        await stage.say()
+
+    stage = play(scenario, ["Stop"])
+    (interrupted,) = stage.of(Interrupted)
+    assert isinstance(interrupted, Interrupted)
+    assert interrupted.at - 1001.0 < 0.5, "sound stops soon after the caller begins"
+    assert len(stage.media.played) < 16 * 2000 + 16 * 900
+    assert stage.sentences()[-1] == "You said Stop"
+
+
+def test_without_barge_in_the_agent_finishes_first() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.start("one two three four five six seven eight nine ten")
+        await stage.media.say(silence(500))
+        await stage.say(then=4000)
+
+    stage = play(scenario, ["Stop"], barge_in=False)
+    assert stage.of(Interrupted) == []
+    assert stage.sentences()[-1] == "You said Stop"
+
+
+def test_a_murmur_or_a_cough_over_the_agent_stops_nothing() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.start("one two three four five six seven eight nine ten")
+        await stage.media.say(silence(500))
+        await stage.say(ms=180)
+        await stage.say(ms=180)
+
+    stage = play(scenario, ["Mm-hmm.", ""])
+    assert stage.of(Interrupted) == []
+    assert len(stage.sentences()) == 1
+
+
+def test_noise_without_words_is_not_answered_but_unclear_speech_is() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.start()
+        await stage.say(ms=130)
+        await stage.say(ms=800)
+
+    stage = play(scenario, ["", ""])
+    assert stage.sentences() == ["I did not get that"]
+
+
+def test_a_silent_caller_is_spoken_to() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.start("Hello")
+        await stage.media.say(silence(12_000))
+
+    stage = play(scenario, [])
+    assert stage.sentences() == ["Hello", "I did not get that"]
+
+
+def test_a_turn_ends_even_if_the_phone_stops_sending() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.start()
+        await stage.media.say(speech(600))
+        await asyncio.sleep(3)
+
+    stage = play(scenario, ["Good morning"])
+    assert stage.sentences() == ["You said Good morning"]
+
+
+async def with_tool(dialogue: FunctionDialogue, text: str) -> AsyncGenerator[str, None]:
+    yield "Let me see"
+    reply = await dialogue.session.ask_tool("lookup", {"q": text})
+    yield reply.message
+
+
+def answer_later(stage: Stage, seconds: float) -> None:
+    (asked,) = stage.of(ToolAsked)
+    assert isinstance(asked, ToolAsked)
+    reply = ToolReply(asked.ask.ask_id, "lookup", Status.OK, "It is sunny")
+    asyncio.get_running_loop().call_later(seconds, stage.agent.answer_tool, reply)
+
+
+def test_a_tool_result_is_spoken_in_the_same_answer() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.start()
+        await stage.say()
+        answer_later(stage, 1.0)
+        await stage.media.say(silence(2000))
+
+    stage = play(scenario, ["Weather"], with_tool)
+    assert stage.sentences() == ["Let me see", "It is sunny"]
+    assert stage.of(AgentAudioDone) == [AgentAudioDone(1)]
+
+
+def test_a_question_during_a_slow_tool_waits_for_its_turn() -> None:
+    async def respond(dialogue: FunctionDialogue, text: str) -> AsyncGenerator[str, None]:
+        source = with_tool if text == "Weather" else echo
+        async for sentence in source(dialogue, text):
+            yield sentence
+
+    async def scenario(stage: Stage) -> None:
+        await stage.start()
+        await stage.say()
+        await stage.say()
+        answer_later(stage, 0.1)
+        await stage.media.say(silence(3000))
+
+    stage = play(scenario, ["Weather", "Hello?"], respond)
+    assert stage.sentences() == ["Let me see", "It is sunny", "You said Hello?"]
+
+
+def test_an_interruption_gives_up_the_tool() -> None:
+    async def respond(dialogue: FunctionDialogue, text: str) -> AsyncGenerator[str, None]:
+        if text != "Weather":
+            yield "All right"
+            return
+        yield "This will take me quite some time I am afraid so please wait"
+        await dialogue.session.ask_tool("lookup", {})
+
+    async def scenario(stage: Stage) -> None:
+        await stage.start()
+        await stage.say()
+        await stage.say()
+
+    stage = play(scenario, ["Weather", "Never mind"], respond)
+    assert len(stage.of(ToolCancelled)) == 1
+    assert stage.sentences()[-1] == "All right"
+
+
+def test_one_failed_recognition_is_asked_again_three_end_the_call() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.start()
+        for _ in range(3):
+            await stage.say(then=2500)
+
+    broken: list[str | Exception] = [RecogniserError("broken")] * 3
+    assert play(scenario, [broken[0], "Hello", "Hello"]).of(AgentFailed) == []
+    stage = play(scenario, broken)
+    assert len(stage.of(AgentFailed)) == 1
+    assert stage.sentences()[0] == "I did not get that"
+
+
+def test_a_broken_voice_is_told_to_the_call() -> None:
+    class Mute(TalkingClock):
+        async def speak(self, text: str, *, rate: int = 8000):  # type: ignore[no-untyped-def]
+            raise VoiceError("no sound card")
+            yield b""
+
+    async def scenario(stage: Stage) -> None:
+        await stage.start("Hello")
+        await stage.media.say(silence(500))
+
+    assert stage_failed(play(scenario, [], voice=Mute()))
+
+
+def test_a_bug_in_the_brain_is_told_to_the_call() -> None:
+    async def respond(dialogue: FunctionDialogue, text: str) -> AsyncGenerator[str, None]:
+        raise ZeroDivisionError
+        yield ""
+
+    async def scenario(stage: Stage) -> None:
+        await stage.start()
+        await stage.say()
+
+    assert stage_failed(play(scenario, ["Hello"], respond))
+
+
+def stage_failed(stage: Stage) -> bool:
+    return len(stage.of(AgentFailed)) == 1
