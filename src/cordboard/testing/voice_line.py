@@ -11,15 +11,31 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
+import numpy as np
+
+from cordboard.audio.wav import read_mono, write_stereo
 from cordboard.errors import CallOver
 from cordboard.testing.mouth_and_ear import Ear, Mouth
-from cordboard.testing.stereo import read_wav_8k, write_stereo_wav
-from cordboard.testing.timeline import Samples, Segment, TurnLatency, turn_latencies
+from cordboard.testing.timeline import RATE, Samples, Segment, TurnLatency, turn_latencies
 
 Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnd:
+    """How a call ended."""
+
+    by: Literal["us", "them"]
+    at: float
+    """`time.monotonic()` of the end."""
+    status: int = 0
+    """The SIP status of a call that was never answered; 0 after an answered one."""
+    reason: str = ""
+    """Why, as far as the far side or the protocol tells."""
 
 
 class VoiceLine:
@@ -28,7 +44,8 @@ class VoiceLine:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._waiters: set[asyncio.Future[None]] = set()
-        self._over: str | None = None
+        self.end: CallEnd | None = None
+        """How the call ended; None while it lives."""
         self._mouth = Mouth(self._changed)
         self._ear = Ear(self._changed)
 
@@ -36,13 +53,14 @@ class VoiceLine:
 
     def say(self, sound: Samples) -> None:
         """Speak after what is queued already. Returns at once; `said` waits for the end."""
-        if self._over is not None:
-            raise CallOver(f"cannot speak: {self._over}")
+        if self.end is not None:
+            raise CallOver(f"cannot speak: {_words(self.end)}")
         self._mouth.say(sound)
 
     def say_wav(self, path: Path) -> None:
-        """Speak an 8 kHz mono 16-bit WAV."""
-        self.say(read_wav_8k(path))
+        """Speak a 16-bit WAV of any rate."""
+        pcm, _ = read_mono(path, RATE)
+        self.say(np.frombuffer(pcm, "<i2").astype(np.int16))
 
     def stop_speaking(self) -> None:
         """Fall silent in the middle of a word."""
@@ -108,6 +126,10 @@ class VoiceLine:
                 with contextlib.suppress(TimeoutError):
                     await self._until(lambda: None, missing)
 
+    async def ended(self, timeout: float = 15.0) -> CallEnd:
+        """Wait until the call has ended, whoever ends it."""
+        return await self._until(lambda: self.end, timeout)
+
     # -- the record --------------------------------------------------------------------------
 
     def started_at(self) -> float:
@@ -136,7 +158,8 @@ class VoiceLine:
 
     def write_wav(self, path: Path) -> None:
         """Write the whole call as stereo: caller left, far side right."""
-        write_stereo_wav(path, self.spoken(), self.heard())
+        left, right = self.spoken().astype("<i2"), self.heard().astype("<i2")
+        write_stereo(path, left.tobytes(), right.tobytes(), RATE)
 
     # -- inside ------------------------------------------------------------------------------
 
@@ -161,16 +184,16 @@ class VoiceLine:
                 try:
                     if (found := look()) is not None:
                         return found
-                    if self._over is not None:
-                        raise CallOver(self._over)
+                    if self.end is not None:
+                        raise CallOver(_words(self.end))
                     await waiter
                 finally:
                     self._waiters.discard(waiter)
 
-    def _line_over(self, reason: str) -> None:
+    def _line_over(self, end: CallEnd) -> None:
         """The call has ended; nothing more will be said or heard. Any thread."""
-        if self._over is None:
-            self._over = reason
+        if self.end is None:
+            self.end = end
             self._changed()
 
     def _spans(self) -> list[tuple[float, float]]:
@@ -181,3 +204,8 @@ class VoiceLine:
         spans = self._spans()
         start = self.started_at()
         return start, max((span[1] for span in spans), default=start)
+
+
+def _words(end: CallEnd) -> str:
+    who = "this side" if end.by == "us" else "the far side"
+    return f"{who} ended the call" + (f" ({end.reason})" if end.reason else "")

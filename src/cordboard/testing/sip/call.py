@@ -26,24 +26,11 @@ from cordboard.testing.sip.message import (
 )
 from cordboard.testing.sip.rtp_stream import RtpStream
 from cordboard.testing.sip.sdp import AudioDescription, Direction, parse_sdp
-from cordboard.testing.voice_line import VoiceLine
+from cordboard.testing.voice_line import CallEnd, VoiceLine
 
 log = structlog.get_logger()
 
 CallState = Literal["calling", "ringing", "answered", "ended"]
-
-
-@dataclass(frozen=True, slots=True)
-class CallEnd:
-    """How a call ended."""
-
-    by: Literal["us", "them"]
-    at: float
-    """`time.monotonic()` of the end."""
-    status: int = 0
-    """The SIP status of a call that was never answered; 0 after an answered one."""
-    reason: str = ""
-    """The Reason header of the BYE or CANCEL, or the reason phrase of the refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +52,6 @@ class PhoneCall(VoiceLine):
         self.state: CallState = "calling"
         self.dialog = dialog
         self.answered_at: float | None = None
-        self.end: CallEnd | None = None
         self.held_by_peer = False
         """True while the far side has put this phone on hold."""
         self.transferred_to: PhoneCall | None = None
@@ -93,10 +79,6 @@ class PhoneCall(VoiceLine):
             return self.answered_at
 
         return await self._until(look, timeout)
-
-    async def ended(self, timeout: float = 15.0) -> CallEnd:
-        """Wait until the call has ended, whoever ends it."""
-        return await self._until(lambda: self.end, timeout)
 
     def hangup(self) -> None:
         """End the call: BYE. A call that has ended already is left alone."""
@@ -198,7 +180,6 @@ class PhoneCall(VoiceLine):
         if self.end is not None:
             return
         self.state = "ended"
-        self.end = CallEnd(by, time.monotonic(), status, reason)
         if self._media_started:
             self._services.media.remove(self._stream)
         else:
@@ -206,7 +187,7 @@ class PhoneCall(VoiceLine):
         for future in self._pending.values():
             if not future.done():
                 future.set_exception(CallOver("the call ended"))
-        self._line_over(f"the call was ended by {by}")
+        self._line_over(CallEnd(by, time.monotonic(), status, reason))
 
     async def _transact(self, request: SipRequest, timeout: float) -> SipResponse:
         """Send a request within the call and wait for its final response."""
