@@ -1,0 +1,243 @@
+"""The connection to Asterisk's REST interface (ARI): one websocket for events and requests.
+
+`AriClient` keeps the websocket up (`run`), hands each event to a callback by a direct call, and
+carries requests (`request`). It knows no calls: `source` does. Messages: `ari_messages`.
+
+It connects as our one Stasis application; user and password go in a header, never in the URL. A
+lost connection is tried again, first at once, then after pauses that double up to
+`asterisk.reconnect_max_ms`, each shortened at random so that several engines do not come back in
+step. Channels stay in Stasis meanwhile and their sound flows on (measured on 22.10.1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import itertools
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import quote, urlsplit
+
+import structlog
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
+
+from cordboard.config.schema import Asterisk
+from cordboard.errors import AsteriskError
+from cordboard.telephony.asterisk.ari_messages import (
+    Event,
+    Json,
+    Response,
+    decode,
+    encode_request,
+)
+
+log = structlog.get_logger()
+
+REQUEST_SECONDS = 5.0
+OPEN_SECONDS = 5.0
+PING_SECONDS = 5.0
+"""A ping every so often, and its answer within the same time: a dead host shows in 10 s."""
+FIRST_PAUSE_SECONDS = 0.1
+MAX_MESSAGE_BYTES = 32 * 1024 * 1024
+"""`GET channels` of a big exchange; one channel takes about 600 bytes."""
+
+
+@dataclass(slots=True)
+class AriState:
+    """How the connection is doing, for `/ready` and `/health`."""
+
+    connected: bool = False
+    registered: bool = False
+    """Asterisk hands the calls of our Stasis application to us."""
+    since: float | None = None
+    """Wall-clock time (`time.time`) of the last change of `connected`."""
+    last_error: str = ""
+    """What went wrong last; empty while all is well."""
+
+    @property
+    def ready(self) -> bool:
+        return self.connected and self.registered
+
+
+class AriClient:
+    """The websocket to one Asterisk."""
+
+    def __init__(
+        self,
+        config: Asterisk,
+        on_event: Callable[[Event], None],
+        on_connected: Callable[[], Awaitable[None]],
+        on_disconnected: Callable[[], None],
+        *,
+        request_seconds: float = REQUEST_SECONDS,
+        ping_seconds: float = PING_SECONDS,
+    ) -> None:
+        """`on_connected` runs after each connect and may send requests; the rest is synchronous."""
+        self._config = config
+        self._on_event = on_event
+        self._on_connected = on_connected
+        self._on_disconnected = on_disconnected
+        self._request_seconds = request_seconds
+        self._ping_seconds = ping_seconds
+        self._websocket: ClientConnection | None = None
+        self._pending: dict[str, asyncio.Future[Response]] = {}
+        self._ids = itertools.count(1)
+        self.state = AriState()
+
+    @property
+    def url(self) -> str:
+        """Of the websocket; holds no secret."""
+        parts = urlsplit(self._config.url)
+        scheme = "wss" if parts.scheme == "https" else "ws"
+        path = parts.path.rstrip("/")
+        return f"{scheme}://{parts.netloc}{path}/ari/events?app={quote(self._config.app)}"
+
+    async def run(self) -> None:
+        """Keep the connection up until cancelled."""
+        failures = 0
+        while True:
+            try:
+                if await self._connection():
+                    failures = 0
+            finally:
+                self._down()
+            pause = self._pause(failures)
+            failures += 1
+            log.warning("ari_disconnected", error=self.state.last_error, retry_s=round(pause, 2))
+            await asyncio.sleep(pause)
+
+    def _pause(self, failures: int) -> float:
+        longest = self._config.reconnect_max_ms / 1000
+        pause = min(longest, FIRST_PAUSE_SECONDS * 2.0 ** min(failures, 20))
+        return pause * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, no secret
+
+    async def request(self, method: str, path: str, body: Json = None, **query: str) -> Json:
+        """Do one REST request and return its decoded body (None for 204).
+
+        `path` is relative to `/ari/`, with every id in it quoted by the caller. Raises
+        AsteriskError with the HTTP status of a refusal, or status 0 when there is no connection,
+        it breaks, or no answer comes in time (it is then unknown whether the request was done).
+        """
+        websocket = self._websocket
+        if websocket is None:
+            raise AsteriskError(f"{method} {path}: not connected to Asterisk")
+        request_id = str(next(self._ids))
+        answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        self._pending[request_id] = answer
+        try:
+            async with asyncio.timeout(self._request_seconds):
+                await websocket.send(encode_request(request_id, method, path, query, body))
+                response = await answer
+        except TimeoutError:
+            seconds = self._request_seconds
+            raise AsteriskError(f"{method} {path}: no answer within {seconds:g} s") from None
+        except ConnectionClosed:
+            raise AsteriskError(f"{method} {path}: the connection to Asterisk broke") from None
+        finally:
+            del self._pending[request_id]
+        if response.status >= 400:
+            message = f"{method} {path}: {response.status} {response.error}".rstrip()
+            raise AsteriskError(message, response.status)
+        return response.body
+
+    async def _connection(self) -> bool:
+        """Connect and serve one connection to its end. True when it ever came up."""
+        try:
+            async with connect(
+                self.url,
+                additional_headers={"Authorization": self._authorization()},
+                open_timeout=OPEN_SECONDS,
+                ping_interval=self._ping_seconds,
+                ping_timeout=self._ping_seconds,
+                close_timeout=1.0,
+                compression=None,
+                max_size=MAX_MESSAGE_BYTES,
+                proxy=None,
+            ) as websocket:
+                self._up(websocket)
+                await self._serve(websocket)
+                return True
+        except InvalidStatus as error:
+            self.state.last_error = self._refusal(error.response.status_code)
+        except (OSError, TimeoutError, InvalidHandshake, InvalidURI) as error:
+            reason = str(error) or "no answer"
+            self.state.last_error = f"cannot reach Asterisk at {self._config.url}: {reason}"
+        return False
+
+    async def _serve(self, websocket: ClientConnection) -> None:
+        """Read to the end. What `on_connected` still does then is cancelled."""
+        welcome = asyncio.create_task(self._welcome(), name="ari-welcome")
+        try:
+            async for text in websocket:
+                self._received(text)
+            self.state.last_error = "Asterisk closed the connection"
+        except ConnectionClosed as error:
+            self.state.last_error = f"the connection to Asterisk broke: {error}"
+        finally:
+            welcome.cancel()
+            self._down()
+            await asyncio.wait((welcome,))
+
+    async def _welcome(self) -> None:
+        """Make sure that the application is ours, then let the owner catch up."""
+        app = self._config.app
+        try:
+            await self.request("GET", f"applications/{quote(app)}")
+            self.state.registered = True
+            self.state.last_error = ""
+            log.info("ari_connected", url=self._config.url, app=app)
+            await self._on_connected()
+        except AsteriskError as error:
+            self.state.last_error = str(error)
+            log.error("ari_setup_failed", error=str(error))
+            if self._websocket is not None:
+                await self._websocket.close()  # and try again from the start
+
+    def _received(self, text: str | bytes) -> None:
+        message = decode(text)
+        if isinstance(message, Response):
+            answer = self._pending.get(message.request_id)
+            if answer is not None and not answer.done():
+                answer.set_result(message)
+        elif isinstance(message, Event):
+            if message.type == "ApplicationReplaced":
+                # Another client has taken our application over: fighting for it would tear calls
+                # apart, so we only say so.
+                self.state.registered = False
+                self.state.last_error = f"another client took over the app {self._config.app!r}"
+                log.error("ari_application_replaced", app=self._config.app)
+            self._on_event(message)
+        else:
+            log.warning("ari_malformed_message", problem=message.problem)
+
+    def _up(self, websocket: ClientConnection) -> None:
+        self._websocket = websocket
+        self.state.connected, self.state.since = True, time.time()
+
+    def _down(self) -> None:
+        if self._websocket is None:
+            return
+        self._websocket = None
+        self.state.connected = self.state.registered = False
+        self.state.since = time.time()
+        for answer in self._pending.values():
+            if not answer.done():
+                answer.set_exception(AsteriskError("the connection to Asterisk broke"))
+        self._on_disconnected()
+
+    def _authorization(self) -> str:
+        pair = f"{self._config.username}:{self._config.password.get_secret_value()}"
+        return "Basic " + base64.b64encode(pair.encode()).decode()
+
+    def _refusal(self, status: int) -> str:
+        if status in (401, 403):
+            return (
+                f"Asterisk refuses ARI user {self._config.username!r} ({status}): check "
+                "asterisk.username and asterisk.password against ari.conf"
+            )
+        if status == 404:
+            return f"no ARI at {self._config.url} (404): is it enabled in ari.conf and http.conf?"
+        return f"Asterisk refuses the websocket at {self._config.url}: {status}"

@@ -1,0 +1,147 @@
+"""What passes over ARI's websocket, without the socket: text in, messages out, and back.
+
+One websocket carries both: events of our Stasis application, and REST requests with their
+responses (`RESTRequest`, `RESTResponse`; asterisk 22 `rest-api/api-docs/events.json`, and measured
+on 22.10.1). Only what the engine uses is typed; the rest of an event stays in `body`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from cordboard.errors import AsteriskError
+
+Json = Any
+"""Decoded JSON: what Asterisk sends is checked where it is used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A channel as events and `GET channels` describe it."""
+
+    id: str
+    state: str = ""
+    """`Up` once answered; `Ring`, `Ringing`, `Down` before."""
+    caller_name: str = ""
+    caller_number: str = ""
+    exten: str = ""
+    """Where in the dialplan it is."""
+    application: str = ""
+    """The dialplan application it is in, e.g. `Stasis`."""
+    application_data: str = ""
+
+    @classmethod
+    def read(cls, body: Json) -> Channel:
+        """From its JSON. Missing parts become empty; without an id it is an AsteriskError."""
+        if not isinstance(body, dict) or not isinstance(body.get("id"), str):
+            raise AsteriskError("a channel without an id")
+        caller, dialplan = _part(body, "caller"), _part(body, "dialplan")
+        return cls(
+            id=body["id"],
+            state=_text(body, "state"),
+            caller_name=_text(caller, "name"),
+            caller_number=_text(caller, "number"),
+            exten=_text(dialplan, "exten"),
+            application=_text(dialplan, "app_name"),
+            application_data=_text(dialplan, "app_data"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something has happened in our application."""
+
+    type: str
+    application: str = ""
+    channel: Channel | None = None
+    body: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The answer to one request."""
+
+    request_id: str
+    status: int
+    body: Json
+    """Decoded JSON; None when there is none (204)."""
+
+    @property
+    def error(self) -> str:
+        """Asterisk's words for what went wrong."""
+        if isinstance(self.body, dict):
+            return _text(self.body, "message") or _text(self.body, "error")
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """Text that is no message of ARI; it is logged and ignored."""
+
+    problem: str
+
+
+def encode_request(
+    request_id: str, method: str, path: str, query: Mapping[str, str], body: Json = None
+) -> str:
+    """One REST request as websocket text. `path` is without `/ari/` and without query."""
+    message: dict[str, Json] = {
+        "type": "RESTRequest",
+        "transaction_id": request_id,
+        "request_id": request_id,
+        "method": method,
+        "uri": path,
+    }
+    if query:
+        message["query_strings"] = [{"name": key, "value": query[key]} for key in query]
+    if body is not None:
+        message["content_type"] = "application/json"
+        message["message_body"] = orjson.dumps(body).decode()
+    return orjson.dumps(message).decode()
+
+
+def decode(text: str | bytes) -> Event | Response | Malformed:
+    """One websocket message. Never raises."""
+    try:
+        body = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        return Malformed(f"not JSON: {error}")
+    if not isinstance(body, dict) or not isinstance(body.get("type"), str):
+        return Malformed("no object with a type")
+    if body["type"] == "RESTResponse":
+        return _response(body)
+    channel = None
+    if "channel" in body:
+        try:
+            channel = Channel.read(body["channel"])
+        except AsteriskError as error:
+            return Malformed(f"{body['type']}: {error}")
+    return Event(body["type"], _text(body, "application"), channel, body)
+
+
+def _response(body: dict[str, Json]) -> Response | Malformed:
+    request_id, status = body.get("request_id"), body.get("status_code")
+    if not isinstance(request_id, str) or not isinstance(status, int):
+        return Malformed("a RESTResponse without request_id or status_code")
+    text = body.get("message_body")
+    if not text:
+        return Response(request_id, status, None)
+    try:
+        return Response(request_id, status, orjson.loads(text))
+    except orjson.JSONDecodeError:
+        # The status counts; a 500 may carry plain text.
+        return Response(request_id, status, {"message": str(text)[:200]})
+
+
+def _part(body: Mapping[str, Json], key: str) -> Mapping[str, Json]:
+    part = body.get(key)
+    return part if isinstance(part, dict) else {}
+
+
+def _text(body: Mapping[str, Json], key: str) -> str:
+    text = body.get(key)
+    return text if isinstance(text, str) else ""

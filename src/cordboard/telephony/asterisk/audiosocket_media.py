@@ -1,0 +1,264 @@
+"""One AudioSocket connection as the media of one call.
+
+`AudioSocketServer` makes one for each TCP connection. Until Asterisk has named the call it only
+waits; then it is claimed for a call and used as `calls.offer.Media`.
+
+Each arriving frame goes straight to the call by a function call, each outgoing one is sent at a
+tick of the shared pacer: 320 bytes every 20 ms, silence when there is nothing to say, because
+Asterisk hangs up a call in which neither side has sent anything for 2 s and plays whatever comes
+the moment it comes (both measured on 22.10.1).
+
+How a dead peer is told from a silent one: a phone on hold or muted sends nothing, and then neither
+does Asterisk (measured), so silence alone is no sign. What we send every 20 ms is: the kernel gives
+up on a host that acknowledges nothing for `UNACKNOWLEDGED_MS`, and a peer that acknowledges but
+reads nothing fills the buffers and has `STALLED_SECONDS` to go on. `IDLE_SECONDS` without any frame
+is only the last resort.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+from typing import Protocol, cast
+from uuid import UUID
+
+import structlog
+
+from cordboard.audio.format import SLIN_8K, AudioFormat
+from cordboard.audio.pacer import Pacer
+from cordboard.telephony.asterisk import audiosocket
+from cordboard.telephony.asterisk.audiosocket import Audio, Dtmf, Hangup, Identified, Violation
+from cordboard.telephony.outgoing import OutgoingAudio
+
+log = structlog.get_logger()
+
+UNACKNOWLEDGED_MS = 10_000
+STALLED_SECONDS = 2.0
+IDLE_SECONDS = 300.0
+FLOOD_SECONDS = 10.0
+"""How much more sound than real time may arrive. Asterisk may catch up after a stall; no more."""
+SEND_BUFFER_BYTES = 16_384
+"""Half a second on the wire, so that a peer that does not read is noticed soon."""
+CLOSE_SECONDS = 1.0
+"""How long a closing connection may take to send what it has left."""
+
+_HEADER = audiosocket.encode_audio(SLIN_8K.silence())[: audiosocket.HEADER_SIZE]
+
+
+class ConnectionOwner(Protocol):
+    """Who is told about connections: the server."""
+
+    def connected(self, media: AudioSocketMedia) -> None:
+        """A TCP connection has come."""
+        ...
+
+    def identified(self, media: AudioSocketMedia, uuid: UUID) -> None:
+        """Asterisk has named the call. Claim the connection (`claim`) or `abort` it."""
+        ...
+
+    def disconnected(self, media: AudioSocketMedia) -> None:
+        """The TCP connection is gone, whoever ended it."""
+        ...
+
+
+class AudioSocketMedia(asyncio.Protocol):
+    """The media of one call over one connection (implements `calls.offer.Media`)."""
+
+    def __init__(self, owner: ConnectionOwner, pacer: Pacer) -> None:
+        self._owner = owner
+        self._pacer = pacer
+        self._loop = asyncio.get_running_loop()
+        self._parser = audiosocket.Parser("server")
+        self._outgoing = OutgoingAudio(SLIN_8K)
+        self._transport: asyncio.Transport | None = None
+        self._on_lost: Callable[[str], None] | None = None
+        self._on_audio: Callable[[bytes], None] | None = None
+        self._on_dtmf: Callable[[str], None] | None = None
+        self._on_closed: Callable[[str], None] | None = None
+        self._ending: str | None = None
+        self._closing = False
+        self._gone = asyncio.Event()
+        self._connected_at = self._heard_at = self._loop.time()
+        self._received_bytes = 0
+        self._stalled_at: float | None = None
+        self.uuid: UUID | None = None
+        """Which call Asterisk says this is; None until it has said so."""
+        self.problem = ""
+        """What was wrong with the connection, for the log; empty when nothing was."""
+
+    # What the server and the source do with it.
+
+    @property
+    def connected(self) -> bool:
+        return self._transport is not None and not self._gone.is_set()
+
+    def claim(self, on_lost: Callable[[str], None]) -> None:
+        """Take the connection for a call. From now on silence is sent.
+
+        `on_lost(problem)` hears when the connection is lost (empty text: Asterisk simply closed
+        it); it knows the reason the call should hear and passes that to `end`.
+        """
+        self._on_lost = on_lost
+        if self.connected:
+            self._pacer.register(self, self._pacer_failed)
+
+    def end(self, reason: str) -> None:
+        """Tell the call, once, that its media or line has ended, and stop the sound both ways."""
+        if self._ending is not None or self._closing:
+            return
+        self._ending = reason
+        self._on_audio = self._on_dtmf = None
+        self._silence()
+        if self._on_closed is not None:
+            self._on_closed(reason)
+
+    def abort(self) -> None:
+        """Drop the connection at once."""
+        self._silence()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def send_hangup(self) -> None:
+        """Ask Asterisk to end the AudioSocket() application and let the dialplan go on."""
+        self._silence()
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(audiosocket.encode_hangup())
+            self._transport.close()
+
+    # calls.offer.Media
+
+    @property
+    def format(self) -> AudioFormat:
+        return SLIN_8K
+
+    def on_audio(self, callback: Callable[[bytes], None]) -> None:
+        self._on_audio = callback
+
+    def on_dtmf(self, callback: Callable[[str], None]) -> None:
+        self._on_dtmf = callback
+
+    def on_closed(self, callback: Callable[[str], None]) -> None:
+        self._on_closed = callback
+        if self._ending is not None:
+            callback(self._ending)
+
+    def write(self, pcm: bytes) -> None:
+        if self._ending is None and not self._closing:
+            self._outgoing.write(pcm)
+
+    def mark(self, callback: Callable[[], None]) -> None:
+        if self._ending is None and not self._closing:
+            self._outgoing.mark(callback)
+
+    def flush(self) -> int:
+        return self._outgoing.flush()
+
+    @property
+    def heard_ms(self) -> int:
+        return self._outgoing.heard_ms
+
+    @property
+    def queued_ms(self) -> int:
+        return self._outgoing.queued_ms
+
+    async def close(self) -> None:
+        self._closing = True
+        self._on_audio = self._on_dtmf = self._on_closed = None
+        self.send_hangup()
+        if self._transport is not None and not self._gone.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._gone.wait(), CLOSE_SECONDS)
+            self._transport.abort()
+
+    # audio.pacer.Outlet
+
+    def tick(self, count: int) -> None:
+        """Send the frames that are due."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        now = self._loop.time()
+        if self._stalled_at is not None:
+            # Nothing is taken while the peer does not read: what is queued has not been heard.
+            if now - self._stalled_at > STALLED_SECONDS:
+                self._fail(f"Asterisk has read nothing for {STALLED_SECONDS:.0f} s")
+            return
+        if now - self._heard_at > IDLE_SECONDS:
+            self._fail(f"no frame from Asterisk for {IDLE_SECONDS:.0f} s")
+            return
+        frame = self._outgoing.frame
+        transport.write(
+            _HEADER + frame() if count == 1 else b"".join(_HEADER + frame() for _ in range(count))
+        )
+        self._outgoing.settle()
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Only by name: uvloop's transports are no subclass of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=SEND_BUFFER_BYTES)
+        connection = transport.get_extra_info("socket")
+        if connection is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+            if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
+                option = socket.TCP_USER_TIMEOUT
+                connection.setsockopt(socket.IPPROTO_TCP, option, UNACKNOWLEDGED_MS)
+        self._owner.connected(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._heard_at = self._loop.time()
+        for event in self._parser.feed(data):
+            if isinstance(event, Audio):
+                self._audio(event)
+            elif isinstance(event, Dtmf):
+                if self._on_dtmf is not None:
+                    self._on_dtmf(event.digit)
+            elif isinstance(event, Identified):
+                self.uuid = event.uuid
+                self._owner.identified(self, event.uuid)
+            elif isinstance(event, Violation):
+                self._fail(event.message)
+            elif isinstance(event, Hangup) and self._transport is not None:
+                self._transport.close()
+
+    def pause_writing(self) -> None:
+        self._stalled_at = self._loop.time()
+
+    def resume_writing(self) -> None:
+        self._stalled_at = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._silence()
+        self._gone.set()
+        if exc is not None and not self.problem:
+            self.problem = str(exc) or type(exc).__name__
+        if self._on_lost is not None and self._ending is None and not self._closing:
+            self._on_lost(self.problem)
+        self._owner.disconnected(self)
+
+    def _audio(self, event: Audio) -> None:
+        if event.rate != SLIN_8K.rate:
+            self._fail(f"Asterisk sends {event.rate} Hz; this line takes slin at 8000 Hz only")
+            return
+        self._received_bytes += len(event.pcm)
+        received = self._received_bytes / (SLIN_8K.bytes_per_ms * 1000)
+        if received > self._heard_at - self._connected_at + FLOOD_SECONDS:
+            self._fail("sound comes faster than real time")
+        elif self._on_audio is not None:
+            self._on_audio(event.pcm)
+
+    def _fail(self, problem: str) -> None:
+        if not self.problem:
+            self.problem = problem
+        self.abort()
+
+    def _pacer_failed(self, error: Exception) -> None:
+        self._fail(f"sending failed: {error!r}")
+
+    def _silence(self) -> None:
+        self._pacer.unregister(self)
+        self._outgoing.flush()

@@ -1,0 +1,79 @@
+"""The sound on its way to a caller, where the engine itself must pace it. No sockets, no clock.
+
+A media transport writes what the call says into an `OutgoingAudio` and takes one frame out of it at
+every tick of the pacer. It is the one place that counts what the caller has heard, to the sample.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from cordboard.audio.format import AudioFormat
+
+
+class OutgoingAudio:
+    """A queue of samples with marks in it. Counts what was written, never filled-in silence."""
+
+    def __init__(self, audio_format: AudioFormat) -> None:
+        self._frame_bytes = audio_format.frame_bytes
+        self._bytes_per_ms = audio_format.bytes_per_ms
+        self._bytes_per_sample = audio_format.bytes_per_sample
+        self._silence = audio_format.silence()
+        self._queue = bytearray()
+        self._marks: deque[tuple[int, Callable[[], None]]] = deque()
+        self._taken = 0
+
+    def write(self, pcm: bytes) -> None:
+        """Append sound of any length, even half a sample (the rest is expected to follow)."""
+        self._queue += pcm
+
+    def mark(self, callback: Callable[[], None]) -> None:
+        """Call back from `settle` once the sound before the mark is out.
+
+        A mark that has sound behind it fires with the first frame of that sound; one that has none
+        fires with the last frame before it (or with the next frame, if all is out already).
+        """
+        self._marks.append((self._taken + len(self._queue), callback))
+
+    def frame(self) -> bytes:
+        """Take the next 20 ms out; filled up with silence where there is not enough."""
+        queue = self._queue
+        size = min(len(queue), self._frame_bytes)
+        size -= size % self._bytes_per_sample
+        if size == 0:
+            return self._silence
+        frame = bytes(queue[:size])
+        del queue[:size]
+        self._taken += size
+        return frame if size == self._frame_bytes else frame + self._silence[size:]
+
+    def settle(self) -> None:
+        """Fire the marks that the frames taken so far have reached. Call it when they are sent."""
+        marks = self._marks
+        while marks and self._reached(marks[0][0]):
+            marks.popleft()[1]()
+
+    def _reached(self, position: int) -> bool:
+        if position < self._taken:
+            return True
+        # Half a sample that waits for its other half keeps no mark waiting.
+        return len(self._queue) < self._bytes_per_sample and position == self._taken + len(
+            self._queue
+        )
+
+    def flush(self) -> int:
+        """Forget what is not taken, and the marks in it. Returns `heard_ms`."""
+        self._queue.clear()
+        self._marks.clear()
+        return self.heard_ms
+
+    @property
+    def heard_ms(self) -> int:
+        """Milliseconds of written sound that have been taken."""
+        return self._taken // self._bytes_per_ms
+
+    @property
+    def queued_ms(self) -> int:
+        """Milliseconds of written sound not yet taken; rounded up, so 0 means none."""
+        return -(-len(self._queue) // self._bytes_per_ms)
