@@ -1,0 +1,71 @@
+"""``python -m cordboard.mcp_servers.aviation_atis --config FILE``: serve MCP on stdin and stdout.
+
+Standard output belongs to MCP; the log goes to standard error. Ends at once on end of input and
+on SIGTERM or SIGINT. Exit status: 0 after that, 2 if the settings cannot be used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from .config import SettingsFile
+from .errors import SettingsError
+
+logger = logging.getLogger("cordboard.mcp_servers.aviation_atis")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m cordboard.mcp_servers.aviation_atis",
+        description="MCP server (stdio) that speaks aerodrome weather as ATIS does.",
+    )
+    parser.add_argument("--config", required=True, type=Path, metavar="FILE", help="settings, YAML")
+    parser.add_argument(
+        "--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"], help="stderr"
+    )
+    options = parser.parse_args(arguments)
+    logging.basicConfig(
+        level=options.log_level, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s"
+    )
+    for noisy in ("httpx2", "httpcore2", "mcp"):
+        logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.root.level))
+    try:
+        settings = SettingsFile(options.config, os.environ)
+    except SettingsError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - the operator's answer, not a log line
+        return 2
+    asyncio.run(_serve(settings))
+    return _leave()
+
+
+def _leave() -> NoReturn:
+    """End the process now.
+
+    Nothing here is worth a tidy shutdown (no files, no children), and a tidy one would wait: the
+    SDK reads stdin in a thread that cannot be interrupted.
+    """
+    logging.shutdown()
+    os._exit(0)
+
+
+async def _serve(settings: SettingsFile) -> None:
+    from .server import build_server  # the SDK takes half a second: not before the file is good
+    from .service import AtisService
+
+    loop = asyncio.get_running_loop()
+    for stop in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(stop, _leave)
+    service = AtisService(settings)
+    logger.info("ready, source=%s", settings.current().source)
+    await build_server(service).run_stdio_async()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
