@@ -1,0 +1,197 @@
+"""What a call was, derived from its ledger and from nothing else: transcript, turns, tools.
+
+`read` takes the file of a finished or a running call (a last line that a crash cut short is
+dropped), `CallHistory.from_events` takes events as they come. The demo, `cordboard call`, the
+picture and the tests all look at calls through this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+LedgerLine = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class ToolUse:
+    """One tool call. Times are ms since the offer."""
+
+    ask_id: str
+    name: str
+    arguments: Mapping[str, Any]
+    asked_ms: int
+    status: str = "unanswered"
+    message: str = ""
+    answered_ms: int | None = None
+    filler: str = ""
+
+
+@dataclass(slots=True)
+class Turn:
+    """One caller turn and its answer; number 0 is the greeting. Times are ms since the offer."""
+
+    number: int
+    speech_ms: int | None = None
+    """First speech sample of the caller."""
+    last_speech_ms: int | None = None
+    endpoint_ms: int | None = None
+    heard: str = ""
+    confidence: float = 0.0
+    answer: list[str] = field(default_factory=list)
+    """The sentences the agent set out to speak."""
+    answer_start_ms: int | None = None
+    """First sample on the wire."""
+    answer_end_ms: int | None = None
+    """When the caller had heard all of it, or interrupted."""
+    interrupted: str | None = None
+    """What was heard of the answer, when the caller cut it."""
+    tools: list[ToolUse] = field(default_factory=list)
+    latency: Mapping[str, int] = field(default_factory=dict)
+    """`endpoint_ms`, `stt_ms`, `brain_ms`, `tts_ms`, `wire_ms`, `total_ms`."""
+
+
+@dataclass(slots=True)
+class CallHistory:
+    """One call."""
+
+    call_id: str = ""
+    started_at: str = ""
+    source: str = ""
+    caller_number: str = ""
+    called_number: str = ""
+    context: str = ""
+    provider: str = ""
+    connected_ms: int | None = None
+    turns: dict[int, Turn] = field(default_factory=dict)
+    troubles: list[str] = field(default_factory=list)
+    transfers: list[LedgerLine] = field(default_factory=list)
+    outcome: str = ""
+    """Empty while the call runs, or when its engine died."""
+    reason: str = ""
+    ended_ms: int | None = None
+
+    @classmethod
+    def from_lines(cls, lines: Iterable[LedgerLine]) -> CallHistory:
+        """Build from ledger lines in their order. Unknown types are ignored."""
+        reader = _Reader()
+        for line in lines:
+            reader.take(line)
+        return reader.history
+
+    @property
+    def caller_turns(self) -> list[Turn]:
+        """The turns in which the caller said something, in order."""
+        return [turn for number, turn in sorted(self.turns.items()) if number > 0]
+
+    @property
+    def tools(self) -> list[ToolUse]:
+        """All tool calls, in order."""
+        return [use for _, turn in sorted(self.turns.items()) for use in turn.tools]
+
+    def transcript(self) -> list[tuple[str, str]]:
+        """(`caller` | `agent`, text) in order; of a cut answer only what was heard."""
+        spoken: list[tuple[str, str]] = []
+        for _, turn in sorted(self.turns.items()):
+            answer = " ".join(turn.answer) if turn.interrupted is None else turn.interrupted
+            spoken += [("caller", turn.heard)] if turn.heard else []
+            spoken += [("agent", answer)] if answer else []
+        return spoken
+
+
+def read(path: Path) -> CallHistory:
+    """The history in a ledger file. Raises `OSError` when it cannot be read."""
+    return CallHistory.from_lines(read_lines(path))
+
+
+def read_lines(path: Path) -> list[LedgerLine]:
+    """The lines of a ledger file; a half-written last line is dropped."""
+    lines: list[LedgerLine] = []
+    for raw in path.read_bytes().splitlines():
+        try:
+            lines.append(orjson.loads(raw))
+        except orjson.JSONDecodeError:
+            continue
+    return lines
+
+
+class _Reader:
+    """Follows the lines of one ledger."""
+
+    def __init__(self) -> None:
+        self.history = CallHistory()
+        self._speech_ms: int | None = None
+        self._uses: dict[str, ToolUse] = {}
+
+    def take(self, line: LedgerLine) -> None:
+        kind = line["type"]
+        if kind.startswith("tool."):
+            self._tool(kind, line)
+        elif kind.startswith(("caller.", "agent.", "turn.")):
+            self._talk(kind, line)
+        else:
+            self._call(kind, line)
+
+    def _call(self, kind: str, line: LedgerLine) -> None:
+        history = self.history
+        if kind == "call.offered":
+            for name in ("call_id", "started_at", "source", "caller_number", "called_number"):
+                setattr(history, name, line[name])
+        elif kind == "call.bound":
+            history.context, history.provider = line["context"], line["provider"]
+            history.troubles += line["problems"]
+        elif kind == "call.connected":
+            history.connected_ms = line["at_ms"]
+        elif kind == "call.trouble":
+            history.troubles.append(f"{line['where']}: {line['message']}")
+        elif kind == "line.transfer":
+            history.transfers.append(line)
+        elif kind == "call.ended":
+            history.outcome, history.reason = line["outcome"], line["reason"]
+            history.ended_ms = line["at_ms"]
+
+    def _talk(self, kind: str, line: LedgerLine) -> None:
+        if kind == "caller.started":
+            self._speech_ms = line["speech_ms"]
+            return
+        if "turn" not in line:
+            return
+        turn, at = self._turn(line["turn"]), line["at_ms"]
+        if kind == "caller.stopped":
+            turn.speech_ms, self._speech_ms = self._speech_ms, None
+            turn.last_speech_ms, turn.endpoint_ms = line["last_speech_ms"], at
+        elif kind == "caller.text":
+            turn.heard, turn.confidence = line["text"], line["confidence"]
+        elif kind == "agent.text":
+            turn.answer.append(line["text"])
+        elif kind == "agent.audio_started":
+            turn.answer_start_ms = at
+        elif kind == "agent.audio_ended":
+            turn.answer_end_ms = at
+        elif kind == "agent.interrupted":
+            turn.interrupted, turn.answer_end_ms = line["heard"], at
+        elif kind == "turn.latency":
+            turn.latency = {
+                name: line[name] for name in line if name.endswith("_ms") and name != "at_ms"
+            }
+
+    def _tool(self, kind: str, line: LedgerLine) -> None:
+        ask_id = line["ask_id"]
+        if kind == "tool.asked":
+            use = ToolUse(ask_id, line["name"], line["arguments"], line["at_ms"])
+            self._uses[ask_id] = use
+            self._turn(line["turn"]).tools.append(use)
+        elif ask_id in self._uses:
+            use = self._uses[ask_id]
+            if kind == "tool.filler":
+                use.filler = line["text"]
+            elif kind == "tool.answered":
+                use.status, use.message = line["status"], line["message"]
+                use.answered_ms = line["at_ms"]
+
+    def _turn(self, number: int) -> Turn:
+        return self.history.turns.setdefault(number, Turn(number))
