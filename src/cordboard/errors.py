@@ -6,6 +6,7 @@ narrowest class it can answer; a message never contains a secret.
     CordboardError
     ├── ConfigError            the file cannot be used (fatal at start; a reload keeps the old one)
     ├── ModelError             an offline model is missing, altered or will not load
+    ├── ListenError            a port of ours cannot be opened, usually because it is in use
     ├── AudioFileError         a sound file cannot be read
     ├── MediaError             audio cannot flow
     ├── LineError              the telephone line refused an operation
@@ -17,6 +18,7 @@ narrowest class it can answer; a message never contains a secret.
     │   └── ToolTimeout
     ├── SchemaRefused          a tool's parameter schema cannot or must not be used; it is not offered
     ├── McpError               an MCP server cannot be reached, started or understood
+    │   ├── McpCommandMissing  the server's program does not exist; trying again is no use
     │   ├── McpUnavailable     the server is down, or went down during the call
     │   └── McpTimeout         the server is alive but did not answer in time
     ├── AgentError             an agent cannot start or go on
@@ -67,6 +69,10 @@ class ModelError(CordboardError):
     """An offline model is missing, does not match its hash or will not load."""
 
 
+class ListenError(CordboardError):
+    """A port that others connect to cannot be opened."""
+
+
 class AudioFileError(CordboardError):
     """A sound file is missing or is not 16 bit PCM WAV."""
 
@@ -113,6 +119,10 @@ class SchemaRefused(CordboardError):
 
 class McpError(CordboardError):
     """An MCP server cannot be reached, started or understood."""
+
+
+class McpCommandMissing(McpError):
+    """A server's program or working directory does not exist; trying again is no use."""
 
 
 class McpUnavailable(McpError):

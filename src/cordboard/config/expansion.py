@@ -29,22 +29,23 @@ class Expansion:
     """The values that came from the environment, not the defaults. They may be secret."""
     missing: tuple[str, ...] = ()
     """Variables that are not set and have no default."""
-    malformed: tuple[str, ...] = ()
-    """References that cannot be understood, as written."""
+    malformed: bool = False
+    """Whether there is a `${` that begins no reference."""
 
 
 def expand(text: str, environ: Mapping[str, str]) -> Expansion:
     """Replace the references in `text` by their values. Never raises."""
     values: list[str] = []
     missing: list[str] = []
-    malformed: list[str] = []
+    malformed = False
 
     def value_of(reference: re.Match[str]) -> str:
+        nonlocal malformed
         if reference["escaped"]:
             return "$"
         inner = _INNER.fullmatch(reference["inner"])
         if inner is None or not reference["end"]:
-            malformed.append(reference.group())
+            malformed = True
             return ""
         value, default = environ.get(inner["name"]), inner["default"]
         if default is not None and not value:
@@ -56,4 +57,4 @@ def expand(text: str, environ: Mapping[str, str]) -> Expansion:
         return value
 
     result = _REFERENCE.sub(value_of, text)
-    return Expansion(result, tuple(values), tuple(missing), tuple(malformed))
+    return Expansion(result, tuple(values), tuple(missing), malformed)

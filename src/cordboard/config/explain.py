@@ -122,11 +122,11 @@ class _Explainer:
         if isinstance(value, str) and self._may_show(path) and len(choices) > 1:
             near = get_close_matches(value, choices, n=1)
             return f"{message}; did you mean {near[0]}?" if near else message
-        wants_text = shape is not None and any(
-            alternative.schema.get("type") == "string" for alternative in shape.alternatives()
-        )
-        if wants_text and isinstance(value, (int, float)):
+        types = {found.schema.get("type") for found in shape.alternatives()} if shape else set()
+        if "string" in types and isinstance(value, (int, float)):
             message += "; put it in quotes"
+        elif "array" in types and isinstance(value, str) and self._may_show(path):
+            message += "; a list is written [one, two], or as lines that begin with -"
         return message
 
     def _found(self, path: KeyPath, value: Any) -> str:

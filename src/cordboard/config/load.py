@@ -101,8 +101,8 @@ class _Expander:
                 f"set it, or give a default: ${{{name}:-default}}"
             )
             self.problems.append(self._document.problem(path, message))
-        for reference in result.malformed:
-            message = f"{reference} is not understood; write ${{NAME}}, or $$ for a dollar sign"
+        if result.malformed:
+            message = "${ without a name; write ${NAME}, or $${ when it is meant as such"
             self.problems.append(self._document.problem(path, message))
         if result.values:
             self.places.add(path)

@@ -213,17 +213,19 @@ def _not_provided(
 def _programs(config: Config, document: Document, environ: Mapping[str, str]) -> Problems:
     """The program of each MCP server is there; else that server will be down."""
     for name, server in _running_servers(config).items():
-        program, folder = server.command[0], server.cwd or Path()
+        program = server.command[0]
         place = ("mcp", "servers", name)
         if server.cwd is not None and not server.cwd.is_dir():
             message = f"there is no directory {server.cwd}; the server cannot start"
             yield document.problem((*place, "cwd"), message, fatal=False)
-        elif "/" in program:
-            if shutil.which(folder / program) is None:
-                yield document.problem((*place, "command"), _no_program(program), fatal=False)
-        elif shutil.which(program, path=server.env.get("PATH", environ.get("PATH"))) is None:
-            yield document.problem((*place, "command"), _no_program(program), fatal=False)
+        elif not _can_be_run(program, server, environ):
+            message = f"there is no program {program} that could be run; the server cannot start"
+            yield document.problem((*place, "command"), message, fatal=False)
 
 
-def _no_program(program: str) -> str:
-    return f"there is no program {program} that could be run; the server cannot start"
+def _can_be_run(program: str, server: McpServer, environ: Mapping[str, str]) -> bool:
+    if program in ("python", "python3"):
+        return True  # when it is not on the PATH, the engine's own interpreter is taken
+    if "/" in program:
+        return shutil.which((server.cwd or Path()) / program) is not None
+    return shutil.which(program, path=server.env.get("PATH", environ.get("PATH"))) is not None

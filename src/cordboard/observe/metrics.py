@@ -13,7 +13,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+)
 from prometheus_client.exposition import generate_latest
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -37,6 +43,8 @@ class Metrics:
     """All series of one engine."""
 
     def __init__(self) -> None:
+        # Otherwise each counter comes with a second series that nobody looks at.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry(auto_describe=True)
         self._define_calls()
         self._define_tools()
@@ -136,7 +144,7 @@ class Metrics:
         self._active_calls.inc()
 
     def call_ended(self, context: str, provider: str, outcome: str) -> None:
-        """Count a call that `call_started` announced. `outcome` is one of the call's end reasons."""
+        """Count a call that `call_started` announced. `outcome` is one of a fixed set of words."""
         self._active_calls.dec()
         self._calls.labels(context, provider, outcome).inc()
 

@@ -1,0 +1,123 @@
+"""The HTTP port: uvicorn inside the engine's own event loop.
+
+uvicorn is made to behave as a guest: it installs no signal handlers, never exits the process,
+configures no logging, and is gone completely after `close()`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import structlog
+import uvicorn
+from starlette.types import ASGIApp
+
+from cordboard.config.schema import Health
+from cordboard.errors import ListenError
+
+CLOSE_SECONDS = 2
+"""How long requests that are being answered may take when the engine stops."""
+_BACKLOG = 64
+_MOST_CONNECTIONS = 64
+"""More at once are answered with 503; the port is for a few scrapers and people."""
+
+log = structlog.get_logger()
+
+
+class HttpServer:
+    """Serves one application on one port, from `start` to `close`."""
+
+    def __init__(self, health: Health, app: ASGIApp) -> None:
+        self._host = health.host
+        self._port = health.port
+        self._app = app
+        self._server: _Guest | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def port(self) -> int:
+        """The TCP port; the real one after `start`, also when 0 was asked for."""
+        return self._port
+
+    async def start(self) -> None:
+        """Open the port and begin to serve. Raises `ListenError` when the port cannot be opened."""
+        listener = await _listen(self._host, self._port)
+        self._port = int(listener.getsockname()[1])
+        self._server = _Guest(self._app)
+        self._task = asyncio.create_task(self._server.serve([listener]), name="http-server")
+        started = asyncio.create_task(self._server.serving.wait())
+        try:
+            await asyncio.wait({started, self._task}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            started.cancel()
+        if self._task.done():
+            listener.close()
+            await self._task  # raises what went wrong
+        log.info("http_listening", host=self._host, port=self._port)
+
+    async def close(self) -> None:
+        """Stop serving and free the port; takes at most about `CLOSE_SECONDS`. Idempotent."""
+        server, task = self._server, self._task
+        self._server = self._task = None
+        if server is None or task is None:
+            return
+        server.should_exit = True
+        await task
+
+
+class _Guest(uvicorn.Server):
+    """uvicorn without its claim on the process."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        config = uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            loop="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            backlog=_BACKLOG,
+            limit_concurrency=_MOST_CONNECTIONS,
+            timeout_keep_alive=15,
+            timeout_graceful_shutdown=CLOSE_SECONDS,
+        )
+        super().__init__(config)
+        self.serving = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.serving.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals to the engine."""
+        yield
+
+
+async def _listen(host: str, port: int) -> socket.socket:
+    """A listening socket; the first address that the host name stands for."""
+    try:
+        addresses = await asyncio.get_running_loop().getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, kind, protocol, _, address = addresses[0]
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(_BACKLOG)
+            listener.setblocking(False)
+        except OSError:
+            listener.close()
+            raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        message = f"the HTTP port {host}:{port} cannot be opened: {reason} (health.port)"
+        raise ListenError(message) from error
+    return listener

@@ -1,0 +1,137 @@
+"""Setting up the log: structlog for the engine, with the log of libraries passed through it.
+
+`configure` is called once by the command that runs the engine. Events have names and key-values
+(call_id, context, provider, server, tool, ms); they go to standard error, as JSON lines or, for
+people, as text. A registered secret is replaced wherever it turns up, also inside exceptions.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable, Mapping, MutableMapping
+from typing import Any, TextIO
+
+import structlog
+
+MASK = "***"
+_SHORTEST_SECRET = 4
+"""Shorter values would mask ordinary words; nobody should use them as a secret."""
+_LEVELS_OF_LIBRARIES = {"websockets": "WARNING", "uvicorn": "WARNING", "mcp": "WARNING"}
+"""Libraries whose lower levels tell each frame or request."""
+
+
+class SecretFilter:
+    """A structlog processor that masks secret values in every event.
+
+    Masks in texts at any depth of an event, and in keys. Register all secrets before they can be
+    logged; a configuration reload registers the new ones.
+    """
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._secrets: tuple[str, ...] = ()
+        self.register(secrets)
+
+    def register(self, secrets: Iterable[str]) -> None:
+        """Add values to be masked. Those of fewer than 4 characters are ignored."""
+        known = {*self._secrets, *(s for s in secrets if len(s) >= _SHORTEST_SECRET)}
+        # The longest first, so that a secret that contains another is masked as a whole.
+        self._secrets = tuple(sorted(known, key=len, reverse=True))
+
+    def mask(self, text: str) -> str:
+        """The text with every secret replaced."""
+        for secret in self._secrets:
+            if secret in text:
+                text = text.replace(secret, MASK)
+        return text
+
+    def __call__(
+        self, logger: Any, method: str, event: MutableMapping[str, Any]
+    ) -> MutableMapping[str, Any]:
+        if not self._secrets:
+            return event
+        return {key: self._masked(value) for key, value in event.items()}
+
+    def _masked(self, value: Any) -> Any:
+        match value:
+            case str():
+                return self.mask(value)
+            case None | bool() | int() | float():
+                return value
+            case Mapping():
+                return {self._masked(key): self._masked(item) for key, item in value.items()}
+            case list() | tuple() | set() | frozenset():
+                return [self._masked(item) for item in value]
+            case bytes():
+                return self.mask(repr(value))
+        text = str(value)
+        masked = self.mask(text)
+        return value if masked == text else masked
+
+
+def configure(
+    *,
+    json: bool,
+    level: str = "INFO",
+    secrets: Iterable[str] = (),
+    stream: TextIO | None = None,
+) -> SecretFilter:
+    """Set up the log of this process and return the filter, to register further secrets with.
+
+    `level` is a name of the standard library (`DEBUG`, `INFO`, ...). `stream` is standard error
+    unless given. Calling it again replaces the earlier set-up.
+    """
+    output = stream or sys.stderr
+    secret_filter = SecretFilter(secrets)
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(output)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder()],
+            processors=_rendering(json, secret_filter, colors=output.isatty()),
+        )
+    )
+    root = logging.getLogger()
+    for earlier in [*root.handlers]:
+        if getattr(earlier, "_cordboard", False):
+            root.removeHandler(earlier)
+    handler._cordboard = True  # type: ignore[attr-defined]
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    if level.upper() != "DEBUG":
+        for library, library_level in _LEVELS_OF_LIBRARIES.items():
+            logging.getLogger(library).setLevel(library_level)
+    return secret_filter
+
+
+def _rendering(
+    json: bool, secret_filter: SecretFilter, *, colors: bool
+) -> list[structlog.typing.Processor]:
+    """From an event to a line. Exceptions become texts first, so that they are masked too."""
+    renderer: structlog.typing.Processor = (
+        structlog.processors.JSONRenderer(default=str)
+        if json
+        else structlog.dev.ConsoleRenderer(colors=colors)
+    )
+    return [
+        structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+        structlog.processors.StackInfoRenderer(),
+        structlog.processors.format_exc_info,
+        secret_filter,
+        renderer,
+    ]

@@ -1,0 +1,56 @@
+"""How late the event loop runs what it has promised.
+
+Everything a caller hears passes through one event loop; when something blocks it, all calls
+stutter at once. The monitor sets a timer, and measures how much later than promised it is run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+INTERVAL = 0.25
+"""Seconds between measurements: often enough to see a stutter, too seldom to cost anything."""
+
+
+class LoopLagMonitor:
+    """Measures one event loop until stopped. It is a timer, no task: nothing to await."""
+
+    def __init__(
+        self,
+        on_lag: Callable[[float], None],
+        *,
+        interval: float = INTERVAL,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        """`on_lag` gets each lag in seconds, such as `Metrics.loop_lag`."""
+        self._on_lag = on_lag
+        self._interval = interval
+        self._loop = loop or asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
+        self.latest = 0.0
+        """The last lag, in seconds."""
+        self.worst = 0.0
+        """The greatest lag since the start, in seconds."""
+
+    def start(self) -> None:
+        """Begin measuring. Does nothing when already begun."""
+        if self._timer is None:
+            self._schedule()
+
+    def stop(self) -> None:
+        """End measuring. Idempotent."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _schedule(self) -> None:
+        self._due = self._loop.time() + self._interval
+        self._timer = self._loop.call_at(self._due, self._measure)
+
+    def _measure(self) -> None:
+        self.latest = max(0.0, self._loop.time() - self._due)
+        self.worst = max(self.worst, self.latest)
+        self._schedule()
+        self._on_lag(self.latest)
