@@ -231,6 +231,13 @@ def test_unusable_settings_end_it_with_one_line(
     assert "Traceback" not in err.decode()
 
 
+def request(number: int | None, method: str, params: dict[str, object] | None = None) -> bytes:
+    message: dict[str, object] = {"jsonrpc": "2.0", "method": method, "params": params or {}}
+    if number is not None:
+        message["id"] = number
+    return json.dumps(message).encode() + b"\n"
+
+
 @pytest.mark.parametrize("ending", ["eof", "sigterm"])
 async def test_it_ends_at_once_even_while_upstream_is_silent(
     atis: AtisProcess, metno: FakeMetno, ending: str
@@ -239,26 +246,18 @@ async def test_it_ends_at_once_even_while_upstream_is_silent(
     metno.hold()
     process = atis.start()
     assert process.stdin is not None
-    messages = [
-        {
-            "jsonrpc": "2.0",
-            "id": 1,
-            "method": "initialize",
-            "params": {
-                "protocolVersion": "2024-11-05",
-                "capabilities": {},
-                "clientInfo": {"name": "t", "version": "1"},
-            },
-        },
-        {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        {
-            "jsonrpc": "2.0",
-            "id": 2,
-            "method": "tools/call",
-            "params": {"name": "get_atis", "arguments": {"icao": "ENGM"}},
-        },
-    ]
-    process.stdin.write(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
+    assert process.stdout is not None
+    hello = {
+        "protocolVersion": "2024-11-05",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
+    call = {"name": "get_atis", "arguments": {"icao": "ENGM"}}
+    process.stdin.write(request(1, "initialize", hello))
+    process.stdin.flush()
+    answer = json.loads(await asyncio.to_thread(process.stdout.readline))
+    assert answer["result"]["protocolVersion"] == "2024-11-05"
+    process.stdin.write(request(None, "notifications/initialized") + request(2, "tools/call", call))
     process.stdin.flush()
     await asyncio.wait_for(metno.asked.wait(), 30)
     if ending == "sigterm":
@@ -267,5 +266,4 @@ async def test_it_ends_at_once_even_while_upstream_is_silent(
     else:
         out, _ = await asyncio.to_thread(process.communicate, b"", 20)
     assert process.returncode == 0
-    lines = [json.loads(line) for line in out.splitlines()]
-    assert lines[0]["result"]["protocolVersion"] == "2024-11-05"
+    assert all(json.loads(line)["jsonrpc"] == "2.0" for line in out.splitlines())
