@@ -9,28 +9,35 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 
 LONGEST_NAME = 64
 """The shortest of the providers' limits (OpenAI functions)."""
 _HASH_DIGITS = 8
+_WORD_BORDER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_ILLEGAL = re.compile(r"[^a-z0-9]+")
 
 
 def exposed_name(server: str, tool: str) -> str:
-    """`mcp_{server}_{tool}`, in lower case, with `_` in place of what providers do not accept.
+    """`mcp_{server}_{tool}` in snake case: `get-atis` and `getAtis` are `mcp_…_get_atis`.
 
     A name that would be too long keeps its head and ends in 8 hex digits of a hash of the whole, so
-    that it is readable, stable between runs, and differs from its neighbours'. Names that differ
-    only in case or punctuation do collide; the operator then chooses one with `expose_as`.
+    that it is readable, stable between runs, and differs from its neighbours'; a tool name without
+    any usable character is a hash. Names that differ only in case or punctuation do collide; the
+    operator then chooses one with `expose_as`.
     """
-    whole = f"mcp_{server}_{tool}"
-    name = re.sub(r"[^a-z0-9_]", "_", whole.lower())
+    digest = hashlib.sha256(f"{server}\0{tool}".encode()).hexdigest()[:_HASH_DIGITS]
+    name = exposed_prefix(server) + (_snake_case(tool) or digest)
     if len(name) <= LONGEST_NAME:
         return name
-    digest = hashlib.sha256(whole.encode()).hexdigest()[:_HASH_DIGITS]
-    head = name[: LONGEST_NAME - _HASH_DIGITS - 1].rstrip("_")
-    return f"{head}_{digest}"
+    return f"{name[: LONGEST_NAME - _HASH_DIGITS - 1].rstrip('_')}_{digest}"
 
 
 def exposed_prefix(server: str) -> str:
     """What the names of all of a server's tools begin with, unless `expose_as` says otherwise."""
-    return exposed_name(server, "")
+    return f"mcp_{_snake_case(server)}_"
+
+
+def _snake_case(text: str) -> str:
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode("ascii")
+    return _ILLEGAL.sub("_", _WORD_BORDER.sub("_", plain).lower()).strip("_")

@@ -5,13 +5,13 @@ the tool is found, and refused there (`SchemaRefused`) if it is no schema, names
 itself, or is so large, deep or self-multiplying that a check could hold the event loop. No `$ref`
 is ever fetched. Patterns run on an engine with a step limit.
 
-Arguments that do not fit give `ArgumentsRefused` texts written for a model that should mend them.
+Arguments that do not fit give texts written for a model that should mend them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import jsonschema_rs
 import orjson
@@ -35,6 +35,29 @@ _IN_PLACE_SINGLE = ("not", "if", "then", "else")
 _IN_PLACE_MAPS = ("dependentSchemas",)
 
 
+class Validator(Protocol):
+    """A compiled schema."""
+
+    def is_valid(self, instance: Any) -> bool: ...
+
+    def iter_errors(self, instance: Any) -> Iterator[jsonschema_rs.ValidationError]: ...
+
+
+def compile_schema(schema: JsonObject) -> Validator:
+    """Compile a schema from outside. Raises `SchemaRefused`."""
+    _refuse_hostile(schema)
+    try:
+        return jsonschema_rs.validator_for(
+            schema,
+            retriever=_refuse_retrieval,
+            offline=True,
+            pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACK_LIMIT),
+        )
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        reason = str(error).partition("\n")[0]
+        raise SchemaRefused(f"not a usable JSON Schema: {reason[:MAX_PROBLEM_LENGTH]}") from None
+
+
 class ArgumentChecker:
     """A compiled schema; `problems` is empty when the arguments fit."""
 
@@ -42,19 +65,7 @@ class ArgumentChecker:
 
     def __init__(self, schema: JsonObject) -> None:
         """Compile a schema. Raises `SchemaRefused`."""
-        _refuse_hostile(schema)
-        try:
-            self._validator = jsonschema_rs.validator_for(
-                schema,
-                retriever=_refuse_retrieval,
-                offline=True,
-                pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACK_LIMIT),
-            )
-        except (ValueError, jsonschema_rs.ReferencingError) as error:
-            reason = str(error).partition("\n")[0]
-            raise SchemaRefused(
-                f"not a usable JSON Schema: {reason[:MAX_PROBLEM_LENGTH]}"
-            ) from None
+        self._validator = compile_schema(schema)
 
     def problems(self, arguments: JsonObject) -> list[str]:
         """What is wrong with the arguments, at most `MAX_PROBLEMS` texts; empty when they fit."""

@@ -25,8 +25,7 @@ MAX_SPOKEN = 1_500
 MAX_ERROR_SPOKEN = 200
 
 _MISSING: Final = object()
-_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
-_PATH = re.compile(r"[^.{}\s]+(\.[^.{}\s]+)*\Z")
+_PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)\s]*\)")
 _MARKS = re.compile(r"\*{1,3}|`{1,3}|~~|(?<!\w)_{1,3}(?=\S)|(?<=\S)_{1,3}(?!\w)")
@@ -47,15 +46,12 @@ def sentence(data: Any, speech: Speech, fallback: str = FETCHED) -> str:
 
 
 def fill(template: str, data: Any) -> str | None:
-    """Fill `{dotted.path}` placeholders; None when any value is missing. `{{` is a brace."""
+    """Fill `{dotted.path}` placeholders; None when any value is missing."""
     missing = False
 
     def replace(match: re.Match[str]) -> str:
         nonlocal missing
-        path = match.group(1)
-        if path is None:
-            return match.group(0)[0]
-        words = as_words(look_up(data, path.strip()))
+        words = as_words(look_up(data, match.group(1).strip()))
         if words is None:
             missing = True
             return ""
@@ -63,18 +59,6 @@ def fill(template: str, data: Any) -> str | None:
 
     text = _PLACEHOLDER.sub(replace, template)
     return None if missing else text
-
-
-def template_problem(template: str) -> str:
-    """What is wrong with a template as an operator wrote it; empty when nothing is."""
-    rest = _PLACEHOLDER.sub("", template)
-    if "{" in rest or "}" in rest:
-        return "a brace stands alone; write {{ or }} for a brace that is meant to be spoken"
-    for match in _PLACEHOLDER.finditer(template):
-        path = match.group(1)
-        if path is not None and not _PATH.match(path.strip()):
-            return f"{match.group(0)!r} is no path; expected e.g. {{atis_text}} or {{items.0.name}}"
-    return ""
 
 
 def look_up(data: Any, path: str) -> Any:

@@ -1,0 +1,85 @@
+"""What a server says on stderr: the last of it kept for the operator, some of it in the log.
+
+The pipe is always drained, so that a chatty server never blocks. Kept are the last 200 lines and no
+more than 64 kB; logged are at most 20 lines in 10 s, the rest is counted. Values that the operator
+put into the server's environment (tokens, passwords) are masked wherever they appear.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from cordboard.mcp.lines import Line, LineSplitter
+
+MAX_LINES = 200
+MAX_BYTES = 64 * 1024
+MAX_LINE = 4_096
+LOGGED_LINES = 20
+LOG_WINDOW_SECONDS = 10.0
+MASK = "***"
+MIN_SECRET = 6
+"""Shorter values are not masked: they are no secrets, and would mask innocent text."""
+
+log = structlog.get_logger()
+
+
+class StderrTail:
+    """The end of one server's stderr, over all its lives."""
+
+    def __init__(
+        self,
+        server: str,
+        secrets: Iterable[str] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._server = server
+        self._secrets = sorted({s for s in secrets if len(s) >= MIN_SECRET}, key=len, reverse=True)
+        self._clock = clock
+        self._lines: deque[str] = deque(maxlen=MAX_LINES)
+        self._bytes = 0
+        self._splitter = LineSplitter(MAX_LINE)
+        self._window_began = clock()
+        self._logged = 0
+        self._suppressed = 0
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The kept lines, oldest first."""
+        return tuple(self._lines)
+
+    def mask(self, text: str) -> str:
+        """The text with every secret of this server's environment masked."""
+        for secret in self._secrets:
+            text = text.replace(secret, MASK)
+        return text
+
+    def feed(self, chunk: bytes) -> None:
+        """Take what was read from the pipe."""
+        for event in self._splitter.feed(chunk):
+            if isinstance(event, Line):
+                self._add(self.mask(event.data.decode("utf-8", "replace")))
+
+    def _add(self, line: str) -> None:
+        if len(self._lines) == MAX_LINES:
+            self._bytes -= len(self._lines[0])
+        self._lines.append(line)
+        self._bytes += len(line)
+        while self._bytes > MAX_BYTES:
+            self._bytes -= len(self._lines.popleft())
+        self._log(line)
+
+    def _log(self, line: str) -> None:
+        now = self._clock()
+        if now - self._window_began >= LOG_WINDOW_SECONDS:
+            if self._suppressed:
+                log.info("mcp_stderr_suppressed", server=self._server, lines=self._suppressed)
+            self._window_began, self._logged, self._suppressed = now, 0, 0
+        if self._logged < LOGGED_LINES:
+            self._logged += 1
+            log.info("mcp_stderr", server=self._server, line=line[:500])
+        else:
+            self._suppressed += 1

@@ -1,0 +1,241 @@
+"""Our stdio transport under the official SDK: `Client(StdioTransport(...))`.
+
+The SDK's own one reads lines in quadratic time, dies of one bad byte, does not notice a death while
+a grandchild holds the pipe, and leaves processes behind (mcp 2.3.0, measured). This one:
+
+- cuts lines with a cap (`cordboard.mcp.lines`) and answers the request whose reply was too long;
+- decodes tolerantly; what is no JSON-RPC message is counted and logged, never fatal;
+- ends the connection as soon as the process dies, so pending calls fail at once;
+- drains stderr always (`cordboard.mcp.stderr`) and leaves no process of the group behind.
+
+Used by `cordboard.mcp.server` only: enter and leave it in one task. Single use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+from contextlib import suppress
+from types import TracebackType
+
+import anyio
+import mcp_types as types
+import structlog
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+
+from cordboard.errors import McpError
+from cordboard.mcp.lines import MAX_LINE_BYTES, Line, LineEvent, LineSplitter, OverlongBegan
+from cordboard.mcp.process import READ_BYTES, Launch, ServerProcess, exit_text
+from cordboard.mcp.stderr import StderrTail
+
+Incoming = SessionMessage | Exception
+
+WRITE_BUFFER = 256
+"""Messages that may wait for a server that does not read; then writers wait too."""
+FLUSH_SECONDS = 0.2
+DRAIN_SECONDS = 0.1
+"""How long after a death its last words may still arrive before the connection is cut."""
+LOGGED_GARBAGE = 5
+
+_HEAD_ID = re.compile(rb'^\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*"?([0-9]+)"?\s*,')
+_TAIL_ID = re.compile(rb'"id"\s*:\s*"?([0-9]+)"?\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+_HEAD_METHOD = re.compile(rb'^\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"method"\s*:')
+
+log = structlog.get_logger()
+
+
+class StdioTransport:
+    """One life of a server process as a pair of message streams."""
+
+    def __init__(
+        self,
+        server: str,
+        launch: Launch,
+        stderr: StderrTail,
+        stop_grace: float = 2.0,
+        max_line: int = MAX_LINE_BYTES,
+    ) -> None:
+        """`server` is for the log; `stop_grace` is in seconds."""
+        self._server = server
+        self._launch = launch
+        self._stderr_tail = stderr
+        self._stop_grace = stop_grace
+        self._max_line = max_line
+        self._splitter = LineSplitter(max_line)
+        self._pending: set[int] = set()
+        self._overlong_unclaimed = False
+        self._garbage = 0
+        self._process: ServerProcess | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self.closed = asyncio.Event()
+        """Set when the server can no longer answer: it died or closed its output."""
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process id (also its process group), None before it runs."""
+        return self._process.pid if self._process is not None else None
+
+    @property
+    def ending(self) -> str:
+        """How the server ended, in words."""
+        return exit_text(self._process.returncode if self._process is not None else None)
+
+    async def __aenter__(
+        self,
+    ) -> tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]:
+        """Start the server. Raises `McpError` when it cannot be started."""
+        if self._process is not None:
+            raise McpError("a transport serves one life of a server only")
+        process = self._process = await ServerProcess.spawn(self._launch)
+        to_session, self._from_server = anyio.create_memory_object_stream[Incoming](0)
+        self._to_server, from_session = anyio.create_memory_object_stream[SessionMessage](
+            WRITE_BUFFER
+        )
+        reader = asyncio.create_task(self._read(process, to_session))
+        self._writer = asyncio.create_task(self._write(process, from_session))
+        self._tasks = [
+            reader,
+            self._writer,
+            asyncio.create_task(self._read_stderr(process)),
+            asyncio.create_task(self._watch(process, reader)),
+        ]
+        return self._from_server, self._to_server
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End the server; completes even when the owner is cancelled meanwhile."""
+        shutdown = asyncio.create_task(self._shut_down())
+        cancelled = False
+        while not shutdown.done():
+            try:
+                await asyncio.shield(shutdown)
+            except asyncio.CancelledError:
+                cancelled = True
+        shutdown.result()
+        if cancelled:
+            raise asyncio.CancelledError
+
+    async def _shut_down(self) -> None:
+        process = self._process
+        if process is None:
+            return
+        self._from_server.close()
+        self._to_server.close()
+        await asyncio.wait({self._writer}, timeout=FLUSH_SECONDS)
+        await process.stop(self._stop_grace)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.closed.set()
+
+    async def _watch(self, process: ServerProcess, reader: asyncio.Task[None]) -> None:
+        """On the leader's death: end the rest of the group, take the last words, cut."""
+        await process.exited.wait()
+        process.signal_group(signal.SIGKILL)
+        await asyncio.wait({reader}, timeout=DRAIN_SECONDS)
+        reader.cancel()
+
+    async def _read(
+        self, process: ServerProcess, session: MemoryObjectSendStream[Incoming]
+    ) -> None:
+        try:
+            async with session:
+                while chunk := await process.stdout.read(READ_BYTES):
+                    for event in self._splitter.feed(chunk):
+                        for message in self._messages(event):
+                            await session.send(message)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await self._drain(process)
+        finally:
+            self.closed.set()
+
+    async def _drain(self, process: ServerProcess) -> None:
+        """Read on into nothing, so that a server which is being stopped never blocks on us."""
+        while await process.stdout.read(READ_BYTES):
+            pass
+
+    async def _read_stderr(self, process: ServerProcess) -> None:
+        while chunk := await process.stderr.read(READ_BYTES):
+            self._stderr_tail.feed(chunk)
+
+    async def _write(
+        self, process: ServerProcess, session: MemoryObjectReceiveStream[SessionMessage]
+    ) -> None:
+        # A broken pipe ends the writing only; the death that caused it is seen by `_watch`.
+        with suppress(OSError):
+            async with session:
+                async for item in session:
+                    self._note_outgoing(item.message)
+                    text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    process.stdin.write(text.encode("utf-8", "replace") + b"\n")
+                    await process.stdin.drain()
+
+    def _note_outgoing(self, message: types.JSONRPCMessage) -> None:
+        if isinstance(message, types.JSONRPCRequest) and isinstance(message.id, int):
+            self._pending.add(message.id)
+        elif (
+            isinstance(message, types.JSONRPCNotification)
+            and message.method == "notifications/cancelled"
+        ):
+            self._pending.discard((message.params or {}).get("requestId", -1))
+
+    def _messages(self, event: LineEvent) -> list[Incoming]:
+        if isinstance(event, Line):
+            message = self._parse(event.data)
+            return [message] if message is not None else []
+        if isinstance(event, OverlongBegan):
+            return self._overlong_began(event.head)
+        return self._overlong_ended(event.tail)
+
+    def _parse(self, line: bytes) -> SessionMessage | None:
+        for text in (line, line.decode("utf-8", "replace")):
+            with suppress(ValueError):
+                message = types.jsonrpc_message_adapter.validate_json(text, by_name=False)
+                if isinstance(message, (types.JSONRPCResponse, types.JSONRPCError)):
+                    self._settle(message.id)
+                return SessionMessage(message)
+        self._garbage += 1
+        if self._garbage <= LOGGED_GARBAGE:
+            shown = self._stderr_tail.mask(line[:200].decode("utf-8", "replace"))
+            log.warning("mcp_garbage", server=self._server, line=shown, count=self._garbage)
+        return None
+
+    def _settle(self, request_id: object) -> None:
+        with suppress(ValueError, TypeError):
+            self._pending.discard(int(str(request_id)))
+
+    def _overlong_began(self, head: bytes) -> list[Incoming]:
+        log.warning("mcp_line_too_long", server=self._server, limit=self._max_line)
+        match = _HEAD_ID.match(head)
+        self._overlong_unclaimed = False
+        if match and int(match[1]) in self._pending:
+            return [self._too_long(int(match[1]))]
+        if not head.startswith(b"{") or _HEAD_METHOD.match(head):
+            return []  # no reply to anything
+        if len(self._pending) == 1:
+            return [self._too_long(next(iter(self._pending)))]
+        self._overlong_unclaimed = True
+        return []
+
+    def _overlong_ended(self, tail: bytes) -> list[Incoming]:
+        if not self._overlong_unclaimed:
+            return []
+        self._overlong_unclaimed = False
+        match = _TAIL_ID.search(tail)
+        if match and int(match[1]) in self._pending:
+            return [self._too_long(int(match[1]))]
+        return [self._too_long(request_id) for request_id in sorted(self._pending)]
+
+    def _too_long(self, request_id: int) -> SessionMessage:
+        self._pending.discard(request_id)
+        error = types.ErrorData(
+            code=types.INTERNAL_ERROR,
+            message=f"the server's answer is longer than {self._max_line} bytes",
+        )
+        return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
