@@ -103,6 +103,8 @@ class AudioSocketMedia(asyncio.Protocol):
         self._on_lost = on_lost
         if self.connected:
             self._pacer.register(self, self._pacer_failed)
+        else:
+            on_lost(self.problem)
 
     def end(self, reason: str) -> None:
         """Tell the call, once, that its media or line has ended, and stop the sound both ways."""

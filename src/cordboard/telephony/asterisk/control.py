@@ -1,0 +1,290 @@
+"""One caller's line in Asterisk: its media, and what can be done with it, over ARI.
+
+`AsteriskLine` implements `calls.offer.LineControl` and opens the call's media. Besides the caller's
+channel it owns a bridge and an ExternalMedia channel; both have ids made of the call's id, so that
+what a crash leaves behind is known as ours (`source`). Every event about these channels comes to
+`handle`.
+
+Why a line or its media ended is told to the call through the media (`telephony.endings`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from uuid import UUID
+
+import structlog
+
+from cordboard.calls.offer import Media, TransferTarget
+from cordboard.errors import (
+    AsteriskError,
+    LineError,
+    LineGone,
+    MediaError,
+    TransferFailed,
+)
+from cordboard.telephony.asterisk.ari import AriClient
+from cordboard.telephony.asterisk.ari_messages import Channel, Event
+from cordboard.telephony.asterisk.audiosocket_media import AudioSocketMedia
+from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
+from cordboard.telephony.endings import Ending
+
+log = structlog.get_logger()
+
+TRANSFER_SECONDS = 5.0
+"""From the dialplan's 204 until the channel has left us; measured: a few ms."""
+SAME_BREAK_SECONDS = 0.25
+"""When Asterisk dies, its media and its websocket break together, in either order."""
+
+
+class AsteriskLine:
+    """A caller's channel in our Stasis application."""
+
+    def __init__(
+        self,
+        ari: AriClient,
+        server: AudioSocketServer,
+        app: str,
+        channel: Channel,
+        call_id: UUID,
+        on_released: Callable[[AsteriskLine], None],
+        on_stranded: Callable[[str], None],
+    ) -> None:
+        """`on_stranded(channel id)`: to be hung up as soon as Asterisk can be reached again."""
+        self.call_id = call_id
+        self.channel_id = channel.id
+        self.media_id = f"cordboard-{app}-{call_id}-media"
+        self.bridge_id = f"cordboard-{app}-{call_id}-bridge"
+        self._ari = ari
+        self._server = server
+        self._app = app
+        self._on_released = on_released
+        self._on_stranded = on_stranded
+        loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[Ending] = loop.create_future()
+        self._media_joined = asyncio.Event()
+        self._media: AudioSocketMedia | None = None
+        self._answered = channel.state == "Up"
+        self._hanging_up = False
+        self._opened = False
+        self._releasing: asyncio.Task[None] | None = None
+        self._verdict: asyncio.TimerHandle | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the caller's channel is no longer ours."""
+        return self._ended.done()
+
+    # Events
+
+    def handle(self, event: Event) -> None:
+        """Take an event about the caller's channel or the media channel."""
+        assert event.channel is not None  # noqa: S101 - the source looks it up by channel
+        if event.channel.id == self.media_id:
+            if event.type == "StasisStart":
+                self._media_joined.set()
+        elif event.type in ("ChannelHangupRequest", "ChannelDestroyed"):
+            self.left("hangup" if self._hanging_up else "caller_hangup")
+        elif event.type == "StasisEnd":
+            # A hang-up says ChannelHangupRequest first; without it, the channel went elsewhere in
+            # the dialplan: by our own transfer, or by somebody else's hand.
+            self.left("hangup" if self._hanging_up else "transferred")
+
+    def left(self, reason: Ending) -> None:
+        """The caller's channel is no longer ours."""
+        if self._ended.done():
+            return
+        self._ended.set_result(reason)
+        if self._media is not None:
+            self._media.end(reason)
+
+    def _media_lost(self, problem: str) -> None:
+        if not self._ari.state.connected:
+            self._judge_loss()
+        elif not self._ended.done():
+            loop = asyncio.get_running_loop()
+            self._verdict = loop.call_later(SAME_BREAK_SECONDS, self._judge_loss)
+        if problem:
+            log.warning("media_lost", call_id=str(self.call_id), problem=problem)
+
+    def _judge_loss(self) -> None:
+        if self._media is not None:
+            self._media.end("media_lost" if self._ari.state.connected else "asterisk_lost")
+
+    # calls.offer.MediaOpener
+
+    async def open_media(self) -> Media:
+        """Answer, and connect the caller's sound with us.
+
+        Raises MediaError when Asterisk refuses, the caller is gone, or the media connection does
+        not come within `audiosocket.connect_timeout_ms`. `release` clears up, whatever happened.
+        """
+        if self._opened:
+            raise MediaError("the media of this call has been opened before")
+        self._opened = True
+        seconds = self._server.connect_seconds
+        connecting = asyncio.create_task(self._connect(), name=f"media-{self.call_id}")
+        try:
+            await asyncio.wait(
+                (connecting, self._ended), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            if connecting.done():
+                return connecting.result()
+            if self._ended.done():
+                raise MediaError(f"the caller's line ended: {self._ended.result()}")
+            raise MediaError(
+                f"Asterisk has not connected to {self._server.address} within {seconds:g} s: check "
+                "audiosocket.advertise_host and the firewall"
+            )
+        finally:
+            if not connecting.done():
+                connecting.cancel()
+                await asyncio.wait((connecting,))
+
+    async def _connect(self) -> Media:
+        """Send all requests at once: ARI does those of one websocket in their order."""
+        arrival = self._server.expect(self.call_id)
+        add_channel = f"bridges/{self.bridge_id}/addChannel"
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.answer())
+                group.create_task(
+                    self._ari.request(
+                        "POST", f"bridges/{self.bridge_id}", type="mixing", name=self.bridge_id
+                    )
+                )
+                group.create_task(self._create_media_channel(add_channel))
+                group.create_task(self._ari.request("POST", add_channel, channel=self.channel_id))
+                self._media = await arrival
+        except ExceptionGroup as failures:
+            raise MediaError(f"no media: {failures.exceptions[0]}") from failures
+        finally:
+            if self._media is None and not arrival.cancel() and not arrival.cancelled():
+                arrival.result().abort()  # it came while we were given up
+        self._media.claim(self._media_lost)
+        if self._ended.done():
+            self._media.end(self._ended.result())
+        return self._media
+
+    async def _create_media_channel(self, add_channel: str) -> None:
+        await self._ari.request(
+            "POST",
+            "channels/externalMedia",
+            channelId=self.media_id,
+            app=self._app,
+            external_host=self._server.address,
+            encapsulation="audiosocket",
+            transport="tcp",
+            connection_type="client",
+            # Not ulaw: Asterisk would send u-law bytes labelled as slin.
+            format="slin",
+            direction="both",
+            data=str(self.call_id),
+        )
+        await self._media_joined.wait()
+        await self._ari.request("POST", add_channel, channel=self.media_id)
+
+    # calls.offer.LineControl
+
+    async def answer(self) -> None:
+        """Answer the caller, if that has not happened yet."""
+        if not self._answered:
+            await self._command("answer")
+            self._answered = True
+
+    async def hangup(self, cause: str = "normal") -> None:
+        """End the line. While Asterisk cannot be reached it is noted, and done afterwards."""
+        if self._ended.done():
+            return
+        self._hanging_up = True
+        try:
+            await self._ari.request("DELETE", f"channels/{self.channel_id}", reason=cause)
+        except AsteriskError as error:
+            if error.status == 0:
+                self._on_stranded(self.channel_id)
+            elif error.status != 404:
+                raise _line_error(error) from error
+
+    async def transfer(self, target: TransferTarget) -> None:
+        """Send the caller on in the dialplan.
+
+        A queue is an extension of its dialplan context with the queue's name (that runs `Queue()`).
+        The target is looked up first, because a channel sent to a place that does not exist is hung
+        up. Returns when the channel has left; what the dialplan then makes of it is beyond us.
+        """
+        exten, context, priority = target.target, target.context, target.priority
+        exists = await self.variable(f"DIALPLAN_EXISTS({context},{exten},{priority})")
+        if exists != "1":
+            raise TransferFailed(
+                f"transfer to {target.name!r}: the dialplan has no {exten}@{context}:{priority}"
+            )
+        try:
+            await self._command(
+                "continue", context=context, extension=exten, priority=str(priority)
+            )
+        except LineGone:
+            raise
+        except LineError as error:
+            raise TransferFailed(f"transfer to {target.name!r}: {error}") from error
+        await asyncio.wait((self._ended,), timeout=TRANSFER_SECONDS)
+        if not self._ended.done():
+            raise TransferFailed(f"transfer to {target.name!r}: the caller is still here")
+        if self._ended.result() != "transferred":
+            raise LineGone(f"the line ended during the transfer: {self._ended.result()}")
+
+    async def variable(self, name: str) -> str | None:
+        """A channel variable or dialplan function, e.g. `CALLERID(dnid)`."""
+        path = f"channels/{self.channel_id}/variable"
+        try:
+            body = await self._ari.request("GET", path, variable=name)
+        except AsteriskError as error:
+            # asterisk 22: "Provided variable was not found" or "Provided channel was not found".
+            if error.status == 404 and "channel was not found" not in str(error).lower():
+                return None
+            raise _line_error(error) from error
+        value = body.get("value") if isinstance(body, dict) else None
+        return value if isinstance(value, str) else None
+
+    async def release(self) -> None:
+        """Remove bridge and media channel. What cannot be removed now is at the next reconnect."""
+        if self._releasing is None:
+            # In a task of its own, so that a cancelled call leaves nothing half removed.
+            self._releasing = asyncio.create_task(self._release(), name=f"release-{self.call_id}")
+        await asyncio.shield(self._releasing)
+
+    async def _release(self) -> None:
+        if self._verdict is not None:
+            self._verdict.cancel()
+        removals = []
+        if self._opened:
+            removals = [
+                self._remove(f"channels/{self.media_id}"),
+                self._remove(f"bridges/{self.bridge_id}"),
+            ]
+        if self._media is not None:
+            removals.append(self._media.close())
+        try:
+            await asyncio.gather(*removals)
+        finally:
+            self._on_released(self)
+
+    async def _remove(self, path: str) -> None:
+        try:
+            await self._ari.request("DELETE", path)
+        except AsteriskError as error:
+            if error.status != 404:
+                log.warning("not_removed", call_id=str(self.call_id), error=str(error))
+
+    async def _command(self, command: str, **query: str) -> None:
+        if self._ended.done():
+            raise LineGone(f"the line has ended: {self._ended.result()}")
+        try:
+            await self._ari.request("POST", f"channels/{self.channel_id}/{command}", **query)
+        except AsteriskError as error:
+            raise _line_error(error) from error
+
+
+def _line_error(error: AsteriskError) -> LineError:
+    """What Asterisk's refusal means for the caller's line."""
+    return LineGone(str(error)) if error.status == 404 else LineError(str(error))

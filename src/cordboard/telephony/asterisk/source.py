@@ -1,0 +1,242 @@
+"""The calls of one Asterisk, as offers.
+
+A caller who reaches `Stasis(cordboard)` in the dialplan becomes an `Offer`: who calls, which
+number, the channel variables that choose the context, and a line (`control`) that opens media and
+hangs up or transfers. The source keeps the ARI connection up for the life of the engine and sees to it that
+nothing is forgotten in Asterisk: after each (re)connect it compares what is there with the calls
+that live here (`_reconcile`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Callable, Collection, Coroutine
+from uuid import uuid4
+
+import structlog
+
+from cordboard.calls.offer import Offer
+from cordboard.config.schema import Asterisk
+from cordboard.errors import AsteriskError, LineError, LineGone
+from cordboard.telephony.asterisk.ari import AriClient, AriState
+from cordboard.telephony.asterisk.ari_messages import Channel, Event
+from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
+from cordboard.telephony.asterisk.control import AsteriskLine
+from cordboard.telephony.endings import Ending
+
+log = structlog.get_logger()
+
+CHOOSING_VARIABLES = ("AI_CONTEXT", "AI_AGENT", "AI_PROVIDER")
+_DIALLED = "CALLERID(dnid)"
+_STOP_SECONDS = 2.0
+
+
+class AsteriskSource:
+    """Where the calls of one Asterisk come from."""
+
+    def __init__(
+        self,
+        config: Asterisk,
+        server: AudioSocketServer,
+        on_offer: Callable[[Offer], None],
+        *,
+        variables: Collection[str] = (),
+    ) -> None:
+        """`variables`: channel variables that contexts declare, read for every call.
+
+        `on_offer` must return at once; the call lives elsewhere.
+        """
+        self._app = config.app
+        self._server = server
+        self._on_offer = on_offer
+        self._names = tuple(dict.fromkeys((*CHOOSING_VARIABLES, *variables)))
+        self._ari = AriClient(config, self._handle, self._reconcile, self._disconnected)
+        self._lines: dict[str, AsteriskLine] = {}
+        """By the caller's channel id and by the media channel's."""
+        self._stranded: set[str] = set()
+        """Channels that were to be hung up while Asterisk could not be reached."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._running: asyncio.Task[None] | None = None
+        self._asterisk_started = ""
+        self._ours = re.compile(
+            rf"cordboard-{re.escape(config.app)}-[0-9a-f-]{{36}}-(media|bridge)"
+        )
+
+    async def start(self) -> None:
+        """Begin connecting. Returns at once; `state` says when it is up."""
+        self._running = asyncio.create_task(self._ari.run(), name="ari")
+
+    async def stop(self) -> None:
+        """End what is left of calls, and disconnect."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_STOP_SECONDS):
+                await asyncio.gather(*(self._dismiss(line) for line in self.lines))
+        tasks = {*self._tasks, self._running} - {None}
+        for task in tasks:
+            if task is not None:
+                task.cancel()
+        await asyncio.gather(*(task for task in tasks if task), return_exceptions=True)
+        self._running = None
+
+    @property
+    def state(self) -> AriState:
+        """Of the connection, for `/ready` and `/health`."""
+        return self._ari.state
+
+    @property
+    def ready(self) -> bool:
+        """Whether calls can come in."""
+        return self._ari.state.ready
+
+    @property
+    def lines(self) -> tuple[AsteriskLine, ...]:
+        """The lines that are not released yet."""
+        return tuple(dict.fromkeys(self._lines.values()))
+
+    # Events
+
+    def _handle(self, event: Event) -> None:
+        channel = event.channel
+        if channel is None:
+            return
+        line = self._lines.get(channel.id)
+        if event.type == "StasisStart" and (line is None or line.ended):
+            # An ended line: the caller has left us and is back, before the old call has let go.
+            if not self._ours.fullmatch(channel.id):
+                self._incoming(channel)
+        elif line is not None:
+            line.handle(event)
+
+    def _disconnected(self) -> None:
+        """Calls go on: their sound does not pass here. `_reconcile` finds out what was missed."""
+
+    def _incoming(self, channel: Channel) -> None:
+        line = AsteriskLine(
+            self._ari,
+            self._server,
+            self._app,
+            channel,
+            uuid4(),
+            on_released=self._released,
+            on_stranded=self._stranded.add,
+        )
+        self._lines[channel.id] = self._lines[line.media_id] = line
+        self._spawn(self._offer(line, channel))
+
+    async def _offer(self, line: AsteriskLine, channel: Channel) -> None:
+        """Ask for the variables, all at once, and hand the call in."""
+        names = (*self._names, _DIALLED)
+        try:
+            values = await asyncio.gather(*(line.variable(name) for name in names))
+        except LineGone:
+            log.info("caller_gone_before_offer", channel=channel.id)
+            self._released(line)
+            return
+        except LineError as error:
+            log.error("offer_failed", channel=channel.id, error=str(error))
+            if self._ari.state.connected:
+                await self._dismiss(line, "congestion")
+            else:
+                self._released(line)  # not forgotten: `_reconcile` finds the channel again
+            return
+        if line.ended:
+            self._released(line)
+            return
+        variables = {name: value for name, value in zip(names, values, strict=True) if value}
+        dialled = variables.pop(_DIALLED, "") or channel.exten
+        self._on_offer(
+            Offer(
+                call_id=str(line.call_id),
+                source="asterisk",
+                media=line.open_media,
+                control=line,
+                caller_number=channel.caller_number,
+                caller_name=channel.caller_name,
+                called_number=dialled,
+                variables=variables,
+            )
+        )
+
+    def _released(self, line: AsteriskLine) -> None:
+        for key in (line.channel_id, line.media_id):
+            if self._lines.get(key) is line:
+                del self._lines[key]
+
+    # After each connect
+
+    async def _reconcile(self) -> None:
+        """Make what is in Asterisk and what lives here agree again.
+
+        Calls whose channel is gone end; channels and bridges of ours that no call owns are removed;
+        callers in our application whom nobody serves (we were away or restarted) are offered.
+        """
+        lines = self.lines  # of before the question: what comes later is not missing in the answer
+        channels, bridges, info = await asyncio.gather(
+            self._ari.request("GET", "channels"),
+            self._ari.request("GET", "bridges"),
+            self._ari.request("GET", "asterisk/info", only="status"),
+        )
+        present = {channel.id: channel for channel in map(Channel.read, channels)}
+        started = str(info["status"]["startup_time"])
+        restarted = self._asterisk_started not in ("", started)
+        self._asterisk_started = started
+        for line in lines:
+            channel = present.get(line.channel_id)
+            if channel is None:
+                gone: Ending = "asterisk_lost" if restarted else "caller_hangup"
+                line.left(gone)
+            elif not self._in_our_application(channel):
+                line.left("transferred")
+        await asyncio.gather(
+            *(self._remove(f"channels/{key}") for key in present if self._orphan(key)),
+            *(self._remove(f"bridges/{b['id']}") for b in bridges if self._orphan(b["id"])),
+            *(self._remove(f"channels/{key}") for key in self._stranded & present.keys()),
+        )
+        stranded, self._stranded = self._stranded, set()
+        for channel in present.values():
+            if (
+                self._in_our_application(channel)
+                and channel.id not in self._lines
+                and channel.id not in stranded
+                and not self._ours.fullmatch(channel.id)
+            ):
+                log.warning("caller_adopted", channel=channel.id)
+                self._incoming(channel)
+
+    def _orphan(self, key: str) -> bool:
+        """Whether this channel or bridge is of our making and belongs to no call that lives."""
+        if not self._ours.fullmatch(key):
+            return False
+        return key not in {name for line in self.lines for name in (line.media_id, line.bridge_id)}
+
+    def _in_our_application(self, channel: Channel) -> bool:
+        arguments = channel.application_data.split(",")
+        return channel.application == "Stasis" and arguments[0] == self._app
+
+    async def _remove(self, path: str) -> None:
+        try:
+            await self._ari.request("DELETE", path)
+            log.warning("orphan_removed", path=path)
+        except AsteriskError as error:
+            if error.status != 404:
+                raise
+
+    async def _dismiss(self, line: AsteriskLine, cause: str = "normal") -> None:
+        try:
+            await line.hangup(cause)
+        except LineError as error:
+            log.warning("hangup_failed", call_id=str(line.call_id), error=str(error))
+        await line.release()
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        """Task border of an offer."""
+        self._tasks.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            log.error("offer_failed", error=repr(failure), exc_info=failure)
