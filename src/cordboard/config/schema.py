@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from cordboard.config.rules import Rules
+from cordboard.config.rules import Rules, Template
 
 _NAME = r"^[a-z][a-z0-9_-]{0,62}$"
 _SERVER_ID = r"^[a-z][a-z0-9_]{0,40}$"
@@ -33,7 +33,7 @@ _DIALPLAN_CONTEXT = r"^[A-Za-z0-9_.-]{1,79}$"
 
 PATTERNS_IN_WORDS = {
     _NAME: "a name (lower-case letters, digits, - and _, a letter first, at most 63)",
-    _SERVER_ID: "a server name (lower-case letters, digits and _, a letter first, at most 41)",
+    _SERVER_ID: "an identifier (lower-case letters, digits and _, a letter first, at most 41)",
     _TOOL_NAME: "a tool name (letters, digits and _, no digit first, at most 64)",
     _VARIABLE_NAME: "a variable name (letters, digits and _, no digit first, at most 80)",
     _URL: "a URL such as http://127.0.0.1:8088",
@@ -132,6 +132,9 @@ class PipelineProvider(Section):
         450, ge=150, le=3_000, description="Silence after speech that ends the caller's turn."
     )
     barge_in: bool = Field(True, description="Whether the caller may interrupt the agent.")
+    no_input_ms: int = Field(
+        10_000, ge=2_000, description="Silence on both sides after which the caller is spoken to."
+    )
 
 
 Provider = PipelineProvider
@@ -221,7 +224,7 @@ class McpTool(Section):
     speech_field: str | None = Field(
         None, description="The field of the result that is spoken; dots lead further in."
     )
-    speech_template: str | None = Field(
+    speech_template: Template | None = Field(
         None, description="What is spoken, with {fields} of the result."
     )
     timeout_ms: int | None = Field(
@@ -245,6 +248,12 @@ class McpServer(Section):
     enabled: bool = Field(True, description="Whether to start it.")
     start_timeout_ms: int = Field(
         15_000, ge=100, description="How long it may take to list its tools."
+    )
+    stop_grace_ms: int = Field(
+        2_000,
+        ge=0,
+        le=60_000,
+        description="How long it may take to end: half after its input closes, half after SIGTERM.",
     )
     restart: McpRestart = Field(McpRestart(), description="What happens when it dies.")
     defaults: McpDefaults = Field(McpDefaults(), description="Rules for each of its tools.")
@@ -273,7 +282,7 @@ class Config(Section):
     """The whole file."""
 
     default_context: Name | None = Field(
-        None, description="Context of calls that name none. Default: the only one, if there is one."
+        None, description="Context of calls that name none. Default: the first in the file."
     )
     default_provider: Name = Field(
         "local", description="Provider of contexts that name none, under `providers`."
