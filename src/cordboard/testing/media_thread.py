@@ -57,14 +57,14 @@ class MediaThread:
     def __init__(self) -> None:
         self._streams: dict[int, MediaStream] = {}
         self._commands: deque[tuple[str, MediaStream | None]] = deque()
-        self._wake_in, self._wake_out = socket.socketpair()
-        self._wake_in.setblocking(False)
         self._thread = threading.Thread(target=self._run, name="caller-media", daemon=True)
         self._stopped: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
         """Start the thread; called from the event loop that will stop it."""
+        self._wake_in, self._wake_out = socket.socketpair()
+        self._wake_in.setblocking(False)
         self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
         self._thread.start()

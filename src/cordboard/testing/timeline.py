@@ -7,7 +7,8 @@ wire at `t` counts as spoken or heard at `t + i / 8000`, so that an echo without
 
 Frames are laid out as a phone with a small jitter buffer plays them: in one piece while they come
 regularly, one after the other when they come in a bunch, a gap when they come too late; silence
-brings the playout back to the wire's pace. Measurements never use a moment before the arrival.
+that comes at its regular pace brings the playout back to the wire. Measurements never use a moment
+before the arrival.
 
 Written by one thread (`append`), read by others: reading copies.
 """
@@ -29,6 +30,7 @@ FRAME_SECONDS = FRAME_SAMPLES / RATE
 SPEECH_LEVEL = 328
 """Absolute sample value that counts as speech: -40 dBFS."""
 
+_JITTER = 0.005  # s; a frame that is early by less is on time
 _LATE_TOLERANCE = 0.06  # s; a later frame leaves an audible gap, as in a 60 ms jitter buffer
 
 
@@ -42,8 +44,9 @@ class TrackFrame:
 
     @property
     def audible_at(self) -> float:
-        """When the first sample can truly be heard: never before the frame has arrived."""
-        return max(self.passed_at, self.played_at)
+        """When the first sample is truly heard: on arrival, or later if it had to queue."""
+        queued = self.played_at - self.passed_at > _JITTER
+        return self.played_at if queued else self.passed_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,7 @@ class Track:
         self._frames: list[TrackFrame] = []
         self._played_until = float("-inf")
         self._loud_until = float("-inf")
+        self._last_passed_at = float("-inf")
 
     def append(self, passed_at: float, samples: Samples) -> TrackFrame:
         """Lay the next frame on the clock."""
@@ -86,10 +90,13 @@ class Track:
         if passed_at > self._played_until + _LATE_TOLERANCE:
             played_at = passed_at
         elif len(loud):
-            played_at = self._played_until
+            played_at = self._played_until  # never cut speech short
+        elif self._lags_for_no_reason(passed_at):
+            played_at = max(passed_at, self._loud_until)
         else:
-            played_at = min(self._played_until, max(passed_at, self._loud_until))
+            played_at = self._played_until
         frame = TrackFrame(passed_at, played_at, samples)
+        self._last_passed_at = passed_at
         self._played_until = played_at + len(samples) / RATE
         if len(loud):
             self._loud_until = self._played_until
@@ -98,6 +105,11 @@ class Track:
             self.last_loud_at = frame.audible_at + float(loud[-1]) / RATE
         self._frames.append(frame)
         return frame
+
+    def _lags_for_no_reason(self, passed_at: float) -> bool:
+        """True when the playout is behind the wire although frames come one by one, not bunched."""
+        behind = self._played_until - passed_at > _JITTER
+        return behind and passed_at - self._last_passed_at > FRAME_SECONDS / 2
 
     @property
     def frames(self) -> list[TrackFrame]:

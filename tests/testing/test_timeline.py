@@ -1,0 +1,92 @@
+"""Where sound lies on the clock, and what is measured from it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cordboard.testing.timeline import (
+    FRAME_SAMPLES,
+    FRAME_SECONDS,
+    RATE,
+    Samples,
+    Segment,
+    Track,
+    turn_latencies,
+)
+
+LOUD: Samples = np.full(FRAME_SAMPLES, 5000, np.int16)
+QUIET: Samples = np.zeros(FRAME_SAMPLES, np.int16)
+
+
+def _track(*frames: tuple[float, Samples]) -> Track:
+    track = Track()
+    for at, samples in frames:
+        track.append(at, samples)
+    return track
+
+
+def test_regular_frames_make_one_piece_in_spite_of_jitter() -> None:
+    track = _track(*((100 + n * 0.02 + (n % 3) * 0.004, LOUD) for n in range(10)))
+    sound = track.render(100.0, 100.2)
+    assert len(sound) == 1600
+    assert (sound == 5000).all()
+
+
+def test_a_bunch_of_frames_is_heard_one_after_the_other() -> None:
+    track = _track(*((100.0, LOUD) for _ in range(10)))
+    (heard,) = track.segments()
+    assert heard.start == 100.0
+    assert heard.end == pytest.approx(100.2 - 1 / RATE)
+
+
+def test_a_pause_inside_a_bunch_is_kept() -> None:
+    bunch = [LOUD] + [QUIET] * 10 + [LOUD]
+    starts = [s.start for s in _track(*((100.0, frame) for frame in bunch)).segments(join=0.1)]
+    assert starts == [100.0, pytest.approx(100.22)]
+
+
+def test_a_late_frame_leaves_a_gap() -> None:
+    track = _track((100.0, LOUD), (100.5, LOUD))
+    assert [round(s.start, 3) for s in track.segments(join=0.3)] == [100.0, 100.5]
+    assert len(track.segments(join=0.6)) == 1
+
+
+def test_silence_brings_the_playout_back_to_the_wires_pace() -> None:
+    """After frames that came 80 ms ahead, an onset is heard when it arrives."""
+    early = [(100.0, LOUD)] * 5
+    pause = [(100.02 * 1 + n * 0.02, QUIET) for n in range(10)]
+    onset = (100.22, LOUD)
+    starts = [s.start for s in _track(*early, *pause, onset).segments(join=0.05)]
+    assert starts == [100.0, pytest.approx(100.22)]
+
+
+def test_an_onset_is_never_measured_before_its_packet_arrived() -> None:
+    """A frame that comes 50 ms late is played without a gap, but counted when it came."""
+    track = _track((100.0, QUIET), (100.07, LOUD))
+    assert track.first_loud_at == pytest.approx(100.07)
+
+
+def test_onset_and_end_are_exact_to_the_sample() -> None:
+    frame = QUIET.copy()
+    frame[40:81] = 5000
+    assert _track((100.0, frame)).segments() == [Segment(100.0 + 40 / RATE, 100.0 + 80 / RATE)]
+
+
+def test_a_rendered_stretch_may_begin_anywhere() -> None:
+    track = _track((100.0, LOUD))
+    assert int((track.render(99.99, 100.01) == 5000).sum()) == 80
+    assert int((track.render(100.01, 101.0) == 5000).sum()) == 80
+    assert not len(track.render(101.0, 100.0))
+
+
+def test_each_turn_has_one_latency() -> None:
+    caller = [Segment(1, 2), Segment(4, 5), Segment(5.5, 6), Segment(9, 10), Segment(20, 21)]
+    agent = [Segment(0, 0.5), Segment(2.5, 3), Segment(6.75, 7), Segment(9.5, 11)]
+    turns = turn_latencies(caller, agent)
+    assert [turn.seconds for turn in turns] == [0.5, 0.75]
+    assert [turn.caller_stopped_at for turn in turns] == [2, 6]
+
+
+def test_frames_are_twenty_milliseconds() -> None:
+    assert FRAME_SECONDS == 0.02
