@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -240,3 +242,37 @@ async def test_a_broken_configuration_is_reported_with_asterisks_own_words() -> 
         async with broken:
             pass
     await broken.stop()
+
+
+async def test_a_killed_test_run_takes_its_asterisk_with_it() -> None:
+    program = """
+import asyncio
+from cordboard.testing.asterisk import AsteriskInstance
+async def main():
+    async with AsteriskInstance() as asterisk:
+        print(asterisk.pid, asterisk.root, flush=True)
+        await asyncio.Event().wait()
+asyncio.run(main())
+"""
+    runner = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE
+    )
+    assert runner.stdout is not None
+    pid, root = (await runner.stdout.readline()).decode().split()
+    try:
+        assert Path(f"/proc/{pid}").exists()
+        runner.kill()
+        await runner.wait()
+        async with asyncio.timeout(5):
+            while _is_alive(int(pid)):  # noqa: ASYNC110 - not our child: no event
+                await asyncio.sleep(0.02)
+    finally:
+        shutil.rmtree(root)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"

@@ -73,6 +73,15 @@ def test_onset_and_end_are_exact_to_the_sample() -> None:
     assert _track((100.0, frame)).segments() == [Segment(100.0 + 40 / RATE, 100.0 + 80 / RATE)]
 
 
+def test_the_next_onset_after_a_moment_is_found() -> None:
+    track = _track((100.0, LOUD), (100.02, QUIET), (100.04, LOUD), (100.06, LOUD))
+    assert track.first_loud_after(99.0) == 100.0
+    assert track.first_loud_after(100.01) == pytest.approx(100.01, abs=2 / RATE)
+    assert track.first_loud_after(100.03) == pytest.approx(100.04)
+    assert track.first_loud_after(100.08) is None
+    assert Track().first_loud_after(0) is None
+
+
 def test_a_rendered_stretch_may_begin_anywhere() -> None:
     track = _track((100.0, LOUD))
     assert int((track.render(99.99, 100.01) == 5000).sum()) == 80

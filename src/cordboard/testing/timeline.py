@@ -133,6 +133,23 @@ class Track:
                 sound[first + skip : first + skip + len(part)] = part
         return sound
 
+    def first_loud_after(self, moment: float) -> float | None:
+        """When the first speech sample later than `moment` was audible; None if there is none.
+
+        Looks at the frames since then only, so that asking costs the event loop nothing.
+        """
+        if self.last_loud_at is None or self.last_loud_at <= moment:
+            return None
+        found: float | None = None
+        for frame in reversed(self._frames):
+            if frame.audible_at + len(frame.samples) / RATE <= moment:
+                break
+            loud = np.flatnonzero(np.abs(frame.samples.astype(np.int32)) > SPEECH_LEVEL)
+            later = loud[frame.audible_at + loud / RATE > moment]
+            if len(later):
+                found = frame.audible_at + float(later[0]) / RATE
+        return found
+
     def segments(self, *, join: float = 0.3, level: int = SPEECH_LEVEL) -> list[Segment]:
         """The stretches of speech; pauses shorter than `join` seconds do not divide them."""
         found: list[Segment] = []

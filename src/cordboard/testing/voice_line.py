@@ -103,14 +103,7 @@ class VoiceLine:
         Returns the moment of the first loud sample after it.
         """
         since = time.monotonic() if after is None else after
-
-        def onset() -> float | None:
-            last = self._ear.track.last_loud_at
-            if last is None or last <= since:
-                return None
-            return next((max(s.start, since) for s in self.heard_segments() if s.end > since), None)
-
-        return await self._until(onset, timeout)
+        return await self._until(lambda: self._ear.track.first_loud_after(since), timeout)
 
     async def hear_silence(self, ms: int = 700, timeout: float = 60.0) -> float:
         """Wait until nothing loud was heard for `ms`; returns when the silence began."""

@@ -89,12 +89,12 @@ async def test_a_redirection_is_followed(phones: Phones) -> None:
 async def test_hold_silences_the_held_phone(phones: Phones, bursts: Callable[..., Samples]) -> None:
     there, here = await _connect(phones)
     await there.hold()
-    assert here.held_by_peer is True
+    during = here.held_by_peer
     here.say(bursts(1))
     with pytest.raises(TimeoutError):
         await there.hear_speech(timeout=0.3)
     await there.resume()
-    assert [here.held_by_peer] == [False]
+    assert (during, here.held_by_peer) == (True, False)
     await there.hear_speech()
 
 
