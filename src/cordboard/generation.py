@@ -25,8 +25,12 @@ log = structlog.get_logger()
 class Generation:
     """One configuration in force."""
 
-    def __init__(self, config: Config, observer: ServerObserver | None = None) -> None:
+    def __init__(
+        self, config: Config, observer: ServerObserver | None = None, number: int = 1
+    ) -> None:
         self.config = config
+        self.number = number
+        """Counts the configurations that this engine has had in force."""
         self.fleet = Fleet(config.mcp, observer)
         self._builtin = tuple(ToolEntry(tool) for tool in builtin_tools(config.tools))
         self._catalogue = Catalogue(self._builtin)

@@ -58,6 +58,10 @@ class Exchange:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    async def idle(self) -> None:
+        """Wait until no call is live."""
+        await self._idle.wait()
+
     async def drain(self, grace: float) -> None:
         """Take no more calls; let live ones finish within `grace` seconds, then end them."""
         self._draining = True

@@ -1,1 +1,35 @@
-"""The `cordboard` command."""
+"""The `cordboard` command.
+
+Exit status: 0 all went well, 1 something is wrong with the configuration, the machine or the call
+(said in one message), 2 the command line itself is wrong. Each command imports what it needs when
+it runs, so that `--help` is instant.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from cordboard.cli import call, check, demo, run, version
+from cordboard.errors import CordboardError
+
+app = typer.Typer(
+    help="Cordboard: the exchange for voice agents.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for module in (run, demo, call, check, version):
+    app.command()(module.command)
+    app.registered_commands[-1].name = module.__name__.rpartition(".")[2]
+
+
+def main() -> None:
+    """Entry point: errors that are the user's to mend are one message, never a traceback."""
+    try:
+        app()
+    except CordboardError as error:
+        print(f"cordboard: {error}", file=sys.stderr)
+        raise SystemExit(1) from None

@@ -285,7 +285,9 @@ class Config(Section):
         None, description="Context of calls that name none. Default: the first in the file."
     )
     default_provider: Name = Field(
-        "local", description="Provider of contexts that name none, under `providers`."
+        "local",
+        description="Provider of contexts that name none, under `providers`. "
+        "Default: `local` if it is there, else the first.",
     )
     health: Health = Field(Health(), description="The HTTP port of the engine.")
     asterisk: Asterisk | None = Field(

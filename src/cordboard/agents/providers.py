@@ -1,0 +1,55 @@
+"""The providers of one generation: from a binding's names to the agent of a call.
+
+A provider type is one branch here and one file (or folder) beside this one. What is heavy (models)
+is loaded once per process and handed in; what belongs to a configuration (a context's dialogue) is
+made here, once, when the generation is built.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+
+from cordboard.agents.base import Agent
+from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
+from cordboard.agents.pipeline.brain.base import Brain
+from cordboard.agents.pipeline.brain.rules import RulesBrain
+from cordboard.agents.pipeline.offline import OfflineModels
+from cordboard.agents.pipeline.turn_detector import TurnProfile
+from cordboard.config.schema import Config, PipelineProvider
+from cordboard.errors import AgentError
+
+
+class Providers:
+    """Opens agents for one configuration."""
+
+    def __init__(self, config: Config, models: OfflineModels | None) -> None:
+        """`models` may be None when no provider of the configuration needs them."""
+        self._providers: Mapping[str, PipelineProvider] = config.providers
+        self._models = models
+        self._brains: Mapping[str, Brain] = {
+            name: RulesBrain(context.rules, today=datetime.date.today)
+            for name, context in config.contexts.items()
+        }
+
+    def open(self, context: str, provider: str) -> Agent:
+        """A new agent. Raises `AgentError` when the provider cannot serve now."""
+        settings = self._providers[provider]
+        if self._models is None:
+            raise AgentError(f"provider {provider!r} has no models loaded")
+        return PipelineAgent(
+            PipelineParts(
+                bank=self._models.bank,
+                recogniser=self._models.recogniser,
+                brain=self._brains[context],
+                voice=self._models.voice,
+                profile=TurnProfile(silence_ms=settings.endpoint_silence_ms),
+                barge_in=settings.barge_in,
+                no_input=settings.no_input_ms / 1000,
+            )
+        )
+
+
+def needs_models(config: Config) -> bool:
+    """Whether any provider of the configuration speaks with the offline models."""
+    return any(provider.type == "pipeline" for provider in config.providers.values())

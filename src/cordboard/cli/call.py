@@ -1,0 +1,153 @@
+"""`cordboard call`: place a simulated call, to an engine of its own or to a running one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from cordboard.cli.event_loop import run_async
+from cordboard.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    LogLevelOption,
+    load_config,
+    set_up_log,
+)
+
+if TYPE_CHECKING:
+    from cordboard.config.schema import Config
+    from cordboard.testing.scenario import ScriptLine
+    from cordboard.testing.simulated_call import PlacedCall
+
+Via = Literal["audiosocket", "sip"]
+
+
+def command(
+    context: Annotated[
+        str, typer.Option(help="The context to call. Default: the configuration's.")
+    ] = "",
+    say: Annotated[
+        list[str] | None, typer.Option(help="A line of the caller; give it once per line.")
+    ] = None,
+    wav: Annotated[
+        list[Path] | None,
+        typer.Option(help="A line of the caller as a 16-bit WAV, said after the --say lines."),
+    ] = None,
+    via: Annotated[
+        Via, typer.Option(help="audiosocket: straight to the engine; sip: through Asterisk.")
+    ] = "audiosocket",
+    target: Annotated[
+        str,
+        typer.Option(
+            help="HOST:PORT of a running engine's AudioSocket, or of an Asterisk for sip. "
+            "Default: an engine (and an Asterisk) of this command's own, on free ports."
+        ),
+    ] = "",
+    json: Annotated[
+        bool, typer.Option("--json", help="Print turns and tool calls as one JSON object.")
+    ] = False,
+    record: Annotated[
+        Path | None, typer.Option(help="Write the call as stereo WAV: caller left, agent right.")
+    ] = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+    log_level: LogLevelOption = "error",
+) -> None:
+    """Place a simulated call: say each line when the agent has finished, then hang up.
+
+    With --json the turns and tool calls come from the ledger: of the command's own engine, or, with
+    --target and audiosocket, of an engine that runs with the same configuration on this machine.
+    Exit status 0 when the call was answered and every line got an answer.
+    """
+    if not say and not wav:
+        raise typer.BadParameter("nothing to say: give --say TEXT or --wav FILE")
+    if target and context and via == "audiosocket":
+        raise typer.BadParameter(
+            "a running engine chooses the context of an AudioSocket call itself "
+            "(audiosocket.context); leave out --context or use --via sip"
+        )
+    loaded = load_config(config)
+    set_up_log(log_level, loaded)
+    lines = _Lines(tuple(say or ()), tuple(wav or ()))
+    name = context or loaded.config.default_context or next(iter(loaded.config.contexts))
+    placed = run_async(_place(loaded.config, name, lines, via, target, quiet=json))
+    if record is not None:
+        placed.line.write_wav(record)
+    if json:
+        _print_json(placed)
+    unanswered = [e.text for e in placed.record.exchanges if e.answered_at is None]
+    for text in unanswered:
+        print(f"cordboard: no answer to {text!r}", file=sys.stderr)
+    if unanswered or len(placed.record.exchanges) < len(lines.texts) + len(lines.files):
+        raise typer.Exit(1)
+
+
+class _Lines:
+    """What the caller is going to say."""
+
+    def __init__(self, texts: tuple[str, ...], files: tuple[Path, ...]) -> None:
+        self.texts = texts
+        self.files = files
+
+    async def script(self, voice: Any) -> list[ScriptLine]:
+        """Every line with its sound; `voice` speaks the texts. Raises `AudioFileError`."""
+        import numpy as np
+
+        from cordboard.audio.wav import read_mono
+        from cordboard.testing.caller_voice import render_script
+        from cordboard.testing.scenario import ScriptLine
+
+        script = await render_script(voice, list(self.texts)) if self.texts else []
+        for path in self.files:
+            pcm, _ = read_mono(path, 8000)
+            script.append(ScriptLine(path.name, np.frombuffer(pcm, "<i2").astype(np.int16)))
+        return script
+
+
+async def _place(
+    config: Config, context: str, lines: _Lines, via: Via, target: str, *, quiet: bool
+) -> PlacedCall:
+    from rich.console import Console
+
+    from cordboard.cli.live import LivePrinter
+    from cordboard.testing.simulated_call import bench, call_target, loaded_voice, voice_of
+
+    printer = LivePrinter(Console(stderr=quiet, highlight=False, soft_wrap=True))
+    if target:
+        host, port = _address(target)
+        async with loaded_voice(needed=bool(lines.texts)) as voice:
+            script = await lines.script(voice)
+        return await call_target(config, context, script, via, host, port, printer.caller_says)
+    folder = config.calls.directory
+    async with bench(config, context, via, folder, printer.take) as place:
+        voice = voice_of(place.engine) if lines.texts else None
+        script = await lines.script(voice)
+        return await place.place(context, script, on_line=printer.caller_says)
+
+
+def _address(target: str) -> tuple[str, int]:
+    host, separator, port = target.rpartition(":")
+    if not separator or not port.isdigit() or not 0 < int(port) < 65536:
+        raise typer.BadParameter(f"--target {target!r} is not HOST:PORT")
+    return host, int(port)
+
+
+def _print_json(placed: PlacedCall) -> None:
+    import dataclasses
+
+    import orjson
+
+    history = placed.history
+    answer = {
+        "call_id": history.call_id,
+        "context": history.context,
+        "provider": history.provider,
+        "outcome": history.outcome,
+        "reason": history.reason,
+        "turns": [dataclasses.asdict(turn) for _, turn in sorted(history.turns.items())],
+        "tools": [dataclasses.asdict(use) for use in history.tools],
+        "troubles": history.troubles,
+    }
+    print(orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode())

@@ -1,0 +1,124 @@
+"""`cordboard demo`: the main job in one command. A spoken call, from greeting to goodbye."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from cordboard.cli.event_loop import run_async
+from cordboard.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    LogLevelOption,
+    load_config,
+    set_up_log,
+)
+
+if TYPE_CHECKING:
+    from cordboard.config.schema import Config
+    from cordboard.testing.simulated_call import PlacedCall
+
+CONTEXT = "demo"
+ATIS = "mcp_aviation_atis_get_atis"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line of the demo's caller, and the tool call that must follow from it."""
+
+    says: str
+    tool: str
+    arguments: Mapping[str, Any]
+
+
+SCRIPT = (
+    Step("Hello. What is the ATIS for Oslo Gardermoen?", ATIS, {"icao": "ENGM"}),
+    Step("And the weather at kilo juliett foxtrot kilo, please.", ATIS, {"icao": "KJFK"}),
+    Step("Thank you very much. Goodbye.", "hangup_call", {}),
+)
+
+
+def command(
+    config: ConfigOption = DEFAULT_CONFIG,
+    via: Annotated[
+        Literal["audiosocket", "sip"],
+        typer.Option(help="audiosocket: straight to the engine; sip: through a real Asterisk."),
+    ] = "audiosocket",
+    output: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("var/demo"),
+    log_level: LogLevelOption = "error",
+) -> None:
+    """Start the engine, place one spoken call to it, and show the conversation.
+
+    Needs no network and no key. Leaves a stereo recording, the ledger and a picture of the call.
+    Exit status 0 only if everything the caller asked for was understood, looked up and spoken.
+    """
+    loaded = load_config(config)
+    set_up_log(log_level, loaded)
+    begun = time.monotonic()
+    failures = run_async(_demo(loaded.config, via, output, begun))
+    if failures:
+        raise typer.Exit(1)
+
+
+async def _demo(
+    config: Config, via: Literal["audiosocket", "sip"], output: Path, begun: float
+) -> list[str]:
+    from rich.console import Console
+
+    from cordboard.cli.live import LivePrinter, latency_table
+    from cordboard.testing.caller_voice import render_script
+    from cordboard.testing.simulated_call import bench, save, voice_of
+
+    console = Console(highlight=False, soft_wrap=True)
+    printer = LivePrinter(console)
+
+    def progress(text: str) -> None:
+        console.print(f"[dim]{time.monotonic() - begun:7.2f} s[/] [dim]{text}[/]")
+
+    progress("starting")
+    async with bench(config, CONTEXT, via, output / "ledger", printer.take, progress) as place:
+        script = await render_script(voice_of(place.engine), [step.says for step in SCRIPT])
+        placed = await place.place(CONTEXT, script, on_line=printer.caller_says)
+    console.print()
+    console.print(latency_table(placed.history))
+    for what, path in save(placed, output):
+        console.print(f"{what:12} {path}")
+    failures = verdict(placed)
+    console.print()
+    for failure in failures:
+        console.print(f"[red]FAILED[/]  {failure}")
+    if not failures:
+        console.print(f"[green]The call went right.[/] ({time.monotonic() - begun:.1f} s in all)")
+    return failures
+
+
+def verdict(placed: PlacedCall) -> list[str]:
+    """Everything that did not go as it must; empty when the call went right."""
+    history, failures = placed.history, []
+    asked = [(use.name, dict(use.arguments), use.status) for use in history.tools]
+    wanted = [(step.tool, dict(step.arguments), "ok") for step in SCRIPT]
+    if [(name, status) for name, _, status in asked] != [(name, s) for name, _, s in wanted]:
+        failures.append(f"the tools called were {asked}, expected {wanted}")
+    for (name, arguments, _), (_, expected, _) in zip(asked, wanted, strict=False):
+        if expected.items() - arguments.items():
+            failures.append(f"{name} was asked with {arguments}, expected {expected}")
+    for use in history.tools:
+        spoken = " ".join(" ".join(turn.answer) for turn in history.caller_turns)
+        if use.name == ATIS and use.message not in spoken:
+            failures.append(f"the answer of {use.name} was not spoken: {use.message!r}")
+    failures += [
+        f"the caller got no answer to {exchange.text!r}"
+        for exchange in placed.record.exchanges
+        if exchange.answered_at is None
+    ]
+    if len(placed.record.exchanges) != len(SCRIPT):
+        failures.append("the call ended before the caller had said everything")
+    if (history.outcome, history.reason) != ("completed", "agent_hangup"):
+        failures.append(f"the call ended as {history.outcome} ({history.reason})")
+    failures += [f"trouble: {trouble}" for trouble in history.troubles]
+    return failures

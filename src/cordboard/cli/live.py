@@ -1,0 +1,68 @@
+"""Prints a call as it happens: who says what, tools, times; and the table of waits at its end."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from cordboard.calls import events
+from cordboard.calls.history import CallHistory
+
+
+class LivePrinter:
+    """A listener of ledger events that writes to a terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def caller_says(self, text: str) -> None:
+        """The caller begins a line of the script."""
+        self._console.print(f"          [bold blue]caller says[/]  {escape(text)}")
+
+    def take(self, call_id: str, at_ms: int, event: events.LedgerEvent) -> None:
+        """Print what people want to see of an event."""
+        line = self._line(event)
+        if line:
+            self._console.print(f"[dim]{at_ms / 1000:7.2f} s[/] {line}")
+
+    def _line(self, event: events.LedgerEvent) -> str:
+        match event:
+            case events.Offered(call_id=call_id, source=source):
+                return f"call {call_id} from {source}"
+            case events.Heard(text=text):
+                return f"[blue]heard[/]        {escape(text) if text else '(nothing)'}"
+            case events.Answering(text=text):
+                return f"[green]agent[/]        {escape(text)}"
+            case events.ToolCalled(name=name, arguments=arguments):
+                return f"[yellow]tool asked[/]   {escape(name)} {escape(str(arguments))}"
+            case events.ToolAnswered(status=status, took_ms=took):
+                return f"[yellow]tool answer[/]  {status} after {took} ms"
+            case events.Latency(total_ms=total):
+                return f"[magenta]answered[/]     {total} ms after the caller's last sound"
+            case events.BargedIn(heard=heard):
+                return f"[red]interrupted[/]  after “{escape(heard)}”"
+            case events.Transferred(destination=destination, ok=ok, error=error):
+                return f"transfer to {destination}: {'done' if ok else escape(error)}"
+            case events.Trouble(where=where, message=message):
+                return f"[red]trouble[/]      {escape(where)}: {escape(message)}"
+            case events.Ended(outcome=outcome, reason=reason):
+                return f"call ended: {outcome} ({reason})"
+        return ""
+
+
+def latency_table(history: CallHistory) -> Table:
+    """The caller's wait in each turn, by stage."""
+    table = Table(title="From the caller's last sound to the agent's first, in ms")
+    table.add_column("turn", justify="right")
+    table.add_column("caller")
+    for name in ("end of turn", "recogniser", "brain + tools", "voice", "wire", "total"):
+        table.add_column(name, justify="right")
+    for turn in history.caller_turns:
+        waits = turn.latency
+        if waits:
+            stages = ("endpoint_ms", "stt_ms", "brain_ms", "tts_ms", "wire_ms", "total_ms")
+            table.add_row(
+                str(turn.number), escape(turn.heard), *(str(waits[key]) for key in stages)
+            )
+    return table

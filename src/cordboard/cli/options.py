@@ -1,0 +1,41 @@
+"""Options that several commands share, and the two things each of them does first."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from cordboard.config.load import LoadedConfig
+
+DEFAULT_CONFIG = Path("config/ai-agent.yaml")
+
+ConfigOption = Annotated[
+    Path, typer.Option("--config", "-c", help="The configuration file.", show_default=True)
+]
+LogLevelOption = Annotated[
+    str, typer.Option("--log-level", help="debug, info, warning or error.", show_default=True)
+]
+
+
+def load_config(path: Path) -> LoadedConfig:
+    """Read the file; what is wrong without being fatal is printed. Raises `ConfigError`."""
+    from cordboard.config.load import load
+
+    loaded = load(path, os.environ)
+    for problem in loaded.problems:
+        print(f"cordboard: warning: {problem}", file=sys.stderr)
+    return loaded
+
+
+def set_up_log(level: str, loaded: LoadedConfig, *, json: bool = False) -> None:
+    """Log to standard error, the configuration's secrets masked."""
+    from cordboard.observe.logging import configure
+
+    if level.lower() not in ("debug", "info", "warning", "error"):
+        raise typer.BadParameter(f"{level!r} is none of debug, info, warning, error")
+    configure(json=json, level=level.upper(), secrets=loaded.secrets)

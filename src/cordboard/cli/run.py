@@ -1,0 +1,75 @@
+"""`cordboard run`: the engine, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cordboard.cli.event_loop import run_async
+from cordboard.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    LogLevelOption,
+    load_config,
+    set_up_log,
+)
+
+if TYPE_CHECKING:
+    from cordboard.config.schema import Config
+
+
+def command(
+    config: ConfigOption = DEFAULT_CONFIG,
+    log_level: LogLevelOption = "info",
+    log_json: Annotated[
+        bool, typer.Option("--log-json", help="Log one JSON object a line.")
+    ] = False,
+) -> None:
+    """Run the engine until SIGTERM or Ctrl-C.
+
+    On either no new calls are taken, and live ones may go on for calls.shutdown_grace_ms; a second
+    signal ends them at once.
+    """
+    loaded = load_config(config)
+    set_up_log(log_level, loaded, json=log_json)
+    run_async(_serve(loaded.config))
+
+
+async def _serve(config: Config) -> None:
+    from cordboard.engine import Engine
+
+    loop = asyncio.get_running_loop()
+    stop, hurry = asyncio.Event(), asyncio.Event()
+
+    def on_signal() -> None:
+        (hurry if stop.is_set() else stop).set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    engine = Engine(config)
+    await _unless(stop, engine.start())
+    if not stop.is_set():
+        await stop.wait()
+    stopping = loop.create_task(engine.stop())
+    hurried = loop.create_task(hurry.wait())
+    await asyncio.wait({stopping, hurried}, return_when=asyncio.FIRST_COMPLETED)
+    hurried.cancel()
+    if not stopping.done():
+        for call in tuple(engine.exchange.calls.values()):
+            call.end("shutdown", "engine_stopped")
+    await stopping
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+    """Await the start, or give it up when the signal comes first."""
+    starting = asyncio.create_task(work)
+    stopped = asyncio.create_task(stop.wait())
+    await asyncio.wait({starting, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if not starting.done():
+        starting.cancel()
+    await asyncio.gather(starting, return_exceptions=stop.is_set())

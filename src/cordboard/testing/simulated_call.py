@@ -1,0 +1,224 @@
+"""One simulated call, for `cordboard demo` and `cordboard call`: an engine, a caller, a record.
+
+The engine runs in this process on free ports, so that nothing on the machine is disturbed; the
+caller reaches it by a real AudioSocket connection, or by SIP through a throw-away real Asterisk.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import orjson
+
+from cordboard.agents.pipeline.offline import OfflineModels
+from cordboard.agents.pipeline.tts.base import Voice
+from cordboard.calls.events import LedgerEvent, Offered
+from cordboard.calls.history import CallHistory, read_lines
+from cordboard.calls.picture import draw
+from cordboard.config.schema import Asterisk, AudioSocket, Config, Health
+from cordboard.engine import Engine
+from cordboard.errors import CallOver, ConfigError, ConfigProblem
+from cordboard.testing.asterisk import AsteriskInstance
+from cordboard.testing.audiosocket_caller import SimulatedCaller
+from cordboard.testing.scenario import Conversation, ConversationRecord, ScriptLine
+from cordboard.testing.sip import PhoneCall, SipPhone
+
+Via = Literal["audiosocket", "sip"]
+CallerLine = SimulatedCaller | PhoneCall
+Listener = Callable[[str, int, LedgerEvent], None]
+
+
+@dataclass(slots=True)
+class PlacedCall:
+    """A call that is over, as both sides saw it."""
+
+    line: CallerLine
+    record: ConversationRecord
+    offered_at: float | None = None
+    """`time.monotonic()` at which the engine got the call."""
+    ledger: list[dict[str, object]] = field(default_factory=list)
+
+    @property
+    def history(self) -> CallHistory:
+        return CallHistory.from_lines(self.ledger)
+
+
+class Bench:
+    """An engine for simulated calls, and the way to it."""
+
+    def __init__(
+        self, engine: Engine, config: Config, via: Via, asterisk: AsteriskInstance | None
+    ) -> None:
+        self.engine = engine
+        self._config = config
+        self._via = via
+        self._asterisk = asterisk
+        self.offered: list[tuple[str, float]] = []
+        """Call id and `time.monotonic()` of every offer the engine got."""
+
+    async def place(
+        self,
+        context: str,
+        script: Sequence[ScriptLine],
+        *,
+        on_line: Callable[[str], None] | None = None,
+        wait_for_hangup: float = 10.0,
+    ) -> PlacedCall:
+        """Place one call, speak the script, and wait until the engine has recorded it."""
+        async with AsyncExitStack() as stack:
+            line = await self._dial(stack, context)
+            conversation = Conversation(line, on_line=on_line)
+            record = await conversation.run(script, wait_for_hangup=wait_for_hangup)
+            await self.engine.exchange.idle()
+            placed = PlacedCall(line, record)
+            if self.offered:
+                call_id, placed.offered_at = self.offered[-1]
+                placed.ledger = self._ledger(call_id)
+            return placed
+
+    async def _dial(self, stack: AsyncExitStack, context: str) -> CallerLine:
+        if self._asterisk is None:
+            return await stack.enter_async_context(
+                SimulatedCaller("127.0.0.1", self.engine.audiosocket_port)
+            )
+        phone = await stack.enter_async_context(SipPhone("caller"))
+        return await phone.call(self._asterisk.sip_uri(f"ctx-{context}"))
+
+    def _ledger(self, call_id: str) -> list[dict[str, object]]:
+        (path,) = self._config.calls.directory.glob(f"*/{call_id}.jsonl")
+        return [dict(line) for line in read_lines(path)]
+
+
+@asynccontextmanager
+async def bench(
+    config: Config,
+    context: str,
+    via: Via,
+    directory: Path,
+    listener: Listener | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> AsyncIterator[Bench]:
+    """An engine with `config` on free ports; its ledgers go to `directory`."""
+    if context not in config.contexts:
+        known = ", ".join(config.contexts)
+        raise ConfigError([ConfigProblem(f"there is no context {context!r}; known: {known}")])
+    async with AsyncExitStack() as stack:
+        asterisk: AsteriskInstance | None = None
+        if via == "sip":
+            begun = time.monotonic()
+            asterisk = await stack.enter_async_context(AsteriskInstance())
+            progress(f"Asterisk is up ({time.monotonic() - begun:.1f} s)")
+        config = _on_free_ports(config, context, directory, asterisk)
+        heard: list[tuple[str, float]] = []
+
+        def listen(call_id: str, at_ms: int, event: LedgerEvent) -> None:
+            if isinstance(event, Offered):
+                heard.append((call_id, time.monotonic()))
+            if listener is not None:
+                listener(call_id, at_ms, event)
+
+        begun = time.monotonic()
+        engine = Engine(config, listen)
+        await engine.start()
+        stack.push_async_callback(engine.stop, 0.0)
+        progress(f"the engine is ready ({time.monotonic() - begun:.1f} s)")
+        await engine.tools_settled(20.0)
+        progress(f"MCP servers have settled ({time.monotonic() - begun:.1f} s)")
+        place = Bench(engine, config, via, asterisk)
+        place.offered = heard
+        yield place
+
+
+def voice_of(engine: Engine) -> Voice:
+    """The engine's own voice: it speaks the caller's lines too. Raises `CallOver` without one."""
+    voice = engine.voice
+    if voice is None:
+        raise CallOver("this configuration has no offline voice; give the caller WAV files instead")
+    return voice
+
+
+@asynccontextmanager
+async def loaded_voice(*, needed: bool) -> AsyncIterator[Voice | None]:
+    """The offline voice without an engine; None when nothing has to be spoken."""
+    if not needed:
+        yield None
+        return
+    models = await OfflineModels.load()
+    try:
+        yield models.voice
+    finally:
+        await models.close()
+
+
+async def call_target(
+    config: Config,
+    context: str,
+    script: Sequence[ScriptLine],
+    via: Via,
+    host: str,
+    port: int,
+    on_line: Callable[[str], None],
+) -> PlacedCall:
+    """Call a running engine (or an Asterisk in front of one) instead of one of our own.
+
+    The ledger of an AudioSocket call is found by its id when `config` is that of the engine. Raises
+    `CallRefused` when nobody answers.
+    """
+    async with AsyncExitStack() as stack:
+        line: CallerLine
+        call_id = ""
+        if via == "sip":
+            phone = await stack.enter_async_context(SipPhone("caller"))
+            call = await phone.call(f"sip:ctx-{context}@{host}:{port}")
+            await call.answered()
+            line = call
+        else:
+            caller = await stack.enter_async_context(SimulatedCaller(host, port))
+            call_id, line = str(caller.call_id), caller
+        record = await Conversation(line, on_line=on_line).run(script, wait_for_hangup=5.0)
+        placed = PlacedCall(line, record)
+        for path in config.calls.directory.glob(f"*/{call_id}.jsonl") if call_id else ():
+            placed.ledger = [dict(entry) for entry in read_lines(path)]
+        return placed
+
+
+def _on_free_ports(
+    config: Config, context: str, directory: Path, asterisk: AsteriskInstance | None
+) -> Config:
+    ari = None
+    if asterisk is not None:
+        ari = Asterisk.model_validate(
+            {
+                "url": asterisk.ari_url,
+                "username": asterisk.ari_user,
+                "password": asterisk.ari_password,
+                "app": asterisk.app,
+            }
+        )
+    return config.model_copy(
+        update={
+            "health": Health(port=0),
+            "audiosocket": AudioSocket(port=0, context=context),
+            "asterisk": ari,
+            "calls": config.calls.model_copy(update={"directory": directory}),
+        }
+    )
+
+
+def save(placed: PlacedCall, folder: Path) -> list[tuple[str, Path]]:
+    """Write the recording (caller left, agent right), the ledger and the picture of a call."""
+    folder.mkdir(parents=True, exist_ok=True)
+    recording, ledger, picture = (folder / f"call.{kind}" for kind in ("wav", "jsonl", "svg"))
+    placed.line.write_wav(recording)
+    ledger.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in placed.ledger))
+    offset_ms = 0.0
+    if placed.offered_at is not None:
+        offset_ms = (placed.line.started_at() - placed.offered_at) * 1000
+    caller, agent = placed.line.spoken(), placed.line.heard()
+    picture.write_text(draw(placed.history, caller, agent, offset_ms), encoding="utf-8")
+    return [("recording", recording), ("ledger", ledger), ("picture", picture)]
