@@ -1,0 +1,39 @@
+# The engine with the offline agent and the ATIS server.
+#
+#   docker build -t cordboard .
+#   docker run --init --rm --network none cordboard cordboard demo     # the demo call, offline
+#   docker compose up                                                  # with an Asterisk: compose.yaml
+#
+# Every package comes from requirements/ with its hash, as with `make`.
+
+FROM python:3.11-slim-bookworm AS build
+WORKDIR /build
+COPY requirements/ requirements/
+RUN python -m venv /opt/cordboard \
+ && /opt/cordboard/bin/pip install --no-cache-dir --disable-pip-version-check \
+      --require-hashes --only-binary :all: -r requirements/run.txt \
+ && python -m venv /opt/builder \
+ && /opt/builder/bin/pip install --no-cache-dir --disable-pip-version-check \
+      --require-hashes --only-binary :all: -r requirements/build.txt
+COPY pyproject.toml README.md LICENSE ./
+COPY src/ src/
+RUN /opt/builder/bin/pip wheel --no-deps --no-build-isolation --no-index --wheel-dir dist . \
+ && /opt/cordboard/bin/pip install --no-deps --no-index dist/*.whl
+
+FROM python:3.11-slim-bookworm
+ENV PATH=/opt/cordboard/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+RUN useradd --system --uid 10001 --create-home cordboard \
+ && install -d -o cordboard -g cordboard /app /app/var
+COPY --from=build /opt/cordboard /opt/cordboard
+WORKDIR /app
+COPY config/ config/
+# The same configuration with its `asterisk:` section switched on, for compose.yaml.
+RUN sed '/^# asterisk:/,/^$/ s/^# //' config/ai-agent.yaml >config/with-asterisk.yaml \
+ && grep -q '^asterisk:' config/with-asterisk.yaml \
+ && ASTERISK_ARI_PASSWORD=unused cordboard check --config config/with-asterisk.yaml
+USER cordboard
+VOLUME /app/var
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=5s --start-period=20s CMD \
+  ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:15000/live', timeout=4)"]
+CMD ["cordboard", "run", "--config", "config/ai-agent.yaml"]
