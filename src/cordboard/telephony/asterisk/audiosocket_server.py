@@ -29,6 +29,7 @@ from cordboard.telephony.asterisk.audiosocket_media import AudioSocketMedia
 log = structlog.get_logger()
 
 IDENTIFY_SECONDS = 5.0
+GIVEN_UP_SECONDS = 60.0
 MAX_UNIDENTIFIED = 256
 """Connections that have not said their UUID yet; more are refused."""
 
@@ -53,6 +54,8 @@ class AudioSocketServer:
         self._unidentified: dict[AudioSocketMedia, asyncio.TimerHandle] = {}
         self._live: set[AudioSocketMedia] = set()
         self._expected: dict[UUID, asyncio.Future[AudioSocketMedia]] = {}
+        self._given_up: dict[UUID, float] = {}
+        """When a call stopped waiting: its connection may yet come, and is no bare call."""
         self.turned_away: Counter[str] = Counter()
         """Connections closed unused, by why: `unknown_uuid`, `no_uuid`, `protocol`, `too_many`."""
 
@@ -108,8 +111,17 @@ class AudioSocketServer:
         """The connection that will name `uuid`. Cancel the future to expect it no longer."""
         arrival: asyncio.Future[AudioSocketMedia] = asyncio.get_running_loop().create_future()
         self._expected[uuid] = arrival
-        arrival.add_done_callback(lambda _: self._expected.pop(uuid, None))
+        arrival.add_done_callback(lambda _: self._expected_no_longer(uuid, arrival))
         return arrival
+
+    def _expected_no_longer(self, uuid: UUID, arrival: asyncio.Future[AudioSocketMedia]) -> None:
+        self._expected.pop(uuid, None)
+        if arrival.cancelled():
+            now = asyncio.get_running_loop().time()
+            self._given_up[uuid] = now
+            old = [key for key, at in self._given_up.items() if at < now - GIVEN_UP_SECONDS]
+            for key in old:
+                del self._given_up[key]
 
     # audiosocket_media.ConnectionOwner
 
@@ -128,12 +140,13 @@ class AudioSocketServer:
             return
         timer.cancel()
         arrival = self._expected.get(uuid)
+        context = self._config.context
         if arrival is not None and not arrival.done():
             self._live.add(media)
             arrival.set_result(media)
-        elif self._config.context is not None:
+        elif arrival is None and context is not None and uuid not in self._given_up:
             self._live.add(media)
-            self._offer(media, uuid, self._config.context)
+            self._offer(media, uuid, context)
         else:
             self._turn_away(media, "unknown_uuid", uuid=str(uuid))
 

@@ -2,9 +2,9 @@
 
 A caller who reaches `Stasis(cordboard)` in the dialplan becomes an `Offer`: who calls, which
 number, the channel variables that choose the context, and a line (`control`) that opens media and
-hangs up or transfers. The source keeps the ARI connection up for the life of the engine and sees to it that
-nothing is forgotten in Asterisk: after each (re)connect it compares what is there with the calls
-that live here (`_reconcile`).
+hangs up or transfers. The source keeps the ARI connection up for the life of the engine and sees to
+it that nothing is forgotten in Asterisk: after each (re)connect it compares what is there with the
+calls that live here (`_reconcile`).
 """
 
 from __future__ import annotations
@@ -228,6 +228,7 @@ class AsteriskSource:
             await line.hangup(cause)
         except LineError as error:
             log.warning("hangup_failed", call_id=str(line.call_id), error=str(error))
+        line.left("hangup")
         await line.release()
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
