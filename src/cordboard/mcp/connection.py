@@ -88,23 +88,27 @@ class Connection:
         """The negotiated protocol revision, e.g. `2025-11-25`."""
         return self._session.protocol_version or ""
 
-    async def list_tools(self) -> tuple[types.Tool, ...]:
-        """All tools of the server, each name once. Raises `McpError`."""
-        found: dict[str, types.Tool] = {}
-        cursor: str | None = None
+    async def list_tools(self, timeout: float) -> tuple[types.Tool, ...]:
+        """All tools of the server, each name once, within `timeout` seconds. Raises `McpError`."""
         try:
-            for _ in range(MAX_PAGES):
-                page = await self._session.send_request(
-                    types.ListToolsRequest(params=types.PaginatedRequestParams(cursor=cursor)),
-                    types.ListToolsResult,
-                )
-                for tool in page.tools:
-                    found.setdefault(tool.name, tool)
-                cursor = page.next_cursor
-                if not cursor or len(found) >= MAX_TOOLS:
-                    break
+            async with asyncio.timeout(timeout):
+                return await self._list_pages()
         except _FAILURES as error:
             raise explain(error) from error
+
+    async def _list_pages(self) -> tuple[types.Tool, ...]:
+        found: dict[str, types.Tool] = {}
+        cursor: str | None = None
+        for _ in range(MAX_PAGES):
+            page = await self._session.send_request(
+                types.ListToolsRequest(params=types.PaginatedRequestParams(cursor=cursor)),
+                types.ListToolsResult,
+            )
+            for tool in page.tools:
+                found.setdefault(tool.name, tool)
+            cursor = page.next_cursor
+            if not cursor or len(found) >= MAX_TOOLS:
+                break
         return tuple(found.values())[:MAX_TOOLS]
 
     async def call(
@@ -132,7 +136,10 @@ class Connection:
 
 @asynccontextmanager
 async def connect(transport: Transport, timeout: float) -> AsyncIterator[Connection]:
-    """Open a connection within `timeout` seconds. Raises `McpError` when it does not come about."""
+    """Open a connection within `timeout` seconds. Raises `McpError` when it does not come about.
+
+    A `McpError` out of the body comes out as it is, after the transport has been closed.
+    """
     list_changed = asyncio.Event()
 
     async def on_message(message: types.ServerNotification | Exception) -> None:
@@ -155,7 +162,10 @@ async def connect(transport: Transport, timeout: float) -> AsyncIterator[Connect
         except _FAILURES as error:
             failure = explain(error)
         else:
-            yield Connection(session, list_changed)
+            try:
+                yield Connection(session, list_changed)
+            except McpError as error:
+                failure = error
     if failure is not None:  # raised out here: the SDK would wrap it into a group
         raise failure
 

@@ -7,21 +7,23 @@
 - The child dies with the engine where util-linux' `setpriv --pdeathsig` exists (the kernel ties
   this to the spawning thread, so spawn from the thread that runs the loop for good).
 - Death is noticed from the process itself, not from its pipes, which a grandchild may hold open.
-- `stop` closes stdin, waits, sends SIGTERM to the group, waits, and always ends with SIGKILL to the
-  group, even when the leader went by itself.
+- `stop` closes stdin, waits, sends SIGTERM to the group, waits, sends SIGKILL. Whenever the leader
+  dies, for whatever reason, what is left of its group is killed.
 """
 
 from __future__ import annotations
 
 import asyncio
-import asyncio.subprocess
 import os
 import shutil
 import signal
+import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from cordboard.errors import McpCommandMissing, McpError
@@ -57,16 +59,19 @@ class Launch:
 class ServerProcess:
     """A running server. Made by `spawn`; whoever spawns it must `stop` it."""
 
-    def __init__(self, transport: asyncio.SubprocessTransport, protocol: _Protocol) -> None:
-        self._transport = transport
-        self._protocol = protocol
-        self.pid = transport.get_pid()
-        self.exited = protocol.exited
-        """Set when the leader has died."""
-        stdin, stdout, stderr = protocol.stdin, protocol.stdout, protocol.stderr
-        if stdin is None or stdout is None or stderr is None:
-            raise McpError("the server process has no pipes")
-        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+    def __init__(self, popen: subprocess.Popen[bytes]) -> None:
+        self._popen = popen
+        self._loop = asyncio.get_running_loop()
+        self._outputs: list[asyncio.ReadTransport] = []
+        self.pid = popen.pid
+        """Also the id of its process group and session."""
+        self.exited = asyncio.Event()
+        """Set when the leader has died; the rest of its group has been killed by then."""
+        self.stdout = asyncio.StreamReader(limit=READ_BYTES)
+        self.stderr = asyncio.StreamReader(limit=READ_BYTES)
+        self.stdin: asyncio.StreamWriter
+        self._input: _InputProtocol
+        self._input_transport: asyncio.WriteTransport
 
     @classmethod
     async def spawn(cls, launch: Launch) -> ServerProcess:
@@ -77,32 +82,40 @@ class ServerProcess:
             raise McpCommandMissing(f"the working directory {str(launch.cwd)!r} does not exist")
         setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
         guard = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
-        loop = asyncio.get_running_loop()
         try:
-            transport, protocol = await loop.subprocess_exec(
-                lambda: _Protocol(loop),
-                *guard,
-                *argv,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
+            # Blocks for about 1 ms, as every spawn does. Not the loop's own: uvloop 0.23 leaks
+            # copies of the pipes into the child, which then never closes its output.
+            popen = subprocess.Popen(  # noqa: ASYNC220
+                [*guard, *argv],
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 env=env,
                 cwd=launch.cwd,
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
             raise McpError(f"cannot start {argv[0]!r}: {error}") from error
-        return cls(transport, protocol)
+        process = cls(popen)
+        process._watch()
+        try:
+            await process._connect()
+        except BaseException:  # cancelled in the middle: nobody would ever stop it
+            process._abandon()
+            raise
+        return process
 
     @property
     def returncode(self) -> int | None:
         """Exit status, negative signal number, or None while it runs."""
-        return self._transport.get_returncode()
+        return self._popen.returncode
 
     def signal_group(self, number: signal.Signals) -> None:
         """Send a signal to everything the server has started that is still in its group."""
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
+        if self._popen.returncode is None:  # else the id may belong to somebody else by now
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)
 
     async def wait_exit(self, seconds: float) -> bool:
         """Whether the leader dies within that time."""
@@ -116,10 +129,63 @@ class ServerProcess:
         self.stdin.close()
         if not await self.wait_exit(grace / 2):
             self.signal_group(signal.SIGTERM)
-            await self.wait_exit(grace / 2)
+            if not await self.wait_exit(grace / 2):
+                self.signal_group(signal.SIGKILL)
+                await self.wait_exit(KILL_SECONDS)
+        for output in self._outputs:
+            output.close()
+        if not self._input.lost:
+            self._input_transport.abort()
+
+    def _abandon(self) -> None:
+        """End a process whose pipes are not yet joined to streams."""
         self.signal_group(signal.SIGKILL)
-        await self.wait_exit(KILL_SECONDS)
-        self._transport.close()
+        self._popen.wait()
+        for output in self._outputs:
+            output.close()
+        for pipe in (self._popen.stdout, self._popen.stderr)[len(self._outputs) :]:
+            if pipe is not None:
+                pipe.close()
+        if self._popen.stdin is not None:
+            self._popen.stdin.close()
+
+    async def _connect(self) -> None:
+        """Join the pipes to streams."""
+        popen, loop = self._popen, self._loop
+        for stream, pipe in ((self.stdout, popen.stdout), (self.stderr, popen.stderr)):
+            reading, _ = await loop.connect_read_pipe(
+                partial(asyncio.StreamReaderProtocol, stream), pipe
+            )
+            self._outputs.append(reading)
+        self._input_transport, self._input = await loop.connect_write_pipe(
+            _InputProtocol, popen.stdin
+        )
+        self.stdin = asyncio.StreamWriter(self._input_transport, self._input, None, loop)
+
+    def _watch(self) -> None:
+        """Have `_died` called when the leader dies, by a pidfd where the system has it."""
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):
+            waiter = threading.Thread(target=self._wait_in_thread, daemon=True)
+            waiter.start()
+            return
+        self._loop.add_reader(descriptor, self._pidfd_ready, descriptor)
+
+    def _pidfd_ready(self, descriptor: int) -> None:
+        self._loop.remove_reader(descriptor)
+        os.close(descriptor)
+        self._died()
+
+    def _wait_in_thread(self) -> None:
+        with suppress(ChildProcessError, RuntimeError):  # RuntimeError: the loop is closed
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            self._loop.call_soon_threadsafe(self._died)
+
+    def _died(self) -> None:
+        self.signal_group(signal.SIGKILL)  # while the dead leader still holds the group's id
+        self._popen.wait()
+        self.exited.set()
 
 
 def child_environment(declared: Mapping[str, str]) -> dict[str, str]:
@@ -159,13 +225,13 @@ def _runs_own_module(arguments: Sequence[str]) -> bool:
     return False
 
 
-class _Protocol(asyncio.subprocess.SubprocessStreamProtocol):
-    """asyncio's own pipe readers, and an event for the death that does not wait for the pipes."""
+class _InputProtocol(asyncio.StreamReaderProtocol):
+    """The flow control of a `StreamWriter`; its reader is never fed."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(limit=READ_BYTES, loop=loop)
-        self.exited = asyncio.Event()
+    def __init__(self) -> None:
+        super().__init__(asyncio.StreamReader())
+        self.lost = False
 
-    def process_exited(self) -> None:
-        super().process_exited()
-        self.exited.set()
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.lost = True

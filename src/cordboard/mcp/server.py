@@ -151,6 +151,8 @@ class SupervisedServer:
         """Stop the server and wait until nothing of it is left. Idempotent."""
         self._stop.set()
         if self._owner is not None:
+            if self._connection is None:
+                self._owner.cancel()  # out of a start or a pause; leaving cleans up all the same
             await asyncio.wait({self._owner})
 
     async def wait_ready(self, timeout: float) -> bool:
@@ -178,11 +180,19 @@ class SupervisedServer:
 
     async def _own(self) -> None:
         """The owner task: one life after another."""
+        try:
+            await self._live_on()
+        finally:
+            self._leave_ready()
+            self.listing = ()
+            self._set_state(ServerState.STOPPED)
+
+    async def _live_on(self) -> None:
         failures = 0
-        while not self._stop.is_set():
+        while True:
             error, ready_for = await self._live()
             if self._stop.is_set():
-                break
+                return
             if ready_for >= self._healthy_seconds:
                 failures = 0
             failures += 1
@@ -191,7 +201,7 @@ class SupervisedServer:
                 self._set_state(ServerState.FAILED, str(error))
                 log.error("mcp_server_failed", server=self.id, error=self._last_error)
                 await self._stop.wait()
-                break
+                return
             pause = self._pause(failures)
             self._set_state(ServerState.RESTARTING, str(error))
             log.warning(
@@ -201,11 +211,9 @@ class SupervisedServer:
                 pause_ms=int(pause * 1000),
             )
             if await _happens(self._stop, pause):
-                break
+                return
             self._restarts += 1
             self._observer.server_restarted(self.id)
-        self.listing = ()
-        self._set_state(ServerState.STOPPED)
 
     async def _live(self) -> tuple[McpError, float]:
         """One life, from start to end; returns why it ended and for how long it was ready."""
@@ -217,14 +225,11 @@ class SupervisedServer:
         try:
             deadline = self.config.start_timeout_ms / 1000
             async with connect(transport, deadline) as connection:
-                async with asyncio.timeout_at(began + deadline):
-                    listing = await connection.list_tools()
+                listing = await connection.list_tools(began + deadline - loop.time())
                 ready_at = loop.time()
                 self._become_ready(connection, transport, listing, ready_at - began)
                 await self._until_over(connection, transport)
                 self._leave_ready()
-        except TimeoutError:
-            error = McpError("it did not list its tools in time")
         except McpError as failure:
             error = failure
         except Exception as failure:  # task border: the supervision itself must go on
@@ -264,9 +269,8 @@ class SupervisedServer:
 
     async def _list_again(self, connection: Connection) -> None:
         try:
-            async with asyncio.timeout(self.config.start_timeout_ms / 1000):
-                self.listing = await connection.list_tools()
-        except (McpError, TimeoutError) as error:
+            self.listing = await connection.list_tools(self.config.start_timeout_ms / 1000)
+        except McpError as error:
             log.warning("mcp_relist_failed", server=self.id, error=str(error))
             return
         log.info("mcp_tools_changed", server=self.id, tools=len(self.listing))

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import signal
 from contextlib import suppress
 from types import TracebackType
 
@@ -135,9 +134,8 @@ class StdioTransport:
         self.closed.set()
 
     async def _watch(self, process: ServerProcess, reader: asyncio.Task[None]) -> None:
-        """On the leader's death: end the rest of the group, take the last words, cut."""
+        """On the leader's death: take the last words, then cut."""
         await process.exited.wait()
-        process.signal_group(signal.SIGKILL)
         await asyncio.wait({reader}, timeout=DRAIN_SECONDS)
         reader.cancel()
 

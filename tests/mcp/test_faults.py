@@ -1,0 +1,331 @@
+"""The fault table of MCP servers over stdio: one test for each row, with real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cordboard.config.schema import McpServer
+from cordboard.errors import McpError, McpTimeout, McpUnavailable
+from cordboard.mcp.server import ServerState, SupervisedServer
+
+from .conftest import Journal, Start, faulty, gone, until
+
+NO_RESTART = {"restart": {"enabled": False}}
+
+
+def _our_children() -> list[str]:
+    return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+
+
+def words(result: object) -> str:
+    return result.content[0].text  # type: ignore[attr-defined, no-any-return]
+
+
+async def test_a_good_server_answers(start: Start) -> None:
+    server = await start()
+    result = await server.call("echo", {"text": "hello"}, 5)
+    assert result.structured_content["text"] == "hello"
+    status = server.status()
+    assert status.state is ServerState.READY
+    assert status.protocol == "2025-11-25"
+    assert "echo" in status.tools
+
+
+async def test_command_that_does_not_exist_fails_at_once_and_for_good() -> None:
+    server = SupervisedServer("ghost", McpServer(command=("no-such-program-anywhere",)))
+    server.start()
+    await asyncio.wait_for(server.settled.wait(), 5)
+    assert server.state is ServerState.FAILED
+    assert "no-such-program-anywhere" in server.status().last_error
+    assert "not found on PATH" in server.status().last_error
+    with pytest.raises(McpUnavailable):
+        await server.call("echo", {}, 5)
+    await server.close()
+
+
+async def test_exits_at_start_is_tried_again_then_given_up(start: Start) -> None:
+    journal = Journal()
+    server = await start("exits", wait=False, observer=journal, restart={"max_restarts": 2})
+    await until(lambda: server.state is ServerState.FAILED)
+    assert journal.restarts == 2
+    assert journal.up == []
+    error = server.status().last_error
+    assert "exited with status 1 before it was ready" in error
+    assert "cannot open the database" in error
+
+
+async def test_never_answers_is_a_timeout_not_a_hang(start: Start) -> None:
+    server = await start("mute", wait=False, start_timeout_ms=300, stop_grace_ms=200, **NO_RESTART)
+    await until(lambda: server.state is ServerState.FAILED)
+    assert server.status().last_error == "it did not answer in time"
+
+
+async def test_a_slow_start_is_waited_for(start: Start) -> None:
+    server = await start("slow-start")
+    assert server.state is ServerState.READY
+
+
+async def test_a_tool_list_of_the_wrong_shape_is_one_clear_error(start: Start) -> None:
+    server = await start("bad-list", wait=False, **NO_RESTART)
+    await until(lambda: server.state is ServerState.FAILED)
+    assert "wrong shape" in server.status().last_error
+
+
+async def test_a_banner_on_stdout_does_no_harm(start: Start) -> None:
+    server = await start("banner")
+    assert (await server.call("plain", {}, 5)).content
+
+
+async def test_death_in_a_call_fails_it_at_once_and_the_server_comes_back(start: Start) -> None:
+    journal = Journal()
+    server = await start(observer=journal)
+    hanging = asyncio.create_task(server.call("hangs", {}, 60))
+    first = server.status().pid
+    began = time.monotonic()
+    with pytest.raises(McpUnavailable):
+        await server.call("exits", {}, 60)
+    with pytest.raises(McpUnavailable):
+        await hanging
+    assert time.monotonic() - began < 10, "nobody waits for the timeout of 60 s"
+    await until(lambda: server.state is ServerState.READY and server.status().pid != first)
+    assert server.status().last_error == "it exited with status 3"
+    assert server.status().restarts == 1
+    assert journal.up == [True, False, True]
+    assert (await server.call("echo", {"text": "back"}, 5)).structured_content["text"] == "back"
+
+
+async def test_a_call_to_a_server_that_is_down_is_answered_at_once(start: Start) -> None:
+    server = await start(restart={"backoff_ms": 30_000})
+    with pytest.raises(McpUnavailable):
+        await server.call("exits", {}, 60)
+    await until(lambda: server.state is ServerState.RESTARTING)
+    with pytest.raises(McpUnavailable, match="restarting"):
+        await asyncio.wait_for(server.call("echo", {"text": ""}, 60), 5)
+
+
+async def test_killed_while_a_grandchild_holds_the_pipe(start: Start) -> None:
+    server = await start(**NO_RESTART)
+    group = server.status().pid
+    assert group
+    with pytest.raises(McpUnavailable):
+        await asyncio.wait_for(server.call("killed_with_grandchild", {}, 60), 10)
+    assert await gone(group), "the grandchild is left"
+    await until(lambda: server.state is ServerState.FAILED)
+    assert "SIGKILL" in server.status().last_error
+
+
+async def test_a_grandchild_does_not_outlive_a_server_that_ends_well(start: Start) -> None:
+    server = await start()
+    child = int(words(await server.call("leaves_grandchild", {}, 5)))
+    os.kill(child, 0)
+    group = server.status().pid
+    assert group
+    await server.close()
+    assert await gone(group)
+
+
+async def test_bytes_that_are_not_utf8_lose_only_themselves(start: Start) -> None:
+    server = await start()
+    assert words(await server.call("not_utf8", {}, 5)) == "caf\ufffd"
+    assert (await server.call("plain", {}, 5)).content
+
+
+async def test_garbage_lines_are_skipped(start: Start) -> None:
+    server = await start()
+    assert words(await server.call("garbage", {}, 5)) == "clean"
+
+
+async def test_a_flood_on_stderr_blocks_nothing_and_is_kept_in_part(start: Start) -> None:
+    server = await start()
+    assert words(await server.call("stderr_flood", {"kilobytes": 20_000}, 30)) == "still here"
+    await until(lambda: len(server.status().stderr) > 0)
+    assert sum(len(line) for line in server.status().stderr) <= 64 * 1024
+
+
+async def test_a_flood_on_stderr_at_start_does_not_stop_the_start(start: Start) -> None:
+    server = await start("stderr-flood")
+    assert len(server.status().stderr) <= 200
+
+
+async def test_five_megabytes_arrive(start: Start) -> None:
+    server = await start()
+    assert len(words(await server.call("huge", {"bytes": 5_000_000}, 30))) == 5_000_000
+
+
+@pytest.mark.parametrize("tool", ["huge", "huge_id_last"])
+async def test_fifty_megabytes_fail_that_call_only(start: Start, tool: str) -> None:
+    server = await start()
+    with pytest.raises(McpError, match="longer than"):
+        await server.call(tool, {"bytes": 50_000_000}, 60)
+    assert words(await server.call("plain", {}, 30)) == "Runway two seven is in use."
+
+
+async def test_an_overlong_answer_is_matched_to_its_call_among_several(start: Start) -> None:
+    server = await start()
+    hanging = asyncio.create_task(server.call("hangs", {}, 60))
+    await asyncio.sleep(0)
+    with pytest.raises(McpError, match="longer than"):
+        await server.call("huge_id_last", {"bytes": 9_000_000}, 60)
+    assert not hanging.done()
+    hanging.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await hanging
+
+
+async def test_a_hanging_tool_times_out_and_is_cancelled_at_the_server(start: Start) -> None:
+    server = await start()
+    with pytest.raises(McpTimeout):
+        await server.call("hangs", {}, 0.2)
+    await until(lambda: any(line.startswith("cancelled") for line in server.status().stderr))
+    assert (await server.call("plain", {}, 5)).content
+
+
+async def test_a_cancelled_call_is_cancelled_at_the_server(start: Start) -> None:
+    server = await start()
+    call = asyncio.create_task(server.call("hangs", {}, 60))
+    await server.call("plain", {}, 5)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    await until(lambda: any(line.startswith("cancelled") for line in server.status().stderr))
+
+
+async def test_closing_stdout_ends_that_life(start: Start) -> None:
+    server = await start(stop_grace_ms=400)
+    with pytest.raises(McpUnavailable):
+        await asyncio.wait_for(server.call("closes_stdout", {}, 60), 10)
+    await until(lambda: server.status().restarts == 1)
+
+
+async def test_pretty_printed_json_is_no_answer(start: Start) -> None:
+    server = await start()
+    with pytest.raises(McpTimeout):
+        await server.call("pretty", {}, 0.3)
+    assert (await server.call("plain", {}, 5)).content
+
+
+@pytest.mark.parametrize(
+    ("tool", "answer"), [("twice", "first"), ("to_nobody", "for you"), ("string_id", "same")]
+)
+async def test_odd_answers(start: Start, tool: str, answer: str) -> None:
+    server = await start()
+    assert words(await server.call(tool, {}, 5)) == answer
+    assert words(await server.call("plain", {}, 5)) == "Runway two seven is in use."
+
+
+async def test_an_answer_of_the_wrong_shape_is_an_error_of_that_call(start: Start) -> None:
+    server = await start()
+    with pytest.raises(McpError, match="wrong shape"):
+        await server.call("wrong_shape", {}, 5)
+    assert (await server.call("plain", {}, 5)).content
+
+
+async def test_an_error_reply_is_an_error(start: Start) -> None:
+    server = await start()
+    with pytest.raises(McpError, match="no such thing"):
+        await server.call("rpc_error", {}, 5)
+
+
+async def test_a_server_that_ignores_the_end_and_sigterm_is_killed(start: Start) -> None:
+    server = await start("ignores-end", stop_grace_ms=400)
+    group = server.status().pid
+    assert group
+    began = time.monotonic()
+    await server.close()
+    assert time.monotonic() - began < 10
+    assert await gone(group)
+    assert server.state is ServerState.STOPPED
+
+
+async def test_a_server_that_never_reads_does_not_hold_up_its_end(start: Start) -> None:
+    server = await start("deaf", wait=False, start_timeout_ms=200, stop_grace_ms=200, **NO_RESTART)
+    await until(lambda: server.state is ServerState.FAILED)
+
+
+async def test_close_during_the_start_leaves_nothing() -> None:
+    server = SupervisedServer("faulty", faulty("mute", stop_grace_ms=200, start_timeout_ms=600_000))
+    server.start()
+    await until(lambda: bool(_our_children()))
+    await asyncio.wait_for(server.close(), 20)
+    assert _our_children() == []
+    assert server.state is ServerState.STOPPED
+    children = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    assert children == []
+
+
+async def test_a_first_failure_heals(start: Start, tmp_path: object) -> None:
+    server = await start("flaky", f"{tmp_path}/seen")
+    assert server.status().restarts == 1
+
+
+async def test_pages_of_tools_are_read_to_the_end(start: Start) -> None:
+    server = await start("paged")
+    assert server.status().tools == ("page_0", "page_1", "page_2", "page_3", "page_4")
+
+
+async def test_a_server_without_handshake_is_discovered(start: Start) -> None:
+    server = await start("modern-only")
+    assert server.status().protocol == "2026-07-28"
+    assert "echo" in server.status().tools
+
+
+async def test_changed_tools_are_listed_again(start: Start) -> None:
+    server = await start()
+    assert "surprise" not in server.status().tools
+    await server.call("new_tool", {}, 5)
+    await until(lambda: "surprise" in server.status().tools)
+
+
+async def test_progress_is_passed_on(start: Start) -> None:
+    server = await start()
+    seen: list[float] = []
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        seen.append(done)
+
+    await server.call("progress", {}, 5, progress)
+    await until(lambda: seen == [1, 2, 3])
+
+
+async def test_the_child_gets_its_own_environment_and_none_of_our_keys(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-ours")
+    server = await start(env={"METNO_USER_AGENT": "tests"})
+    environment = (await server.call("environment", {}, 5)).structured_content
+    assert environment["METNO_USER_AGENT"] == "tests"
+    assert environment["PATH"] == os.environ["PATH"]
+    assert "OPENAI_API_KEY" not in environment
+
+
+async def test_a_server_dies_with_the_engine(start: Start) -> None:
+    """A parent that is killed outright takes its direct child with it."""
+    script = (
+        "import asyncio, sys\n"
+        "from cordboard.config.schema import McpServer\n"
+        "from cordboard.mcp.server import SupervisedServer\n"
+        "async def main():\n"
+        "    server = SupervisedServer('s', McpServer(command=tuple(sys.argv[1:])))\n"
+        "    server.start()\n"
+        "    assert await server.wait_ready(20)\n"
+        "    print(server.status().pid, flush=True)\n"
+        "    await asyncio.sleep(60)\n"
+        "asyncio.run(main())\n"
+    )
+    command = faulty("ignores-end").command
+    engine = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", script, *command, stdout=asyncio.subprocess.PIPE
+    )
+    assert engine.stdout
+    async for line in engine.stdout:
+        if line.strip().isdigit():
+            break
+    engine.kill()
+    await engine.wait()
+    assert await gone(int(line))
