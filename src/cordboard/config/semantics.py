@@ -28,14 +28,22 @@ Problems = Iterator[ConfigProblem]
 
 
 def with_defaults(config: Config) -> Config:
-    """Fill in the contexts that follow from others."""
-    default = config.default_context
-    if default is None and len(config.contexts) == 1:
-        default = next(iter(config.contexts))
+    """Fill in the names that follow from others: nobody who reads them has to know the rules."""
+    default_context = config.default_context or next(iter(config.contexts))
+    default_provider = config.default_provider
+    stated = "default_provider" in config.model_fields_set
+    if not stated and default_provider not in config.providers and config.providers:
+        default_provider = next(iter(config.providers))
     audiosocket = config.audiosocket
     if audiosocket.context is None:
-        audiosocket = audiosocket.model_copy(update={"context": default})
-    return config.model_copy(update={"default_context": default, "audiosocket": audiosocket})
+        audiosocket = audiosocket.model_copy(update={"context": default_context})
+    return config.model_copy(
+        update={
+            "default_context": default_context,
+            "default_provider": default_provider,
+            "audiosocket": audiosocket,
+        }
+    )
 
 
 def check(config: Config, document: Document, environ: Mapping[str, str]) -> list[ConfigProblem]:
@@ -52,12 +60,6 @@ def check(config: Config, document: Document, environ: Mapping[str, str]) -> lis
 
 def _names(config: Config, document: Document) -> Problems:
     """Every name of a context or a provider names one."""
-    if config.default_context is None:
-        message = (
-            "missing; with several contexts, say which one answers calls that name none"
-            f" ({', '.join(config.contexts)})"
-        )
-        yield document.problem(("default_context",), message)
     contexts: list[tuple[KeyPath, str | None]] = [
         (("default_context",), config.default_context),
         (("audiosocket", "context"), config.audiosocket.context),
@@ -116,15 +118,10 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _rules(config: Config, context: Context, path: KeyPath, document: Document) -> Problems:
-    """What the rules use is there: variables, tools, destinations."""
+    """The tools and destinations that the rules use are there."""
     rules = context.rules
     if rules is None:
         return
-    try:
-        rules.check_placeholders({*CALL_VARIABLES, *context.variables})
-    except ValueError as error:
-        key, _, message = str(error).partition(": ")
-        yield document.problem((*path, *inner_path(key)), message or str(error))
     for tool, key in rules.tools().items():
         if tool not in context.tools:
             message = f"the tool {tool} is not in the `tools` of this context; add it there"

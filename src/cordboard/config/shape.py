@@ -91,7 +91,9 @@ class Shape:
 
     @property
     def description(self) -> str:
-        return str(self.schema.get("description", ""))
+        """What the value is for: the words of the key, else those of the section it holds."""
+        own = self.schema.get("description")
+        return str(own or self.resolved().schema.get("description", ""))
 
     def choices(self) -> list[str]:
         """The words a value is to be chosen from; empty when it is not such a choice."""

@@ -1,0 +1,536 @@
+"""Reading a configuration: what a person is told about a wrong one, word by word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from cordboard.config.load import LoadedConfig, load, read
+from cordboard.errors import ConfigError
+
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "SECRET": "hunter2-from-the-environment"}
+CONTEXTS = "contexts: {demo: {}}\n"
+
+
+def good(text: str, environ: dict[str, str] | None = None) -> LoadedConfig:
+    return read(dedent(text), Path("a.yaml"), environ or ENVIRONMENT)
+
+
+def told(text: str) -> list[str]:
+    """All messages about a text that is refused."""
+    with pytest.raises(ConfigError) as caught:
+        good(text)
+    messages = [str(problem) for problem in caught.value.problems]
+    assert str(caught.value) == "\n".join(messages)
+    assert "hunter2" not in str(caught.value)
+    return messages
+
+
+def warned(text: str) -> list[str]:
+    """All messages about a text that is accepted, with reservations."""
+    problems = good(text).problems
+    assert not any(problem.fatal for problem in problems)
+    return [str(problem) for problem in problems]
+
+
+# --- what is accepted ----------------------------------------------------------------------
+
+
+def test_one_context_is_a_whole_configuration() -> None:
+    loaded = good("contexts:\n  demo:\n")
+    assert loaded.problems == ()
+    assert loaded.config.default_context == "demo"
+    assert loaded.config.audiosocket.context == "demo"
+    assert loaded.config.providers["local"].brain == "rules"
+    assert loaded.config.asterisk is None
+
+
+def test_the_first_context_is_the_default() -> None:
+    config = good("contexts: {second: {}, first: {}}").config
+    assert config.default_context == config.audiosocket.context == "second"
+
+
+def test_the_only_provider_is_the_default_unless_one_is_named() -> None:
+    text = "providers: {voices: {type: pipeline}}\n" + CONTEXTS
+    assert good(text).config.default_provider == "voices"
+    assert told("default_provider: local\n" + text) == [
+        "a.yaml:1: default_provider: there is no provider local; known here: voices"
+    ]
+
+
+def test_sections_with_all_lines_commented_out_are_as_good_as_left_out() -> None:
+    text = """
+        asterisk:
+        #  url: http://127.0.0.1
+        health:
+        tools:
+        mcp: {servers: }
+        routes:
+        contexts: {demo: {tools: , variables: , rules: }}
+        """
+    config = good(text).config
+    assert (config.asterisk, config.health.port, config.contexts["demo"].tools) == (None, 15000, ())
+
+
+def test_variables_are_expanded_in_values_of_any_type() -> None:
+    text = """
+        health: {port: "${PORT}"}
+        asterisk: {password: "${SECRET}", username: "${USER_NAME:-cordboard}"}
+        calls: {directory: "${FOLDER}"}
+        contexts:
+          demo: {greeting: "Costs $$5, {caller_name}. ${HELLO}"}
+        """
+    environ = {"PORT": "8080", "SECRET": "hunter2", "HELLO": "hi: [x", "FOLDER": "a/${SECRET}"}
+    config = good(text, environ).config
+    assert config.health.port == 8080
+    assert config.asterisk is not None
+    assert config.asterisk.password.get_secret_value() == "hunter2"
+    assert config.asterisk.username == "cordboard"
+    assert config.contexts["demo"].greeting == "Costs $5, {caller_name}. hi: [x"
+    assert str(config.calls.directory) == "a/${SECRET}"
+
+
+def test_keys_that_look_like_numbers_need_no_quotes() -> None:
+    assert good("routes: {0049123: demo, 600: demo}\n" + CONTEXTS).config.routes == {
+        "0049123": "demo",
+        "600": "demo",
+    }
+
+
+def test_secrets_are_known_to_the_log_and_to_nobody_else() -> None:
+    text = """
+        asterisk: {password: "pass-word"}
+        mcp: {servers: {a: {command: [sh], env: {TOKEN: "Bearer ${SECRET}", MODE: plain}}}}
+        contexts: {demo: {}}
+        """
+    loaded = good(text)
+    assert loaded.secrets == {"pass-word", ENVIRONMENT["SECRET"]}
+    assert "pass-word" not in repr(loaded)
+
+
+# --- reading -------------------------------------------------------------------------------
+
+
+def test_a_file_is_read_and_named(tmp_path: Path) -> None:
+    path = tmp_path / "ai-agent.yaml"
+    path.write_text("\ufeff" + CONTEXTS + "helth: {}\n", "utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load(path, {})
+    assert str(caught.value) == f"{path}:2: helth: unknown key; did you mean health?"
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "latin.yaml").write_bytes(b"a: 1\nb: \xe9\n")
+    (tmp_path / "folder.yaml").mkdir()
+    for name, message in {
+        "none.yaml": ": cannot be read: No such file or directory",
+        "folder.yaml": ": cannot be read: Is a directory",
+        "latin.yaml": ":2: not UTF-8 text",
+    }.items():
+        with pytest.raises(ConfigError) as caught:
+            load(tmp_path / name, {})
+        assert str(caught.value) == f"{tmp_path / name}{message}"
+
+
+# --- the schema ----------------------------------------------------------------------------
+
+NAME = "a name (lower-case letters, digits, - and _, a letter first, at most 63)"
+TOOL = "a tool name (letters, digits and _, no digit first, at most 64)"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("contxts: {demo: {}}", "a.yaml:1: contxts: unknown key; did you mean contexts?"),
+        (
+            "health: {prot: 1}",
+            "a.yaml:1: health.prot: unknown key; did you mean port?",
+        ),
+        ("health: {xyz: 1}", "a.yaml:1: health.xyz: unknown key; known here: host, port"),
+        (
+            "health: {port: http}",
+            'a.yaml:1: health.port: expected a whole number from 0 to 65535, found the text "http"',
+        ),
+        (
+            "health: {port: 70000}",
+            "a.yaml:1: health.port: expected a whole number from 0 to 65535,"
+            " found the number 70000",
+        ),
+        (
+            "health: {port: 1.5}",
+            "a.yaml:1: health.port: expected a whole number from 0 to 65535, found the number 1.5",
+        ),
+        (
+            "health: {port: true}",
+            "a.yaml:1: health.port: expected a whole number from 0 to 65535, found true",
+        ),
+        (
+            "health: {port: }",
+            "a.yaml:1: health.port: expected a whole number from 0 to 65535, found nothing",
+        ),
+        (
+            'health: {port: "${SECRET}"}',
+            "a.yaml:1: health.port: expected a whole number from 0 to 65535,"
+            " found a text from the environment (not shown)",
+        ),
+        (
+            "health: 15000",
+            "a.yaml:1: health: expected a mapping (key: value lines), found the number 15000",
+        ),
+        (
+            "health: []",
+            "a.yaml:1: health: expected a mapping (key: value lines), found an empty list",
+        ),
+        (
+            "health: {host: 127}",
+            "a.yaml:1: health.host: expected a text, found the number 127; put it in quotes",
+        ),
+        (
+            "asterisk:\n  url: http://127.0.0.1",
+            "a.yaml:1: asterisk.password: missing; expected a text"
+            ' (ARI password, usually "${ASTERISK_ARI_PASSWORD}")',
+        ),
+        (
+            "asterisk:\n  password: 12345",
+            "a.yaml:2: asterisk.password: expected a text, found a number (not shown);"
+            " put it in quotes",
+        ),
+        (
+            "asterisk: {password: x, url: 127.0.0.1}",
+            "a.yaml:1: asterisk.url: expected a URL such as http://127.0.0.1:8088,"
+            ' found the text "127.0.0.1"',
+        ),
+        (
+            "providers: {local: {type: pipline}}",
+            'a.yaml:1: providers.local.type: expected pipeline, found the text "pipline"',
+        ),
+        (
+            "providers: {local: {}}",
+            "a.yaml:1: providers.local.type: missing; expected pipeline (The kind of provider)",
+        ),
+        (
+            "providers: {local: {type: pipeline, barge_in: maybe}}",
+            'a.yaml:1: providers.local.barge_in: expected true or false, found the text "maybe"',
+        ),
+        (
+            "tools: {transfer: {destinations: {sales: {target: 6001}}}}",
+            "a.yaml:1: tools.transfer.destinations.sales.target: expected an extension or queue"
+            " (letters, digits, and * # + . - _, at most 79), found the number 6001;"
+            " put it in quotes",
+        ),
+        (
+            'tools: {transfer: {destinations: {sales: {target: "1", type: que}}}}',
+            "a.yaml:1: tools.transfer.destinations.sales.type: expected one of"
+            ' extension, queue, dialplan, found the text "que"; did you mean queue?',
+        ),
+        (
+            "mcp: {servers: {a: {command: [sh], env: {API_KEY: 5}}}}",
+            "a.yaml:1: mcp.servers.a.env.API_KEY: expected a text, found a number (not shown);"
+            " put it in quotes",
+        ),
+        (
+            "mcp: {servers: {a: {command: []}}}",
+            "a.yaml:1: mcp.servers.a.command: expected a list with at least 1 entry,"
+            " found an empty list",
+        ),
+        (
+            "mcp: {servers: {a: {command: sh -c x}}}",
+            "a.yaml:1: mcp.servers.a.command: expected a list with at least 1 entry,"
+            ' found the text "sh -c x"; a list is written [one, two],'
+            " or as lines that begin with -",
+        ),
+        (
+            "mcp: {servers: {My-Server: {command: [sh]}}}",
+            "a.yaml:1: mcp.servers.My-Server: expected an identifier"
+            " (lower-case letters, digits and _, a letter first, at most 41)",
+        ),
+        (
+            "mcp:\n  servers:\n    a:\n      command: [sh]\n      tools:\n        - expose_as: x",
+            "a.yaml:6: mcp.servers.a.tools[0].name: missing; expected a text"
+            " (The tool's name as the server gives it)",
+        ),
+    ],
+)
+def test_what_the_schema_refuses(text: str, message: str) -> None:
+    contexts = "" if "contxts" in text else "\n" + CONTEXTS
+    assert message in told(text + contexts)
+    assert len(told(text + contexts)) == (2 if "contxts" in text else 1)
+
+
+def test_contexts_are_needed() -> None:
+    expected = "expected a mapping (key: value lines) with at least 1 entry"
+    assert told("# head\nhealth: {}\n") == [
+        f"a.yaml:2: contexts: missing; {expected} (The personas by name)"
+    ]
+    assert told("contexts: {}\n") == [f"a.yaml:1: contexts: {expected}, found a mapping"]
+
+
+def test_wrong_items_of_lists_have_their_own_line() -> None:
+    text = """\
+        contexts:
+          demo:
+            tools:
+              - hangup_call
+              - "hang up"
+              - 5
+          Other One: {}
+        """
+    assert told(text) == [
+        f'a.yaml:5: contexts.demo.tools[1]: expected {TOOL}, found the text "hang up"',
+        f"a.yaml:6: contexts.demo.tools[2]: expected {TOOL}, found the number 5; put it in quotes",
+        f"a.yaml:7: contexts.Other One: expected {NAME}",
+    ]
+
+
+def test_problems_of_every_kind_are_reported_together_in_the_order_of_the_file() -> None:
+    text = """\
+        health: {port: x}
+        audiosocket: {port: 1, port: 2}
+        asterisk: {password: "${NOT_SET}"}
+        contexts:
+          demo:
+            greeting: "${ALSO_NOT_SET} ${oh"
+            promt: hello
+        """
+    assert told(text) == [
+        'a.yaml:1: health.port: expected a whole number from 0 to 65535, found the text "x"',
+        "a.yaml:2: audiosocket.port: duplicate key; it is already in line 2",
+        "a.yaml:3: asterisk.password: the environment variable NOT_SET is not set; set it,"
+        " or give a default: ${NOT_SET:-default}",
+        "a.yaml:6: contexts.demo.greeting: the environment variable ALSO_NOT_SET is not set;"
+        " set it, or give a default: ${ALSO_NOT_SET:-default}",
+        "a.yaml:6: contexts.demo.greeting: ${ without a name; write ${NAME},"
+        " or $${ when it is meant as such",
+        "a.yaml:7: contexts.demo.promt: unknown key; did you mean prompt?",
+    ]
+
+
+def test_a_missing_variable_is_not_also_a_wrong_value() -> None:
+    assert len(told('health: {port: "${NOT_SET}"}\n' + CONTEXTS)) == 1
+
+
+def test_problems_in_rules_have_their_own_line() -> None:
+    text = """\
+        contexts:
+          demo:
+            tools: [hangup_call]
+            rules:
+              intents:
+                weather:
+                  sentences:
+                    - "weather in {town}"
+                    - "weather ("
+                  hang_up: sometimes
+        """
+    messages = told(text)
+    assert messages == [
+        "a.yaml:10: contexts.demo.rules.intents.weather.hang_up: expected true or false,"
+        ' found the text "sometimes"'
+    ]
+    messages = told(text.replace("sometimes", "true"))
+    assert len(messages) == 1
+    assert messages[0].startswith("a.yaml:8: contexts.demo.rules.intents.weather.sentences[0]: ")
+    assert "town" in messages[0]
+
+
+# --- what must fit together ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "default_context: dem\n" + CONTEXTS,
+            "a.yaml:1: default_context: there is no context dem; did you mean demo?",
+        ),
+        (
+            "default_provider: locl\n" + CONTEXTS,
+            "a.yaml:1: default_provider: there is no provider locl; did you mean local?",
+        ),
+        (
+            "contexts:\n  demo:\n    provider: openai",
+            "a.yaml:3: contexts.demo.provider: there is no provider openai; known here: local",
+        ),
+        (
+            CONTEXTS + "routes:\n  600: sales",
+            "a.yaml:3: routes.600: there is no context sales; known here: demo",
+        ),
+        (
+            CONTEXTS + "audiosocket: {context: demoo}",
+            "a.yaml:2: audiosocket.context: there is no context demoo; did you mean demo?",
+        ),
+        (
+            CONTEXTS + "audiosocket: {port: 15000}",
+            "a.yaml:2: audiosocket.port: health.port and audiosocket.port are both 15000;"
+            " expected two ports",
+        ),
+        (
+            "contexts:\n  demo:\n    variables: [TIER, call_id]",
+            "a.yaml:3: contexts.demo.variables[1]: call_id is a call variable already;"
+            " expected a channel variable",
+        ),
+        (
+            "contexts: {demo: {tools: [hang_up_call]}}",
+            "a.yaml:1: contexts.demo.tools[0]: nobody provides the tool hang_up_call;"
+            " did you mean hangup_call?",
+        ),
+        (
+            "contexts: {demo: {tools: [mcp_crm_find]}}",
+            "a.yaml:1: contexts.demo.tools[0]: nobody provides the tool mcp_crm_find;"
+            " known here: hangup_call, transfer",
+        ),
+    ],
+)
+def test_names_must_name_something(text: str, message: str) -> None:
+    assert told(text) == [message]
+
+
+@pytest.mark.parametrize("key", ["prompt", "greeting"])
+def test_an_unknown_placeholder_is_refused_with_the_known_ones(key: str) -> None:
+    text = f"contexts:\n  demo:\n    variables: [TIER]\n    {key}: 'Hi {{caller_nam}} {{TIER}}'\n"
+    assert told(text) == [
+        f"a.yaml:4: contexts.demo.{key}: there is no call variable {{caller_nam}};"
+        " did you mean caller_name or caller_number?; known: caller_number, caller_name,"
+        " called_number, call_id, context_name, provider_name, current_date, current_weekday,"
+        " current_time, current_datetime_iso, TIER; a channel variable must be listed in"
+        " `variables`, and a brace that is meant as such is written twice"
+    ]
+
+
+SERVER = """
+mcp:
+  servers:
+    crm:
+      command: [sh]
+      tools:
+        - name: find
+        - {name: delete, expose_as: remove_customer}
+    open:
+      command: [sh]
+    resting:
+      command: [sh]
+      enabled: false
+      tools: [{name: sleep}]
+"""
+
+
+def test_tools_of_servers_are_provided_under_their_exposed_names() -> None:
+    text = "contexts: {demo: {tools: [mcp_crm_find, remove_customer, mcp_open_anything]}}"
+    assert good(text + SERVER).problems == ()
+
+
+def test_a_tool_that_a_server_does_not_list_is_fatal() -> None:
+    assert told("contexts: {demo: {tools: [mcp_crm_delete]}}" + SERVER) == [
+        "a.yaml:1: contexts.demo.tools[0]: nobody provides the tool mcp_crm_delete;"
+        " did you mean mcp_crm_find?"
+    ]
+
+
+def test_a_tool_of_a_server_that_is_switched_off_is_a_warning() -> None:
+    text = "contexts: {demo: {tools: [mcp_resting_sleep]}}" + SERVER
+    assert warned(text) == [
+        "a.yaml:1: contexts.demo.tools[0]: the tool mcp_resting_sleep is not offered,"
+        " since mcp.servers.resting.enabled is false"
+    ]
+    text = "contexts: {demo: {tools: [mcp_crm_find]}}" + SERVER.replace(
+        "mcp:\n", "mcp:\n  enabled: false\n"
+    )
+    assert warned(text) == [
+        "a.yaml:1: contexts.demo.tools[0]: the tool mcp_crm_find is not offered,"
+        " since mcp.enabled is false"
+    ]
+
+
+def test_two_tools_with_one_name_are_fatal_and_both_are_named() -> None:
+    text = """\
+        contexts: {demo: {}}
+        mcp:
+          servers:
+            a:
+              command: [sh]
+              tools:
+                - {name: find, expose_as: lookup}
+                - {name: Find-It}
+                - {name: find_it}
+            b:
+              command: [sh]
+              tools:
+                - {name: search, expose_as: lookup}
+                - {name: bye, expose_as: hangup_call}
+        """
+    ending = "give one of them another name with `expose_as: ...`"
+    assert told(text) == [
+        "a.yaml:9: mcp.servers.a.tools[2]: two tools have the exposed name mcp_a_find_it:"
+        f" Find-It of the MCP server a, and find_it of the MCP server a; {ending}",
+        "a.yaml:13: mcp.servers.b.tools[0]: two tools have the exposed name lookup:"
+        f" find of the MCP server a, and search of the MCP server b; {ending}",
+        "a.yaml:14: mcp.servers.b.tools[1]: two tools have the exposed name hangup_call:"
+        f" the built-in tool hangup_call, and bye of the MCP server b; {ending}",
+    ]
+
+
+def test_transfer_without_destinations_and_double_tools_are_warnings() -> None:
+    assert warned("contexts: {demo: {tools: [transfer, hangup_call, hangup_call]}}") == [
+        "a.yaml:1: contexts.demo.tools[0]: there is nowhere to transfer to;"
+        " name tools.transfer.destinations",
+        "a.yaml:1: contexts.demo.tools[2]: hangup_call is listed twice",
+    ]
+
+
+def test_a_server_that_cannot_start_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "server").write_text("#!/bin/sh\n")
+    text = f"""\
+        contexts: {{demo: {{}}}}
+        mcp:
+          servers:
+            a: {{command: [no-such-program, x]}}
+            b: {{command: [sh]}}
+            c: {{command: [{tmp_path}/server]}}
+            d: {{command: [sh], cwd: {tmp_path}/nowhere}}
+            e: {{command: [python, -m, anything]}}
+        """
+    assert warned(text) == [
+        "a.yaml:4: mcp.servers.a.command: there is no program no-such-program that could be run;"
+        " the server cannot start",
+        f"a.yaml:6: mcp.servers.c.command: there is no program {tmp_path}/server that could be run;"
+        " the server cannot start",
+        f"a.yaml:7: mcp.servers.d.cwd: there is no directory {tmp_path}/nowhere;"
+        " the server cannot start",
+    ]
+
+
+RULES = """\
+tools: {transfer: {destinations: {sales: {target: "1"}}}}
+contexts:
+  demo:
+    tools: [transfer]
+    variables: [TIER]
+    rules:
+      intents:
+        weather:
+          sentences: [weather]
+          tool: mcp_weather_get
+          say: "{message}, {TIER}"
+        pass_on:
+          sentences: [sale]
+          transfer: sale
+"""
+
+
+def test_rules_use_only_the_tools_and_destinations_that_are_there() -> None:
+    assert told(RULES) == [
+        "a.yaml:10: contexts.demo.rules.intents.weather.tool: the tool mcp_weather_get is not in"
+        " the `tools` of this context; add it there",
+        "a.yaml:14: contexts.demo.rules.intents.pass_on.transfer: there is no"
+        " tools.transfer destination sale; did you mean sales?",
+    ]
+
+
+def test_rules_use_only_known_placeholders() -> None:
+    messages = told(RULES.replace("{TIER}", "{TEIR}"))
+    assert len(messages) == 1
+    assert messages[0].startswith(
+        "a.yaml:11: contexts.demo.rules.intents.weather.say: unknown placeholder {TEIR}"
+    )
