@@ -50,7 +50,7 @@ class SecretFilter:
     ) -> MutableMapping[str, Any]:
         if not self._secrets:
             return event
-        return {key: self._masked(value) for key, value in event.items()}
+        return {self.mask(key): self._masked(value) for key, value in event.items()}
 
     def _masked(self, value: Any) -> Any:
         match value:

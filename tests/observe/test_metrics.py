@@ -1,0 +1,103 @@
+"""What Prometheus scrapes."""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from cordboard.observe.metrics import Metrics
+
+
+def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Every series, as Prometheus itself would parse it."""
+    text = metrics.render().decode()
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float:
+    return samples(metrics)[(f"ai_agent_{name}", tuple(sorted(labels.items())))]
+
+
+def test_a_call_is_active_until_it_has_ended() -> None:
+    metrics = Metrics()
+    metrics.call_started()
+    metrics.call_started()
+    metrics.call_ended("demo", "local", "caller_hung_up")
+    assert value(metrics, "active_calls") == 1
+    labels = {"context": "demo", "provider": "local", "outcome": "caller_hung_up"}
+    assert value(metrics, "calls_total", **labels) == 1
+
+
+def test_a_refused_offer_is_no_call() -> None:
+    metrics = Metrics()
+    metrics.offer_refused("stopping")
+    assert value(metrics, "refused_offers_total", reason="stopping") == 1
+    assert value(metrics, "active_calls") == 0
+
+
+def test_latencies_fall_into_buckets_around_what_is_asked_for() -> None:
+    metrics = Metrics()
+    for seconds in (0.85, 0.95, 1.25, 3.0):
+        metrics.turn_latency("total", seconds)
+    metrics.turn_latency("stt", 0.2)
+    for bound, count in {"0.9": 1, "1.3": 3, "+Inf": 4}.items():
+        assert value(metrics, "turn_latency_seconds_bucket", stage="total", le=bound) == count
+    assert value(metrics, "turn_latency_seconds_count", stage="stt") == 1
+    metrics.greeting_latency(0.25)
+    assert value(metrics, "greeting_latency_seconds_bucket", le="0.2") == 0
+    assert value(metrics, "greeting_latency_seconds_bucket", le="0.3") == 1
+
+
+def test_tool_calls_are_counted_at_the_desk_and_at_the_server() -> None:
+    metrics = Metrics()
+    metrics.tool_called("mcp_a_find", "timeout", 2.0)
+    metrics.mcp_tool_called("a", "find", "timeout", 1.9)
+    assert value(metrics, "tool_calls_total", tool="mcp_a_find", status="timeout") == 1
+    assert value(metrics, "tool_latency_seconds_sum", tool="mcp_a_find") == 2.0
+    labels = {"server": "a", "tool": "find"}
+    assert value(metrics, "mcp_tool_calls_total", status="timeout", **labels) == 1
+    assert value(metrics, "mcp_tool_latency_seconds_sum", **labels) == 1.9
+
+
+def test_a_server_has_its_series_before_anything_happens() -> None:
+    metrics = Metrics()
+    metrics.mcp_server_up("a", False)
+    assert value(metrics, "mcp_server_up", server="a") == 0
+    assert value(metrics, "mcp_server_restarts_total", server="a") == 0
+    metrics.mcp_server_restarted("a")
+    metrics.mcp_server_up("a", True)
+    assert value(metrics, "mcp_server_up", server="a") == 1
+    assert value(metrics, "mcp_server_restarts_total", server="a") == 1
+
+
+def test_the_engine_itself() -> None:
+    metrics = Metrics()
+    metrics.loop_lag(0.03)
+    metrics.ticks_late(3)
+    metrics.worker_queue("final", 2)
+    metrics.workers_busy(1)
+    metrics.version("1.2.3")
+    assert value(metrics, "event_loop_lag_seconds_bucket", le="0.02") == 0
+    assert value(metrics, "event_loop_lag_seconds_bucket", le="0.05") == 1
+    assert value(metrics, "late_ticks_total") == 3
+    assert value(metrics, "worker_queue", priority="final") == 2
+    assert value(metrics, "worker_busy") == 1
+    assert value(metrics, "info", version="1.2.3") == 1
+
+
+def test_two_engines_do_not_mix() -> None:
+    one, other = Metrics(), Metrics()
+    one.call_started()
+    assert value(one, "active_calls") == 1
+    assert value(other, "active_calls") == 0
+
+
+def test_all_names_have_the_prefix_and_no_stray_series() -> None:
+    metrics = Metrics()
+    metrics.call_ended("a", "b", "c")
+    names = {name for name, _ in samples(metrics)}
+    assert all(name.startswith("ai_agent_") for name in names)
+    assert not any(name.endswith("_created") for name in names)
