@@ -212,6 +212,7 @@ class Phrases(_Part):
     help: Template = "You can say, for example: {examples}"
     no_help: Template = "Just tell me what you need."
     farewell: Template = "Goodbye."
+    welcome: Template = "You are welcome."
     how_can_i_help: Template = "How can I help you?"
     tool_failed: Template = "I am sorry, that did not work."
     transferring: Template = "I am putting you through to {destination}."

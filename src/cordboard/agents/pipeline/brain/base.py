@@ -23,6 +23,8 @@ class DialogueSession:
     ask_tool: Callable[[str, JsonObject], Awaitable[ToolReply]]
     """Run a tool by its exposed name and wait for its answer; never raises for a tool's failure."""
     variables: Mapping[str, str] = field(default_factory=dict)
+    greeting: str = ""
+    """What the caller has been told first; the first thing that can be repeated."""
 
 
 class Dialogue(Protocol):

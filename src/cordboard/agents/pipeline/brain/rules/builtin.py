@@ -1,0 +1,134 @@
+"""What every context understands without being told: yes, no, repeat, help, cancel, goodbye, ...
+
+A context changes one by giving an intent of the same name, or switches it off with
+`enabled: false`. `transfer` exists where the toolbox offers the tool; its destinations come from
+the tool itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cordboard.config.rules import Intent, Rules, Slot, WordList
+from cordboard.tools.tool import ToolSpec
+
+DESTINATIONS = "transfer_destination"
+"""Name of the list of transfer destinations."""
+HANG_UP_TOOL = "hangup_call"
+TRANSFER_TOOL = "transfer"
+YES, NO, REPEAT, HELP, CANCEL = "yes", "no", "repeat", "help", "cancel"
+GOODBYE, THANKS, HELLO, TRANSFER = "goodbye", "thanks", "hello", "transfer"
+STEERING = frozenset({YES, NO, REPEAT, HELP, CANCEL, THANKS, HELLO})
+"""Intents that steer the dialogue instead of doing something."""
+
+_SENTENCES: Mapping[str, tuple[str, ...]] = {
+    YES: (
+        "(yes|yeah|yep|yup|correct|right|affirm|affirmative|exactly|absolutely|sure|certainly|ok)",
+        "yes (i|it|that|we) (is|do|am|would|are) [right|correct]",
+        "[yes] that is (right|correct|it|fine|good)",
+        "[yes] (go ahead|please do|sounds good|of course|why not|do it|all right)",
+    ),
+    NO: (
+        "(no|nope|nah|negative|wrong|incorrect)",
+        "no (i|it|that) (is|do|did) not",
+        "[no] (not|never) (that|correct|right|really)",
+        "[no] that is (not right|not correct|not it|wrong|incorrect)",
+        "no (thanks|thank you)",
+        "[no] i do not",
+    ),
+    REPEAT: (
+        "(repeat|pardon|come again)",
+        "(can|could|would|will) you repeat [that|it]",
+        "repeat [that|it|the] [last] [information|message|answer|report|one|part]",
+        "[can|could] [you] say (that|it) (again|once more)",
+        "(say again|once more|one more time|again)",
+        "what did you [just] say",
+        "what was that",
+        "i (did not|could not) (hear|catch|get|understand) (that|it|you)",
+        "(what|sorry)",
+        "i beg your pardon",
+    ),
+    HELP: (
+        "(help|help me|instructions|options)",
+        "what can (i|you) (say|do|ask|help)",
+        "what can you do [for] [me]",
+        "what (are my|are the) options",
+        "how does (this|it) work",
+        "what should i say",
+    ),
+    CANCEL: (
+        "(cancel|never mind|nevermind|forget it|stop|start over|abort)",
+        "(cancel|forget) (that|it|this)",
+        "i changed my mind",
+    ),
+    GOODBYE: (
+        "(goodbye|bye|bye bye|farewell|so long)",
+        "[no] [thanks|thank] [you] that is (all|everything) [i] [need|needed|wanted] [for] [today]",
+        "[no] that (will be|would be) (all|everything|it)",
+        "[no] (nothing else|nothing more|nothing)",
+        "(hang up|end the call|finish the call|disconnect)",
+        "i am (done|finished)",
+        "have a (nice|good|great) (day|evening|one|night)",
+        "see you [later]",
+    ),
+    THANKS: ("[many] (thanks|thank you)", "thank you [very|so] much", "(great|perfect|wonderful)"),
+    HELLO: ("(hello|hi|hey|good morning|good afternoon|good evening)", "are you there"),
+}  # fmt: skip
+_TRANSFER = (
+    "(transfer|connect|pass|put|forward) me [through|over|on] [to] <which> [desk|department|team]",
+    "<want> [to] (speak|talk) (to|with) <which> [desk|department|team]",
+    "<want> [get|give|have] [me] <which> [desk|department|team]",
+    "(transfer|connect|forward) me",
+    "put me through",
+    "<want> [to] (speak|talk) (to|with) (someone|somebody|a person|a human|a colleague)",
+)
+_PIECES = {
+    "which": "[the|a|your] {transfer_destination:destination}",
+    "want": "[i|you|we] [can|could|would|may] [i|you|we] [like|want|need|have]",
+}
+_HUMANS = ("human", "person", "real person", "human being", "somebody", "someone", "agent")
+
+
+def with_built_in(
+    rules: Rules, toolbox: Sequence[ToolSpec]
+) -> tuple[dict[str, Intent], dict[str, WordList]]:
+    """The context's intents and lists with the built-in ones added, in order of preference."""
+    intents = {name: intent for name, intent in rules.intents.items() if intent.enabled}
+    lists = dict(rules.lists)
+    for name, sentences in _SENTENCES.items():
+        given = rules.intents.get(name)
+        if given is None:
+            intents[name] = Intent(sentences=sentences, hang_up=name == GOODBYE)
+        elif given.enabled and not given.sentences:
+            more = {"sentences": sentences, "hang_up": given.hang_up or name == GOODBYE}
+            intents[name] = given.model_copy(update=more)
+    destinations = _destinations(toolbox)
+    if destinations and TRANSFER not in rules.intents:
+        lists[DESTINATIONS] = WordList(values=destinations)
+        intents[TRANSFER] = Intent(
+            sentences=tuple(_with_pieces(sentence) for sentence in _TRANSFER),
+            slots={"destination": Slot(list=DESTINATIONS)},
+            transfer="{destination}",
+        )
+    return intents, lists
+
+
+def _destinations(toolbox: Sequence[ToolSpec]) -> dict[str, tuple[str, ...]]:
+    """The names that the transfer tool's schema allows → how they are said."""
+    for spec in toolbox:
+        if spec.name == TRANSFER_TOOL:
+            schema = spec.parameters.get("properties", {}).get("destination", {})
+            names = [str(name) for name in schema.get("enum", ())]
+            return {name: _said(name) for name in names}
+    return {}
+
+
+def _with_pieces(sentence: str) -> str:
+    for name, piece in _PIECES.items():
+        sentence = sentence.replace(f"<{name}>", piece)
+    return sentence
+
+
+def _said(name: str) -> tuple[str, ...]:
+    said = name.replace("_", " ").replace("-", " ")
+    return (said, *_HUMANS) if name == "operator" else (said,)

@@ -1,0 +1,125 @@
+"""What the caller may say next, seen from each state of a dialogue.
+
+Which intents count, what the recogniser should lean towards, and whether a partial text already is
+a whole answer. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from cordboard.agents.pipeline.brain.rules import builtin
+from cordboard.agents.pipeline.brain.rules.grammar import (
+    CHANGE_TO,
+    VALUE_OF,
+    WHICH_INTENT,
+    Grammar,
+    Reading,
+)
+from cordboard.agents.pipeline.brain.rules.letters import ALPHABET
+from cordboard.agents.pipeline.brain.rules.states import (
+    Asking,
+    Choosing,
+    ChoosingTask,
+    Confirming,
+    Idle,
+    Offering,
+    State,
+)
+from cordboard.config.rules import Rules
+
+MOST_HINT_WORDS = 40
+_WHOLE = 0.12
+"""A reading must explain the text this well to be a whole answer."""
+_OPEN = ("name", "text")
+_CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
+
+
+def active_intents(state: State, grammar: Grammar) -> frozenset[str]:
+    """The intents that the caller's next words may be: all of the context's, and answers."""
+    active = set(grammar.intents)
+    match state:
+        case Asking(task=task, slot=slot) | Choosing(task=task, slot=slot):
+            active.update((VALUE_OF + task.lists[slot], CHANGE_TO + task.lists[slot]))
+        case Confirming(task=task):
+            for name in task.lists.values():
+                active.add(CHANGE_TO + name)
+                if grammar.finders[name].spec.type not in _OPEN:
+                    active.add(VALUE_OF + name)
+        case ChoosingTask():
+            active.add(VALUE_OF + WHICH_INTENT)
+        case Idle() | Offering():
+            pass
+    return frozenset(active)
+
+
+def is_whole_answer(readings: Sequence[Reading], state: State, grammar: Grammar) -> bool:
+    """Whether waiting for more words would be in vain."""
+    best = readings[0]
+    if best.quality > _WHOLE:
+        return False
+    if best.intent in (builtin.YES, builtin.NO):
+        return isinstance(state, (Confirming, Choosing, Offering))
+    if best.intent in builtin.STEERING or best.intent == builtin.GOODBYE:
+        return True
+    settled = all(
+        judged.value is not None and grammar.finders[best.lists[slot]].is_closed
+        for slot, judged in best.slots.items()
+    )
+    if not settled:
+        return False
+    if best.intent.startswith((VALUE_OF, CHANGE_TO)):
+        return True
+    needed = grammar.slots[best.intent]
+    return bool(best.slots) and set(needed) <= set(best.slots)
+
+
+def hints_for(state: State, grammar: Grammar, rules: Rules) -> tuple[str, ...]:
+    """Names and words of the trade, those asked for first; at most `MOST_HINT_WORDS` words."""
+    return tuple(_first_words(_hints(state, grammar, rules)))
+
+
+def _hints(state: State, grammar: Grammar, rules: Rules) -> Iterator[str]:
+    asked = _asked_lists(state)
+    for name in asked:
+        yield from _names(name, grammar)
+    yield from _abbreviations(rules)
+    others = [name for name in grammar.finders if name not in asked]
+    for name in others:
+        yield from _names(name, grammar)
+    for name in (*asked, *others):
+        if grammar.finders[name].spells:
+            yield from (said[0].title() for said in ALPHABET.values())
+
+
+def _asked_lists(state: State) -> list[str]:
+    match state:
+        case Asking(task=task, slot=slot) | Choosing(task=task, slot=slot):
+            return [task.lists[slot]]
+        case Confirming(task=task):
+            return list(dict.fromkeys(task.lists.values()))
+    return []
+
+
+def _names(name: str, grammar: Grammar) -> Iterator[str]:
+    if name in (builtin.DESTINATIONS, WHICH_INTENT):
+        return
+    for value in grammar.finders[name].values.values():
+        yield value.spoken
+
+
+def _abbreviations(rules: Rules) -> Iterator[str]:
+    """Words that the operator wrote in capitals in sentences: ATIS, METAR."""
+    texts = [text for intent in rules.intents.values() for text in intent.sentences]
+    for text in (*rules.words.values(), *texts):
+        yield from _CAPITALS.findall(re.sub(r"\{[^}]*\}", "", text))
+
+
+def _first_words(phrases: Iterable[str]) -> Iterator[str]:
+    count = 0
+    for phrase in dict.fromkeys(phrases):
+        count += len(phrase.split())
+        if count > MOST_HINT_WORDS:
+            return
+        yield phrase

@@ -1,0 +1,247 @@
+"""Everything a context understands, compiled once and shared by its calls.
+
+`compile_grammar` turns rules (the context's and the built-in ones) into tables: a `SoundIndex` of
+all words and list values, and a `WordingTable` of all sentences. `Grammar.look` finds in one
+utterance what any state of a dialogue may need; `Grammar.readings` says which sentences it can be,
+given which intents are expected now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from cordboard.agents.pipeline.brain.rules.builtin import with_built_in
+from cordboard.agents.pipeline.brain.rules.letters import ALPHABET, AlphabetHit
+from cordboard.agents.pipeline.brain.rules.matching import (
+    NO_FIT,
+    Fit,
+    Windows,
+    WordingTable,
+    slot_costs,
+)
+from cordboard.agents.pipeline.brain.rules.sound import SoundIndex, phrase_sounds
+from cordboard.agents.pipeline.brain.rules.values import (
+    Finder,
+    Judged,
+    Span,
+    Surroundings,
+    Value,
+    judge,
+)
+from cordboard.agents.pipeline.brain.rules.words import (
+    FILLERS,
+    FUNCTION_WORDS,
+    Token,
+    plain,
+    plain_sentence,
+    tokenise,
+)
+from cordboard.config.rules import BUILT_IN_LISTS, Intent, Rules, WordList
+from cordboard.config.sentences import Wording, read_sentence
+from cordboard.tools.tool import ToolSpec
+
+VALUE_OF = "_value:"
+"""Prefix of the hidden intent `just a value of this list`: the answer to a question."""
+CHANGE_TO = "_change:"
+"""Prefix of the hidden intent `no, rather this value`."""
+WHICH_INTENT = "which_intent"
+"""Name of the hidden list of intents by their titles, for `Did you mean ... or ...?`."""
+_WORD_LIMIT = 0.36
+_FUNCTION_WORD_LIMIT = 0.12
+_VALUE_LIMIT = 0.34
+_LETTER_LIMIT = 0.28
+_SURE = 0.12
+_SURE_WHEN_LONG = 0.2
+"""How much a list value may differ from what was written and still be taken as said; grows with
+its length, since long names have few neighbours."""
+_LONG = 900.0
+"""Weight of sounds (hundredths of a consonant) from which a value counts as long."""
+_EXPECTED_BONUS = 0.06
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was found in one utterance, whatever it will turn out to mean."""
+
+    text: str
+    tokens: tuple[Token, ...]
+    windows: Windows
+    spans: Mapping[str, Sequence[Span]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One way to understand an utterance."""
+
+    intent: str
+    cost: float
+    """What is left unexplained; comparable between readings of one utterance."""
+    quality: float
+    """The same relative to what was explained: 0 = word for word."""
+    slots: Mapping[str, Judged]
+    lists: Mapping[str, str]
+    """Slot → its list."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """What an entry of the sound index stands for; one of the three."""
+
+    word: str = ""
+    list: str = ""
+    value: Value | None = None
+    sure: float = 0.0
+    letter: str = ""
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """What a context understands. Immutable; see the module's docstring."""
+
+    intents: Mapping[str, Intent]
+    slots: Mapping[str, Mapping[str, str]]
+    """Intent → slot → list."""
+    finders: Mapping[str, Finder]
+    vocabulary: frozenset[str]
+    entries: Sequence[_Entry]
+    index: SoundIndex
+    table: WordingTable
+
+    def look(self, text: str, today: date) -> Look:
+        """Find every expected word and value in the text."""
+        tokens = tokenise(text)
+        hits = self.index.find(tokens)
+        windows: Windows = {}
+        phrases: dict[str, list[Span]] = {}
+        alphabet: list[AlphabetHit] = []
+        for hit in hits:
+            entry = self.entries[hit.entry]
+            if entry.word:
+                self.table.add_word(windows, hit, entry.word)
+            elif entry.value is not None:
+                span = Span(hit.start, hit.end, entry.value, hit.cost, entry.sure)
+                phrases.setdefault(entry.list, []).append(span)
+            else:
+                alphabet.append(AlphabetHit(entry.letter, hit.start, hit.end, hit.cost))
+        spans = {
+            name: finder.find(
+                tokens, Surroundings(phrases.get(name, ()), alphabet, self.vocabulary, today)
+            )
+            for name, finder in self.finders.items()
+        }
+        for name, found in spans.items():
+            self.table.add_values(windows, name, slot_costs(tokens, found))
+        return Look(text, tokens, windows, spans)
+
+    def readings(self, look: Look, active: Collection[str]) -> list[Reading]:
+        """What the utterance may mean, the best first: one reading for each intent that fits."""
+        if not look.tokens:
+            return []
+        fits = self.table.fits(look.tokens, look.windows, active)
+        readings = [self._reading(look, fit) for fit in fits if fit.quality <= NO_FIT]
+        return sorted(readings, key=lambda reading: reading.cost)
+
+    def _reading(self, look: Look, fit: Fit) -> Reading:
+        slots: dict[str, Judged] = {}
+        for slot, (list_name, start, end) in fit.slots.items():
+            crowded = any(place in fit.left_over for place in (start - 1, end))
+            spans = look.spans[list_name]
+            here = [span for span in spans if (span.start, span.end) == (start, end)]
+            valued = [span for span in here if span.value is not None] or here
+            if not valued or fit.is_unknown(slot):
+                slots[slot] = Judged()
+                continue
+            chosen = min(valued, key=lambda span: span.cost)
+            slots[slot] = judge(chosen, spans, crowded=crowded)
+        bonus = _EXPECTED_BONUS if fit.intent.startswith("_") else 0.0
+        lists = {slot: place[0] for slot, place in fit.slots.items()}
+        return Reading(fit.intent, fit.cost - bonus, fit.quality, slots, lists)
+
+
+def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
+    """Build the tables. Takes some ten ms; done once for a context and its toolbox."""
+    intents, lists = with_built_in(rules, toolbox)
+    for kind in BUILT_IN_LISTS:
+        lists.setdefault(kind, WordList(type=kind))
+    pieces = {name: plain_sentence(text) for name, text in rules.words.items()}
+    rows: list[tuple[str, Wording]] = []
+    slots: dict[str, dict[str, str]] = {name: {} for name in intents}
+    for name, intent in intents.items():
+        for sentence in intent.sentences:
+            for wording in read_sentence(plain_sentence(sentence), pieces):
+                rows.append((name, wording))
+                for position in wording:
+                    if position.list:
+                        slots[name].setdefault(position.slot, position.list)
+        for slot, spec in intent.slots.items():
+            slots[name][slot] = spec.list or slots[name].get(slot, slot)
+    titles = {name: (intent.title,) for name, intent in intents.items() if intent.title}
+    used = dict.fromkeys(name for found in slots.values() for name in found.values())
+    if len(titles) > 1:
+        lists[WHICH_INTENT] = WordList(values=titles)
+        used[WHICH_INTENT] = None
+    for name in used:
+        rows.extend(_answers(name, lists[name]))
+    table = WordingTable(rows)
+    finders = {name: _finder(lists[name]) for name in used}
+    vocabulary = frozenset(word for _, wording in rows for p in wording for word in p.words)
+    entries, phrases, limits = _index_entries(vocabulary, finders)
+    index = SoundIndex(phrases, limits)
+    return Grammar(intents, slots, finders, vocabulary, entries, index, table)
+
+
+def _answers(name: str, spec: WordList) -> Iterator[tuple[str, Wording]]:
+    """The hidden sentences with which a question for this list is answered or corrected."""
+    lead = "[it is|that is|this is|i said|i mean|i would like|make it|rather|take]"
+    if spec.type == "name":
+        lead = "[my] [name] [it|this] [is|i am]"
+    answer = f"{lead} {{{name}}} [please|speaking]"
+    change = f"(no|not|wrong|rather|actually|change|instead) [that|it] [is] [to] {lead} {{{name}}}"
+    for prefix, sentence in ((VALUE_OF, answer), (CHANGE_TO, change)):
+        for wording in read_sentence(plain_sentence(sentence)):
+            yield prefix + name, wording
+
+
+def _finder(spec: WordList) -> Finder:
+    values = {code: Value(code, said[0]) for code, said in spec.values.items()}
+    return Finder(spec, {value.upper(): known for value, known in values.items()})
+
+
+def _index_entries(
+    vocabulary: Collection[str], finders: Mapping[str, Finder]
+) -> tuple[list[_Entry], list[str], list[float]]:
+    entries: list[_Entry] = []
+    phrases: list[str] = []
+    limits: list[float] = []
+
+    def add(entry: _Entry, phrase: str, limit: float) -> None:
+        if phrase_sounds(phrase):
+            entries.append(entry)
+            phrases.append(phrase)
+            limits.append(limit)
+
+    for word in sorted(vocabulary):
+        common = word in FUNCTION_WORDS or word in FILLERS
+        add(_Entry(word=word), word, _FUNCTION_WORD_LIMIT if common else _WORD_LIMIT)
+    for name, finder in finders.items():
+        for value in finder.values.values():
+            for said in finder.spec.values[str(value.value)]:
+                phrase = plain(said)
+                entry = _Entry(list=name, value=value, sure=sureness(phrase))
+                add(entry, phrase, _VALUE_LIMIT)
+    if any(finder.spells for finder in finders.values()):
+        for letter, names in ALPHABET.items():
+            for said in names:
+                add(_Entry(letter=letter), said, _LETTER_LIMIT)
+    return entries, phrases, limits
+
+
+def sureness(phrase: str) -> float:
+    """How much may differ before a listed phrase is only a guess."""
+    weight = 70.0 * len(phrase_sounds(phrase))
+    return _SURE + (_SURE_WHEN_LONG - _SURE) * min(1.0, max(0.0, (weight - 300) / (_LONG - 300)))
+
+
+__all__ = ["CHANGE_TO", "Grammar", "Look", "Reading", "VALUE_OF", "WHICH_INTENT", "compile_grammar"]

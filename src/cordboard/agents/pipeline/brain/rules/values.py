@@ -1,0 +1,228 @@
+"""What may stand in the blank of a sentence, found in an utterance.
+
+One `Finder` for each list of the rules: it gives `Span`s, places with a value and a cost. Which
+span is meant is decided by the sentence around it (`matching`); whether it is sure enough to act on
+by `judge`: a value that only resembles what was said, or that has a rival, is asked about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from cordboard.agents.pipeline.brain.rules.dates import (
+    LONGEST,
+    read_date,
+    read_time,
+    say_date,
+    say_time,
+)
+from cordboard.agents.pipeline.brain.rules.letters import AlphabetHit, find_spelled
+from cordboard.agents.pipeline.brain.rules.numbers import read_digits, read_number
+from cordboard.agents.pipeline.brain.rules.words import Token
+from cordboard.config.rules import WordList
+
+ICAO_LENGTH = 4
+_FREE_COST = 0.1
+"""A free text fits anything, so an exact match of something definite must beat it."""
+_LONGEST_NAME = 3
+_LONGEST_NUMBER = 6
+_RIVAL = 0.09
+"""Two values whose costs differ less than this cannot be told apart."""
+_DOUBTED_LETTERS = 0.3
+"""A code whose letters add up to more doubt than this is asked about unless it is listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value as tools get it, and as the agent says it."""
+
+    value: str | int
+    spoken: str
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A value in the words `start` to `end` (exclusive); no value: something that is not listed."""
+
+    start: int
+    end: int
+    value: Value | None
+    cost: float
+    """0 = exactly that; above `limit` it is only a guess."""
+    limit: float = 0.14
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A slot as it was understood."""
+
+    value: Value | None = None
+    """Sure enough to act on."""
+    guesses: tuple[Value, ...] = ()
+    """What it may have been, at most two; asked about."""
+
+    @property
+    def is_unknown(self) -> bool:
+        return self.value is None and not self.guesses
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What finders may look at besides the words."""
+
+    phrases: Sequence[Span]
+    """List values found by sound, of this list."""
+    alphabet: Collection[AlphabetHit]
+    words: Collection[str]
+    """The context's own words."""
+    today: date
+
+
+@dataclass(frozen=True, slots=True)
+class Finder:
+    """Finds the values of one list."""
+
+    spec: WordList
+    values: Mapping[str, Value] = field(default_factory=dict)
+
+    def find(self, tokens: Sequence[Token], around: Surroundings) -> list[Span]:
+        return list(_FINDERS[self.spec.type](self, tokens, around))
+
+    @property
+    def spells(self) -> bool:
+        return self.spec.spelled or self.spec.type in ("icao", "letters")
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether a value that fits cannot go on: asked for, it is a whole answer."""
+        return self.spec.type in ("list", "icao", "letters") or (
+            self.spec.type == "digits" and self.spec.length is not None
+        )
+
+    def _listed(self, tokens: Sequence[Token], around: Surroundings) -> Iterator[Span]:
+        yield from around.phrases
+        if self.spec.spelled:
+            yield from self._spelled(tokens, around)
+
+    def _spelled(self, tokens: Sequence[Token], around: Surroundings) -> Iterator[Span]:
+        codes = {value.upper() for value in self.values}
+        lengths = {len(code) for code in codes if code.isalpha()} or {self._length()}
+        for length in sorted(lengths):
+            for run in find_spelled(
+                tokens, around.alphabet, length, listed=codes, words=around.words
+            ):
+                known = self.values.get(run.code)
+                if known is not None:
+                    yield Span(run.start, run.end, known, min(0.2, run.doubt / 12))
+                elif self.spec.others or self.spec.type != "list":
+                    sure = run.doubt <= _DOUBTED_LETTERS
+                    cost = 0.01 + run.doubt / 12
+                    value = Value(run.code, " ".join(run.code))
+                    yield Span(run.start, run.end, value, cost, 0.14 if sure else 0.0)
+                else:
+                    yield Span(run.start, run.end, None, run.doubt / 12)
+
+    def _length(self) -> int:
+        return self.spec.length or ICAO_LENGTH
+
+    def _numbers(self, tokens: Sequence[Token], around: Surroundings) -> Iterator[Span]:
+        low = self.spec.minimum if self.spec.minimum is not None else 0
+        high = self.spec.maximum if self.spec.maximum is not None else 999_999_999
+        for start, end, words in _windows(tokens, _LONGEST_NUMBER):
+            number = read_number(words)
+            if number is None or words[-1] == "and" or words[0] == "and":
+                continue
+            homophone = words[0] in ("to", "too", "for", "won", "ate")
+            if low <= number <= high:
+                yield Span(start, end, Value(number, str(number)), 0.2 if homophone else 0.0, 0.3)
+            elif not homophone:
+                yield Span(start, end, None, 0.0)
+
+    def _digits(self, tokens: Sequence[Token], around: Surroundings) -> Iterator[Span]:
+        for start, end, words in _windows(tokens, 40):
+            digits = read_digits(words)
+            if digits is None:
+                continue
+            if self.spec.length is None or len(digits) == self.spec.length:
+                yield Span(start, end, Value(digits, " ".join(digits)), 0.0)
+            else:
+                yield Span(start, end, None, 0.1)
+
+    def _dates(self, tokens: Sequence[Token], around: Surroundings) -> Iterator[Span]:
+        for start, end, words in _windows(tokens, LONGEST):
+            day = read_date(words, around.today)
+            if day is not None:
+                yield Span(start, end, Value(day.isoformat(), say_date(day)), 0.0)
+
+    def _times(self, tokens: Sequence[Token], around: Surroundings) -> Iterator[Span]:
+        for start, end, words in _windows(tokens, LONGEST):
+            moment = read_time(words)
+            if moment is not None:
+                yield Span(start, end, Value(f"{moment:%H:%M}", say_time(moment)), 0.0)
+
+    def _names(self, tokens: Sequence[Token], around: Surroundings) -> Iterator[Span]:
+        for start in range(len(tokens)):
+            for end in range(start + 1, min(start + _LONGEST_NAME, len(tokens)) + 1):
+                token = tokens[end - 1]
+                if not token.is_content or not token.text.isalpha():
+                    break
+                name = " ".join(t.text.capitalize() for t in tokens[start:end])
+                yield Span(start, end, Value(name, name), _FREE_COST)
+
+    def _texts(self, tokens: Sequence[Token], around: Surroundings) -> Iterator[Span]:
+        for start in range(len(tokens)):
+            for end in range(start + 1, len(tokens) + 1):
+                text = " ".join(token.text for token in tokens[start:end])
+                yield Span(start, end, Value(text, text), _FREE_COST)
+
+
+_Find = Callable[[Finder, Sequence[Token], Surroundings], Iterator[Span]]
+_FINDERS: Mapping[str, _Find] = {
+    "list": Finder._listed,
+    "icao": Finder._spelled,
+    "letters": Finder._spelled,
+    "number": Finder._numbers,
+    "digits": Finder._digits,
+    "date": Finder._dates,
+    "time": Finder._times,
+    "name": Finder._names,
+    "text": Finder._texts,
+}
+
+
+def _windows(tokens: Sequence[Token], longest: int) -> Iterator[tuple[int, int, list[str]]]:
+    words = [token.text for token in tokens]
+    for start in range(len(words)):
+        for end in range(start + 1, min(start + longest, len(words)) + 1):
+            yield start, end, words[start:end]
+
+
+def judge(chosen: Span, spans: Collection[Span], *, crowded: bool) -> Judged:
+    """Whether the chosen span is sure enough to act on.
+
+    `crowded`: words that belong to nothing stand right beside it ("London Gatwick").
+    """
+    if chosen.value is None:
+        return Judged()
+    rivals: dict[str | int, tuple[float, Value]] = {}
+    for span in spans:
+        if span.value is None or span.end <= chosen.start or span.start >= chosen.end:
+            continue
+        missed = (chosen.end - chosen.start) - (span.end - span.start)
+        cost = span.cost + 0.15 * max(0, missed)
+        if span.value.value != chosen.value.value and cost < chosen.cost + _RIVAL:
+            known = rivals.get(span.value.value)
+            if known is None or cost < known[0]:
+                rivals[span.value.value] = (cost, span.value)
+    ordered = sorted(rivals.values(), key=lambda rival: (rival[0], str(rival[1].value)))
+    if chosen.cost <= chosen.limit and not crowded and not ordered:
+        return Judged(chosen.value)
+    return Judged(None, (chosen.value, *(value for _, value in ordered[:1])))
+
+
+def spoken_alias(said: str) -> str:
+    """How a listed value is said, as written by the operator."""
+    return re.sub(r"\s+", " ", said).strip()

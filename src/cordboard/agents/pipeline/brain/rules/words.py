@@ -1,0 +1,121 @@
+"""From a recogniser's text to words: one `Token` for each, in a spelling that can be compared.
+
+"What's the ATIS for K.J.F.K.?" becomes what / is / the / atis / for / kjfk, the last one marked as
+letters. Pure text work; templates go through `plain_sentence` so that both sides look alike.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from cordboard.agents.pipeline.brain.rules.numbers import spell_out
+
+LONGEST_UTTERANCE = 32
+"""Words that are looked at; of a longer speech the end counts, where people say what they want."""
+
+CONTRACTIONS = {
+    "what's": "what is", "whats": "what is", "how's": "how is", "where's": "where is",
+    "that's": "that is", "it's": "it is", "there's": "there is", "here's": "here is",
+    "who's": "who is", "when's": "when is", "let's": "let us", "i'm": "i am", "i'd": "i would",
+    "i'll": "i will", "i've": "i have", "we're": "we are", "we'd": "we would", "we'll": "we will",
+    "we've": "we have", "you're": "you are", "you'd": "you would", "don't": "do not",
+    "doesn't": "does not", "didn't": "did not", "can't": "can not", "cannot": "can not",
+    "couldn't": "could not", "won't": "will not", "isn't": "is not", "aren't": "are not",
+    "wasn't": "was not", "gonna": "going to", "wanna": "want to", "gimme": "give me",
+    "lemme": "let me", "o'clock": "oclock", "good-bye": "goodbye", "good-by": "goodbye",
+    "to-morrow": "tomorrow", "to-day": "today", "bye-bye": "bye bye", "okay": "ok", "o.k.": "ok",
+    "p.m.": "pm", "a.m.": "am",
+}  # fmt: skip
+
+FILLERS = frozenset(
+    "please um uh uhm er erm ah oh well so ok hi hello hey thanks thank you good morning afternoon"
+    " evening day sir madam maam yeah now right currently then just actually kindly today tonight"
+    " moment again yes".split()
+)
+"""Words that mean nothing here unless a sentence template asks for them."""
+
+FUNCTION_WORDS = frozenset(
+    "a an the this that these those and or but if of for at in on to from by with into over about"
+    " near is are was were be been am do does did has have had will would can could may might"
+    " should shall must i me my mine we us our you your he she it its they them there here what"
+    " which who how when where why as not no some any all also too like want need get got let"
+    " tell give know say see hear looking look going go is up out one s".split()
+)
+"""Grammar words: leaving them out or adding them says little."""
+
+_LETTERS = re.compile(r"(?<![\w'])(?:[A-Za-z][.\-] ?){2,}[A-Za-z]?(?![\w'])\.?")
+_WORD = re.compile(
+    r"\d{1,2}:\d{2}|\d+(?:[.,]\d+)*(?:st|nd|rd|th|s)?|[^\W\d_]+(?:['.\-][^\W\d_]+)*\.?"
+)
+_TEMPLATE_WORD = re.compile(r"(?<![{<\w'])[^\W_](?:[\w'\-]*\w)?(?![\w}>':])")
+_FOLD = str.maketrans(
+    {"\u2019": "'", "\u02bc": "'", "`": "'", "\u2013": "-", "\u2014": " ", "æ": "ae", "ø": "o"}
+    | {"å": "a", "Æ": "Ae", "Ø": "O", "Å": "A", "ä": "a", "ö": "o", "ü": "u", "é": "e", "è": "e"}
+    | {"ê": "e", "ó": "o", "á": "a", "ñ": "n", "ç": "c", "ß": "ss", "í": "i", "ú": "u", "ô": "o"}
+    | {"â": "a", "î": "i"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One word of an utterance."""
+
+    text: str
+    """In small letters; figures stay figures."""
+    said: str
+    """With figures written out: `22` is `twenty two`."""
+    letters: str = ""
+    """In capitals, when the recogniser wrote single letters or an abbreviation."""
+
+    @property
+    def is_content(self) -> bool:
+        return self.text not in FILLERS and self.text not in FUNCTION_WORDS
+
+
+def tokenise(text: str) -> tuple[Token, ...]:
+    """The words of what a recogniser wrote; the last `LONGEST_UTTERANCE` of them."""
+    text = text.translate(_FOLD)
+    words = re.findall(r"[A-Za-z]{3,}", text)
+    if text.isupper() and len(words) >= 3:
+        text = text.lower()
+    text = _LETTERS.sub(lambda match: " " + re.sub(r"[.\- ]", "", match[0]) + " ", text)
+    tokens: list[Token] = []
+    for match in _WORD.finditer(text):
+        tokens.extend(_tokens_of(match[0]))
+    return tuple(tokens[-LONGEST_UTTERANCE:])
+
+
+def plain(text: str) -> str:
+    """The same words as one string, for comparing and for hashing."""
+    return " ".join(token.said for token in tokenise(text))
+
+
+def plain_sentence(template: str) -> str:
+    """A sentence template with each of its words as `tokenise` would give it."""
+
+    def plain_word(match: re.Match[str]) -> str:
+        return plain(match[0]) or match[0].lower()
+
+    return _TEMPLATE_WORD.sub(plain_word, template.translate(_FOLD))
+
+
+def _tokens_of(word: str) -> list[Token]:
+    lower = word.lower()
+    known = CONTRACTIONS.get(lower) or CONTRACTIONS.get(lower.rstrip("."))
+    if known:
+        return [Token(part, part) for part in known.split()]
+    word = word.rstrip(".")
+    if word[0].isdigit():
+        return [Token(word.lower(), spell_out(word.lower()))]
+    if "-" in word or "." in word:
+        return [token for part in re.split(r"[-.]", word) if part for token in _tokens_of(part)]
+    lower = re.sub(r"'s$|'", "", word.lower())
+    if not lower:
+        return []
+    letters = word if word.isalpha() and word.isascii() and _is_abbreviation(word) else ""
+    return [Token(lower, lower, letters)]
+
+
+def _is_abbreviation(word: str) -> bool:
+    return word.isupper() and (len(word) <= 6) and word not in ("I", "A", "OK")
