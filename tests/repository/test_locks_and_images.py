@@ -1,0 +1,103 @@
+"""The files at the root of the repository agree with each other."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).parents[2]
+LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
+GROUPS: dict[str, list[str]] = PROJECT["dependency-groups"]
+ENGINE: list[str] = PROJECT["project"]["dependencies"]
+EVERYTHING = [
+    *ENGINE,
+    *(requirement for extra in EXTRAS.values() for requirement in extra),
+    *GROUPS["build"],
+    *GROUPS["dev"],
+]
+
+
+def locked(path: Path) -> dict[str, str]:
+    pins = re.findall(r"^([a-z0-9][a-z0-9._-]*)==(\S+)", path.read_text(), flags=re.MULTILINE)
+    return {canonicalize_name(name): version for name, version in pins}
+
+
+@pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.name)
+def test_every_line_of_a_lock_is_a_pin_or_a_hash(path: Path) -> None:
+    logical = path.read_text().replace("\\\n", " ").splitlines()
+    for line in (line for line in logical if not line.startswith("#")):
+        assert re.fullmatch(
+            r"[a-z0-9._-]+==[^\s;]+( ; [^\\#]+?)?( +--hash=sha256:[0-9a-f]{64})+", line
+        ), line[:120]
+    assert "://" not in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("lock", "requirements"),
+    [
+        ("run.txt", [*ENGINE, *EXTRAS["local"], *EXTRAS["atis"], *EXTRAS["testing"]]),
+        ("build.txt", GROUPS["build"]),
+        ("all.txt", EVERYTHING),
+    ],
+)
+def test_a_lock_satisfies_what_pyproject_asks_for(lock: str, requirements: list[str]) -> None:
+    pins = locked(ROOT / "requirements" / lock)
+    for requirement in map(Requirement, requirements):
+        name = canonicalize_name(requirement.name)
+        assert name in pins, f"{name} is not in {lock}: run scripts/lock"
+        assert requirement.specifier.contains(pins[name]), f"{lock} is out of date: scripts/lock"
+
+
+def test_the_locks_agree_on_every_version() -> None:
+    everything = locked(ROOT / "requirements" / "all.txt")
+    for path in LOCKS:
+        assert locked(path).items() <= everything.items(), path.name
+
+
+def test_the_build_backend_is_the_locked_one() -> None:
+    assert set(PROJECT["build-system"]["requires"]) <= set(GROUPS["build"])
+
+
+def test_the_dependency_page_names_every_direct_dependency_in_its_locked_version() -> None:
+    page = (ROOT / "docs" / "dependencies.md").read_text()
+    pins = locked(ROOT / "requirements" / "all.txt")
+    for requirement in map(Requirement, EVERYTHING):
+        version = pins[canonicalize_name(requirement.name)]
+        assert f"{requirement.name} {version}" in page, f"{requirement.name} {version}"
+
+
+def test_compose_publishes_the_ports_that_asterisk_uses() -> None:
+    compose = YAML(typ="safe").load((ROOT / "compose.yaml").read_text())
+    published = " ".join(compose["services"]["asterisk"]["ports"])
+    rtp = (ROOT / "docker" / "asterisk" / "etc" / "rtp.conf").read_text()
+    first, last = (re.search(rf"^{key} = (\d+)$", rtp, re.M) for key in ("rtpstart", "rtpend"))
+    assert first is not None
+    assert last is not None
+    assert f":{first[1]}-{last[1]}:{first[1]}-{last[1]}/udp" in published
+    assert ":5060:5060/udp" in published
+    assert compose["services"]["engine"]["network_mode"] == "service:asterisk"
+
+
+def test_the_image_can_switch_on_the_asterisk_section_of_the_shipped_configuration() -> None:
+    """The Dockerfile does it with sed; the words must stay where it looks for them."""
+    text = (ROOT / "config" / "ai-agent.yaml").read_text()
+    assert "sed '/^# asterisk:/,/^$/ s/^# //'" in (ROOT / "Dockerfile").read_text()
+    head, block = text.split("\n# asterisk:", 1)
+    block, tail = ("\n# asterisk:" + block).split("\n\n", 1)
+    switched_on = YAML(typ="safe").load(f"{head}{block.replace(chr(10) + '# ', chr(10))}\n\n{tail}")
+    assert switched_on["asterisk"] == {
+        "url": "http://127.0.0.1:8088",
+        "username": "cordboard",
+        "password": "${ASTERISK_ARI_PASSWORD}",
+        "app": "cordboard",
+        "media": "audiosocket",
+    }
