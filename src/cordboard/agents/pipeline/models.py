@@ -92,4 +92,5 @@ SILERO_VAD = ModelFile(
 
 def checked_folder(files: tuple[ModelFile, ...]) -> Path:
     """The folder that holds all of ``files``, each of them checked. Raises ``ModelError``."""
-    return [file.checked() for file in files][0].parent
+    paths = [file.checked() for file in files]
+    return paths[0].parent

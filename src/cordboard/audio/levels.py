@@ -1,0 +1,62 @@
+"""How loud a stretch of s16 audio is: RMS, peak, and an envelope over time.
+
+Levels are in dBFS: 0 is a full-scale square wave, a full-scale sine has an RMS of -3.0. Digital
+silence is given as ``SILENCE_DBFS`` instead of minus infinity, so that it can be compared,
+averaged and printed.
+"""
+
+from __future__ import annotations
+
+from math import log10
+
+import numpy as np
+from numpy.typing import NDArray
+
+SILENCE_DBFS = -100.0
+"""Floor of every level here; one s16 step is already -90.3."""
+
+
+def rms_dbfs(pcm: bytes) -> float:
+    """Root mean square level of all samples."""
+    samples = np.frombuffer(pcm, "<i2").astype(np.float64)
+    if not len(samples):
+        return SILENCE_DBFS
+    return _dbfs(float(np.sqrt(np.mean(samples * samples))))
+
+
+def peak_dbfs(pcm: bytes) -> float:
+    """Level of the largest sample."""
+    samples = np.frombuffer(pcm, "<i2").astype(np.int32)
+    return _dbfs(float(np.abs(samples).max())) if len(samples) else SILENCE_DBFS
+
+
+def energy_envelope(pcm: bytes, rate: int, window_ms: int = 20) -> NDArray[np.float32]:
+    """RMS level in dBFS of each window of ``window_ms``; the last one may be shorter."""
+    samples = np.frombuffer(pcm, "<i2").astype(np.float32)
+    size = max(1, rate * window_ms // 1000)
+    windows = -(-len(samples) // size)
+    padded = np.zeros(windows * size, np.float32)
+    padded[: len(samples)] = samples
+    sums = np.sum(np.square(padded).reshape(windows, size), axis=1)
+    counts = np.full(windows, size, np.float32)
+    if len(samples) % size:
+        counts[-1] = len(samples) % size
+    power = sums / counts / np.float32(32768.0**2)
+    levels: NDArray[np.float32] = 10 * np.log10(np.maximum(power, 10 ** (SILENCE_DBFS / 10)))
+    return levels.astype(np.float32)
+
+
+def speech_rms_dbfs(pcm: bytes, rate: int) -> float:
+    """RMS level of the parts that carry speech: windows within 20 dB of the loudest one.
+
+    Pauses do not count, so a sentence with long pauses measures as loud as it sounds.
+    """
+    levels = energy_envelope(pcm, rate)
+    if not len(levels):
+        return SILENCE_DBFS
+    loud = levels[levels >= levels.max() - 20].astype(np.float64)
+    return max(SILENCE_DBFS, 10 * log10(float(np.mean(10 ** (loud / 10)))))
+
+
+def _dbfs(amplitude: float) -> float:
+    return max(SILENCE_DBFS, 20 * log10(amplitude / 32768)) if amplitude > 0 else SILENCE_DBFS

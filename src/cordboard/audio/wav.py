@@ -1,0 +1,58 @@
+"""WAV files as the engine uses them: 16 bit PCM, read as mono at any rate, written mono or stereo.
+
+Blocking file access: call it from a worker thread or a command, not on the event loop.
+"""
+
+from __future__ import annotations
+
+import wave
+from pathlib import Path
+
+import numpy as np
+
+from cordboard.audio.resample import resample_pcm
+from cordboard.errors import AudioFileError
+
+
+def read_mono(path: Path | str, rate: int | None = None) -> tuple[bytes, int]:
+    """The samples (s16 bytes) and the sample rate of a WAV file.
+
+    With ``rate`` the samples are resampled to it. Several channels are mixed to one. Raises
+    ``AudioFileError`` when the file is missing, is no WAV, or is not 16 bit PCM.
+    """
+    try:
+        with wave.open(str(path), "rb") as file:
+            channels, width = file.getnchannels(), file.getsampwidth()
+            found = file.getframerate()
+            pcm = file.readframes(file.getnframes())
+    except (OSError, EOFError, wave.Error) as error:
+        raise AudioFileError(f"cannot read {path} as a WAV file: {error}") from error
+    if width != 2:
+        raise AudioFileError(f"{path} has {8 * width} bit samples; 16 bit PCM is needed")
+    if channels > 1:
+        frames = np.frombuffer(pcm, "<i2").reshape(-1, channels)
+        pcm = np.rint(frames.mean(axis=1)).astype("<i2").tobytes()
+    wanted = rate or found
+    return resample_pcm(pcm, found, wanted), wanted
+
+
+def write_mono(path: Path | str, pcm: bytes, rate: int) -> None:
+    """Write s16 bytes as a mono WAV."""
+    _write(path, pcm, rate, channels=1)
+
+
+def write_stereo(path: Path | str, left: bytes, right: bytes, rate: int) -> None:
+    """Write two s16 tracks as one stereo WAV; the shorter one is filled up with silence."""
+    frames = max(len(left), len(right)) // 2
+    mixed = np.zeros((frames, 2), "<i2")
+    for side, pcm in enumerate((left, right)):
+        mixed[: len(pcm) // 2, side] = np.frombuffer(pcm, "<i2")
+    _write(path, mixed.tobytes(), rate, channels=2)
+
+
+def _write(path: Path | str, pcm: bytes, rate: int, channels: int) -> None:
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(channels)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes(pcm)
