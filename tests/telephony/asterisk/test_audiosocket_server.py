@@ -1,0 +1,312 @@
+"""The AudioSocket port: who is let in, who is turned away, and what a connection carries."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from uuid import UUID, uuid4
+
+import pytest
+import pytest_asyncio
+
+from cordboard.audio.pacer import Pacer
+from cordboard.calls.offer import Offer, TransferTarget
+from cordboard.config.schema import AudioSocket
+from cordboard.errors import LineUnsupported, MediaError
+from cordboard.telephony.asterisk import audiosocket, audiosocket_media
+from cordboard.telephony.asterisk.audiosocket import Audio, Hangup, Parser
+from cordboard.telephony.asterisk.audiosocket_media import AudioSocketMedia
+from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
+
+LOUD = b"\x01\x20" * 160
+
+
+class Port:
+    """A server, and the offers it made."""
+
+    def __init__(self, context: str | None) -> None:
+        self.offers: asyncio.Queue[Offer] = asyncio.Queue()
+        self.pacer = Pacer(asyncio.get_running_loop())
+        config = AudioSocket(port=0, context=context)
+        self.server = AudioSocketServer(
+            config, self.pacer, self.offers.put_nowait, identify_seconds=0.3
+        )
+
+
+@contextlib.asynccontextmanager
+async def open_port(context: str | None = "demo") -> AsyncIterator[Port]:
+    port = Port(context)
+    await port.server.start()
+    try:
+        yield port
+    finally:
+        await port.server.stop()
+        assert port.pacer.outlet_count == 0
+
+
+@pytest_asyncio.fixture
+async def port() -> AsyncIterator[Port]:
+    async with open_port() as opened:
+        yield opened
+
+
+class Peer:
+    """The other end of a connection, byte by byte."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.parser = Parser("client")
+        self.events: list[object] = []
+
+    @classmethod
+    async def connect(cls, port: Port, first: bytes | UUID) -> Peer:
+        peer = cls(*await asyncio.open_connection("127.0.0.1", port.server.port))
+        peer.writer.write(audiosocket.encode_uuid(first) if isinstance(first, UUID) else first)
+        return peer
+
+    async def read(self, count: int) -> list[object]:
+        """The next `count` events."""
+        async with asyncio.timeout(5):
+            while len(self.events) < count:
+                self.events += self.parser.feed(await self.reader.read(4096))
+        taken, self.events = self.events[:count], self.events[count:]
+        return taken
+
+    async def closed(self) -> bool:
+        """Wait until the server has ended the connection."""
+        async with asyncio.timeout(5):
+            with contextlib.suppress(ConnectionError):
+                while await self.reader.read(4096):
+                    pass
+        self.writer.close()
+        return True
+
+
+async def bare_call(port: Port) -> tuple[Peer, Offer, AudioSocketMedia]:
+    peer = await Peer.connect(port, uuid4())
+    offer = await asyncio.wait_for(port.offers.get(), 5)
+    media = await offer.media()
+    assert isinstance(media, AudioSocketMedia)
+    return peer, offer, media
+
+
+async def test_who_expects_a_call_gets_its_connection_and_no_offer_is_made(port):
+    name = uuid4()
+    arrival = port.server.expect(name)
+    peer = await Peer.connect(port, name)
+    media = await asyncio.wait_for(arrival, 5)
+    assert media.uuid == name
+    assert port.offers.empty()
+    peer.writer.close()
+
+
+async def test_without_a_context_an_unexpected_call_is_closed_and_counted():
+    async with open_port(context=None) as port:
+        peer = await Peer.connect(port, uuid4())
+        assert await peer.closed()
+        assert port.server.turned_away == {"unknown_uuid": 1}
+        assert port.offers.empty()
+
+
+async def test_a_connection_for_a_call_that_gave_up_waiting_is_no_new_call(port):
+    name = uuid4()
+    port.server.expect(name).cancel()
+    peer = await Peer.connect(port, name)
+    assert await peer.closed()
+    assert port.offers.empty()
+
+
+async def test_a_connection_that_says_nothing_is_closed_in_time(port):
+    peer = await Peer.connect(port, b"")
+    assert await peer.closed()
+    assert port.server.turned_away == {"no_uuid": 1}
+
+
+async def test_a_browser_is_closed_at_once(port):
+    peer = await Peer.connect(port, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert await peer.closed()
+    assert port.server.turned_away == {"protocol": 1}
+
+
+async def test_a_look_at_the_port_leaves_nothing(port):
+    peer = await Peer.connect(port, b"")
+    peer.writer.write_eof()
+    await peer.closed()
+    assert port.server.connections == 0
+    assert not port.server.turned_away
+
+
+async def test_a_bare_call_is_offered_in_the_configured_context(port):
+    peer = await Peer.connect(port, UUID("40325ec2-5efd-4bd3-805f-53576e581d13"))
+    offer = await asyncio.wait_for(port.offers.get(), 5)
+    assert offer.call_id == "40325ec2-5efd-4bd3-805f-53576e581d13"
+    assert (offer.source, offer.variables) == ("audiosocket", {"AI_CONTEXT": "demo"})
+    with pytest.raises(LineUnsupported):
+        await offer.control.transfer(TransferTarget("sales", "extension", "6001", "internal"))
+    assert await offer.control.variable("AI_CONTEXT") is None
+    peer.writer.close()
+
+
+async def test_two_calls_with_one_uuid_are_two_calls(port):
+    """Dialplans are found with a constant in place of ${UUID()}."""
+    same = uuid4()
+    peers = [await Peer.connect(port, same) for _ in range(2)]
+    names = [(await asyncio.wait_for(port.offers.get(), 5)).call_id for _ in peers]
+    assert len(set(names)) == 2
+    for peer in peers:
+        peer.writer.close()
+
+
+async def test_silence_is_sent_when_there_is_nothing_to_say(port):
+    peer, *_ = await bare_call(port)
+    assert await peer.read(10) == [Audio(8000, bytes(320))] * 10
+    peer.writer.close()
+
+
+async def test_what_is_written_is_sent_in_20_ms_frames_and_counted(port):
+    peer, _, media = await bare_call(port)
+    sent = asyncio.Event()
+    media.write(LOUD * 5 + LOUD[:100])
+    media.mark(sent.set)
+    assert media.queued_ms == 107
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await asyncio.wait_for(sent.wait(), 5)
+    assert loop.time() - began >= 0.075, "sent at the pace of the line, not all at once"
+    assert (media.heard_ms, media.queued_ms) == (106, 0)
+    frames = [event.pcm for event in await peer.read(12)]
+    assert all(len(frame) == 320 for frame in frames)
+    assert b"".join(frames).strip(b"\0") == (LOUD * 5 + LOUD[:100]).strip(b"\0")
+    peer.writer.close()
+
+
+async def test_audio_and_keys_reach_the_call(port):
+    peer, _, media = await bare_call(port)
+    heard, keys = bytearray(), asyncio.Queue()
+    media.on_audio(heard.extend)
+    media.on_dtmf(keys.put_nowait)
+    peer.writer.write(audiosocket.encode_audio(LOUD) * 3 + audiosocket.encode_dtmf("#"))
+    assert await asyncio.wait_for(keys.get(), 5) == "#"
+    assert bytes(heard) == LOUD * 3
+    peer.writer.close()
+
+
+async def test_the_caller_hangs_up(port):
+    peer, offer, media = await bare_call(port)
+    ended = asyncio.get_running_loop().create_future()
+    media.on_closed(ended.set_result)
+    media.write(LOUD * 50)
+    peer.writer.close()
+    assert await asyncio.wait_for(ended, 5) == "caller_hangup"
+    assert media.queued_ms == 0
+    again = []
+    media.on_closed(again.append)
+    assert again == ["caller_hangup"], "who asks late is told at once"
+    await offer.control.hangup()
+    await offer.control.release()
+    with pytest.raises(MediaError):
+        await offer.media()
+
+
+async def test_we_hang_up_with_a_hangup_frame(port):
+    peer, offer, media = await bare_call(port)
+    told = []
+    media.on_closed(told.append)
+    await offer.control.hangup()
+    async with asyncio.timeout(5):
+        while Hangup() not in await peer.read(1):
+            pass
+    assert await peer.closed()
+    await offer.control.release()
+    await offer.control.release()
+    assert port.server.connections == 0
+
+
+async def test_our_own_close_is_not_reported(port):
+    peer, _, media = await bare_call(port)
+    told = []
+    media.on_closed(told.append)
+    closing = asyncio.create_task(media.close())
+    assert await peer.closed()
+    await closing
+    media.write(LOUD)
+    assert (told, media.queued_ms) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        audiosocket.encode_uuid(uuid4()),
+        b"\x10\x00\x01\x00",
+        audiosocket.encode_audio(bytes(640), 16_000),
+    ],
+    ids=["second uuid", "half a sample", "16 kHz"],
+)
+async def test_nonsense_in_a_call_ends_it_as_lost(port, wrong):
+    peer, _, media = await bare_call(port)
+    ended = asyncio.get_running_loop().create_future()
+    media.on_closed(ended.set_result)
+    peer.writer.write(wrong)
+    assert await asyncio.wait_for(ended, 5) == "media_lost"
+    assert media.problem
+    await peer.closed()
+
+
+async def test_a_flood_of_sound_ends_the_call(port):
+    peer, _, media = await bare_call(port)
+    ended = asyncio.get_running_loop().create_future()
+    media.on_closed(ended.set_result)
+    peer.writer.write(audiosocket.encode_audio(bytes(320)) * 50 * 20)  # 20 s at once
+    assert await asyncio.wait_for(ended, 5) == "media_lost"
+    assert "real time" in media.problem
+    await peer.closed()
+
+
+async def test_a_peer_that_stops_reading_ends_the_call(port, monkeypatch):
+    """The server's memory stays bounded, and the call hears of it."""
+    monkeypatch.setattr(audiosocket_media, "STALLED_SECONDS", 0.2)
+    with socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        deaf.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(deaf, ("127.0.0.1", port.server.port))
+        await loop.sock_sendall(deaf, audiosocket.encode_uuid(uuid4()))
+        offer = await asyncio.wait_for(port.offers.get(), 5)
+        media = await offer.media()
+        ended = loop.create_future()
+        media.on_closed(ended.set_result)
+        # The kernel's buffers take a second or two of sound at the line's pace; the test hurries.
+        for _ in range(1000):
+            media.tick(3)
+        assert await asyncio.wait_for(ended, 5) == "media_lost"
+        assert "read nothing" in media.problem
+    assert port.server.connections == 0
+
+
+async def test_a_phone_on_hold_is_no_reason_to_end_a_call(port):
+    """Asterisk sends nothing while the phone does not (measured); our silence goes on."""
+    peer, _, media = await bare_call(port)
+    told = []
+    media.on_closed(told.append)
+    await peer.read(60)  # 1.2 s without a word from the peer
+    assert told == []
+    peer.writer.close()
+
+
+async def test_a_dead_line_is_given_up_in_the_end(port, monkeypatch):
+    monkeypatch.setattr(audiosocket_media, "IDLE_SECONDS", 0.1)
+    peer, _, media = await bare_call(port)
+    ended = asyncio.get_running_loop().create_future()
+    media.on_closed(ended.set_result)
+    assert await asyncio.wait_for(ended, 5) == "media_lost"
+    await peer.closed()
+
+
+async def test_a_port_in_use_is_named():
+    async with open_port() as port:
+        config = AudioSocket(port=port.server.port)
+        second = AudioSocketServer(config, port.pacer, port.offers.put_nowait)
+        with pytest.raises(MediaError, match=str(port.server.port)):
+            await second.start()
