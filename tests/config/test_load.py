@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from cordboard.config.document import KeyPath, dotted, parse
 from cordboard.config.load import LoadedConfig, load, read
 from cordboard.errors import ConfigError
 
@@ -307,6 +313,38 @@ def test_problems_of_every_kind_are_reported_together_in_the_order_of_the_file()
     ]
 
 
+def test_what_does_not_fit_together_is_told_along_with_what_is_wrong_in_itself() -> None:
+    text = """\
+        helth: {}
+        audiosocket: {port: x, context: demmo}
+        contexts: {demo: {tools: [hang_up], max_duration_ms: 1}}
+        """
+    assert told(text) == [
+        "a.yaml:1: helth: unknown key; did you mean health?",
+        'a.yaml:2: audiosocket.port: expected a whole number from 0 to 65535, found the text "x"',
+        "a.yaml:2: audiosocket.context: there is no context demmo; did you mean demo?",
+        "a.yaml:3: contexts.demo.max_duration_ms: expected a whole number of at least 1000,"
+        " found the number 1",
+        "a.yaml:3: contexts.demo.tools[0]: nobody provides the tool hang_up;"
+        " did you mean hangup_call?",
+    ]
+
+
+def test_a_part_that_is_wrong_is_not_also_missing() -> None:
+    text = """\
+        default_provider: voices
+        providers: {voices: {type: pipline}}
+        contexts: {demo: {tools: [mcp_crm_find]}}
+        mcp: {servers: {crm: {comand: [sh], tools: [{name: find}]}}}
+        """
+    assert told(text) == [
+        'a.yaml:2: providers.voices.type: expected pipeline, found the text "pipline"',
+        "a.yaml:4: mcp.servers.crm.command: missing; expected a list with at least 1 entry"
+        " (Program and its arguments)",
+        "a.yaml:4: mcp.servers.crm.comand: unknown key; did you mean command?",
+    ]
+
+
 def test_a_missing_variable_is_not_also_a_wrong_value() -> None:
     assert len(told('health: {port: "${NOT_SET}"}\n' + CONTEXTS)) == 1
 
@@ -530,7 +568,58 @@ def test_rules_use_only_the_tools_and_destinations_that_are_there() -> None:
 
 def test_rules_use_only_known_placeholders() -> None:
     messages = told(RULES.replace("{TIER}", "{TEIR}"))
-    assert len(messages) == 1
-    assert messages[0].startswith(
+    assert len(messages) == 3
+    assert messages[1].startswith(
         "a.yaml:11: contexts.demo.rules.intents.weather.say: unknown placeholder {TEIR}"
     )
+
+
+WHOLE = f"""
+default_context: demo
+default_provider: local
+health: {{host: 127.0.0.1, port: 15000}}
+asterisk: {{password: x}}
+audiosocket: {{context: demo}}
+providers: {{local: {{type: pipeline}}}}
+routes: {{600: demo}}
+{SERVER}
+{RULES.replace("weather_get", "crm_find").replace("[transfer]", "[transfer, mcp_crm_find]")}
+"""
+WHOLE = WHOLE.replace("transfer: sale\n", "transfer: sales\n")
+PLACES = sorted(parse(WHOLE, "").lines, key=dotted)
+ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(["${", "${X}", "{x}", "demo", "find", ""]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=5,
+)
+
+
+def test_the_whole_of_it_is_accepted() -> None:
+    assert good(WHOLE).problems == ()
+
+
+@given(st.sampled_from([place for place in PLACES if place]), ANYTHING)
+@settings(max_examples=60, deadline=None)
+def test_whatever_is_in_the_file_is_accepted_or_explained(place: KeyPath, value: object) -> None:
+    tree = parse(WHOLE, "").tree
+    holder: Any = tree
+    for part in place[:-1]:
+        holder = holder[part]
+    holder[place[-1]] = value
+    try:
+        good(json.dumps(tree))
+    except ConfigError as error:
+        for problem in error.problems:
+            assert re.match(r"a\.yaml:\d+: .", str(problem))
+
+
+@given(st.text("ab:-[]{}#&*!|>'\"%@`?,\n\t ${}<é\0", max_size=40))
+@settings(max_examples=100, deadline=None)
+def test_whatever_text_is_in_the_file_is_accepted_or_explained(text: str) -> None:
+    with pytest.raises(ConfigError):
+        good(text)

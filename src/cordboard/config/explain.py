@@ -37,8 +37,8 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 def explain(
     error: ValidationError, document: Document, expanded: Collection[KeyPath]
-) -> list[ConfigProblem]:
-    """Every problem in `error`, in the order of the file.
+) -> dict[KeyPath, ConfigProblem]:
+    """Every problem in `error`, by its place in the file.
 
     `expanded` are the places whose values contain something from the environment.
     """
@@ -48,11 +48,11 @@ def explain(
         path, problem = explainer.problem(details)
         found.setdefault(path, problem)
     containers = {path[:length] for path in found for length in range(len(path))}
-    return [
-        problem
+    return {
+        path: problem
         for path, problem in found.items()
         if path not in containers or not isinstance(document.get(path), (dict, list))
-    ]
+    }
 
 
 class _Explainer:

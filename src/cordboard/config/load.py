@@ -9,7 +9,8 @@ Reading is quick (a few ms) but reads the disk: do it before calls, or in a thre
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from cordboard.config.expansion import expand
 from cordboard.config.explain import explain
 from cordboard.config.schema import Config
 from cordboard.config.semantics import check, with_defaults
+from cordboard.config.shape import Shape
 from cordboard.errors import ConfigError, ConfigProblem
 
 
@@ -57,21 +59,43 @@ def read(text: str, path: Path, environ: Mapping[str, str]) -> LoadedConfig:
     document = parse(text, str(path))
     expansion = _Expander(document, environ)
     problems = [*document.problems, *expansion.problems]
-    config = None
+    known = {problem.key for problem in problems}
+    config: Config | None
     try:
         config = Config.model_validate(document.tree)
     except ValidationError as error:
-        known = {problem.key for problem in problems}
         found = explain(error, document, expansion.places)
-        problems += [problem for problem in found if problem.key not in known]
+        problems += [problem for problem in found.values() if problem.key not in known]
+        config = _without(found, document)
     if config is not None:
         config = with_defaults(config)
-        problems += check(config, document, environ)
+        found_later = check(config, document, environ)
+        problems += [problem for problem in found_later if problem.key not in known]
     problems.sort(key=lambda problem: problem.line or 0)
     if config is None or any(problem.fatal for problem in problems):
         raise ConfigError(problems)
     secrets = expansion.secrets | _secret_values(config)
     return LoadedConfig(config, path, tuple(problems), frozenset(secrets - {""}))
+
+
+def _without(places: Iterable[KeyPath], document: Document) -> Config | None:
+    """The configuration with the default in each of these places, so that what is right can be
+    checked further; None when one has no default, as then anything may seem to be missing."""
+    tree, shape = deepcopy(document.tree), Shape.of_file()
+    for path in places:
+        section = shape.at(path[:-1]) if path else None
+        if section is None or path[-1] in section.required() or section.entry() is not None:
+            return None
+        holder: Any = tree
+        for part in path[:-1]:
+            holder = holder[part]
+        if not isinstance(holder, dict) or path[-1] not in holder:
+            return None
+        del holder[path[-1]]
+    try:
+        return Config.model_validate(tree)
+    except ValidationError:
+        return None
 
 
 class _Expander:

@@ -34,8 +34,8 @@ contexts:
 ## How the file is read
 
 - It is YAML 1.2: `yes` and `on` are texts (where true or false is expected, they are understood).
-  A key may appear once. Numbers that are really texts (extensions, telephone numbers) need quotes: `"6001"`.
-  Keys need none.
+  A key may appear once. Numbers that are really texts (extensions, telephone numbers) need
+  quotes: `"6001"`; keys need none.
 - `${NAME}` in a text becomes the value of the environment variable, which must be set;
   `${NAME:-default}` has a default, for when it is unset or empty; `$$` is a dollar sign. This is
   done once, after YAML has been parsed, on values and not on keys: a `${...}` within the value
@@ -122,7 +122,7 @@ def _section(path: str, shape: Shape) -> Iterator[str]:
             yield about
             yield ""
     keys = shape.keys()
-    required = {name for each in alternatives for name in each.schema.get("required", ())}
+    required = shape.required()
     yield "| key | what | default | meaning |"
     yield "|---|---|---|---|"
     for name, inner in keys.items():

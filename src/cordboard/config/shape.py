@@ -73,6 +73,10 @@ class Shape:
             for name, schema in shape.schema.get("properties", {}).items()
         }
 
+    def required(self) -> set[str]:
+        """The keys of a section that have no default."""
+        return {name for shape in self.alternatives() for name in shape.schema.get("required", ())}
+
     def entry(self) -> tuple[str, Shape] | None:
         """Of a mapping with names of the operator's choice: the names in words, and the values."""
         for shape in self.alternatives():
