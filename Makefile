@@ -53,11 +53,13 @@ test: $(ALL_READY) asterisk ## run every test, real Asterisk and real voices inc
 
 .PHONY: lint
 lint: $(ALL_READY) ## check style, formatting, types and the import rules
-	@step() { echo "lint: $$*"; "$(BIN)/$$@"; }; \
+	@failed=0; \
+	step() { echo "lint: $$*"; "$(BIN)/$$@" || failed=1; }; \
 	step ruff check; \
 	step ruff format --check; \
 	step mypy --strict; \
-	step lint-imports --no-cache --no-logo
+	step lint-imports --no-cache --no-logo; \
+	exit $$failed
 
 .PHONY: bench
 bench: $(ALL_READY) asterisk ## measure latency, accuracy and memory, and print the figures
