@@ -18,10 +18,10 @@ from typing import Any
 import structlog
 
 from cordboard.agents.base import Agent
-from cordboard.agents.pipeline.offline import OfflineModels
+from cordboard.agents.pipeline.offline import OfflineModels, load_offline_models
 from cordboard.agents.pipeline.tts.base import Voice
 from cordboard.agents.providers import Providers, needs_models
-from cordboard.agents.workers import Priority
+from cordboard.agents.workers import Priority, Workers
 from cordboard.api.app import ComponentState, create_app
 from cordboard.api.server import HttpServer
 from cordboard.audio.pacer import Pacer
@@ -66,6 +66,7 @@ class Engine:
         self._stack = AsyncExitStack()
         self._generation = Generation(config, _ServerMetrics(self._metrics))
         self._writer = LedgerWriter()
+        self._workers: Workers | None = None
         self._models: OfflineModels | None = None
         self._providers: Providers | None = None
         self._source: AsteriskSource | None = None
@@ -194,8 +195,10 @@ class Engine:
         stack.push_async_callback(self._generation.close)
         self._generation.start()
         if needs_models(self._config):
-            self._models = await OfflineModels.load()
-            stack.push_async_callback(self._models.close)
+            self._workers = Workers()
+            stack.push_async_callback(self._workers.close)
+            self._models = await load_offline_models(self._workers)
+            stack.callback(self._models.close)
         self._providers = Providers(self._config, self._models)
         if self._models is not None:
             await self._models.voice.prepare(self._fixed_greetings())
@@ -250,8 +253,8 @@ class Engine:
         late = self._pacer.late_ticks + self._pacer.skipped_ticks
         self._metrics.ticks_late(late - self._late_ticks_told)
         self._late_ticks_told = late
-        if self._models is not None:
+        if self._workers is not None:
             for priority in Priority:
-                self._metrics.worker_queue(priority.value, self._models.workers.queued(priority))
+                self._metrics.worker_queue(priority.value, self._workers.queued(priority))
 
     _late_ticks_told = 0

@@ -39,7 +39,7 @@ class Providers:
             raise AgentError(f"provider {provider!r} has no models loaded")
         return PipelineAgent(
             PipelineParts(
-                bank=self._models.bank,
+                bank=self._models.voice_activity,
                 recogniser=self._models.recogniser,
                 brain=self._brains[context],
                 voice=self._models.voice,

@@ -15,8 +15,9 @@ from typing import Literal
 
 import orjson
 
-from cordboard.agents.pipeline.offline import OfflineModels
+from cordboard.agents.pipeline.offline import load_offline_models
 from cordboard.agents.pipeline.tts.base import Voice
+from cordboard.agents.workers import Workers
 from cordboard.calls.events import LedgerEvent, Offered
 from cordboard.calls.history import CallHistory, read_lines
 from cordboard.calls.picture import draw
@@ -148,11 +149,13 @@ async def loaded_voice(*, needed: bool) -> AsyncIterator[Voice | None]:
     if not needed:
         yield None
         return
-    models = await OfflineModels.load()
+    workers = Workers()
     try:
+        models = await load_offline_models(workers)
         yield models.voice
+        models.close()
     finally:
-        await models.close()
+        await workers.close()
 
 
 async def call_target(
