@@ -604,7 +604,7 @@ def test_the_whole_of_it_is_accepted() -> None:
 
 
 @given(st.sampled_from([place for place in PLACES if place]), ANYTHING)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_whatever_is_in_the_file_is_accepted_or_explained(place: KeyPath, value: object) -> None:
     tree = parse(WHOLE, "").tree
     holder: Any = tree
@@ -619,7 +619,7 @@ def test_whatever_is_in_the_file_is_accepted_or_explained(place: KeyPath, value:
 
 
 @given(st.text("ab:-[]{}#&*!|>'\"%@`?,\n\t ${}<é\0", max_size=40))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_whatever_text_is_in_the_file_is_accepted_or_explained(text: str) -> None:
     with pytest.raises(ConfigError):
         good(text)
