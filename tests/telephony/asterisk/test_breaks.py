@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 
 import pytest
 
+from cordboard.telephony.asterisk import control
 from cordboard.testing.asterisk import AsteriskInstance
 from cordboard.testing.leaks import assert_line_clean
 from cordboard.testing.sip import SipPhone
@@ -141,6 +144,26 @@ async def test_a_new_engine_serves_the_callers_that_the_old_one_left(asterisk, o
             call.hangup()
             await board.exchange.idle()
             await assert_line_clean(asterisk)
+
+
+async def test_a_frozen_asterisk_is_noticed_and_cleared_up_when_it_thaws(
+    asterisk, open_board, monkeypatch
+):
+    """Its kernel takes what we send for minutes; but nothing comes, and ARI does not answer."""
+    monkeypatch.setattr(control, "UNREACHABLE_IDLE_SECONDS", 0.5)
+    async with Cable(asterisk) as cable, open_board(cable) as board, SipPhone() as phone:
+        call = await phone.call(asterisk.sip_uri("agent"))
+        echo = await board.exchange.next_up()
+        os.kill(asterisk.pid, signal.SIGSTOP)
+        try:
+            await cable.pull()
+            assert await asyncio.wait_for(echo.ended, 10) == "asterisk_lost"
+            await board.exchange.idle()
+        finally:
+            os.kill(asterisk.pid, signal.SIGCONT)
+        await cable.plug()
+        assert (await call.ended()).by == "them"
+        await assert_line_clean(asterisk)
 
 
 async def test_a_wrong_password_is_named_and_not_ready(asterisk, open_board):

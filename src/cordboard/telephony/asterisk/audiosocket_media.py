@@ -11,8 +11,8 @@ the moment it comes (both measured on 22.10.1).
 How a dead peer is told from a silent one: a phone on hold or muted sends nothing, and then neither
 does Asterisk (measured), so silence alone is no sign. What we send every 20 ms is: the kernel gives
 up on a host that acknowledges nothing for `UNACKNOWLEDGED_MS`, and a peer that acknowledges but
-reads nothing fills the buffers and has `STALLED_SECONDS` to go on. `IDLE_SECONDS` without any frame
-is only the last resort.
+reads nothing fills the buffers at last and has `STALLED_SECONDS` to go on. `IDLE_SECONDS` without
+any frame is the last resort; who knows better (ARI is gone too) shortens it by `idle_seconds`.
 """
 
 from __future__ import annotations
@@ -85,6 +85,8 @@ class AudioSocketMedia(asyncio.Protocol):
         self._stalled_at: float | None = None
         self.uuid: UUID | None = None
         """Which call Asterisk says this is; None until it has said so."""
+        self.idle_seconds = IDLE_SECONDS
+        """How long Asterisk may send nothing at all."""
         self.problem = ""
         """What was wrong with the connection, for the log; empty when nothing was."""
 
@@ -187,8 +189,8 @@ class AudioSocketMedia(asyncio.Protocol):
             if now - self._stalled_at > STALLED_SECONDS:
                 self._fail(f"Asterisk has read nothing for {STALLED_SECONDS:.0f} s")
             return
-        if now - self._heard_at > IDLE_SECONDS:
-            self._fail(f"no frame from Asterisk for {IDLE_SECONDS:.0f} s")
+        if now - self._heard_at > self.idle_seconds:
+            self._fail(f"no frame from Asterisk for {self.idle_seconds:g} s")
             return
         frame = self._outgoing.frame
         transport.write(

@@ -26,7 +26,7 @@ from cordboard.errors import (
 )
 from cordboard.telephony.asterisk.ari import AriClient
 from cordboard.telephony.asterisk.ari_messages import Channel, Event
-from cordboard.telephony.asterisk.audiosocket_media import AudioSocketMedia
+from cordboard.telephony.asterisk.audiosocket_media import IDLE_SECONDS, AudioSocketMedia
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
 from cordboard.telephony.endings import Ending
 
@@ -36,6 +36,9 @@ TRANSFER_SECONDS = 5.0
 """From the dialplan's 204 until the channel has left us; measured: a few ms."""
 SAME_BREAK_SECONDS = 0.25
 """When Asterisk dies, its media and its websocket break together, in either order."""
+UNREACHABLE_IDLE_SECONDS = 15.0
+"""While ARI is unreachable, so long without a frame means that Asterisk hangs (its kernel goes on
+acknowledging what we send). A phone on hold can be so long silent too, but not both by chance."""
 
 
 class AsteriskLine:
@@ -98,6 +101,11 @@ class AsteriskLine:
         self._ended.set_result(reason)
         if self._media is not None:
             self._media.end(reason)
+
+    def reachable(self, yes: bool) -> None:
+        """The ARI connection came or went."""
+        if self._media is not None:
+            self._media.idle_seconds = IDLE_SECONDS if yes else UNREACHABLE_IDLE_SECONDS
 
     def _media_lost(self, problem: str) -> None:
         if not self._ari.state.connected:
@@ -163,6 +171,7 @@ class AsteriskLine:
             if self._media is None and not arrival.cancel() and not arrival.cancelled():
                 arrival.result().abort()  # it came while we were given up
         self._media.claim(self._media_lost)
+        self.reachable(self._ari.state.connected)
         if self._ended.done():
             self._media.end(self._ended.result())
         return self._media

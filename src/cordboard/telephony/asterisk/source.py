@@ -111,6 +111,8 @@ class AsteriskSource:
 
     def _disconnected(self) -> None:
         """Calls go on: their sound does not pass here. `_reconcile` finds out what was missed."""
+        for line in self.lines:
+            line.reachable(False)
 
     def _incoming(self, channel: Channel) -> None:
         line = AsteriskLine(
@@ -183,6 +185,7 @@ class AsteriskSource:
         restarted = self._asterisk_started not in ("", started)
         self._asterisk_started = started
         for line in lines:
+            line.reachable(True)
             channel = present.get(line.channel_id)
             if channel is None:
                 gone: Ending = "asterisk_lost" if restarted else "caller_hangup"
