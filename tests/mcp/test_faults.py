@@ -226,6 +226,16 @@ async def test_an_answer_of_the_wrong_shape_is_an_error_of_that_call(start: Star
     assert (await server.call("plain", {}, 5)).content
 
 
+@pytest.mark.parametrize("tool", ["deep", "no_result"])
+async def test_an_answer_that_cannot_be_read_fails_its_call_at_once(
+    start: Start, tool: str
+) -> None:
+    server = await start()
+    with pytest.raises(McpError, match="cannot be read"):
+        await asyncio.wait_for(server.call(tool, {}, 60), 20)
+    assert (await server.call("plain", {}, 5)).content
+
+
 async def test_an_error_reply_is_an_error(start: Start) -> None:
     server = await start()
     with pytest.raises(McpError, match="no such thing"):

@@ -25,7 +25,14 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 
 from cordboard.errors import McpError
-from cordboard.mcp.lines import MAX_LINE_BYTES, Line, LineEvent, LineSplitter, OverlongBegan
+from cordboard.mcp.lines import (
+    KEPT_BYTES,
+    MAX_LINE_BYTES,
+    Line,
+    LineEvent,
+    LineSplitter,
+    OverlongBegan,
+)
 from cordboard.mcp.process import READ_BYTES, Launch, ServerProcess, exit_text
 from cordboard.mcp.stderr import StderrTail
 
@@ -38,7 +45,7 @@ DRAIN_SECONDS = 0.1
 """How long after a death its last words may still arrive before the connection is cut."""
 LOGGED_GARBAGE = 5
 
-_HEAD_ID = re.compile(rb'^\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*"?([0-9]+)"?\s*,')
+_HEAD_ID = re.compile(rb'^\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*"?([0-9]+)"?\s*[,}]')
 _TAIL_ID = re.compile(rb'"id"\s*:\s*"?([0-9]+)"?\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 _HEAD_METHOD = re.compile(rb'^\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"method"\s*:')
 
@@ -186,7 +193,7 @@ class StdioTransport:
     def _messages(self, event: LineEvent) -> list[Incoming]:
         if isinstance(event, Line):
             message = self._parse(event.data)
-            return [message] if message is not None else []
+            return [message] if message is not None else self._unreadable(event.data)
         if isinstance(event, OverlongBegan):
             return self._overlong_began(event.head)
         return self._overlong_ended(event.tail)
@@ -198,11 +205,18 @@ class StdioTransport:
                 if isinstance(message, (types.JSONRPCResponse, types.JSONRPCError)):
                     self._settle(message.id)
                 return SessionMessage(message)
+        return None
+
+    def _unreadable(self, line: bytes) -> list[Incoming]:
+        """Count a line that is no message; if it was meant as an answer, fail that call."""
         self._garbage += 1
         if self._garbage <= LOGGED_GARBAGE:
             shown = self._stderr_tail.mask(line[:200].decode("utf-8", "replace"))
             log.warning("mcp_garbage", server=self._server, line=shown, count=self._garbage)
-        return None
+        match = _HEAD_ID.match(line) or _TAIL_ID.search(line[-KEPT_BYTES:])
+        if match and int(match[1]) in self._pending:
+            return [self._failed(int(match[1]), "the server's answer cannot be read")]
+        return []
 
     def _settle(self, request_id: object) -> None:
         with suppress(ValueError, TypeError):
@@ -231,9 +245,11 @@ class StdioTransport:
         return [self._too_long(request_id) for request_id in sorted(self._pending)]
 
     def _too_long(self, request_id: int) -> SessionMessage:
-        self._pending.discard(request_id)
-        error = types.ErrorData(
-            code=types.INTERNAL_ERROR,
-            message=f"the server's answer is longer than {self._max_line} bytes",
+        return self._failed(
+            request_id, f"the server's answer is longer than {self._max_line} bytes"
         )
+
+    def _failed(self, request_id: int, words: str) -> SessionMessage:
+        self._pending.discard(request_id)
+        error = types.ErrorData(code=types.INTERNAL_ERROR, message=words)
         return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error))

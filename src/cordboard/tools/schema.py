@@ -50,7 +50,6 @@ def compile_schema(schema: JsonObject) -> Validator:
         return jsonschema_rs.validator_for(
             schema,
             retriever=_refuse_retrieval,
-            offline=True,
             pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACK_LIMIT),
         )
     except (ValueError, jsonschema_rs.ReferencingError) as error:

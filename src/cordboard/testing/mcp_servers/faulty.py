@@ -142,6 +142,16 @@ def tool_huge_id_last(request_id: Any, arguments: dict[str, Any]) -> None:
     write(f'{{"result":{content},"jsonrpc":"2.0","id":{request_id}}}\n'.encode())
 
 
+def tool_deep(request_id: Any, arguments: dict[str, Any]) -> None:
+    nested = "[" * 10_000 + "]" * 10_000
+    content = f'{{"content":[],"structuredContent":{{"a":{nested}}}}}'
+    write(f'{{"jsonrpc":"2.0","id":{request_id},"result":{content}}}\n'.encode())
+
+
+def tool_no_result(request_id: Any, arguments: dict[str, Any]) -> None:
+    send({"id": request_id})
+
+
 def tool_wrong_shape(request_id: Any, arguments: dict[str, Any]) -> None:
     answer(request_id, {"content": "not a list", "isError": 7})
 
@@ -229,13 +239,13 @@ def tools(behaviour: str) -> list[dict[str, Any]]:
         return [definition(name) for name in ("get-atis", "getAtis", "v1.café/ü", "t" * 128, "✈")]
     if behaviour == "hostile":
         deep: dict[str, Any] = {"type": "object"}
-        for _ in range(200):
+        for _ in range(60):
             deep = {"type": "object", "properties": {"a": deep}}
         remote = {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:9/s.json"}}}
         return [
             definition("remote", remote),
             definition("deep", deep),
-            definition("no_type", {"type": "nonsense"}),
+            definition("no_type", {"type": "object", "properties": {"a": {"type": "nonsense"}}}),
             definition("fine"),
         ]
     return [definition(name) for name in FAULTS if name != "surprise"] + [

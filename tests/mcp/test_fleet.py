@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from types import MappingProxyType
+
+from cordboard.config.schema import Config
+from cordboard.generation import Generation
+from cordboard.mcp.server import ServerState
+from cordboard.testing.mcp_servers import FAULTY_SERVER
+from cordboard.tools.desk import Desk
+from cordboard.tools.tool import Status, ToolAsk, ToolReply
+
+from .conftest import until
+
+
+def server(*behaviour: str, **settings: object) -> dict[str, object]:
+    return {
+        "command": [sys.executable, str(FAULTY_SERVER), *behaviour],
+        "restart": {"backoff_ms": 20},
+        "stop_grace_ms": 400,
+        **settings,
+    }
+
+
+def config(servers: dict[str, object], *tools: str) -> Config:
+    return Config.model_validate(
+        {
+            "contexts": {"demo": {"tools": list(tools)}},
+            "mcp": {"servers": servers},
+        }
+    )
+
+
+class Line:
+    call_id = "c1"
+    context_name = "demo"
+    provider_name = "local"
+    variables = MappingProxyType[str, str]({})
+
+    def end_after_speech(self, reason: str) -> None:
+        raise AssertionError
+
+    async def transfer_after_speech(self, destination: str) -> None:
+        raise AssertionError
+
+
+async def ask(generation: Generation, name: str, **arguments: object) -> ToolReply:
+    desk = Desk(generation.toolbox("demo"), Line())
+    return await desk.run(ToolAsk("1", name, arguments))
+
+
+async def test_five_broken_servers_delay_nobody() -> None:
+    good = {f"good{number}": server() for number in range(2)}
+    broken = {
+        "mute": server("mute", start_timeout_ms=60_000),
+        "exits": server("exits", restart={"max_restarts": 0}),
+        "ghost": {"command": ["no-such-program"]},
+        "bad": server("bad-list", restart={"enabled": False}),
+        "deaf": server("deaf", start_timeout_ms=60_000),
+    }
+    generation = Generation(config({**broken, **good}, "mcp_good1_echo", "mcp_mute_echo"))
+    began = time.monotonic()
+    generation.start()
+    assert time.monotonic() - began < 0.5, "start only begins"
+    try:
+        fleet = generation.fleet
+        assert await fleet.servers["good0"].wait_ready(20)
+        assert await fleet.servers["good1"].wait_ready(20)
+        reply = await ask(generation, "mcp_good1_echo", text="hi")
+        assert (reply.status, reply.data["text"]) == (Status.OK, "hi")
+        assert generation.toolbox("demo").missing == ("mcp_mute_echo",)
+        assert await fleet.wait_settled(0.01) is False
+        await until(lambda: fleet.servers["ghost"].state is ServerState.FAILED)
+        await until(lambda: fleet.servers["bad"].state is ServerState.FAILED)
+        problems = "\n".join(str(problem) for problem in fleet.problems())
+        assert "mcp.servers.ghost: the server is failed: the command 'no-such-program'" in problems
+        assert "mcp.servers.mute: the server is starting" in problems
+        assert "good" not in problems
+    finally:
+        await asyncio.wait_for(generation.close(), 20)
+    assert {status.state for status in fleet.status()} == {ServerState.STOPPED}
+
+
+async def test_a_tool_of_a_restarting_server_answers_at_once_and_works_again_later() -> None:
+    generation = Generation(
+        config({"s": server(restart={"backoff_ms": 300})}, "mcp_s_exits", "mcp_s_echo")
+    )
+    generation.start()
+    try:
+        supervised = generation.fleet.servers["s"]
+        assert await supervised.wait_ready(20)
+        desk = Desk(generation.toolbox("demo"), Line())
+        died = await desk.run(ToolAsk("1", "mcp_s_exits", {}, turn=1))
+        assert died.status is Status.ERROR
+        assert died.message == "Sorry, that service is not available right now."
+        down = await desk.run(ToolAsk("2", "mcp_s_echo", {"text": ""}, turn=2))
+        assert down.status is Status.ERROR
+        assert "mcp_s_echo" in generation.catalogue, "still offered while it restarts"
+        assert await supervised.wait_ready(20)
+        back = await desk.run(ToolAsk("3", "mcp_s_echo", {"text": "again"}, turn=3))
+        assert back.data["text"] == "again", "the call's own toolbox works on"
+    finally:
+        await generation.close()
+
+
+async def test_tools_of_a_server_that_is_given_up_are_withdrawn() -> None:
+    generation = Generation(config({"s": server(restart={"enabled": False})}, "mcp_s_exits"))
+    generation.start()
+    try:
+        assert await generation.fleet.servers["s"].wait_ready(20)
+        kept = generation.toolbox("demo")
+        await ask(generation, "mcp_s_exits")
+        await until(lambda: generation.fleet.servers["s"].state is ServerState.FAILED)
+        assert generation.toolbox("demo").missing == ("mcp_s_exits",)
+        desk = Desk(kept, Line())
+        reply = await desk.run(ToolAsk("1", "mcp_s_exits", {}))
+        assert reply.status is Status.ERROR, "a call that began before is told so"
+    finally:
+        await generation.close()
+
+
+async def test_only_the_named_tools_are_offered_under_the_operators_names() -> None:
+    named = [
+        {
+            "name": "json_text",
+            "expose_as": "weather",
+            "speech_template": "Expect {weather.0.summary}.",
+        },
+        {"name": "no-such-tool"},
+    ]
+    generation = Generation(config({"s": server(tools=named)}, "weather"))
+    generation.start()
+    try:
+        assert await generation.fleet.wait_settled(20)
+        assert [name for name in generation.catalogue if name != "hangup_call"] == ["weather"]
+        assert (await ask(generation, "weather")).message == "Expect rain."
+        (problem,) = generation.fleet.problems()
+        assert problem.key == "mcp.servers.s.tools.1.name"
+        assert "no-such-tool" in problem.message
+    finally:
+        await generation.close()
+
+
+async def test_bad_structured_results_are_errors() -> None:
+    tools = ("mcp_s_bad_structured", "mcp_s_no_structured", "mcp_s_wrong_shape", "mcp_s_rpc_error")
+    generation = Generation(config({"s": server()}, *tools))
+    generation.start()
+    try:
+        assert await generation.fleet.wait_settled(20)
+        for tool in tools:
+            reply = await ask(generation, tool)
+            assert reply.status is Status.ERROR
+            assert reply.message == "Sorry, that service gave an answer I cannot use."
+    finally:
+        await generation.close()
+
+
+async def test_hostile_schemas_are_refused_and_the_others_offered() -> None:
+    generation = Generation(config({"s": server("hostile")}))
+    generation.start()
+    try:
+        assert await generation.fleet.wait_settled(20)
+        assert "mcp_s_fine" in generation.catalogue
+        refused = "\n".join(str(problem) for problem in generation.catalogue.problems)
+        for tool in ("remote", "deep", "no_type"):
+            assert f"mcp_s_{tool}" not in generation.catalogue
+            assert f"mcp:s:{tool}" in refused
+    finally:
+        await generation.close()
+
+
+async def test_unusual_names_are_usable_and_clashes_named() -> None:
+    generation = Generation(config({"s": server("names")}))
+    generation.start()
+    try:
+        assert await generation.fleet.wait_settled(20)
+        names = [name for name in generation.catalogue if name.startswith("mcp_")]
+        assert "mcp_s_v1_cafe_u" in names
+        assert len(names) == 3
+        assert all(len(name) <= 64 for name in names)
+        (clash,) = generation.catalogue.problems
+        assert "mcp:s:get-atis and mcp:s:getAtis" in str(clash)
+        assert "expose_as" in str(clash)
+    finally:
+        await generation.close()
+
+
+async def test_disabled_servers_do_not_exist() -> None:
+    generation = Generation(config({"s": server(enabled=False)}))
+    generation.start()
+    assert generation.fleet.servers == {}
+    await generation.close()

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from cordboard.tools.catalogue import Catalogue, ToolEntry
+from cordboard.tools.desk import Desk
+from cordboard.tools.tool import (
+    CallLine,
+    JsonObject,
+    ToolAsk,
+    ToolReply,
+    ToolResult,
+    ToolSpec,
+)
+
+ANY = {"type": "object"}
+
+
+@dataclass
+class Line:
+    """A CallLine that remembers what it was told."""
+
+    call_id: str = "call-1"
+    context_name: str = "demo"
+    provider_name: str = "local"
+    variables: dict[str, str] = field(default_factory=dict)
+    ended: list[str] = field(default_factory=list)
+    transfers: list[str] = field(default_factory=list)
+    transfer_error: Exception | None = None
+
+    def end_after_speech(self, reason: str) -> None:
+        self.ended.append(reason)
+
+    async def transfer_after_speech(self, destination: str) -> None:
+        self.transfers.append(destination)
+        if self.transfer_error is not None:
+            raise self.transfer_error
+
+
+@dataclass
+class Journal:
+    """A DeskObserver that remembers."""
+
+    asks: list[tuple[str, bool]] = field(default_factory=list)
+    fillers: list[str] = field(default_factory=list)
+    replies: list[ToolReply] = field(default_factory=list)
+    filled: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def asked(self, ask: ToolAsk, spec: ToolSpec | None) -> None:
+        self.asks.append((ask.name, spec is not None))
+
+    def filler(self, ask: ToolAsk, text: str) -> None:
+        self.fillers.append(text)
+        self.filled.set()
+
+    def answered(self, ask: ToolAsk, spec: ToolSpec | None, reply: ToolReply) -> None:
+        self.replies.append(reply)
+
+
+Body = Callable[[JsonObject], Awaitable[ToolResult]]
+
+
+class Probe:
+    """A tool whose work is a function, and which counts its runs."""
+
+    def __init__(self, name: str = "probe", body: Body | None = None, **spec: Any) -> None:
+        settings = {"parameters": ANY, "origin": f"python:{name}", "kind": "python"} | spec
+        self._spec = ToolSpec(name=name, description=name, **settings)
+        self._body = body
+        self.runs = 0
+        self.cancelled = 0
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._spec
+
+    async def run(self, arguments: JsonObject, line: CallLine) -> ToolResult:
+        self.runs += 1
+        try:
+            return await self._body(arguments) if self._body else ToolResult(data=arguments)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+
+
+def desk(*tools: Any, journal: Journal | None = None, line: Line | None = None) -> Desk:
+    """A desk over a toolbox of all given tools."""
+    catalogue = Catalogue(ToolEntry(tool) for tool in tools)
+    assert catalogue.problems == ()
+    return Desk(catalogue.toolbox(catalogue), line or Line(), journal)
+
+
+def ask(name: str = "probe", number: int = 1, turn: int = 1, **arguments: Any) -> ToolAsk:
+    return ToolAsk(f"ask-{number}", name, arguments, turn)

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import pytest
+
+from cordboard.config.schema import Tools
+from cordboard.errors import LineError, LineGone, LineUnsupported, TransferFailed
+from cordboard.tools.builtin import builtin_tools
+from cordboard.tools.desk import Desk
+from cordboard.tools.tool import Effects, Status
+
+from .conftest import Line, ask, desk
+
+TOOLS = Tools.model_validate(
+    {
+        "transfer": {
+            "destinations": {
+                "sales": {"target": "6001", "description": "orders and prices"},
+                "front-desk": {"target": "6002"},
+            }
+        }
+    }
+)
+
+
+def desk_with(line: Line) -> Desk:
+    return desk(*builtin_tools(TOOLS), line=line)
+
+
+async def test_hangup_ends_the_call_after_speech() -> None:
+    line = Line()
+    reply = await desk_with(line).run(ask("hangup_call", reason="all done"))
+    assert reply.ok
+    assert line.ended == ["all done"]
+
+
+async def test_hangup_needs_no_reason() -> None:
+    line = Line()
+    assert (await desk_with(line).run(ask("hangup_call"))).ok
+    assert line.ended == ["agent said goodbye"]
+
+
+async def test_transfer_goes_to_a_named_destination() -> None:
+    line = Line()
+    reply = await desk_with(line).run(ask("transfer", destination="front-desk"))
+    assert (reply.ok, reply.message) == (True, "Transferring you to front desk.")
+    assert line.transfers == ["front-desk"]
+
+
+@pytest.mark.parametrize("destination", ["6001", "+4912345", "Sales", "", None, ["sales"]])
+async def test_transfer_goes_nowhere_else(destination: object) -> None:
+    line = Line()
+    reply = await desk_with(line).run(ask("transfer", destination=destination))
+    assert reply.status is Status.REFUSED
+    assert line.transfers == []
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (TransferFailed("busy"), "could not transfer you to sales"),
+        (LineUnsupported("bare AudioSocket"), "cannot be transferred"),
+        (LineGone("gone"), "could not transfer"),
+        (LineError("?"), "could not transfer"),
+    ],
+)
+async def test_a_failed_transfer_is_told_in_words(error: LineError, words: str) -> None:
+    line = Line(transfer_error=error)
+    reply = await desk_with(line).run(ask("transfer", destination="sales"))
+    assert reply.status is Status.ERROR
+    assert words in reply.message
+
+
+def test_what_the_agent_is_told_of_transfer() -> None:
+    transfer = builtin_tools(TOOLS)[1].spec
+    assert transfer.effects is Effects.DESTRUCTIVE
+    assert "sales (orders and prices)" in transfer.description
+    assert "6001" not in str(transfer.parameters) + transfer.description
+
+
+def test_without_destinations_there_is_no_transfer() -> None:
+    assert [tool.spec.name for tool in builtin_tools(Tools())] == ["hangup_call"]
