@@ -32,6 +32,9 @@ exten => early,1,Set(AI_CONTEXT=sales)
 exten => answered,1,Answer()
  same => n,Stasis(cordboard)
  same => n,Hangup()
+exten => mislabelled,1,Answer()
+ same => n,Dial(AudioSocket/${AUDIOSOCKET}/${UUID()})
+ same => n,Hangup()
 [queues]
 exten => support,1,Goto(internal,6001,1)
 """

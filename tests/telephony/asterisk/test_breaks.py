@@ -9,12 +9,16 @@ import signal
 
 import pytest
 
+from cordboard.calls.offer import TransferTarget
+from cordboard.errors import TransferFailed
 from cordboard.telephony.asterisk import control
 from cordboard.testing.asterisk import AsteriskInstance
 from cordboard.testing.leaks import assert_line_clean
 from cordboard.testing.sip import SipPhone
 
 pytestmark = [pytest.mark.asterisk, pytest.mark.asyncio(loop_scope="session")]
+
+SALES = TransferTarget("sales", "extension", "6001", "internal")
 
 
 class Cable:
@@ -80,6 +84,8 @@ async def test_a_call_goes_on_while_the_connection_is_broken(asterisk, open_boar
         await cable.pull()
         await board.disconnected()
         assert board.source.state.last_error
+        with pytest.raises(TransferFailed, match="not connected"):
+            await echo.offer.control.transfer(SALES)
         call.say(bursts())
         await call.hear_speech()
         await cable.plug()

@@ -275,3 +275,18 @@ async def test_a_bare_call_without_ari(asterisk, open_board, bursts):
         assert (await again.ended()).by == "them"
         await board.exchange.idle()
         await assert_line_clean(asterisk)
+
+
+async def test_asterisk_sending_u_law_as_slin_is_found_out(asterisk, open_board):
+    """`Dial(AudioSocket/...)` without `c(slin)`: noise in both directions, if nobody looked."""
+    async with open_board(asterisk, context="demo") as board, SipPhone() as phone:
+        await asterisk.set_global("AUDIOSOCKET", board.server.address)
+        call = await phone.call(asterisk.sip_uri("mislabelled"))
+        await call.answered()
+        echo = await board.exchange.next_up()
+        call.say((8000 * np.sin(np.arange(RATE) * 440 * 2 * np.pi / RATE)).astype(np.int16))
+        assert await asyncio.wait_for(echo.ended, 5) == "media_lost"
+        assert "c(slin)" in echo.media.problem
+        call.hangup()
+        await board.exchange.idle()
+        await assert_line_clean(asterisk)

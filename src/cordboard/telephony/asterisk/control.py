@@ -25,7 +25,7 @@ from cordboard.errors import (
     TransferFailed,
 )
 from cordboard.telephony.asterisk.ari import AriClient
-from cordboard.telephony.asterisk.ari_messages import Channel, Event
+from cordboard.telephony.asterisk.ari_messages import Channel
 from cordboard.telephony.asterisk.audiosocket_media import IDLE_SECONDS, AudioSocketMedia
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
 from cordboard.telephony.endings import Ending
@@ -81,15 +81,14 @@ class AsteriskLine:
 
     # Events
 
-    def handle(self, event: Event) -> None:
-        """Take an event about the caller's channel or the media channel."""
-        assert event.channel is not None  # noqa: S101 - the source looks it up by channel
-        if event.channel.id == self.media_id:
-            if event.type == "StasisStart":
+    def handle(self, event: str, channel_id: str) -> None:
+        """Take an event (its type) about the caller's channel or the media channel."""
+        if channel_id == self.media_id:
+            if event == "StasisStart":
                 self._media_joined.set()
-        elif event.type in ("ChannelHangupRequest", "ChannelDestroyed"):
+        elif event in ("ChannelHangupRequest", "ChannelDestroyed"):
             self.left("hangup" if self._hanging_up else "caller_hangup")
-        elif event.type == "StasisEnd":
+        elif event == "StasisEnd":
             # A hang-up says ChannelHangupRequest first; without it, the channel went elsewhere in
             # the dialplan: by our own transfer, or by somebody else's hand.
             self.left("hangup" if self._hanging_up else "transferred")
@@ -223,12 +222,10 @@ class AsteriskLine:
         up. Returns when the channel has left; what the dialplan then makes of it is beyond us.
         """
         exten, context, priority = target.target, target.context, target.priority
-        exists = await self.variable(f"DIALPLAN_EXISTS({context},{exten},{priority})")
-        if exists != "1":
-            raise TransferFailed(
-                f"transfer to {target.name!r}: the dialplan has no {exten}@{context}:{priority}"
-            )
         try:
+            exists = await self.variable(f"DIALPLAN_EXISTS({context},{exten},{priority})")
+            if exists != "1":
+                raise LineError(f"the dialplan has no {exten}@{context}:{priority}")
             await self._command(
                 "continue", context=context, extension=exten, priority=str(priority)
             )

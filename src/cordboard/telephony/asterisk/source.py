@@ -107,7 +107,7 @@ class AsteriskSource:
             if not self._ours.fullmatch(channel.id):
                 self._incoming(channel)
         elif line is not None:
-            line.handle(event)
+            line.handle(event.type, channel.id)
 
     def _disconnected(self) -> None:
         """Calls go on: their sound does not pass here. `_reconcile` finds out what was missed."""
@@ -174,7 +174,8 @@ class AsteriskSource:
         Calls whose channel is gone end; channels and bridges of ours that no call owns are removed;
         callers in our application whom nobody serves (we were away or restarted) are offered.
         """
-        lines = self.lines  # of before the question: what comes later is not missing in the answer
+        # Both of before the question: what comes later is not missing in the answer.
+        lines, stranded = self.lines, frozenset(self._stranded)
         channels, bridges, info = await asyncio.gather(
             self._ari.request("GET", "channels"),
             self._ari.request("GET", "bridges"),
@@ -195,9 +196,9 @@ class AsteriskSource:
         await asyncio.gather(
             *(self._remove(f"channels/{key}") for key in present if self._orphan(key)),
             *(self._remove(f"bridges/{b['id']}") for b in bridges if self._orphan(b["id"])),
-            *(self._remove(f"channels/{key}") for key in self._stranded & present.keys()),
+            *(self._remove(f"channels/{key}") for key in stranded & present.keys()),
         )
-        stranded, self._stranded = self._stranded, set()
+        self._stranded -= stranded
         for channel in present.values():
             if (
                 self._in_our_application(channel)
@@ -223,8 +224,10 @@ class AsteriskSource:
             await self._ari.request("DELETE", path)
             log.warning("orphan_removed", path=path)
         except AsteriskError as error:
-            if error.status != 404:
+            if error.status == 0:
                 raise
+            if error.status != 404:
+                log.error("orphan_not_removed", path=path, error=str(error))
 
     async def _dismiss(self, line: AsteriskLine, cause: str = "normal") -> None:
         try:
