@@ -92,6 +92,11 @@ class WordList(_Part):
         default=False,
         description="`list`: spelled values that are not listed are taken as they are.",
     )
+    confusable: tuple[str, ...] = Field(
+        default=(),
+        description="`list`: names that are not in it but sound like one that is; where one of"
+        " them was heard, the agent asks before it takes the other.",
+    )
     minimum: int | None = Field(default=None, description="`number`: smallest value.")
     maximum: int | None = Field(default=None, description="`number`: greatest value.")
     length: int | None = Field(
@@ -102,8 +107,10 @@ class WordList(_Part):
     def _check(self) -> WordList:
         if self.type == "list" and not self.values:
             raise ValueError("values: a list needs at least one value")
-        if self.type != "list" and (self.values or self.spelled or self.others):
-            raise ValueError(f"values, spelled and others mean nothing for type {self.type!r}")
+        if self.type != "list" and (self.values or self.spelled or self.others or self.confusable):
+            raise ValueError(
+                f"values, spelled, others and confusable mean nothing for type {self.type!r}"
+            )
         empty = [value for value, said in self.values.items() if not all(s.strip() for s in said)]
         if empty:
             raise ValueError(f"values.{empty[0]}: a way to say it is empty")
@@ -208,7 +215,7 @@ class Phrases(_Part):
     which_one: Template = "Did you mean {first} or {second}?"
     yes_or_no: Template = "Please say yes or no."
     what_instead: Template = "All right. What should I change?"
-    cancelled: Template = "All right, never mind."
+    cancelled: Template = "All right, never mind. Is there anything else I can do?"
     help: Template = "You can say, for example: {examples}"
     no_help: Template = "Just tell me what you need."
     farewell: Template = "Goodbye."

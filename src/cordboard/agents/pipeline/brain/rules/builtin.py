@@ -74,6 +74,11 @@ _SENTENCES: Mapping[str, tuple[str, ...]] = {
     THANKS: ("[many] (thanks|thank you)", "thank you [very|so] much", "(great|perfect|wonderful)"),
     HELLO: ("(hello|hi|hey|good morning|good afternoon|good evening)", "are you there"),
 }  # fmt: skip
+PICKS = {
+    0: ("[the] first [one]", "[the] (former)"),
+    1: ("[the] (second|other|last) [one]", "[the] (latter)"),
+}
+"""Choosing between two by their order."""
 _TRANSFER = (
     "(transfer|connect|pass|put|forward) me [through|over|on] [to] <which> [desk|department|team]",
     "<want> [to] (speak|talk) (to|with) <which> [desk|department|team]",

@@ -13,6 +13,7 @@ from datetime import date
 
 from cordboard.agents.pipeline.brain.base import DialogueSession
 from cordboard.agents.pipeline.brain.rules import builtin
+from cordboard.agents.pipeline.brain.rules.errands import Errands
 from cordboard.agents.pipeline.brain.rules.expectations import (
     active_intents,
     hints_for,
@@ -20,16 +21,13 @@ from cordboard.agents.pipeline.brain.rules.expectations import (
 )
 from cordboard.agents.pipeline.brain.rules.grammar import (
     CHANGE_TO,
+    PICK,
     VALUE_OF,
     Grammar,
     Look,
     Reading,
 )
-from cordboard.agents.pipeline.brain.rules.speech import (
-    fill,
-    fill_arguments,
-    split_sentences,
-)
+from cordboard.agents.pipeline.brain.rules.speech import split_sentences
 from cordboard.agents.pipeline.brain.rules.states import (
     Asking,
     Choosing,
@@ -42,12 +40,10 @@ from cordboard.agents.pipeline.brain.rules.states import (
 )
 from cordboard.agents.pipeline.brain.rules.values import Judged, Value
 from cordboard.config.rules import Intent, Rules
-from cordboard.tools.tool import Status, ToolReply
 
 _TIE = 0.1
 """Two intents whose costs differ less cannot be told apart, unless the better one fits exactly."""
 _EXACT = 0.05
-_MOST_EXAMPLES = 3
 
 
 @dataclass(slots=True)
@@ -77,7 +73,7 @@ class RulesDialogue:
         self._grammar = grammar
         self._session = session
         self._today = today
-        self._tools = frozenset(spec.name for spec in session.toolbox)
+        self._errands = Errands(rules, grammar, session)
         self._state: State = Idle()
         self._question: tuple[str, ...] = ()
         """What was asked last and still waits for an answer."""
@@ -102,7 +98,7 @@ class RulesDialogue:
         for sentence in turn.sentences:
             yield sentence
         if turn.task is not None:
-            async for sentence in self._carry_out(turn.task, said=turn.sentences):
+            async for sentence in self._carry_out(turn.task):
                 yield sentence
         if turn.way_out:
             async for sentence in self._leave():
@@ -128,6 +124,8 @@ class RulesDialogue:
             return self._ask_which_task((self._task_of(best), self._task_of(rival)))
         if best.intent in builtin.STEERING:
             return self._steer(best)
+        if best.intent.startswith(PICK):
+            return self._pick(int(best.intent.removeprefix(PICK)))
         if best.intent.startswith((VALUE_OF, CHANGE_TO)):
             return self._take_value(best)
         return self._begin(self._task_of(best))
@@ -174,11 +172,9 @@ class RulesDialogue:
             return _Turn(again, repeats=True)
         said = self._intent(name).say
         if name == builtin.CANCEL:
-            self._state = Idle()
-            self._question = ()
-            return self._say(said or self._phrases.cancelled)
+            return self._cancel(said)
         if name == builtin.HELP:
-            text = self._phrases.help if self._examples() else self._phrases.no_help
+            text = self._phrases.help if self._errands.examples() else self._phrases.no_help
             return _Turn(self._filled(said or text) + self._question)
         if said:
             return _Turn(self._filled(said) + self._question)
@@ -195,7 +191,7 @@ class RulesDialogue:
                 return self._go_on(_with_value(task, slot, guess))
             case Choosing() | ChoosingTask():
                 return _Turn(self._question)
-            case Offering(intent=name) if self._grammar.slots[name]:
+            case Offering(intent=name) if self._grammar.slots.get(name):
                 return self._go_on(self._new_task(name))
             case Asking():
                 return _Turn(self._question)
@@ -210,13 +206,26 @@ class RulesDialogue:
             case Choosing(task=task):
                 return self._go_on(task)
             case Asking() | Confirming() | ChoosingTask():
-                self._state = Idle()
-                self._question = ()
-                return self._say(self._phrases.cancelled)
+                return self._cancel()
             case Offering() if builtin.GOODBYE in self._grammar.intents:
                 return self._begin(self._new_task(builtin.GOODBYE))
         self._state = Idle()
         return self._say(self._phrases.how_can_i_help)
+
+    def _cancel(self, said: str | None = None) -> _Turn:
+        self._state = Offering()
+        self._question = ()
+        return self._say(said or self._phrases.cancelled)
+
+    def _pick(self, number: int) -> _Turn:
+        """`The second one.`"""
+        self._failures = 0
+        match self._state:
+            case Choosing(task=task, slot=slot, guesses=guesses):
+                return self._go_on(_with_value(task, slot, guesses[number]))
+            case ChoosingTask(tasks=tasks):
+                return self._begin(tasks[number])
+        return self._not_understood(silent=False)
 
     def _take_value(self, reading: Reading) -> _Turn:
         """An answer to a question, or a correction."""
@@ -274,7 +283,7 @@ class RulesDialogue:
         if asked > (spec.retries if spec else 2):
             return self._give_up()
         task.asked[slot] = asked + 1
-        named = {"slot": slot.replace("_", " "), "destinations": self._destinations()}
+        named = {"slot": slot.replace("_", " "), "destinations": self._errands.destinations()}
         default = self._phrases.ask
         if task.lists[slot] == builtin.DESTINATIONS:
             default = self._phrases.ask_destination
@@ -329,82 +338,25 @@ class RulesDialogue:
         self._question = ()
         return _Turn(self._filled(self._rules.fallback.way_out.say), way_out=True)
 
-    async def _leave(self) -> AsyncIterator[str]:
-        way_out = self._rules.fallback.way_out
-        if way_out.transfer:
-            arguments = {"destination": way_out.transfer}
-            reply = await self._session.ask_tool(builtin.TRANSFER_TOOL, arguments)
-            if not reply.ok:
-                for sentence in self._keep(self._failed(reply, None)):
-                    yield sentence
-        elif way_out.hang_up:
-            await self._hang_up("caller could not be understood")
-
     # Acting.
 
-    async def _carry_out(self, task: Task, *, said: tuple[str, ...]) -> AsyncIterator[str]:
+    async def _carry_out(self, task: Task) -> AsyncIterator[str]:
         intent = self._intent(task.intent)
-        for sentence in self._before(intent, task):
+        for sentence in self._errands.before(task):
             yield sentence
-        reply = await self._run_tool(intent, task)
-        left = bool(intent.transfer) and reply is not None and reply.ok
-        answer = self._answer(intent, task, reply)
-        if intent.more and not intent.hang_up and not left:
-            question = self._filled(intent.more, task)
+        outcome = await self._errands.run(task)
+        answer = outcome.answer
+        if intent.more and not intent.hang_up and not outcome.caller_left:
             self._state = Offering(task.intent)
-            answer += question
+            answer += self._filled(intent.more, task)
         for sentence in self._keep(answer):
             yield sentence
-        if intent.hang_up and (reply is None or reply.ok):
-            await self._hang_up("caller said goodbye" if task.intent == builtin.GOODBYE else "done")
+        if intent.hang_up and outcome.worked:
+            await self._errands.hang_up(task.intent)
 
-    def _before(self, intent: Intent, task: Task) -> tuple[str, ...]:
-        if intent.before:
-            return self._filled(intent.before, task)
-        if intent.transfer:
-            name = fill_arguments(intent.transfer, task.values)
-            spoken = task.values.get("destination", _said_destination(str(name)))
-            return self._filled(self._phrases.transferring, destination=spoken)
-        return ()
-
-    async def _run_tool(self, intent: Intent, task: Task) -> ToolReply | None:
-        fillings = {**self._session.variables, **task.values}
-        if intent.transfer:
-            destination = str(fill_arguments(intent.transfer, fillings))
-            return await self._session.ask_tool(builtin.TRANSFER_TOOL, {"destination": destination})
-        if intent.tool is None:
-            return None
-        template = intent.arguments
-        if template is None:
-            template = {slot: f"{{{slot}}}" for slot in task.lists}
-        arguments = fill_arguments(template, fillings)
-        return await self._session.ask_tool(intent.tool, arguments)
-
-    def _answer(self, intent: Intent, task: Task, reply: ToolReply | None) -> tuple[str, ...]:
-        if reply is None:
-            said = intent.say
-            if said is None and task.intent == builtin.GOODBYE:
-                said = self._phrases.farewell
-            return self._filled(said, task) if said else ()
-        if not reply.ok:
-            return self._failed(reply, intent, task)
-        if intent.say is not None:
-            return self._filled(intent.say, task, message=reply.message, data=reply.data)
-        return () if intent.transfer else split_sentences(reply.message)
-
-    def _failed(
-        self, reply: ToolReply, intent: Intent | None, task: Task | None = None
-    ) -> tuple[str, ...]:
-        own = None
-        if intent is not None and reply.status is not Status.OK:
-            own = intent.failures.get(reply.status.value)  # type: ignore[call-overload]
-        if own is not None:
-            return self._filled(own, task, message=reply.message, data=reply.data)
-        return split_sentences(reply.message) or self._filled(self._phrases.tool_failed)
-
-    async def _hang_up(self, reason: str) -> None:
-        if builtin.HANG_UP_TOOL in self._tools:
-            await self._session.ask_tool(builtin.HANG_UP_TOOL, {"reason": reason})
+    async def _leave(self) -> AsyncIterator[str]:
+        for sentence in self._keep(await self._errands.leave()):
+            yield sentence
 
     def _keep(self, answer: tuple[str, ...]) -> tuple[str, ...]:
         """Remember what is about to be said, whole, for `say again`."""
@@ -412,23 +364,8 @@ class RulesDialogue:
             self._last_answer = answer
         return answer
 
-    # Words.
-
     def _filled(self, text: str, task: Task | None = None, /, **more: object) -> tuple[str, ...]:
-        values = task.values if task is not None else {}
-        fillings = {**self._session.variables, "examples": self._examples(), **values, **more}
-        return split_sentences(fill(text, fillings))
-
-    def _examples(self) -> str:
-        examples = [intent.example for intent in self._grammar.intents.values() if intent.example]
-        return " Or: ".join(examples[:_MOST_EXAMPLES])
-
-    def _destinations(self) -> str:
-        finder = self._grammar.finders.get(builtin.DESTINATIONS)
-        names = [value.spoken for value in finder.values.values()] if finder else []
-        if len(names) < 2:
-            return "".join(names)
-        return f"{', '.join(names[:-1])} {self._phrases.or_} {names[-1]}"
+        return self._errands.filled(text, task, **more)
 
 
 def _put(task: Task, slot: str, judged: Judged) -> None:
@@ -452,7 +389,3 @@ def _with_value(task: Task, slot: str, value: Value) -> Task:
 def _is_required(intent: Intent, slot: str) -> bool:
     spec = intent.slots.get(slot)
     return spec is None or spec.required
-
-
-def _said_destination(name: str) -> str:
-    return name.replace("_", " ").replace("-", " ")

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from cordboard.agents.pipeline.brain.rules import builtin
 from cordboard.agents.pipeline.brain.rules.grammar import (
     CHANGE_TO,
+    PICK,
     VALUE_OF,
     WHICH_INTENT,
     Grammar,
     Reading,
 )
-from cordboard.agents.pipeline.brain.rules.letters import ALPHABET
 from cordboard.agents.pipeline.brain.rules.states import (
     Asking,
     Choosing,
@@ -42,13 +42,15 @@ def active_intents(state: State, grammar: Grammar) -> frozenset[str]:
     match state:
         case Asking(task=task, slot=slot) | Choosing(task=task, slot=slot):
             active.update((VALUE_OF + task.lists[slot], CHANGE_TO + task.lists[slot]))
+            if isinstance(state, Choosing):
+                active.update(PICK + str(number) for number in range(len(state.guesses)))
         case Confirming(task=task):
             for name in task.lists.values():
                 active.add(CHANGE_TO + name)
                 if grammar.finders[name].spec.type not in _OPEN:
                     active.add(VALUE_OF + name)
         case ChoosingTask():
-            active.add(VALUE_OF + WHICH_INTENT)
+            active.update((VALUE_OF + WHICH_INTENT, PICK + "0", PICK + "1"))
         case Idle() | Offering():
             pass
     return frozenset(active)
@@ -69,28 +71,46 @@ def is_whole_answer(readings: Sequence[Reading], state: State, grammar: Grammar)
     )
     if not settled:
         return False
-    if best.intent.startswith((VALUE_OF, CHANGE_TO)):
+    if best.intent.startswith((VALUE_OF, CHANGE_TO, PICK)):
         return True
     needed = grammar.slots[best.intent]
     return bool(best.slots) and set(needed) <= set(best.slots)
 
 
 def hints_for(state: State, grammar: Grammar, rules: Rules) -> tuple[str, ...]:
-    """Names and words of the trade, those asked for first; at most `MOST_HINT_WORDS` words."""
+    """Names and words of the trade, those asked for first; at most `MOST_HINT_WORDS` words.
+
+    A phrase that ends in a full stop or question mark is an example of a sentence.
+    """
     return tuple(_first_words(_hints(state, grammar, rules)))
 
 
 def _hints(state: State, grammar: Grammar, rules: Rules) -> Iterator[str]:
     asked = _asked_lists(state)
+    lists = dict.fromkeys((*asked, *grammar.finders))
+    for name in lists:
+        yield from _spelling_example(name, grammar, rules, alone=name in asked)
     for name in asked:
         yield from _names(name, grammar)
     yield from _abbreviations(rules)
-    others = [name for name in grammar.finders if name not in asked]
-    for name in others:
+    for name in lists:
         yield from _names(name, grammar)
-    for name in (*asked, *others):
-        if grammar.finders[name].spells:
-            yield from (said[0].title() for said in ALPHABET.values())
+
+
+def _spelling_example(name: str, grammar: Grammar, rules: Rules, *, alone: bool) -> Iterator[str]:
+    """A sentence that shows the recogniser how a spelled value is written."""
+    finder = grammar.finders[name]
+    if not finder.spec.spelled:
+        return
+    for value in finder.values.values():
+        spelled = " ".join(str(value.value).upper())
+        if alone:
+            yield f"{spelled}, please."
+            return
+        for intent in rules.intents.values():
+            if value.spoken in intent.example:
+                yield intent.example.replace(value.spoken, spelled)
+                return
 
 
 def _asked_lists(state: State) -> list[str]:

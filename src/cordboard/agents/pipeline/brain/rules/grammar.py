@@ -9,10 +9,10 @@ given which intents are expected now.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
-from cordboard.agents.pipeline.brain.rules.builtin import with_built_in
+from cordboard.agents.pipeline.brain.rules.builtin import PICKS, with_built_in
 from cordboard.agents.pipeline.brain.rules.letters import ALPHABET, AlphabetHit
 from cordboard.agents.pipeline.brain.rules.matching import (
     NO_FIT,
@@ -46,6 +46,8 @@ VALUE_OF = "_value:"
 """Prefix of the hidden intent `just a value of this list`: the answer to a question."""
 CHANGE_TO = "_change:"
 """Prefix of the hidden intent `no, rather this value`."""
+PICK = "_pick:"
+"""Prefix of the hidden intents `the first one` and `the second one`."""
 WHICH_INTENT = "which_intent"
 """Name of the hidden list of intents by their titles, for `Did you mean ... or ...?`."""
 _WORD_LIMIT = 0.36
@@ -56,6 +58,10 @@ _SURE = 0.12
 _SURE_WHEN_LONG = 0.2
 """How much a list value may differ from what was written and still be taken as said; grows with
 its length, since long names have few neighbours."""
+_CONFUSABLE_LIMIT = 0.05
+_SPELLED_LIMIT = 0.2
+_SURE_WHEN_SPELLED = 0.07
+"""A whole code in alphabet words run together ("Popogolf"): another letter is about 0.1 away."""
 _LONG = 900.0
 """Weight of sounds (hundredths of a consonant) from which a value counts as long."""
 _EXPECTED_BONUS = 0.06
@@ -87,12 +93,15 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """What an entry of the sound index stands for; one of the three."""
+    """What an entry of the sound index stands for: a word of a sentence, a value (or, without
+    one, a name that is confusable with a value) of a list, or a letter."""
 
     word: str = ""
     list: str = ""
     value: Value | None = None
     sure: float = 0.0
+    spelled: bool = False
+    """The value's code in alphabet words."""
     letter: str = ""
 
 
@@ -120,14 +129,17 @@ class Grammar:
             entry = self.entries[hit.entry]
             if entry.word:
                 self.table.add_word(windows, hit, entry.word)
-            elif entry.value is not None:
-                span = Span(hit.start, hit.end, entry.value, hit.cost, entry.sure)
+            elif entry.list:
+                span = Span(hit.start, hit.end, entry.value, hit.cost, entry.sure, entry.spelled)
                 phrases.setdefault(entry.list, []).append(span)
             else:
                 alphabet.append(AlphabetHit(entry.letter, hit.start, hit.end, hit.cost))
         spans = {
             name: finder.find(
-                tokens, Surroundings(phrases.get(name, ()), alphabet, self.vocabulary, today)
+                tokens,
+                Surroundings(
+                    _without_confusion(phrases.get(name, ())), alphabet, self.vocabulary, today
+                ),
             )
             for name, finder in self.finders.items()
         }
@@ -178,6 +190,9 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
         for slot, spec in intent.slots.items():
             slots[name][slot] = spec.list or slots[name].get(slot, slot)
     titles = {name: (intent.title,) for name, intent in intents.items() if intent.title}
+    for number, sentences in PICKS.items():
+        picks = [wording for text in sentences for wording in read_sentence(text)]
+        rows.extend((f"{PICK}{number}", wording) for wording in picks)
     used = dict.fromkeys(name for found in slots.values() for name in found.values())
     if len(titles) > 1:
         lists[WHICH_INTENT] = WordList(values=titles)
@@ -231,11 +246,32 @@ def _index_entries(
                 phrase = plain(said)
                 entry = _Entry(list=name, value=value, sure=sureness(phrase))
                 add(entry, phrase, _VALUE_LIMIT)
+            code = str(value.value).upper()
+            if finder.spec.spelled and code.isascii() and code.isalpha():
+                entry = _Entry(list=name, value=value, sure=_SURE_WHEN_SPELLED, spelled=True)
+                add(entry, " ".join(ALPHABET[letter][0] for letter in code), _SPELLED_LIMIT)
+        for said in finder.spec.confusable:
+            add(_Entry(list=name), plain(said), _CONFUSABLE_LIMIT)
     if any(finder.spells for finder in finders.values()):
         for letter, names in ALPHABET.items():
             for said in names:
                 add(_Entry(letter=letter), said, _LETTER_LIMIT)
     return entries, phrases, limits
+
+
+def _without_confusion(spans: Sequence[Span]) -> list[Span]:
+    """The values found, where those that may be a confusable name are only guesses."""
+    names = [span for span in spans if span.value is None]
+    found: list[Span] = []
+    for span in spans:
+        if span.value is None:
+            continue
+        confused = span.cost > 0 and any(
+            name.start <= span.start and span.end <= name.end and name.cost < span.cost
+            for name in names
+        )
+        found.append(replace(span, limit=0.0) if confused else span)
+    return found
 
 
 def sureness(phrase: str) -> float:
@@ -244,4 +280,13 @@ def sureness(phrase: str) -> float:
     return _SURE + (_SURE_WHEN_LONG - _SURE) * min(1.0, max(0.0, (weight - 300) / (_LONG - 300)))
 
 
-__all__ = ["CHANGE_TO", "Grammar", "Look", "Reading", "VALUE_OF", "WHICH_INTENT", "compile_grammar"]
+__all__ = [
+    "CHANGE_TO",
+    "Grammar",
+    "Look",
+    "PICK",
+    "Reading",
+    "VALUE_OF",
+    "WHICH_INTENT",
+    "compile_grammar",
+]

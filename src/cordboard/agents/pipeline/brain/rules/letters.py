@@ -1,15 +1,15 @@
 """Spelled codes: KJFK, "K J F K", "kilo juliett foxtrot kilo", "kay jay eff kay", or mixed.
 
 Each word of the utterance may stand for letters in several ways, each with a doubt; `find_spelled`
-joins neighbours into codes of the wanted length. Letters that the recogniser wrote as such are
-taken as certain: EDDM is never bent into EDDF because that one is expected. Only words that stand
-for a letter by their sound leave room for another code.
+joins neighbours into codes of the wanted length. Letters on the telephone are easily taken for each
+other (`sounds_like`): a recogniser writes EMBR for ENBR. So a code that was spelled by the names of
+its letters and is not a listed one is never bent into a listed one, but it is worth a question.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cordboard.agents.pipeline.brain.rules.words import Token
 
@@ -43,6 +43,23 @@ _WRITTEN_SMALL_DOUBT = 0.1
 _LONGEST_PIECE = 8
 
 
+_ALIKE = ("BCDEGPTVZ", "AEHJK", "MN", "FSX", "IY", "QU")
+"""Names of letters that differ in what a telephone line takes away."""
+
+
+def sounds_like(run: Spelled, code: str) -> bool:
+    """Whether one letter of what was spelled may have been misheard, or lost, to give `code`."""
+    if len(code) == len(run.code) + 1:
+        return any(code[:gap] + code[gap + 1 :] == run.code for gap in range(len(code)))
+    if len(code) != len(run.code):
+        return False
+    places = [place for place, letter in enumerate(code) if letter != run.code[place]]
+    if len(places) != 1 or not run.named[places[0]]:
+        return False
+    pair = {code[places[0]], run.code[places[0]]}
+    return any(pair <= set(group) for group in _ALIKE)
+
+
 @dataclass(frozen=True, slots=True)
 class Spelled:
     """A code spelled in the words `start` to `end` (exclusive)."""
@@ -52,6 +69,8 @@ class Spelled:
     code: str
     doubts: tuple[float, ...]
     """For each letter; 0 = written as that letter."""
+    named: tuple[bool, ...]
+    """For each letter, whether it was said by its name: not by a word of the alphabet."""
 
     @property
     def doubt(self) -> float:
@@ -99,6 +118,7 @@ class _Reading:
     end: int
     letters: str
     doubt: float
+    named: bool = True
 
 
 def _readings(
@@ -112,13 +132,13 @@ def _readings(
     token = tokens[place]
     for hit in alphabet:
         if hit.start == place:
-            yield _Reading(hit.end, hit.letter, hit.cost)
+            yield _Reading(hit.end, hit.letter, hit.cost, named=False)
     if token.text == "double" and place + 1 < len(tokens):
         if tokens[place + 1].text in ("you", "u", "ew"):
             yield _Reading(place + 2, "W", _WRITTEN_SMALL_DOUBT)
         for reading in _readings(tokens, place + 1, alphabet, listed, words):
             if len(reading.letters) == 1:
-                yield _Reading(reading.end, reading.letters * 2, reading.doubt)
+                yield replace(reading, letters=reading.letters * 2)
     if written := _written(token, listed, words):
         yield _Reading(place + 1, *written)
     elif token.text in _BY_NAME:
@@ -146,18 +166,24 @@ def _written(
 
 def _runs(pieces: list[list[_Reading]], start: int, length: int) -> Iterator[Spelled]:
     """Every way to spell exactly `length` letters from `start` on."""
-    open_runs: list[tuple[int, str, tuple[float, ...]]] = [(start, "", ())]
+    open_runs = [Spelled(start, start, "", (), ())]
     while open_runs:
-        place, code, doubts = open_runs.pop()
-        if len(code) == length:
-            yield Spelled(start, place, code, doubts)
-            continue
-        if place >= len(pieces):
-            continue
-        for reading in pieces[place]:
-            if len(code) + len(reading.letters) <= length:
-                more = doubts + (reading.doubt,) * len(reading.letters)
-                open_runs.append((reading.end, code + reading.letters, more))
+        run = open_runs.pop()
+        if len(run.code) == length:
+            yield run
+        elif run.end < len(pieces):
+            for reading in pieces[run.end]:
+                count = len(reading.letters)
+                if len(run.code) + count <= length:
+                    open_runs.append(
+                        Spelled(
+                            start,
+                            reading.end,
+                            run.code + reading.letters,
+                            run.doubts + (reading.doubt,) * count,
+                            run.named + (reading.named,) * count,
+                        )
+                    )
 
 
 def _is_plain(run: Spelled) -> bool:

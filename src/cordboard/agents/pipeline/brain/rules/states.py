@@ -65,7 +65,8 @@ class Confirming:
 class Offering:
     """`Would you like another aerodrome?`"""
 
-    intent: str
+    intent: str = ""
+    """What a `yes` begins anew."""
 
 
 State = Idle | Asking | Choosing | ChoosingTask | Confirming | Offering

@@ -19,7 +19,12 @@ from cordboard.agents.pipeline.brain.rules.dates import (
     say_date,
     say_time,
 )
-from cordboard.agents.pipeline.brain.rules.letters import AlphabetHit, find_spelled
+from cordboard.agents.pipeline.brain.rules.letters import (
+    AlphabetHit,
+    Spelled,
+    find_spelled,
+    sounds_like,
+)
 from cordboard.agents.pipeline.brain.rules.numbers import read_digits, read_number
 from cordboard.agents.pipeline.brain.rules.words import Token
 from cordboard.config.rules import WordList
@@ -33,6 +38,9 @@ _RIVAL = 0.09
 """Two values whose costs differ less than this cannot be told apart."""
 _DOUBTED_LETTERS = 0.3
 """A code whose letters add up to more doubt than this is asked about unless it is listed."""
+_NOT_LISTED = 0.06
+_NEARLY_LISTED = 0.05
+"""Cost of a code that may have been meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,8 @@ class Span:
     cost: float
     """0 = exactly that; above `limit` it is only a guess."""
     limit: float = 0.14
+    spelled: bool = False
+    """Found as a whole code in alphabet words, perhaps run together; not letter by letter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,27 +113,44 @@ class Finder:
         )
 
     def _listed(self, tokens: Sequence[Token], around: Surroundings) -> Iterator[Span]:
-        yield from around.phrases
-        if self.spec.spelled:
-            yield from self._spelled(tokens, around)
+        runs = list(self._spelled(tokens, around)) if self.spec.spelled else []
+        clean = [(run.start, run.end) for run in runs if run.limit > 0]
+        for span in around.phrases:
+            if not (span.spelled and any(s < span.end and span.start < e for s, e in clean)):
+                yield span
+        yield from runs
 
     def _spelled(self, tokens: Sequence[Token], around: Surroundings) -> Iterator[Span]:
-        codes = {value.upper() for value in self.values}
-        lengths = {len(code) for code in codes if code.isalpha()} or {self._length()}
-        for length in sorted(lengths):
+        codes = {value for value in self.values if value.isalpha()}
+        for length in sorted({len(code) for code in codes} or {self._length()}):
+            here = [code for code in codes if len(code) == length]
             for run in find_spelled(
                 tokens, around.alphabet, length, listed=codes, words=around.words
             ):
-                known = self.values.get(run.code)
-                if known is not None:
-                    yield Span(run.start, run.end, known, min(0.2, run.doubt / 12))
-                elif self.spec.others or self.spec.type != "list":
-                    sure = run.doubt <= _DOUBTED_LETTERS
-                    cost = 0.01 + run.doubt / 12
-                    value = Value(run.code, " ".join(run.code))
-                    yield Span(run.start, run.end, value, cost, 0.14 if sure else 0.0)
-                else:
-                    yield Span(run.start, run.end, None, run.doubt / 12)
+                yield from self._spelled_as(run, sorted(here))
+            if here:
+                for run in find_spelled(tokens, around.alphabet, length - 1, words=around.words):
+                    yield from self._resembling(run, sorted(here))
+
+    def _spelled_as(self, run: Spelled, listed: Sequence[str]) -> Iterator[Span]:
+        """A code of full length: listed, or not but allowed, or only resembling listed ones."""
+        cost = min(0.2, run.doubt / 12)
+        known = self.values.get(run.code)
+        if known is not None:
+            yield Span(run.start, run.end, known, cost)
+        elif self.spec.others or self.spec.type != "list":
+            sure = run.doubt <= _DOUBTED_LETTERS and (not listed or not any(run.named))
+            value = Value(run.code, " ".join(run.code))
+            yield Span(run.start, run.end, value, cost + _NOT_LISTED, 0.14 if sure else 0.0)
+        else:
+            yield Span(run.start, run.end, None, cost)
+        yield from self._resembling(run, listed)
+
+    def _resembling(self, run: Spelled, listed: Sequence[str]) -> Iterator[Span]:
+        for code in listed:
+            if sounds_like(run, code):
+                cost = _NEARLY_LISTED + min(0.1, run.doubt / 12)
+                yield Span(run.start, run.end, self.values[code], cost, 0.0)
 
     def _length(self) -> int:
         return self.spec.length or ICAO_LENGTH
