@@ -171,7 +171,10 @@ class Agent(Protocol):
         ...
 
     def say(self, text: str) -> None:
-        """Speak a sentence that the engine wants said (filler, farewell, apology)."""
+        """Speak a sentence that the engine wants said (filler, farewell, apology).
+
+        Outside an answer it is an answer of its own: `AgentAudioDone` follows.
+        """
         ...
 
     async def close(self) -> None:

@@ -4,18 +4,19 @@
 
 `run` is the whole life. Whatever happens, it passes through the same `_end`, which closes the
 agent, the tools, the media and the line, and leaves nothing of the call behind. It returns the
-ledger's last event and never raises.
+ledger's last event and never raises. Several things may end a call at the same time: the first
+reason given counts.
 """
 
 from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -26,7 +27,14 @@ from cordboard.calls.conversation import Conversation
 from cordboard.calls.ledger import Ledger, LedgerWriter
 from cordboard.calls.offer import Media, Offer, TransferTarget
 from cordboard.config.variables import call_variables, fill
-from cordboard.errors import CordboardError, LineError, LineGone, TransferFailed
+from cordboard.errors import (
+    AgentError,
+    CordboardError,
+    LineError,
+    LineGone,
+    MediaError,
+    TransferFailed,
+)
 from cordboard.generation import Generation
 from cordboard.observe.metrics import Metrics
 from cordboard.tools.desk import Desk
@@ -37,9 +45,20 @@ FAREWELL_LIMIT = 20.0
 """Longest wait, in seconds, for the agent to finish speaking before the line is ended anyway."""
 STEP_LIMIT = 5.0
 """Longest time one step of the clean-up may take."""
+CANCEL_LIMIT = 1.0
+"""How long a step that took too long may take to stop."""
+TOOL_GRACE = 10.0
+"""How long a tool that changes the world may go on after its call, to finish its work."""
 AGENT_START_LIMIT = 15.0
+"""Longest time an agent may take to start; the caller hears nothing meanwhile."""
 TROUBLE = "I am sorry, something went wrong on our side. Please call again later. Goodbye."
 TOO_LONG = "I am sorry, this call has reached its time limit. Goodbye."
+
+Result = TypeVar("Result")
+
+_OUTCOMES = {"caller_hangup": "completed", "hangup": "completed", "transferred": "transferred"}
+"""Outcomes by the reason for which a line or its media ended; any other is a failure."""
+_REASONS = ((MediaError, "media_failed"), (AgentError, "agent_failed"), (LineError, "line_failed"))
 
 
 class CallState(StrEnum):
@@ -134,11 +153,12 @@ class Call:
             outcome, reason = await self._live()
         except LineGone:
             outcome, reason = "completed", "caller_hangup"
-        except (CordboardError, TimeoutError) as error:
-            reason = self._trouble("call", error)
+        except CordboardError as error:
+            reason = next((name for kind, name in _REASONS if isinstance(error, kind)), reason)
+            self._trouble(reason, str(error))
         except Exception as error:  # task border: the call still ends in order
             log.exception("call_failed", error=str(error))
-            self._trouble("call", error)
+            self._trouble(reason, repr(error))
         finally:
             ended = await self._end(outcome, reason)
             self._generation.release()
@@ -149,18 +169,19 @@ class Call:
         if not self._ending.done():
             self._ending.set_result((outcome, reason))
 
-    def end_after_speech(self, reason: str, outcome: str = "completed") -> None:
-        """End the call when the caller has heard what the agent is saying."""
-        if self._farewell is None and self._conversation is not None:
-            self._conversation.uninterruptible = True
-            self._farewell = self._loop.create_task(self._say_farewell(outcome, reason))
+    def end_after_speech(self, reason: str) -> None:
+        """Hang up when the caller has heard what the agent is saying. `reason` goes to the log."""
+        log.info("agent_hangs_up", why=reason)
+        self._end_after_farewell("completed", "agent_hangup")
 
     async def transfer_after_speech(self, destination: str) -> None:
         """Let the agent finish, then pass the caller on. Raises `LineError`s; the call goes on."""
         configured = self._generation.config.tools.transfer.destinations[destination]
         if self._conversation is None:
             raise TransferFailed("the call is not connected")
-        await self._conversation.playout.drained()
+        await self._unless_ending(self._conversation.playout.drained())
+        if self._ending.done():
+            raise LineGone("the call is over")
         self.state = CallState.TRANSFERRING
         try:
             await self._offer.control.transfer(
@@ -173,9 +194,12 @@ class Call:
                 )
             )
         except LineError as error:
-            self.state = CallState.TALKING
             self._ledger.record(events.Transferred(destination, ok=False, error=str(error)))
+            if isinstance(error, LineGone):
+                self.end("completed", "caller_hangup")
             raise
+        finally:
+            self.state = CallState.ENDING if self._ending.done() else CallState.TALKING
         self._ledger.record(events.Transferred(destination, ok=True))
         self.end("transferred", f"transfer:{destination}")
 
@@ -205,23 +229,30 @@ class Call:
         )
         for problem in self._binding.problems:
             log.warning("binding_problem", problem=problem)
+            self._metrics.binding_problem()
         self.state = CallState.CONNECTING
-        media = await self._unless_ending(self._offer.media())
+        media = self._media = await self._unless_ending(self._offer.media())
         if media is None:
             return self._ending.result()
-        self._media = media
         media.on_closed(self._media_closed)
         conversation = Conversation(
-            self._agent, media, self._ledger, self._metrics, self._agent_failed, self._agent_ended
+            self._agent,
+            media,
+            self._ledger,
+            self._metrics,
+            on_failed=self._agent_failed,
+            on_ended=self.end_after_speech,
         )
-        conversation.seat(Desk(toolbox, self, conversation))
+        conversation.seat(Desk(toolbox, self, conversation, self._loop.time))
         self._conversation = conversation
         self._ledger.record(events.Connected())
-        async with asyncio.timeout(AGENT_START_LIMIT):
-            await self._agent.start(self._session(media, conversation))
         media.on_dtmf(self._key)
-        media.on_audio(self._agent.hear)
+        await self._unless_ending(self._start_agent(self._session(media, conversation)))
+        if self._ending.done():
+            return self._ending.result()
         self.state = CallState.TALKING
+        if self._farewell is None:
+            media.on_audio(self._agent.hear)
         limit = self._loop.call_later(self._binding.context.max_duration_ms / 1000, self._too_long)
         try:
             return await self._ending
@@ -243,73 +274,95 @@ class Call:
             variables=self._variables,
         )
 
-    async def _unless_ending(self, opening: Awaitable[Media]) -> Media | None:
-        """Wait for the media, or for the end of the call, whichever comes first."""
-        task = asyncio.ensure_future(opening)
+    async def _start_agent(self, session: AgentSession) -> None:
+        try:
+            async with asyncio.timeout(AGENT_START_LIMIT):
+                await self._agent.start(session)
+        except TimeoutError:
+            raise AgentError(f"the agent did not start within {AGENT_START_LIMIT:g} s") from None
+
+    async def _unless_ending(self, work: Coroutine[Any, Any, Result]) -> Result | None:
+        """Do the work, but give it up (None) when the call is to end."""
+        if self._ending.done():
+            work.close()
+            return None
+        task = self._loop.create_task(work)
         both: set[asyncio.Future[Any]] = {task, self._ending}
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        return None
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            task.cancel()
+        if not task.done():
+            await asyncio.wait((task,), timeout=STEP_LIMIT)
+        if not task.done() or task.cancelled():
+            return None
+        if self._ending.done() and task.exception() is not None:
+            log.info("given_up", error=repr(task.exception()))
+            return None
+        return task.result()
 
     # What happens on the way.
 
     def _media_closed(self, reason: str) -> None:
-        outcome = "completed" if reason in ("caller_hangup", "hangup") else "failed"
-        self.end(outcome, reason)
+        if self.state is CallState.TRANSFERRING and reason == "transferred":
+            return  # our own doing: `transfer_after_speech` ends the call
+        self.end(_OUTCOMES.get(reason, "failed"), reason)
 
     def _key(self, key: str) -> None:
         self._ledger.record(events.Key(key))
-        self._agent.hear_key(key)
+        if self.state is not CallState.CONNECTING:
+            self._agent.hear_key(key)
 
     def _agent_failed(self, reason: str) -> None:
-        self._ledger.record(events.Trouble("agent", reason))
-        log.error("agent_failed", reason=reason)
-        if self._conversation is None or self._conversation.uninterruptible:
-            self.end("failed", "agent_failed")
-            return
-        self._conversation.say(TROUBLE)
-        self.end_after_speech("agent_failed", "failed")
-
-    def _agent_ended(self, reason: str) -> None:
-        self.end_after_speech(reason)
+        """Apologise and hang up. When the agent cannot even do that, nothing is waited for."""
+        self._trouble("agent", reason)
+        self._end_after_farewell("failed", "agent_failed", TROUBLE)
 
     def _too_long(self) -> None:
-        if self._conversation is not None and self._farewell is None:
-            self._conversation.say(TOO_LONG)
-        self.end_after_speech("max_duration")
+        self._end_after_farewell("completed", "max_duration", TOO_LONG)
 
-    async def _say_farewell(self, outcome: str, reason: str) -> None:
-        if self._conversation is not None:
-            try:
-                async with asyncio.timeout(FAREWELL_LIMIT):
-                    await self._conversation.spoken_out()
-            except TimeoutError:
-                log.warning("farewell_cut", limit=FAREWELL_LIMIT)
+    def _end_after_farewell(self, outcome: str, reason: str, farewell: str = "") -> None:
+        """Hang up when all is said. From now on the agent hears silence: nothing cuts it short."""
+        conversation, media = self._conversation, self._media
+        if self._farewell is not None or self._ending.done() or not conversation or not media:
+            return
+        conversation.uninterruptible = True
+        media.on_audio(lambda pcm: self._agent.hear(media.format.silence()))
+        self._farewell = self._loop.create_task(self._hear_out(conversation, outcome, reason))
+        if farewell:
+            conversation.say(farewell)
+
+    async def _hear_out(self, conversation: Conversation, outcome: str, reason: str) -> None:
+        try:
+            async with asyncio.timeout(FAREWELL_LIMIT):
+                await conversation.spoken_out()
+        except TimeoutError:
+            log.warning("farewell_cut", limit=FAREWELL_LIMIT)
         self.end(outcome, reason)
 
-    def _trouble(self, where: str, error: BaseException) -> str:
-        self._ledger.record(events.Trouble(where, str(error) or type(error).__name__))
-        log.error("call_trouble", where=where, error=str(error))
-        return type(error).__name__
+    def _trouble(self, where: str, message: str) -> None:
+        self._ledger.record(events.Trouble(where, message))
+        log.error("call_trouble", where=where, error=message)
 
     # The way down.
 
     async def _end(self, outcome: str, reason: str) -> events.Ended:
-        self.state = CallState.ENDING
         self.end(outcome, reason)
+        outcome, reason = self._ending.result()
+        self.state = CallState.ENDING
         if self._farewell is not None:
             self._farewell.cancel()
-        await self._step("agent", self._agent.close())
         if self._conversation is not None:
-            await self._step("tools", self._conversation.close())
+            self._conversation.end()
+        await self._step("agent", self._agent.close())
         if outcome != "transferred":
             await self._step("hangup", self._offer.control.hangup())
         if self._media is not None:
             await self._step("media", self._media.close())
         await self._step("line", self._offer.control.release())
+        if self._conversation is not None:
+            tools = self._conversation.close(TOOL_GRACE)
+            await self._step("tools", tools, TOOL_GRACE + STEP_LIMIT)
         ended = events.Ended(outcome, reason, self._ledger.ms(self._loop.time()))
         self._ledger.record(ended)
         self._ledger.close()
@@ -318,14 +371,20 @@ class Call:
         log.info("call_ended", outcome=outcome, reason=reason, duration_ms=ended.duration_ms)
         return ended
 
-    async def _step(self, name: str, work: Awaitable[None]) -> None:
-        """One step of the clean-up; its failure must not keep the others from happening."""
-        try:
-            async with asyncio.timeout(STEP_LIMIT):
-                await work
-        except Exception as error:  # noqa: BLE001 - border: the next steps must run
-            log.error("call_cleanup_failed", step=name, error=repr(error))
-            self._ledger.record(events.Trouble(name, repr(error)))
+    async def _step(
+        self, name: str, work: Coroutine[Any, Any, None], limit: float = STEP_LIMIT
+    ) -> None:
+        """One step of the clean-up, in a task of its own: whatever it does, the next ones come."""
+        task = self._loop.create_task(work)
+        await asyncio.wait((task,), timeout=limit)
+        if not task.done():
+            task.cancel()
+            self._trouble(name, f"not closed within {limit:g} s")
+            await asyncio.wait((task,), timeout=CANCEL_LIMIT)
+        elif task.cancelled():
+            self._trouble(name, "closing it was cancelled")
+        elif (error := task.exception()) is not None:
+            self._trouble(name, repr(error))
 
     def _tell(self, at_ms: int, event: events.LedgerEvent) -> None:
         if self._services.listener is not None:

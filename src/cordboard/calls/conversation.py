@@ -64,6 +64,7 @@ class Conversation:
         self._answered = asyncio.Event()
         """Set while the agent has nothing more to hand over."""
         self._answered.set()
+        self._over = False
         self._connected_at = self._loop.time()
         self.uninterruptible = False
         """Set when the call is ending: farewells are spoken to their end."""
@@ -79,19 +80,33 @@ class Conversation:
         self._agent.say(text)
 
     async def spoken_out(self) -> None:
-        """Wait until the agent has finished its answer and the caller has heard it."""
-        await self._answered.wait()
-        await self.playout.drained()
+        """Wait until the agent has nothing more to say and the caller has heard it all."""
+        while self.playout.speaking or not self._answered.is_set():
+            await self._answered.wait()
+            await self.playout.drained()
 
-    async def close(self) -> None:
-        """Cancel the tools that still run and wait for them."""
-        tasks = list(self._tools.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    def end(self) -> None:
+        """The call is over: nothing is taken from the agent any more, and the tools are stopped.
+
+        A tool that changes the world goes on; `close` waits for it.
+        """
+        self._over = True
+        for ask_id in tuple(self._tools):
+            self._cancel_tool(ask_id)
+
+    async def close(self, grace: float) -> None:
+        """Wait for the tools that still run; after `grace` seconds every one is cancelled."""
+        running = tuple(self._tools.values())
+        if running:
+            _, late = await asyncio.wait(running, timeout=grace)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
 
     def take(self, event: AgentEvent) -> None:
         """Handle one event of the agent."""
+        if self._over:
+            return
         match event:
             case AgentAudio(_, pcm):
                 if self._stopwatch is not None and self._stopwatch.audio_at is None:
@@ -197,7 +212,13 @@ class Conversation:
     async def _run_tool(self, ask: ToolAsk) -> None:
         if self._desk is None:
             raise RuntimeError("a tool was asked for before the conversation had its desk")
-        self._agent.answer_tool(await self._desk.run(ask))
+        try:
+            reply = await self._desk.run(ask)
+            if not self._over:
+                self._agent.answer_tool(reply)
+        except Exception as error:  # task border: an ask without an answer would be silence
+            log.exception("tool_ask_failed", exposed_name=ask.name[:100], error=str(error))
+            self.take(AgentFailed(f"a tool call failed: {type(error).__name__}"))
 
     def _cancel_tool(self, ask_id: str) -> None:
         """What changes the world runs on to its end; everything else stops."""

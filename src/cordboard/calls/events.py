@@ -228,9 +228,11 @@ class Ended(LedgerEvent):
 
     type = "call.ended"
     outcome: str
-    """`completed` (either side hung up), `transferred`, `refused`, `failed` or `shutdown`."""
+    """`completed` (either side hung up), `transferred`, `failed` or `shutdown`."""
     reason: str
-    """In one or two words, e.g. `caller_hangup`, `agent_hangup`, `media_lost`."""
+    """`caller_hangup`, `agent_hangup`, `max_duration`; `transfer:` and the destination,
+    `transferred` (by somebody else, in the PBX); `engine_stopped`; `agent_failed`, `media_failed`
+    (the sound never came), `media_lost`, `asterisk_lost`, `line_failed` or `internal_error`."""
     duration_ms: int
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Protocol
 
 import structlog
 
 from cordboard.agents.base import Agent
 from cordboard.calls.binding import Binding, bind
-from cordboard.calls.call import Call, CallServices
+from cordboard.calls.call import STEP_LIMIT, Call, CallServices
 from cordboard.calls.offer import Offer
 from cordboard.errors import CordboardError
 from cordboard.generation import Generation
@@ -72,7 +73,7 @@ class Exchange:
             log.warning("calls_ended_by_shutdown", calls=len(self._calls))
         for call in tuple(self._calls.values()):
             call.end("shutdown", "engine_stopped")
-        if self._tasks:
+        while self._tasks:
             await asyncio.wait(tuple(self._tasks))
 
     async def _serve(self, offer: Offer) -> None:
@@ -84,11 +85,14 @@ class Exchange:
         try:
             binding = bind(offer, generation.config)
             agent = self._open_agent(binding)
+            call = Call(offer, binding, generation, agent, self._services)
         except CordboardError as error:
-            log.error("offer_refused", call_id=offer.call_id, error=str(error))
-            await self._refuse(offer, "no_agent")
+            await self._refuse(offer, "no_agent", str(error))
             return
-        call = Call(offer, binding, generation, agent, self._services)
+        except Exception as error:  # task border: the caller must not be left waiting
+            log.exception("offer_failed", call_id=offer.call_id)
+            await self._refuse(offer, "internal_error", str(error))
+            return
         self._calls[offer.call_id] = call
         self._idle.clear()
         self._services.metrics.call_started()
@@ -99,11 +103,13 @@ class Exchange:
             if not self._calls:
                 self._idle.set()
 
-    async def _refuse(self, offer: Offer, reason: str) -> None:
+    async def _refuse(self, offer: Offer, reason: str, error: str = "") -> None:
+        """Turn a caller away. There is no call, and so no ledger: it is logged and counted."""
         self._services.metrics.offer_refused(reason)
-        log.warning("offer_refused", call_id=offer.call_id, reason=reason)
-        try:
-            await offer.control.hangup("congestion")
-            await offer.control.release()
-        except CordboardError as error:
-            log.error("refusal_failed", call_id=offer.call_id, error=str(error))
+        log.warning("offer_refused", call_id=offer.call_id, reason=reason, error=error)
+        for step in (partial(offer.control.hangup, "congestion"), offer.control.release):
+            try:
+                async with asyncio.timeout(STEP_LIMIT):
+                    await step()
+            except (CordboardError, TimeoutError) as failure:
+                log.error("refusal_failed", call_id=offer.call_id, error=repr(failure))

@@ -44,6 +44,8 @@ class Turn:
     confidence: float = 0.0
     answer: list[str] = field(default_factory=list)
     """The sentences the agent set out to speak."""
+    said: list[str] = field(default_factory=list)
+    """The same, but of what the caller cut only what was heard."""
     answer_start_ms: int | None = None
     """First sample on the wire."""
     answer_end_ms: int | None = None
@@ -95,12 +97,12 @@ class CallHistory:
 
     def transcript(self) -> list[tuple[str, str]]:
         """(`caller` | `agent`, text) in order; of a cut answer only what was heard."""
-        spoken: list[tuple[str, str]] = []
-        for _, turn in sorted(self.turns.items()):
-            answer = " ".join(turn.answer) if turn.interrupted is None else turn.interrupted
-            spoken += [("caller", turn.heard)] if turn.heard else []
-            spoken += [("agent", answer)] if answer else []
-        return spoken
+        spoken = [
+            line
+            for _, turn in sorted(self.turns.items())
+            for line in (("caller", turn.heard), ("agent", " ".join(filter(None, turn.said))))
+        ]
+        return [(who, text) for who, text in spoken if text]
 
 
 def read(path: Path) -> CallHistory:
@@ -109,13 +111,20 @@ def read(path: Path) -> CallHistory:
 
 
 def read_lines(path: Path) -> list[LedgerLine]:
-    """The lines of a ledger file; a half-written last line is dropped."""
+    """The lines of a ledger file; a half-written line is dropped.
+
+    Where a dialplan gives all its calls one id (bare AudioSocket), several calls of a day share a
+    file: these are the lines of the last one.
+    """
     lines: list[LedgerLine] = []
     for raw in path.read_bytes().splitlines():
         try:
-            lines.append(orjson.loads(raw))
+            line = orjson.loads(raw)
         except orjson.JSONDecodeError:
             continue
+        if line["type"] == "call.offered":
+            lines.clear()
+        lines.append(line)
     return lines
 
 
@@ -126,6 +135,8 @@ class _Reader:
         self.history = CallHistory()
         self._speech_ms: int | None = None
         self._uses: dict[str, ToolUse] = {}
+        self._kept: dict[int, int] = {}
+        """How much of each turn's `said` is settled by an interruption."""
 
     def take(self, line: LedgerLine) -> None:
         kind = line["type"]
@@ -168,12 +179,15 @@ class _Reader:
             turn.heard, turn.confidence = line["text"], line["confidence"]
         elif kind == "agent.text":
             turn.answer.append(line["text"])
+            turn.said.append(line["text"])
         elif kind == "agent.audio_started":
             turn.answer_start_ms = at
         elif kind == "agent.audio_ended":
             turn.answer_end_ms = at
         elif kind == "agent.interrupted":
             turn.interrupted, turn.answer_end_ms = line["heard"], at
+            turn.said[self._kept.get(turn.number, 0) :] = [line["heard"]]
+            self._kept[turn.number] = len(turn.said)
         elif kind == "turn.latency":
             turn.latency = {
                 name: line[name] for name in line if name.endswith("_ms") and name != "at_ms"

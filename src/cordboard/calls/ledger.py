@@ -7,12 +7,13 @@ crash of the engine loses what that thread has not yet written: a few millisecon
 
 from __future__ import annotations
 
+import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from queue import SimpleQueue
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import orjson
 import structlog
@@ -84,6 +85,7 @@ class Ledger:
         self._started_at = started_at
         self._listener = listener
         self._clock = clock
+        self._closed = False
         self.path = path
 
     def ms(self, at: float) -> int:
@@ -91,14 +93,35 @@ class Ledger:
         return round((at - self._started_at) * 1000)
 
     def record(self, event: LedgerEvent, at: float | None = None) -> None:
-        """Write the event down, stamped with `at` (loop time) or now."""
+        """Write the event down, stamped with `at` (loop time) or now. Never raises.
+
+        What comes after `close` is dropped: `call.ended` stays the last line.
+        """
+        if self._closed:
+            log.debug("ledger_closed", event_type=event.type)
+            return
         at_ms = self.ms(self._clock() if at is None else at)
-        line = {"at_ms": at_ms, "type": event.type, **event.fields()}
         self._writer.write(
-            self.path, orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE)
+            self.path, _encode({"at_ms": at_ms, "type": event.type, **event.fields()})
         )
-        if self._listener is not None:
+        if self._listener is None:
+            return
+        try:
             self._listener(at_ms, event)
+        except Exception as error:  # border: who looks on must not harm the call
+            log.exception("ledger_listener_dropped", error=str(error))
+            self._listener = None
 
     def close(self) -> None:
+        """Nothing more is recorded."""
+        self._closed = True
         self._writer.finish(self.path)
+
+
+def _encode(line: Mapping[str, Any]) -> bytes:
+    """One line of JSON, whatever an agent or a phone line put into its fields."""
+    try:
+        return orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # lone surrogates, integers over 64 bits, keys that are no texts
+        text = json.dumps(line, default=str, ensure_ascii=False, skipkeys=True)
+        return text.encode("utf-8", "replace") + b"\n"

@@ -55,14 +55,17 @@ class Playout:
         self._sentences.append(_Sentence(turn, text, now, now))
 
     def write(self, pcm: bytes) -> None:
+        """Append sound. What arrives late of an answer that was cut is dropped."""
+        if not self._sentences:
+            return
         self._media.write(pcm)
         self._written_bytes += len(pcm)
-        if self._sentences:
-            self._sentences[-1].end_ms = self._written_ms()
+        self._sentences[-1].end_ms = self._written_ms()
 
     def turn_done(self, turn: int) -> None:
-        """All sound of this turn has been written."""
-        self._media.mark(lambda: self._on_ended(turn))
+        """All sound of this turn has been written. Of no account when the turn was cut."""
+        if turn == self._turn:
+            self._media.mark(lambda: self._on_ended(turn))
 
     def flush(self) -> tuple[int, str]:
         """Take back what is not yet heard. Returns the turn and what was heard of its answer."""

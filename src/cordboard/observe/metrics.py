@@ -62,6 +62,11 @@ class Metrics:
         self._refused_offers = Counter(
             "ai_agent_refused_offers", "Calls not admitted.", ["reason"], registry=registry
         )
+        self._binding_problems = Counter(
+            "ai_agent_binding_problems",
+            "Unknown contexts or providers that calls asked for; others answered.",
+            registry=registry,
+        )
         self._turn_latency = Histogram(
             "ai_agent_turn_latency_seconds",
             "Last speech sample of the caller to first agent sample on the wire, by stage.",
@@ -151,6 +156,10 @@ class Metrics:
     def offer_refused(self, reason: str) -> None:
         """Count a call that was not admitted. `reason` is a fixed word, such as `stopping`."""
         self._refused_offers.labels(reason).inc()
+
+    def binding_problem(self) -> None:
+        """Count a call that asked for a context or a provider that does not exist."""
+        self._binding_problems.inc()
 
     def turn_latency(self, stage: Stage, seconds: float) -> None:
         self._turn_latency.labels(stage).observe(seconds)

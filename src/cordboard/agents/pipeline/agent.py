@@ -46,6 +46,9 @@ BACKCHANNELS = frozenset({"mhm", "mm-hmm", "mm", "hmm", "uh-huh", "okay", "ok", 
 """What listeners murmur while they listen; no reason to stop speaking or to answer."""
 SHORTEST_SPEECH_MS = 250
 """Voice shorter than this in which no word was found is a noise, not a turn to be answered."""
+SHORT_ANSWER_WORDS = 3
+"""A whole answer of up to so many words is taken at once; longer ones may have a tail ("please")
+behind a comma's pause of about 0.3 s."""
 RECOGNISER_FAILURES = 3
 """So many failed recognitions in a row end the call: the caller cannot be understood."""
 _EMPTY = Transcript(text="", no_speech=1.0, confidence=0.0, took_ms=0)
@@ -175,9 +178,10 @@ class PipelineAgent:
 
     async def _recognise_draft(self, utterance: bytes) -> Transcript:
         transcript = await self._recognise(utterance, speculative=True)
+        text = transcript.text
+        short = len(text.split()) <= SHORT_ANSWER_WORDS
         self._ear.text_is(
-            complete=self._dialogue.is_complete(transcript.text),
-            unfinished=is_unfinished(transcript.text),
+            complete=short and self._dialogue.is_complete(text), unfinished=is_unfinished(text)
         )
         return transcript
 
@@ -253,7 +257,11 @@ class PipelineAgent:
             answer.close()
 
     async def _say(self, text: str) -> None:
-        await self._speak(self._turn, text)
+        try:
+            await self._speak(self._turn, text)
+        finally:
+            if all(answer.done() for answer in self._answers):
+                self._emit_unless_closed(AgentAudioDone(self._turn))
 
     async def _speak(self, turn: int, text: str) -> None:
         session = self._session
