@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -34,12 +34,14 @@ class Step:
     says: str
     tool: str
     arguments: Mapping[str, Any]
+    interrupts_after: float | None = None
+    """Said so many seconds into the agent's answer, over its voice."""
 
 
 SCRIPT = (
-    Step("Hello. What is the ATIS for Oslo Gardermoen?", ATIS, {"icao": "ENGM"}),
+    Step("Hello. What is the ATIS for Copenhagen Kastrup?", ATIS, {"icao": "EKCH"}),
     Step("And the weather at kilo juliett foxtrot kilo, please.", ATIS, {"icao": "KJFK"}),
-    Step("Thank you very much. Goodbye.", "hangup_call", {}),
+    Step("Thank you very much. Goodbye.", "hangup_call", {}, interrupts_after=7.0),
 )
 
 
@@ -82,7 +84,11 @@ async def _demo(
 
     progress("starting")
     async with bench(config, CONTEXT, via, output / "ledger", printer.take, progress) as place:
-        script = await render_script(voice_of(place.engine), [step.says for step in SCRIPT])
+        spoken = await render_script(voice_of(place.engine), [step.says for step in SCRIPT])
+        script = [
+            replace(line, interrupts_after=step.interrupts_after)
+            for line, step in zip(spoken, SCRIPT, strict=True)
+        ]
         placed = await place.place(CONTEXT, script, on_line=printer.caller_says)
     console.print()
     console.print(latency_table(placed.history))
@@ -116,6 +122,8 @@ def verdict(placed: PlacedCall) -> list[str]:
         for exchange in placed.record.exchanges
         if exchange.answered_at is None
     ]
+    if not any(turn.interrupted for turn in history.turns.values()):
+        failures.append("the caller could not interrupt the agent")
     if len(placed.record.exchanges) != len(SCRIPT):
         failures.append("the call ended before the caller had said everything")
     if (history.outcome, history.reason) != ("completed", "agent_hangup"):

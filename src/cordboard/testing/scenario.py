@@ -10,6 +10,7 @@ import contextlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Protocol
 
 from cordboard.errors import CallOver
@@ -42,6 +43,8 @@ class ScriptLine:
 
     text: str
     sound: Samples
+    interrupts_after: float | None = None
+    """Begin so many seconds after the agent's answer began, instead of waiting for its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +107,14 @@ class Conversation:
         with contextlib.suppress(CallOver):
             if wait_for_greeting:
                 record.greeted_at = await self._listen(-math.inf)
-            for line in script:
-                await self._exchange(line, record)
+            for line, following in zip_longest(script, script[1:]):
+                await self._exchange(line, record, following)
         record.end = await self._leave(wait_for_hangup)
         return record
 
-    async def _exchange(self, line: ScriptLine, record: ConversationRecord) -> None:
+    async def _exchange(
+        self, line: ScriptLine, record: ConversationRecord, following: ScriptLine | None
+    ) -> None:
         if self._on_line is not None:
             self._on_line(line.text)
         self._line.say(line.sound)
@@ -118,7 +123,7 @@ class Conversation:
         try:
             answered_at = await self._hear_start(said_at)
             if answered_at is not None:
-                await self._hear_end()
+                await self._hear_out(following)
         finally:  # an agent that hangs up while speaking has answered all the same
             record.exchanges.append(Exchange(line.text, said_at, answered_at))
 
@@ -133,6 +138,14 @@ class Conversation:
             return await self._line.hear_speech(self._patience, after=after)
         except TimeoutError:
             return None
+
+    async def _hear_out(self, following: ScriptLine | None) -> None:
+        """Listen to the end of the answer, or as long as the caller's patience lasts."""
+        if following is None or following.interrupts_after is None:
+            await self._hear_end()
+            return
+        with contextlib.suppress(TimeoutError):
+            await self._line.ended(timeout=following.interrupts_after)
 
     async def _hear_end(self) -> None:
         try:

@@ -29,6 +29,8 @@ from cordboard.testing.audiosocket_caller import SimulatedCaller
 from cordboard.testing.scenario import Conversation, ConversationRecord, ScriptLine
 from cordboard.testing.sip import PhoneCall, SipPhone
 
+PATIENCE = 60.0
+"""Seconds in which an answer must begin, and end: a long weather report takes half a minute."""
 Via = Literal["audiosocket", "sip"]
 CallerLine = SimulatedCaller | PhoneCall
 Listener = Callable[[str, int, LedgerEvent], None]
@@ -73,7 +75,7 @@ class Bench:
         """Place one call, speak the script, and wait until the engine has recorded it."""
         async with AsyncExitStack() as stack:
             line = await self._dial(stack, context)
-            conversation = Conversation(line, on_line=on_line)
+            conversation = Conversation(line, patience=PATIENCE, on_line=on_line)
             record = await conversation.run(script, wait_for_hangup=wait_for_hangup)
             await self.engine.exchange.idle()
             placed = PlacedCall(line, record)
@@ -183,7 +185,8 @@ async def call_target(
         else:
             caller = await stack.enter_async_context(SimulatedCaller(host, port))
             call_id, line = str(caller.call_id), caller
-        record = await Conversation(line, on_line=on_line).run(script, wait_for_hangup=5.0)
+        conversation = Conversation(line, patience=PATIENCE, on_line=on_line)
+        record = await conversation.run(script, wait_for_hangup=5.0)
         placed = PlacedCall(line, record)
         for path in config.calls.directory.glob(f"*/{call_id}.jsonl") if call_id else ():
             placed.ledger = [dict(entry) for entry in read_lines(path)]
