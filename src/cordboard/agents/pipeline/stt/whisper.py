@@ -65,10 +65,10 @@ def prompt_text(hints: SpeechHints) -> str:
     example that spells ("Information for E N G M please.") keeps spelled letters apart, while
     reciting a whole spelling alphabet makes the model recite too.
     """
-    sentences = [phrase.strip() for phrase in hints.phrases if phrase.strip()[-1:] in ".?!"]
-    names = [phrase.strip() for phrase in hints.phrases if phrase.strip()[-1:] not in ".?!"]
-    words = [name for name in names if name]
-    return " ".join([*sentences, ", ".join(words) + "."] if words else sentences)
+    phrases = [phrase.strip() for phrase in hints.phrases if phrase.strip()]
+    sentences = [phrase for phrase in phrases if phrase[-1] in ".?!"]
+    names = [phrase for phrase in phrases if phrase[-1] not in ".?!"]
+    return " ".join([*sentences, ", ".join(names) + "."] if names else sentences)
 
 
 def without_repeats(text: str) -> tuple[str, bool]:

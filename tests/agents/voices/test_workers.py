@@ -1,0 +1,122 @@
+"""The shared worker threads: order, cancelling, closing."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+
+from cordboard.agents.workers import Priority, Workers
+
+
+@pytest.fixture
+async def workers() -> AsyncIterator[Workers]:
+    workers = Workers(threads=2)
+    yield workers
+    await workers.close()
+
+
+class Gate:
+    """Work that says it began and ends when it is let go."""
+
+    def __init__(self) -> None:
+        self.began = threading.Event()
+        self.go = threading.Event()
+
+    def __call__(self) -> str:
+        self.began.set()
+        assert self.go.wait(10)
+        return "done"
+
+    async def entered(self) -> None:
+        assert await asyncio.to_thread(self.began.wait, 10)
+
+
+async def test_work_runs_beside_the_loop_and_gives_its_result(workers: Workers) -> None:
+    here = threading.get_ident()
+    assert await workers.run(threading.get_ident) != here
+    assert await workers.run(int, "2a", base=16) == 42
+
+
+async def test_an_error_reaches_the_one_who_waits_and_the_thread_lives(workers: Workers) -> None:
+    for _ in range(5):
+        with pytest.raises(ValueError, match="invalid literal"):
+            await workers.run(int, "x")
+    assert await workers.run(int, "7") == 7
+
+
+async def test_final_work_overtakes_speculative_work() -> None:
+    workers, gate, order = Workers(threads=1), Gate(), []
+    held = asyncio.create_task(workers.run(gate))
+    await gate.entered()
+    waiting = [
+        asyncio.create_task(workers.run_speculative(order.append, "guess")),
+        asyncio.create_task(workers.run(order.append, "needed")),
+    ]
+    await asyncio.sleep(0)
+    assert workers.queued(Priority.SPECULATIVE) == workers.queued(Priority.FINAL) == 1
+    gate.go.set()
+    await asyncio.gather(held, *waiting)
+    assert order == ["needed", "guess"]
+    await workers.close()
+
+
+async def test_speculative_work_leaves_a_thread_for_final_work(workers: Workers) -> None:
+    gates = [Gate(), Gate()]
+    guesses = [asyncio.create_task(workers.run_speculative(gate)) for gate in gates]
+    await gates[0].entered()
+    assert await asyncio.wait_for(workers.run(int, "1"), 10) == 1
+    assert workers.running(Priority.SPECULATIVE) == 1
+    assert not gates[1].began.is_set()
+    gates[0].go.set()
+    gates[1].go.set()
+    assert await asyncio.gather(*guesses) == ["done", "done"]
+
+
+async def test_cancelled_work_that_has_not_begun_never_begins() -> None:
+    workers, gate, ran = Workers(threads=1), Gate(), []
+    held = asyncio.create_task(workers.run(gate))
+    await gate.entered()
+    queued = asyncio.create_task(workers.run(ran.append, 1))
+    await asyncio.sleep(0)
+    queued.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await queued
+    assert workers.queued(Priority.FINAL) == 0
+    gate.go.set()
+    assert await held == "done"
+    await workers.close()
+    assert ran == []
+
+
+async def test_cancelling_begun_work_drops_its_result_only(workers: Workers) -> None:
+    gate = Gate()
+    begun = asyncio.create_task(workers.run(gate))
+    await gate.entered()
+    begun.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await begun
+    gate.go.set()
+    assert await workers.run(int, "3") == 3
+
+
+async def test_closing_cancels_the_queue_and_leaves_no_thread() -> None:
+    before = threading.active_count()
+    workers, gate = Workers(threads=1), Gate()
+    held = asyncio.create_task(workers.run(gate))
+    await gate.entered()
+    queued = asyncio.create_task(workers.run(int, "1"))
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(workers.close())
+    with pytest.raises(asyncio.CancelledError):
+        await queued
+    gate.go.set()
+    await closing
+    await workers.close()
+    assert await held == "done"
+    assert not [t for t in threading.enumerate() if t.name.startswith("cordboard-worker")]
+    assert threading.active_count() <= before + 1
+    with pytest.raises(RuntimeError, match="closed"):
+        await workers.run(int, "1")
