@@ -36,10 +36,10 @@ class Journal:
         self.up: list[bool] = []
         self.restarts = 0
 
-    def server_up(self, server: str, up: bool) -> None:
+    def mcp_server_up(self, server: str, up: bool) -> None:
         self.up.append(up)
 
-    def server_restarted(self, server: str) -> None:
+    def mcp_server_restarted(self, server: str) -> None:
         self.restarts += 1
 
 

@@ -54,7 +54,7 @@ async def test_exits_at_start_is_tried_again_then_given_up(start: Start) -> None
     server = await start("exits", wait=False, observer=journal, restart={"max_restarts": 2})
     await until(lambda: server.state is ServerState.FAILED)
     assert journal.restarts == 2
-    assert journal.up == []
+    assert journal.up == [False]
     error = server.status().last_error
     assert "exited with status 1 before it was ready" in error
     assert "cannot open the database" in error
@@ -96,7 +96,7 @@ async def test_death_in_a_call_fails_it_at_once_and_the_server_comes_back(start:
     await until(lambda: server.state is ServerState.READY and server.status().pid != first)
     assert server.status().last_error == "it exited with status 3"
     assert server.status().restarts == 1
-    assert journal.up == [True, False, True]
+    assert journal.up == [False, True, False, True]
     assert (await server.call("echo", {"text": "back"}, 5)).structured_content["text"] == "back"
 
 

@@ -71,11 +71,11 @@ class ServerStatus:
 class ServerObserver(Protocol):
     """What metrics want to know. Called on the event loop; must return at once."""
 
-    def server_up(self, server: str, up: bool) -> None:
+    def mcp_server_up(self, server: str, up: bool) -> None:
         """The server became ready, or is no longer."""
         ...
 
-    def server_restarted(self, server: str) -> None:
+    def mcp_server_restarted(self, server: str) -> None:
         """A new life of the server begins."""
         ...
 
@@ -83,10 +83,10 @@ class ServerObserver(Protocol):
 class SilentServerObserver:
     """A `ServerObserver` that wants to know nothing."""
 
-    def server_up(self, server: str, up: bool) -> None:
+    def mcp_server_up(self, server: str, up: bool) -> None:
         """Ignore it."""
 
-    def server_restarted(self, server: str) -> None:
+    def mcp_server_restarted(self, server: str) -> None:
         """Ignore it."""
 
 
@@ -145,6 +145,7 @@ class SupervisedServer:
         """Begin to start the server; returns at once."""
         if self._owner is None:
             self._set_state(ServerState.STARTING)
+            self._observer.mcp_server_up(self.id, False)
             self._owner = asyncio.create_task(self._own(), name=f"mcp server {self.id}")
 
     async def close(self) -> None:
@@ -213,7 +214,7 @@ class SupervisedServer:
             if await _happens(self._stop, pause):
                 return
             self._restarts += 1
-            self._observer.server_restarted(self.id)
+            self._observer.mcp_server_restarted(self.id)
 
     async def _live(self) -> tuple[McpError, float]:
         """One life, from start to end; returns why it ended and for how long it was ready."""
@@ -287,7 +288,7 @@ class SupervisedServer:
         self._pid = transport.pid
         self._protocol = connection.protocol
         self.listing = listing
-        self._observer.server_up(self.id, True)
+        self._observer.mcp_server_up(self.id, True)
         log.info(
             "mcp_server_ready",
             server=self.id,
@@ -304,7 +305,7 @@ class SupervisedServer:
             self._connection = None
             self._pid = None
             self._ready.clear()
-            self._observer.server_up(self.id, False)
+            self._observer.mcp_server_up(self.id, False)
 
     def _set_state(self, state: ServerState, error: str = "") -> None:
         self._state = state
