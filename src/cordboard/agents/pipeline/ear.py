@@ -29,6 +29,8 @@ LEAD_MS = 300
 """Sound kept from before the first voiced window: the detector needs 33-103 ms to notice speech."""
 _KEEP_BYTES = 2 * RATE
 """While nobody speaks, about one second is kept."""
+TAIL_MS = 250
+"""A quiet last syllable may outlast the voice detector's opinion by so much."""
 _GAP_CHECK = 0.1
 _GAP = 0.3
 """Frames missing for so long are a gap. A DTMF key stops the sound for about 0.2 s (measured)."""
@@ -159,11 +161,11 @@ class Ear:
 def last_speech_sample(utterance: bytes, paused_at: int) -> int:
     """Where speech really ended, as a sample position within the utterance.
 
-    The voice detector notices silence 138 ms late (median, measured), so the end is looked for in
-    the energy: the last 10 ms before the pause that are louder than 30 dB below the loudest.
-    `paused_at` bounds it (noise after the pause is no speech). Falls back to `paused_at`.
+    The voice detector notices silence 138 ms late (median, measured), or gives up on a quiet last
+    syllable, so the end is looked for in the energy: the last 10 ms that are louder than 30 dB
+    below the loudest, up to `TAIL_MS` after `paused_at` (noise later than that is no speech).
     """
-    samples = np.frombuffer(utterance, "<i2")[: max(0, paused_at)]
+    samples = np.frombuffer(utterance, "<i2")[: max(0, paused_at + TAIL_MS * SAMPLES_PER_MS)]
     frames = samples[: len(samples) // 80 * 80].reshape(-1, 80).astype(np.float32)
     if not len(frames):
         return max(0, paused_at)
