@@ -22,7 +22,7 @@ from cordboard.agents.pipeline.offline import OfflineModels, load_offline_models
 from cordboard.agents.pipeline.tts.base import Voice
 from cordboard.agents.providers import Providers, needs_models
 from cordboard.agents.workers import Priority, Workers
-from cordboard.api.app import ComponentState, create_app
+from cordboard.api.app import ComponentState, create_app, is_loopback
 from cordboard.api.server import HttpServer
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.binding import Binding
@@ -43,14 +43,6 @@ from cordboard.version import __version__
 log = structlog.get_logger()
 
 
-class _ServerMetrics:
-    """Carries what MCP servers report (`cordboard.mcp.server.ServerObserver`) to the metrics."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        self.server_up = metrics.mcp_server_up
-        self.server_restarted = metrics.mcp_server_restarted
-
-
 Listener = Callable[[str, int, LedgerEvent], None]
 
 
@@ -64,7 +56,7 @@ class Engine:
         self._metrics = Metrics()
         self._metrics.version(__version__)
         self._stack = AsyncExitStack()
-        self._generation = Generation(config, _ServerMetrics(self._metrics))
+        self._generation = Generation(config, self._metrics)
         self._writer = LedgerWriter()
         self._workers: Workers | None = None
         self._models: OfflineModels | None = None
@@ -79,8 +71,8 @@ class Engine:
             CallServices(self._writer, self._metrics, config.calls.directory, listener),
         )
         self._audiosocket = AudioSocketServer(config.audiosocket, self._pacer, self.exchange.offer)
-        loopback = config.health.host in ("127.0.0.1", "::1", "localhost")
-        self._http = HttpServer(config.health, create_app(self, loopback_only=loopback))
+        app = create_app(self, loopback_only=is_loopback(config.health.host))
+        self._http = HttpServer(config.health, app)
 
     @property
     def http_port(self) -> int:
@@ -117,6 +109,10 @@ class Engine:
     async def tools_settled(self, timeout: float) -> bool:
         """Wait until every MCP server has started or failed for the first time."""
         return await self._generation.fleet.wait_settled(timeout)
+
+    async def line_ready(self, timeout: float) -> bool:
+        """Wait until calls can come in; at once true when there is no Asterisk to wait for."""
+        return self._source is None or await self._source.wait_ready(timeout)
 
     # What the HTTP port shows (cordboard.api.app.EngineView).
 

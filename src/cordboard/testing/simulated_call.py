@@ -23,7 +23,7 @@ from cordboard.calls.history import CallHistory, read_lines
 from cordboard.calls.picture import draw
 from cordboard.config.schema import Asterisk, AudioSocket, Config, Health
 from cordboard.engine import Engine
-from cordboard.errors import CallOver, ConfigError, ConfigProblem
+from cordboard.errors import AsteriskError, CallOver, ConfigError, ConfigProblem
 from cordboard.testing.asterisk import AsteriskInstance
 from cordboard.testing.audiosocket_caller import SimulatedCaller
 from cordboard.testing.scenario import Conversation, ConversationRecord, ScriptLine
@@ -31,6 +31,7 @@ from cordboard.testing.sip import PhoneCall, SipPhone
 
 PATIENCE = 60.0
 """Seconds in which an answer must begin, and end: a long weather report takes half a minute."""
+SETTLE_SECONDS = 20.0
 Via = Literal["audiosocket", "sip"]
 CallerLine = SimulatedCaller | PhoneCall
 Listener = Callable[[str, int, LedgerEvent], None]
@@ -130,7 +131,9 @@ async def bench(
         await engine.start()
         stack.push_async_callback(engine.stop, 0.0)
         progress(f"the engine is ready ({time.monotonic() - begun:.1f} s)")
-        await engine.tools_settled(20.0)
+        if not await engine.line_ready(SETTLE_SECONDS):
+            raise AsteriskError("the engine did not reach its Asterisk")
+        await engine.tools_settled(SETTLE_SECONDS)
         progress(f"MCP servers have settled ({time.monotonic() - begun:.1f} s)")
         place = Bench(engine, config, via, asterisk)
         place.offered = heard

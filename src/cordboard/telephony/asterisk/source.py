@@ -59,6 +59,8 @@ class AsteriskSource:
         """Channels that were to be hung up while Asterisk could not be reached."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._running: asyncio.Task[None] | None = None
+        self._connected = asyncio.Event()
+        """Set while connected and caught up."""
         self._asterisk_started = ""
         self._ours = re.compile(
             rf"cordboard-{re.escape(config.app)}-[0-9a-f-]{{36}}-(media|bridge)"
@@ -90,6 +92,13 @@ class AsteriskSource:
         """Whether calls can come in."""
         return self._ari.state.ready
 
+    async def wait_ready(self, timeout: float) -> bool:
+        """Whether calls can come in within `timeout` seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._connected.wait()
+        return self._connected.is_set()
+
     @property
     def lines(self) -> tuple[AsteriskLine, ...]:
         """The lines that are not released yet."""
@@ -111,6 +120,7 @@ class AsteriskSource:
 
     def _disconnected(self) -> None:
         """Calls go on: their sound does not pass here. `_reconcile` finds out what was missed."""
+        self._connected.clear()
         for line in self.lines:
             line.reachable(False)
 
@@ -208,6 +218,7 @@ class AsteriskSource:
             ):
                 log.warning("caller_adopted", channel=channel.id)
                 self._incoming(channel)
+        self._connected.set()
 
     def _orphan(self, key: str) -> bool:
         """Whether this channel or bridge is of our making and belongs to no call that lives."""
