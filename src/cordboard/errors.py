@@ -16,7 +16,7 @@ narrowest class it can answer; a message never contains a secret.
     ├── AsteriskError          ARI cannot be reached or answered with an error
     ├── ToolError              a tool could not do its work; its text is fit to be spoken
     │   └── ToolTimeout
-    ├── SchemaRefused          a tool's parameter schema cannot or must not be used; it is not offered
+    ├── SchemaRefused          a tool's parameter schema cannot be used; it is not offered
     ├── McpError               an MCP server cannot be reached, started or understood
     │   ├── McpCommandMissing  the server's program does not exist; trying again is no use
     │   ├── McpUnavailable     the server is down, or went down during the call
