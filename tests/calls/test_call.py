@@ -29,7 +29,7 @@ from cordboard.calls.call import (
 from cordboard.calls.offer import Media, TransferTarget
 from cordboard.errors import AgentError, LineGone, MediaError, TransferFailed
 from cordboard.testing.call_stage import CallStage, FakeTool, play_call
-from cordboard.testing.fake_agent import FakeAgent, Script
+from cordboard.testing.fake_agent import FakeAgent
 from cordboard.testing.fake_line import FakeLine, FakeMedia
 from cordboard.testing.fake_pipeline import (
     MS_PER_WORD,

@@ -54,6 +54,22 @@ def test_start_and_end_are_told_when_the_caller_hears_them() -> None:
     assert stage.ended == [(1, 2.0), (2, 3.0)]
 
 
+def test_an_answer_starts_with_its_sound_not_with_its_text() -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.playout.sentence(1, "One.")
+        await asyncio.sleep(0.5)
+        assert stage.started == []
+        stage.playout.write(SECOND)
+        stage.playout.turn_done(1)
+        stage.playout.sentence(2, "Never spoken.")
+        stage.playout.turn_done(2)
+        await asyncio.sleep(2)
+
+    stage = play(scenario)
+    assert stage.started == [(1, 0.52)]
+    assert stage.ended == [(1, 1.5)]
+
+
 def test_what_was_heard_is_cut_at_the_word() -> None:
     async def scenario(stage: Stage) -> None:
         stage.speak(3, "Good morning everyone.", "There are four words.")

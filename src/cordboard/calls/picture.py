@@ -11,6 +11,8 @@ browser, no font but the reader's own. Texts are cut and escaped; colours keep t
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable
 from html import escape
 
@@ -38,6 +40,7 @@ STAGES = (
     ("tts_ms", "voice", "#34d399"),
     ("wire_ms", "to the wire", "#a78bfa"),
 )
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def draw(history: CallHistory, caller: Samples, agent: Samples, offset_ms: float = 0.0) -> str:
@@ -88,13 +91,15 @@ class _Canvas:
         self._text(LEFT - 12, y + 4, label, anchor="end", bold=True, colour=colour)
         self._line(LEFT, y, LEFT + self._inner, y, "#d1d5db")
         columns = int(self._inner)
-        per_column = max(1, int(self._seconds * RATE / columns))
-        used = np.zeros(columns * per_column, np.float32)
-        count = min(len(samples), len(used))
-        used[:count] = np.abs(samples[:count].astype(np.float32))
-        peaks = used.reshape(columns, per_column).max(axis=1) / 32768 * (LANE / 2)
-        upper = [f"{LEFT + x},{y - peak:.1f}" for x, peak in enumerate(peaks)]
-        lower = [f"{LEFT + x},{y + peak:.1f}" for x, peak in enumerate(peaks)]
+        sound = np.zeros(math.ceil(self._seconds * RATE), np.int16)
+        sound[: len(samples)] = samples
+        edges = np.linspace(0, len(sound), columns, endpoint=False).astype(np.intp)
+        highest = np.maximum.reduceat(sound, edges).astype(np.float32)
+        lowest = np.minimum.reduceat(sound, edges).astype(np.float32)
+        peaks = np.maximum(highest, -lowest) / 32768 * (LANE / 2)
+        places = LEFT + np.arange(columns) * (self._inner / columns)
+        upper = [f"{x:.1f},{y - peak:.1f}" for x, peak in zip(places, peaks, strict=True)]
+        lower = [f"{x:.1f},{y + peak:.1f}" for x, peak in zip(places, peaks, strict=True)]
         points = " ".join(upper + lower[::-1])
         self._shapes.append(f'<polygon points="{points}" fill="{colour}" opacity="0.75"/>')
 
@@ -104,7 +109,7 @@ class _Canvas:
             self._span(turn.speech_ms, turn.last_speech_ms, TOP, CALLER, turn.heard or "(unclear)")
         if turn.answer_start_ms is not None:
             end = turn.answer_end_ms if turn.answer_end_ms is not None else turn.answer_start_ms
-            words = " ".join(turn.answer) if turn.interrupted is None else turn.interrupted + " ✂"
+            words = " ".join(turn.said) + (" ✂" if turn.interrupted is not None else "")
             self._span(turn.answer_start_ms, end, self._bottom - LANE, AGENT, words)
         for place, use in enumerate(turn.tools):
             end = use.answered_ms if use.answered_ms is not None else use.asked_ms
@@ -188,7 +193,7 @@ class _Canvas:
     ) -> None:
         self._shapes.append(
             f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="2" '
-            f'fill="{colour}" opacity="{opacity}"><title>{escape(hint)}</title></rect>'
+            f'fill="{colour}" opacity="{opacity}"><title>{_xml(hint)}</title></rect>'
         )
 
     def _text(
@@ -205,8 +210,13 @@ class _Canvas:
         weight = ' font-weight="600"' if bold else ""
         self._shapes.append(
             f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" '
-            f'fill="{colour}"{weight}>{escape(text)}</text>'
+            f'fill="{colour}"{weight}>{_xml(text)}</text>'
         )
+
+
+def _xml(text: str) -> str:
+    """Escaped; what XML cannot hold at all (control characters, half characters) is replaced."""
+    return escape(_NOT_IN_XML.sub("\ufffd", text))
 
 
 def _cut(text: str, width: float) -> str:

@@ -38,6 +38,8 @@ class Playout:
         """Heard time at which the present count of written sound begins (moves with a flush)."""
         self._sentences: list[_Sentence] = []
         self._turn: int | None = None
+        self._silent = True
+        """Whether the present turn has no sound yet."""
         self._waiters: list[asyncio.Future[None]] = []
 
     @property
@@ -49,8 +51,8 @@ class Playout:
         """The sound that follows speaks this text."""
         if turn != self._turn:
             self._turn = turn
+            self._silent = True
             self._sentences.clear()
-            self._media.mark(lambda: self._on_started(turn))
         now = self._written_ms()
         self._sentences.append(_Sentence(turn, text, now, now))
 
@@ -58,13 +60,18 @@ class Playout:
         """Append sound. What arrives late of an answer that was cut is dropped."""
         if not self._sentences:
             return
+        if self._silent:
+            # Not with the text: a mark with no sound behind it fires at once.
+            self._silent = False
+            turn = self._sentences[-1].turn
+            self._media.mark(lambda: self._on_started(turn))
         self._media.write(pcm)
         self._written_bytes += len(pcm)
         self._sentences[-1].end_ms = self._written_ms()
 
     def turn_done(self, turn: int) -> None:
-        """All sound of this turn has been written. Of no account when the turn was cut."""
-        if turn == self._turn:
+        """All sound of this turn has been written. Of no account when it was cut, or has none."""
+        if turn == self._turn and not self._silent:
             self._media.mark(lambda: self._on_ended(turn))
 
     def flush(self) -> tuple[int, str]:

@@ -120,6 +120,7 @@ class CallStage:
             self.writer, self.metrics, directory, lambda _, __, event: self.events.append(event)
         )
         self.call = Call(offer, bind(offer, config), self.generation, agent, services)
+        self.metrics.call_started()
         self._run = asyncio.get_running_loop().create_task(self.call.run())
 
     @property

@@ -1,0 +1,185 @@
+"""Admission and the orderly end of all calls, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from cordboard.agents.base import Agent
+from cordboard.calls.binding import Binding
+from cordboard.calls.call import CallServices
+from cordboard.calls.exchange import Exchange
+from cordboard.calls.history import CallHistory, read
+from cordboard.calls.ledger import LedgerWriter
+from cordboard.errors import AgentError, LineError
+from cordboard.observe.metrics import Metrics
+from cordboard.testing.call_stage import FakeGeneration, stage_config
+from cordboard.testing.fake_agent import FakeAgent
+from cordboard.testing.fake_line import FakeLine
+from cordboard.testing.virtual_time import virtual_time
+
+
+class Hall:
+    """An exchange with lines that call in."""
+
+    def __init__(self, directory: Path, open_agent: Callable[[Binding], Agent]) -> None:
+        self.directory = directory
+        self.generation = FakeGeneration(stage_config())
+        self.metrics = Metrics()
+        self.writer = LedgerWriter()
+        self.exchange = Exchange(
+            lambda: self.generation,
+            open_agent,
+            CallServices(self.writer, self.metrics, directory),
+        )
+        self.lines: list[FakeLine] = []
+
+    def ring(self, line: FakeLine | None = None) -> FakeLine:
+        line = line or FakeLine(str(UUID(int=len(self.lines) + 1)))
+        self.lines.append(line)
+        self.exchange.offer(line.offer())
+        return line
+
+    def histories(self) -> list[CallHistory]:
+        self.writer.close()
+        return [read(path) for path in sorted(self.directory.glob("*/*.jsonl"))]
+
+    def metric(self, text: str) -> bool:
+        return text in self.metrics.render().decode()
+
+
+def play(
+    tmp_path: Path,
+    scenario: Callable[[Hall], Awaitable[None]],
+    open_agent: Callable[[Binding], Agent] = lambda _: FakeAgent(),
+) -> Hall:
+    async def run() -> Hall:
+        hall = Hall(tmp_path, open_agent)
+        await scenario(hall)
+        await hall.exchange.drain(0)
+        assert not asyncio.all_tasks() - {asyncio.current_task()}
+        return hall
+
+    with virtual_time() as loop:
+        hall = loop.run_until_complete(run())
+    assert not hall.exchange.calls
+    assert hall.generation.calls == 0
+    assert all(line.released for line in hall.lines)
+    assert hall.metric("ai_agent_active_calls 0.0")
+    return hall
+
+
+def hang_up(line: FakeLine) -> None:
+    assert line.media is not None
+    line.media.break_off("caller_hangup")
+
+
+def test_calls_live_side_by_side_and_end_one_by_one(tmp_path: Path) -> None:
+    async def scenario(hall: Hall) -> None:
+        lines = [hall.ring() for _ in range(10)]
+        await asyncio.sleep(5)
+        assert len(hall.exchange.calls) == hall.generation.calls == 10
+        assert hall.metric("ai_agent_active_calls 10.0")
+        hang_up(lines[3])
+        await asyncio.sleep(1)
+        assert set(hall.exchange.calls) == {line.call_id for line in lines} - {lines[3].call_id}
+        for line in lines[:3] + lines[4:]:
+            hang_up(line)
+        await asyncio.sleep(1)
+
+    hall = play(tmp_path, scenario)
+    histories = hall.histories()
+    assert [history.call_id for history in histories] == [line.call_id for line in hall.lines]
+    assert {history.reason for history in histories} == {"caller_hangup"}
+    assert all(history.transcript() == [("agent", "Good morning.")] for history in histories)
+
+
+def test_live_calls_may_finish_within_the_grace_period(tmp_path: Path) -> None:
+    async def scenario(hall: Hall) -> None:
+        line = hall.ring()
+        await asyncio.sleep(1)
+        asyncio.get_running_loop().call_later(3, hang_up, line)
+        before = asyncio.get_running_loop().time()
+        await hall.exchange.drain(10)
+        assert asyncio.get_running_loop().time() - before == pytest.approx(3)
+
+    (history,) = play(tmp_path, scenario).histories()
+    assert (history.outcome, history.reason) == ("completed", "caller_hangup")
+
+
+def test_after_the_grace_period_calls_are_ended(tmp_path: Path) -> None:
+    async def scenario(hall: Hall) -> None:
+        hall.ring()
+        await asyncio.sleep(1)
+        before = asyncio.get_running_loop().time()
+        await hall.exchange.drain(10)
+        assert asyncio.get_running_loop().time() - before == pytest.approx(10)
+
+    hall = play(tmp_path, scenario)
+    (history,) = hall.histories()
+    assert (history.outcome, history.reason) == ("shutdown", "engine_stopped")
+    assert hall.lines[0].hangups == ["normal"]
+
+
+def test_a_draining_exchange_takes_no_calls(tmp_path: Path) -> None:
+    async def scenario(hall: Hall) -> None:
+        first = hall.ring()
+        await asyncio.sleep(1)
+        draining = asyncio.create_task(hall.exchange.drain(10))
+        await asyncio.sleep(1)
+        assert not hall.exchange.accepting
+        late = hall.ring()
+        await asyncio.sleep(1)
+        assert (late.hangups, late.released, late.media) == (["congestion"], 1, None)
+        hang_up(first)
+        await draining
+
+    hall = play(tmp_path, scenario)
+    assert len(hall.histories()) == 1, "a refused offer is no call"
+    assert hall.metric('ai_agent_refused_offers_total{reason="draining"} 1.0')
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (AgentError("the models are not loaded yet"), "no_agent"),
+        (KeyError("bug"), "internal_error"),
+    ],
+)
+def test_without_an_agent_the_caller_is_turned_away(
+    tmp_path: Path, error: Exception, reason: str
+) -> None:
+    def open_agent(_: Binding) -> Agent:
+        raise error
+
+    async def scenario(hall: Hall) -> None:
+        line = hall.ring()
+        await asyncio.sleep(1)
+        assert line.hangups == ["congestion"]
+
+    hall = play(tmp_path, scenario, open_agent)
+    assert hall.metric(f'ai_agent_refused_offers_total{{reason="{reason}"}} 1.0')
+
+
+@pytest.mark.parametrize("problem", [LineError("not possible now"), TimeoutError()])
+def test_a_caller_who_cannot_be_turned_away_is_let_go_all_the_same(
+    tmp_path: Path, problem: Exception
+) -> None:
+    class Stuck(FakeLine):
+        async def hangup(self, cause: str = "normal") -> None:
+            if isinstance(problem, TimeoutError):
+                await asyncio.sleep(1000)
+            raise problem
+
+    async def scenario(hall: Hall) -> None:
+        await hall.exchange.drain(0)
+        hall.ring(Stuck())
+        before = asyncio.get_running_loop().time()
+        await hall.exchange.drain(0)
+        assert asyncio.get_running_loop().time() - before < 10
+
+    play(tmp_path, scenario)
