@@ -14,7 +14,7 @@ from cordboard.config.schema import McpServer
 from cordboard.errors import McpError, McpTimeout, McpUnavailable
 from cordboard.mcp.server import ServerState, SupervisedServer
 
-from .conftest import Journal, Start, faulty, gone, until
+from .conftest import READY_SECONDS, Journal, Start, faulty, gone, until
 
 NO_RESTART = {"restart": {"enabled": False}}
 
@@ -339,3 +339,26 @@ async def test_a_server_dies_with_the_engine(start: Start) -> None:
     engine.kill()
     await engine.wait()
     assert await gone(int(line))
+
+
+def test_the_same_on_uvloop() -> None:
+    """The engine runs on uvloop, whose own subprocess would not notice the closed output."""
+    uvloop = pytest.importorskip("uvloop")
+
+    async def live() -> None:
+        server = SupervisedServer("faulty", faulty(stop_grace_ms=400))
+        server.start()
+        assert await server.wait_ready(READY_SECONDS)
+        group = server.status().pid
+        assert group
+        with pytest.raises(McpUnavailable):
+            await asyncio.wait_for(server.call("closes_stdout", {}, 60), 10)
+        await until(lambda: server.status().restarts == 1)
+        assert await server.wait_ready(READY_SECONDS)
+        with pytest.raises(McpUnavailable):
+            await asyncio.wait_for(server.call("killed_with_grandchild", {}, 60), 10)
+        await server.close()
+        assert await gone(group)
+
+    uvloop.run(live())
+    assert _our_children() == []

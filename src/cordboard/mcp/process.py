@@ -20,11 +20,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from cordboard.errors import McpCommandMissing, McpError
 
@@ -100,9 +101,9 @@ class ServerProcess:
         process = cls(popen)
         process._watch()
         try:
-            await process._connect()
-        except BaseException:  # cancelled in the middle: nobody would ever stop it
-            process._abandon()
+            await see_through(process._connect())
+        except asyncio.CancelledError:  # the caller will never get the process to stop it
+            await see_through(process.stop(0))
             raise
         return process
 
@@ -136,18 +137,6 @@ class ServerProcess:
             output.close()
         if not self._input.lost:
             self._input_transport.abort()
-
-    def _abandon(self) -> None:
-        """End a process whose pipes are not yet joined to streams."""
-        self.signal_group(signal.SIGKILL)
-        self._popen.wait()
-        for output in self._outputs:
-            output.close()
-        for pipe in (self._popen.stdout, self._popen.stderr)[len(self._outputs) :]:
-            if pipe is not None:
-                pipe.close()
-        if self._popen.stdin is not None:
-            self._popen.stdin.close()
 
     async def _connect(self) -> None:
         """Join the pipes to streams."""
@@ -186,6 +175,23 @@ class ServerProcess:
         self.signal_group(signal.SIGKILL)  # while the dead leader still holds the group's id
         self._popen.wait()
         self.exited.set()
+
+
+async def see_through(work: Coroutine[Any, Any, None]) -> None:
+    """Do a short piece of work to its end, even when the task that awaits it is cancelled.
+
+    The cancellation is not lost: it is raised when the work is done.
+    """
+    task = asyncio.ensure_future(work)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            cancelled = True
+    task.result()
+    if cancelled:
+        raise asyncio.CancelledError
 
 
 def child_environment(declared: Mapping[str, str]) -> dict[str, str]:

@@ -33,7 +33,7 @@ from cordboard.mcp.lines import (
     LineSplitter,
     OverlongBegan,
 )
-from cordboard.mcp.process import READ_BYTES, Launch, ServerProcess, exit_text
+from cordboard.mcp.process import READ_BYTES, Launch, ServerProcess, exit_text, see_through
 from cordboard.mcp.stderr import StderrTail
 
 Incoming = SessionMessage | Exception
@@ -116,16 +116,7 @@ class StdioTransport:
         traceback: TracebackType | None,
     ) -> None:
         """End the server; completes even when the owner is cancelled meanwhile."""
-        shutdown = asyncio.create_task(self._shut_down())
-        cancelled = False
-        while not shutdown.done():
-            try:
-                await asyncio.shield(shutdown)
-            except asyncio.CancelledError:
-                cancelled = True
-        shutdown.result()
-        if cancelled:
-            raise asyncio.CancelledError
+        await see_through(self._shut_down())
 
     async def _shut_down(self) -> None:
         process = self._process
