@@ -26,7 +26,7 @@ _SENTENCES: Mapping[str, tuple[str, ...]] = {
         "(yes|yeah|yep|yup|correct|right|affirm|affirmative|exactly|absolutely|sure|certainly|ok)",
         "yes (i|it|that|we) (is|do|am|would|are) [right|correct]",
         "[yes] that is (right|correct|it|fine|good)",
-        "[yes] (go ahead|please do|sounds good|of course|why not|do it|all right)",
+        "[yes|yeah|sure|ok] (go ahead|please do|sounds good|of course|why not|do it|all right)",
     ),
     NO: (
         "(no|nope|nah|negative|wrong|incorrect)",
@@ -72,7 +72,11 @@ _SENTENCES: Mapping[str, tuple[str, ...]] = {
         "see you [later]",
     ),
     THANKS: ("[many] (thanks|thank you)", "thank you [very|so] much", "(great|perfect|wonderful)"),
-    HELLO: ("(hello|hi|hey|good morning|good afternoon|good evening)", "are you there"),
+    HELLO: (
+        "(hello|hi|hey|good morning|good afternoon|good evening)",
+        "(hello|hi|hey) there",
+        "are you there",
+    ),
 }  # fmt: skip
 PICKS = {
     0: ("[the] first [one]", "[the] (former)"),

@@ -15,7 +15,6 @@ from datetime import date
 from cordboard.agents.pipeline.brain.rules.builtin import PICKS, with_built_in
 from cordboard.agents.pipeline.brain.rules.letters import ALPHABET, AlphabetHit
 from cordboard.agents.pipeline.brain.rules.matching import (
-    NO_FIT,
     Fit,
     Windows,
     WordingTable,
@@ -152,7 +151,7 @@ class Grammar:
         if not look.tokens:
             return []
         fits = self.table.fits(look.tokens, look.windows, active)
-        readings = [self._reading(look, fit) for fit in fits if fit.quality <= NO_FIT]
+        readings = [self._reading(look, fit) for fit in fits if fit.is_good]
         return sorted(readings, key=lambda reading: reading.cost)
 
     def _reading(self, look: Look, fit: Fit) -> Reading:
@@ -212,7 +211,8 @@ def _answers(name: str, spec: WordList) -> Iterator[tuple[str, Wording]]:
     lead = "[it is|that is|this is|i said|i mean|i would like|make it|rather|take]"
     if spec.type == "name":
         lead = "[my] [name] [it|this] [is|i am]"
-    answer = f"{lead} {{{name}}} [please|speaking]"
+    noun = f"[{name.replace('_', ' ')}]" if name.replace("_", "").isalpha() else ""
+    answer = f"{lead} {{{name}}} {noun} [please|speaking]"
     change = f"(no|not|wrong|rather|actually|change|instead) [that|it] [is] [to] {lead} {{{name}}}"
     for prefix, sentence in ((VALUE_OF, answer), (CHANGE_TO, change)):
         for wording in read_sentence(plain_sentence(sentence)):

@@ -33,6 +33,7 @@ _UNKNOWN_WORD = 0.05
 _UNKNOWN_BEYOND_KNOWN = 0.25
 """Calling words unknown that hold a known value costs this more."""
 _SAID = 0.05
+_MOST_BESIDES_UNKNOWN = 0.2
 _LONGEST_UNKNOWN = 3
 _NEVER = 50.0
 _SAME = 1e-4
@@ -60,6 +61,14 @@ class Fit:
 
     def is_unknown(self, slot: str) -> bool:
         return slot in self.unknown
+
+    @property
+    def is_good(self) -> bool:
+        """Whether it explains enough; one that calls words unknown must explain all others."""
+        if not self.unknown:
+            return self.quality <= NO_FIT
+        rest = self.cost - _UNKNOWN_VALUE * len(self.unknown)
+        return self.quality <= NO_FIT and rest <= _MOST_BESIDES_UNKNOWN
 
 
 @dataclass(slots=True)

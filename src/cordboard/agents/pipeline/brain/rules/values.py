@@ -33,6 +33,7 @@ ICAO_LENGTH = 4
 _FREE_COST = 0.1
 """A free text fits anything, so an exact match of something definite must beat it."""
 _LONGEST_NAME = 3
+_NO_NAME = frozenset({"speaking", "calling", "name"})
 _LONGEST_NUMBER = 6
 _RIVAL = 0.09
 """Two values whose costs differ less than this cannot be told apart."""
@@ -194,7 +195,7 @@ class Finder:
         for start in range(len(tokens)):
             for end in range(start + 1, min(start + _LONGEST_NAME, len(tokens)) + 1):
                 token = tokens[end - 1]
-                if not token.is_content or not token.text.isalpha():
+                if not token.is_content or not token.text.isalpha() or token.text in _NO_NAME:
                     break
                 name = " ".join(t.text.capitalize() for t in tokens[start:end])
                 yield Span(start, end, Value(name, name), _FREE_COST)

@@ -1,0 +1,73 @@
+"""The shipped configuration's dialogues, with tools that are recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from cordboard.agents.pipeline.brain.base import DialogueSession
+from cordboard.agents.pipeline.brain.rules import RulesBrain
+from cordboard.agents.pipeline.brain.rules.dialogue import RulesDialogue
+from cordboard.config.rules import Rules
+from cordboard.config.schema import Config
+from cordboard.tools.builtin.hangup import HangupCall
+from cordboard.tools.builtin.transfer import Transfer
+from cordboard.tools.tool import JsonObject, Status, ToolReply, ToolSpec
+
+TODAY = date(2026, 11, 21)
+"""A Saturday."""
+CONFIG = Path(__file__).parents[3] / "config" / "ai-agent.yaml"
+
+
+class Talk:
+    """One call's dialogue as a test sees it: say something, get what the agent answers."""
+
+    def __init__(
+        self,
+        rules: Rules | None,
+        toolbox: tuple[ToolSpec, ...],
+        greeting: str = "",
+        variables: dict[str, str] | None = None,
+    ) -> None:
+        self.asked: list[tuple[str, JsonObject]] = []
+        self.replies: dict[str, tuple[Status, str, JsonObject]] = {}
+        brain = RulesBrain(rules, today=lambda: TODAY)
+        session = DialogueSession("", toolbox, self._run, variables or {}, greeting)
+        self.dialogue: RulesDialogue = brain.open(session)
+
+    async def _run(self, name: str, arguments: JsonObject) -> ToolReply:
+        self.asked.append((name, arguments))
+        status, message, data = self.replies.get(name, (Status.OK, f"Reply of {name}.", {}))
+        return ToolReply("1", name, status, message, data)
+
+    async def say(self, text: str) -> str:
+        return " ".join([sentence async for sentence in self.dialogue.respond(text)])
+
+
+MakeTalk = Callable[..., Talk]
+
+
+@pytest.fixture(scope="session")
+def config() -> Config:
+    return Config.model_validate(YAML(typ="safe").load(CONFIG))
+
+
+@pytest.fixture(scope="session")
+def toolbox(config: Config) -> tuple[ToolSpec, ...]:
+    return (HangupCall().spec, Transfer(config.tools.transfer.destinations).spec)
+
+
+@pytest.fixture
+def demo(config: Config, toolbox: tuple[ToolSpec, ...]) -> Talk:
+    context = config.contexts["demo"]
+    return Talk(context.rules, toolbox, context.greeting)
+
+
+@pytest.fixture
+def reception(config: Config, toolbox: tuple[ToolSpec, ...]) -> Talk:
+    context = config.contexts["reception"]
+    return Talk(context.rules, toolbox, context.greeting)
