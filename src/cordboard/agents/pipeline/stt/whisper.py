@@ -7,8 +7,9 @@ time. With a shorter window the model starts to loop. Priming with the words to 
 ``prompt_text`` for the form that helps.
 
 The model is known to make words up on silence and to repeat itself. So: text with a high
-no-speech probability is dropped, the length is bounded by the duration, and an answer that ran
-into that bound or repeats itself is tried once more in the full window.
+no-speech probability is dropped, the length is bounded by the duration, an answer that is nothing
+but repeats is cut to its first round (which was right in 16 of 16 cases), and one that ran into
+the bound otherwise, or repeats itself without confidence, is tried once more in the full window.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ _SURE = 0.8
 _DOUBTFUL = 0.3
 """With both more no-speech and less confidence than this, primed text is an invention too: beeps
 and breath give 0.36-0.58 and 0.06-0.25, while spelled letters give up to 0.57, but 0.44 or more."""
+_LOOPING_SURE = 0.5
+"""Above this confidence the first round of a repeating answer is as good as a second try."""
 _HINT_TOKENS = 160
 """Whisper takes 223 tokens of previous text; more hints than this cost time and bring nothing."""
 
@@ -163,7 +166,8 @@ class WhisperRecogniser:
         )
         if invented or not any(map(str.isalnum, text)):
             return _Hearing("", no_speech, 0.0, degenerate=False)
-        return _Hearing(text, no_speech, confidence, repeated or len(tokens) >= longest)
+        lost = confidence < _LOOPING_SURE if repeated else len(tokens) >= longest
+        return _Hearing(text, no_speech, confidence, lost)
 
     def _prompt(self, hints: SpeechHints) -> list[int]:
         if not hints.phrases:
