@@ -76,7 +76,7 @@ async def _demo(
     from cordboard.testing.caller_voice import render_script
     from cordboard.testing.simulated_call import bench, save, voice_of
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, width=max(110, Console().width))
     printer = LivePrinter(console)
 
     def progress(text: str) -> None:
@@ -90,6 +90,7 @@ async def _demo(
             for line, step in zip(spoken, SCRIPT, strict=True)
         ]
         placed = await place.place(CONTEXT, script, on_line=printer.caller_says)
+    printer.finish()
     console.print()
     console.print(latency_table(placed.history))
     for what, path in save(placed, output):

@@ -15,16 +15,41 @@ class LivePrinter:
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._answering: int | None = None
+        """The turn whose answer is being written on the open line."""
+        self._wait = ""
+        """How long the caller waited for it; written below it."""
 
     def caller_says(self, text: str) -> None:
         """The caller begins a line of the script."""
+        self.finish()
         self._console.print(f"          [bold blue]caller says[/]  {escape(text)}")
 
     def take(self, call_id: str, at_ms: int, event: events.LedgerEvent) -> None:
-        """Print what people want to see of an event."""
+        """Print what people want to see of an event; an answer's sentences go on one line."""
+        if isinstance(event, events.Answering) and event.turn == self._answering:
+            self._console.print(f" {escape(event.text)}", end="")
+            return
         line = self._line(event)
-        if line:
-            self._console.print(f"[dim]{at_ms / 1000:7.2f} s[/] {line}")
+        if not line:
+            return
+        line = f"[dim]{at_ms / 1000:7.2f} s[/] {line}"
+        if isinstance(event, events.Latency) and self._answering == event.turn:
+            self._wait = line
+            return
+        self.finish()
+        if isinstance(event, events.Answering):
+            self._answering = event.turn
+        self._console.print(line, end="" if self._answering is not None else "\n")
+
+    def finish(self) -> None:
+        """End the open line."""
+        if self._answering is not None:
+            self._answering = None
+            self._console.print()
+        if self._wait:
+            self._console.print(self._wait)
+            self._wait = ""
 
     def _line(self, event: events.LedgerEvent) -> str:
         match event:
@@ -55,9 +80,9 @@ def latency_table(history: CallHistory) -> Table:
     """The caller's wait in each turn, by stage."""
     table = Table(title="From the caller's last sound to the agent's first, in ms")
     table.add_column("turn", justify="right")
-    table.add_column("caller")
-    for name in ("end of turn", "recogniser", "brain + tools", "voice", "wire", "total"):
-        table.add_column(name, justify="right")
+    table.add_column("caller", no_wrap=True, overflow="ellipsis", max_width=36)
+    for name in ("end of turn", "recogniser", "brain+tools", "voice", "wire", "total"):
+        table.add_column(name, justify="right", no_wrap=True)
     for turn in history.caller_turns:
         waits = turn.latency
         if waits:
