@@ -124,7 +124,7 @@ def say_date(day: date) -> str:
 
 def read_time(words: Sequence[str]) -> time | None:
     """The time of day that these words name; a bare `five` is 05:00."""
-    words = [word for word in words if word not in ("the", "at")]
+    words = [word for word in words if word != "at"]
     half = ""
     text = " ".join(words)
     for ending, meaning in _HALVES.items():

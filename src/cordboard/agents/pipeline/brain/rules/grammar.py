@@ -165,6 +165,8 @@ class Grammar:
                 slots[slot] = Judged()
                 continue
             chosen = min(valued, key=lambda span: span.cost)
+            if not self.finders[list_name].has_rivals:
+                spans, crowded = (), False
             slots[slot] = judge(chosen, spans, crowded=crowded)
         bonus = _EXPECTED_BONUS if fit.intent.startswith("_") else 0.0
         lists = {slot: place[0] for slot, place in fit.slots.items()}

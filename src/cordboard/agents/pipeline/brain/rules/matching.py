@@ -21,8 +21,12 @@ from cordboard.config.sentences import Position, Wording
 
 NO_FIT = 0.45
 """A reading that leaves more than this share unexplained is none."""
+_NO_ANSWER = 0.6
+"""The same for what was asked for: there a word more is worth a question."""
 _SLOT_WEIGHT = 1.4
 _COMMON_WEIGHT = 0.15
+_DECISIVE = frozenset({"yes", "no", "not"})
+"""Small words that make the whole difference where a sentence asks for them."""
 _ADDED = 0.7
 _ADDED_COMMON = 0.1
 _ADDED_FILLER = 0.02
@@ -65,10 +69,11 @@ class Fit:
     @property
     def is_good(self) -> bool:
         """Whether it explains enough; one that calls words unknown must explain all others."""
+        limit = _NO_ANSWER if self.intent.startswith("_") else NO_FIT
         if not self.unknown:
-            return self.quality <= NO_FIT
+            return self.quality <= limit
         rest = self.cost - _UNKNOWN_VALUE * len(self.unknown)
-        return self.quality <= NO_FIT and rest <= _MOST_BESIDES_UNKNOWN
+        return self.quality <= limit and rest <= _MOST_BESIDES_UNKNOWN
 
 
 @dataclass(slots=True)
@@ -281,7 +286,10 @@ class WordingTable:
 def _weight(position: Position) -> float:
     if position.list:
         return _SLOT_WEIGHT
-    common = all(word in FUNCTION_WORDS or word in FILLERS for word in position.words)
+    common = all(
+        (word in FUNCTION_WORDS or word in FILLERS) and word not in _DECISIVE
+        for word in position.words
+    )
     return _COMMON_WEIGHT if common else 1.0
 
 

@@ -107,6 +107,11 @@ class Finder:
         return self.spec.spelled or self.spec.type in ("icao", "letters")
 
     @property
+    def has_rivals(self) -> bool:
+        """Whether two of its values may sound alike; of the others the longest fit is meant."""
+        return self.spec.type in ("list", "icao", "letters")
+
+    @property
     def is_closed(self) -> bool:
         """Whether a value that fits cannot go on: asked for, it is a whole answer."""
         return self.spec.type in ("list", "icao", "letters") or (
