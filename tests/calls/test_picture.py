@@ -43,6 +43,7 @@ def spoken(number: int, at: int, heard: str = "Hello", answer: str = "Good day")
         number,
         speech_ms=at,
         last_speech_ms=at + 1000,
+        endpoint_ms=at + 1450,
         heard=heard,
         answer=[answer],
         said=[answer],

@@ -22,7 +22,7 @@ log = structlog.get_logger()
 class AgentOpener(Protocol):
     """Gives the agent of a call. Raises `AgentError` when the provider is not ready."""
 
-    def __call__(self, binding: Binding) -> Agent: ...
+    def __call__(self, binding: Binding, /) -> Agent: ...
 
 
 class Exchange:

@@ -87,8 +87,11 @@ class CallHistory:
 
     @property
     def caller_turns(self) -> list[Turn]:
-        """The turns in which the caller said something, in order."""
-        return [turn for number, turn in sorted(self.turns.items()) if number > 0]
+        """The turns in which the caller said something, in order.
+
+        Not the greeting, and not what the agent said because nothing was heard for long.
+        """
+        return [turn for _, turn in sorted(self.turns.items()) if turn.endpoint_ms is not None]
 
     @property
     def tools(self) -> list[ToolUse]:

@@ -123,5 +123,8 @@ class MediaOpener(Protocol):
     """Opens the media of one offer."""
 
     async def __call__(self) -> Media:
-        """Connect and return the media. Raises `MediaError` when it does not come in time."""
+        """Connect and return the media.
+
+        Raises `MediaError` when it does not come in time, `LineGone` when the caller hung up.
+        """
         ...
