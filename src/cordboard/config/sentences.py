@@ -45,9 +45,14 @@ class Position:
 Wording = tuple[Position, ...]
 
 
-def read_sentence(text: str, pieces: Mapping[str, str] | None = None) -> tuple[Wording, ...]:
-    """Read a template into its wordings, without repeats, in the order of the text."""
-    reader = _Reader(text, dict(pieces or {}))
+def read_sentence(
+    text: str, pieces: Mapping[str, str] | None = None, *, most: int = MAX_WORDINGS
+) -> tuple[Wording, ...]:
+    """Read a template into its wordings, without repeats, in the order of the text.
+
+    More than `most` wordings are refused.
+    """
+    reader = _Reader(text, dict(pieces or {}), most)
     wordings = tuple(dict.fromkeys(reader.read()))
     if any(all(position.optional for position in wording) for wording in wordings):
         raise SentenceError(f"sentence {text!r}: could be empty; some word must always be there")
@@ -57,8 +62,9 @@ def read_sentence(text: str, pieces: Mapping[str, str] | None = None) -> tuple[W
 class _Reader:
     """A recursive-descent reader over the tokens of one template."""
 
-    def __init__(self, text: str, pieces: dict[str, str], depth: int = 0) -> None:
+    def __init__(self, text: str, pieces: dict[str, str], most: int, depth: int = 0) -> None:
         self._text = text
+        self._most = most
         self._pieces = pieces
         self._depth = depth
         self._tokens: list[str] = [match.group(1) for match in _TOKEN.finditer(text)]
@@ -135,17 +141,18 @@ class _Reader:
             raise self._error(f"{token!r} is not {{list}} or {{list:slot}} (lower-case names)")
         return Position(list=match.group(1), slot=match.group(2) or match.group(1))
 
-    def _piece(self, token: str) -> list[Wording]:
-        match = _PIECE.fullmatch(token)
+    def _piece(self, name: str) -> list[Wording]:
+        match = _PIECE.fullmatch(name)
         if match is None:
-            raise self._error(f"{token!r} is not <name> (lower-case)")
+            raise self._error(f"{name!r} is not <name> (lower-case)")
         if match.group(1) not in self._pieces:
-            raise self._error(f"{token} is not among `words`")
-        return _Reader(self._pieces[match.group(1)], self._pieces, self._depth + 1).read()
+            raise self._error(f"{name} is not among `words`")
+        piece = self._pieces[match.group(1)]
+        return _Reader(piece, self._pieces, self._most, self._depth + 1).read()
 
     def _limited(self, wordings: list[Wording]) -> list[Wording]:
-        if len(wordings) > MAX_WORDINGS:
-            raise self._error(f"more than {MAX_WORDINGS} wordings; write it as several sentences")
+        if len(wordings) > self._most:
+            raise self._error(f"more than {self._most} wordings; write it as several sentences")
         return wordings
 
 

@@ -104,7 +104,13 @@ class PipelineAgent:
     async def start(self, session: AgentSession) -> None:
         self._session = session
         self._dialogue: Dialogue = self._parts.brain.open(
-            DialogueSession(session.prompt, session.toolbox, self._ask_tool, session.variables)
+            DialogueSession(
+                session.prompt,
+                session.toolbox,
+                self._ask_tool,
+                session.variables,
+                session.greeting,
+            )
         )
         self._ear = Ear(self._parts.bank, self._parts.profile, self)
         if session.greeting:

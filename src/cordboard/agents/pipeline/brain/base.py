@@ -35,7 +35,7 @@ class Dialogue(Protocol):
         ...
 
     def is_complete(self, text: str) -> bool:
-        """Whether a partial text already is a whole answer to what was asked (`yes`, four letters)."""
+        """Whether a partial text already is a whole answer (`yes`, four letters)."""
         ...
 
     def respond(self, text: str) -> AsyncGenerator[str, None]:

@@ -38,7 +38,7 @@ from cordboard.agents.pipeline.brain.rules.words import (
     tokenise,
 )
 from cordboard.config.rules import BUILT_IN_LISTS, Intent, Rules, WordList
-from cordboard.config.sentences import Wording, read_sentence
+from cordboard.config.sentences import MAX_WORDINGS, Wording, read_sentence
 from cordboard.tools.tool import ToolSpec
 
 VALUE_OF = "_value:"
@@ -64,6 +64,8 @@ _SURE_WHEN_SPELLED = 0.07
 _LONG = 900.0
 """Weight of sounds (hundredths of a consonant) from which a value counts as long."""
 _EXPECTED_BONUS = 0.06
+_MOST_WORDINGS = 16 * MAX_WORDINGS
+"""What the configuration has let pass may grow here: `(what's|how's)` becomes two words each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +185,7 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
     slots: dict[str, dict[str, str]] = {name: {} for name in intents}
     for name, intent in intents.items():
         for sentence in intent.sentences:
-            for wording in read_sentence(plain_sentence(sentence), pieces):
+            for wording in read_sentence(plain_sentence(sentence), pieces, most=_MOST_WORDINGS):
                 rows.append((name, wording))
                 for position in wording:
                     if position.list:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from cordboard.agents.pipeline.brain.rules.numbers import spell_out
 
-LONGEST_UTTERANCE = 32
+LONGEST_UTTERANCE = 24
 """Words that are looked at; of a longer speech the end counts, where people say what they want."""
 
 CONTRACTIONS = {
