@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.offer import Media, Offer
 from cordboard.config.schema import Asterisk, AudioSocket
-from cordboard.errors import MediaError
+from cordboard.errors import LineGone, MediaError
 from cordboard.telephony.asterisk.ari import AriState
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
 from cordboard.telephony.asterisk.source import AsteriskSource
@@ -119,7 +119,7 @@ class EchoExchange:
             reason = await call.ended
             if reason != "transferred":
                 await control.hangup()
-        except MediaError as error:
+        except (LineGone, MediaError) as error:
             call.problem = error
             call.up.set()
             await control.hangup("congestion")

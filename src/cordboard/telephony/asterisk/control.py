@@ -124,8 +124,9 @@ class AsteriskLine:
     async def open_media(self) -> Media:
         """Answer, and connect the caller's sound with us.
 
-        Raises MediaError when Asterisk refuses, the caller is gone, or the media connection does
-        not come within `audiosocket.connect_timeout_ms`. `release` clears up, whatever happened.
+        Raises LineGone when the caller has hung up; MediaError when Asterisk refuses or the media
+        connection does not come within `audiosocket.connect_timeout_ms`. `release` clears up,
+        whatever happened.
         """
         if self._opened:
             raise MediaError("the media of this call has been opened before")
@@ -136,10 +137,12 @@ class AsteriskLine:
             await asyncio.wait(
                 (connecting, self._ended), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
             )
-            if connecting.done():
+            if connecting.done() and not (self._ended.done() and connecting.exception()):
                 return connecting.result()
             if self._ended.done():
-                raise MediaError(f"the caller's line ended: {self._ended.result()}")
+                why = self._ended.result()
+                error = LineGone if why == "caller_hangup" else MediaError
+                raise error(f"the caller's line ended: {why}")
             raise MediaError(
                 f"Asterisk has not connected to {self._server.address} within {seconds:g} s: check "
                 "audiosocket.advertise_host and the firewall"
