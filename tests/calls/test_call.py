@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cordboard.agents.base import AgentEnded, AgentFailed
+from cordboard.agents.base import AgentAudioDone, AgentEnded, AgentFailed
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
 from cordboard.agents.pipeline.turn_detector import TurnProfile
 from cordboard.audio.vad import VoiceActivityBank
@@ -511,6 +511,23 @@ def test_an_agent_that_fails_apologises_first(tmp_path: Path) -> None:
     words = len(TROUBLE.split()) + 3 + 2
     assert heard_seconds(stage) == pytest.approx(words * WORD), "every word of it is heard"
     assert stage.ended.duration_ms == pytest.approx(50 + words * WORD * 1000, abs=100)
+
+
+def test_an_apology_that_waits_for_an_answers_end_is_heard_too(tmp_path: Path) -> None:
+    class OneAtATime(FakeAgent):
+        def say(self, text: str) -> None:
+            self.spawn(self._later(text))
+
+        async def _later(self, text: str) -> None:
+            await asyncio.sleep(0.5)
+            await self.speak(0, text)
+
+    async def script(agent: FakeAgent) -> None:
+        await fail_in_mid_answer(agent)
+        agent.emit(AgentAudioDone(1))
+
+    stage = play_call(tmp_path, lambda: OneAtATime(script))
+    assert heard_seconds(stage) == pytest.approx((2 + 3 + len(TROUBLE.split())) * WORD)
 
 
 def test_an_agent_without_a_voice_does_not_leave_the_caller_in_silence(tmp_path: Path) -> None:

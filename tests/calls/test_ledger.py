@@ -53,6 +53,17 @@ def test_what_cannot_be_written_is_counted_and_harms_nobody(tmp_path: Path) -> N
     assert (tmp_path / "good.jsonl").read_text().count("\n") == 1
 
 
+def test_nothing_follows_the_last_line(tmp_path: Path) -> None:
+    writer = LedgerWriter()
+    ledger = Ledger(writer, tmp_path / "call.jsonl", 0.0)
+    ledger.record(events.Ended("completed", "caller_hangup", 10))
+    ledger.close()
+    ledger.record(events.AudioEnded(1))
+    writer.close()
+    (line,) = (tmp_path / "call.jsonl").read_text().splitlines()
+    assert json.loads(line)["type"] == "call.ended"
+
+
 CRASH = """
 import os, signal, sys, time
 from pathlib import Path
