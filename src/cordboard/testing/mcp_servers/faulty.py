@@ -89,6 +89,10 @@ def tool_hangs(request_id: Any, arguments: dict[str, Any]) -> None:
     """Never answers; says on stderr when it is told to stop (see `serve`)."""
 
 
+def tool_waits(request_id: Any, arguments: dict[str, Any]) -> None:
+    """Never answers either, but only reads (see `definition`): nothing is lost by giving it up."""
+
+
 def tool_slow(request_id: Any, arguments: dict[str, Any]) -> None:
     time.sleep(arguments["seconds"])
     text(request_id, "At last.")
@@ -221,8 +225,9 @@ def definition(name: str, schema: dict[str, Any] | None = None) -> dict[str, Any
         "description": f"Does {name}.",
         "inputSchema": schema or {"type": "object"},
     }
-    if name == "echo":
+    if name in {"echo", "waits"}:
         described["annotations"] = {"readOnlyHint": True}
+    if name == "echo":
         described["inputSchema"] = {
             "type": "object",
             "properties": {"text": {"type": "string"}},

@@ -1,0 +1,488 @@
+"""Hotlines: the real engine behind a real Asterisk, and callers with SIP phones who speak to it.
+
+Everything is what a user has: Asterisk, SIP, the offline voices, MCP servers over stdio, the HTTP
+port and the ledger on disk. A test sees only what a caller hears and an operator can look up.
+Asterisk and the callers' voice are shared by the whole folder, an engine by the tests of a file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import math
+import os
+import signal
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+import pytest
+import pytest_asyncio
+from prometheus_client.parser import text_string_to_metric_families
+from ruamel.yaml import YAML
+from structlog.testing import capture_logs
+from structlog.typing import EventDict
+
+from cordboard.agents.pipeline.offline import OfflineModels, load_offline_models
+from cordboard.agents.workers import Workers
+from cordboard.calls.events import LedgerEvent, Offered
+from cordboard.calls.history import CallHistory, read
+from cordboard.config.load import load
+from cordboard.engine import Engine
+from cordboard.testing.asterisk import AsteriskInstance
+from cordboard.testing.caller_voice import render_speech
+from cordboard.testing.child_process import start_child
+from cordboard.testing.free_ports import free_port
+from cordboard.testing.leaks import assert_line_clean
+from cordboard.testing.sip import PhoneCall, SipPhone
+from cordboard.testing.timeline import RATE, Samples
+
+REPOSITORY = Path(__file__).parents[2]
+PATIENCE = 20.0  # seconds; a busy machine is slow, but not that slow
+ORDER_DESK: dict[str, Any] = {
+    "greeting": "Order desk.",
+    "tools": ["hangup_call", "check_order", "place_order", "opening_times"],
+    "rules": {
+        "intents": {
+            "check_order": {
+                "sentences": ["[please] (check|look up) my order [please]"],
+                "tool": "check_order",
+            },
+            "place_order": {
+                "sentences": ["[please] (place|send) (my|the|an) order [now|please]"],
+                "tool": "place_order",
+                "arguments": {"seconds": 2},
+            },
+            "opening_times": {
+                "sentences": ["[please] [tell me] [what are] [the|your] opening times"],
+                "tool": "opening_times",
+            },
+        }
+    },
+}
+"""A context on a server that fails as asked: `check_order` only reads and never answers,
+`place_order` changes the world and takes 2 s."""
+
+Event = TypeVar("Event", bound=LedgerEvent)
+Found = TypeVar("Found")
+
+
+async def until(reached: Callable[[], bool], timeout: float = PATIENCE) -> None:
+    """For what gives no event: look every 10 ms."""
+    async with asyncio.timeout(timeout):
+        while not reached():  # noqa: ASYNC110 - see above
+            await asyncio.sleep(0.01)
+
+
+def processes(marker: str) -> list[int]:
+    """Ids of the live processes that have `marker` in their command line."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if marker.encode() in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+    return [pid for pid in found if pid != os.getpid()]
+
+
+async def http_get(port: int, path: str) -> tuple[int, bytes]:
+    """Status and body; status 0 when nobody listens."""
+
+    def get() -> tuple[int, bytes]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as refusal:
+            with refusal:
+                return refusal.code, refusal.read()
+        except OSError:
+            return 0, b""
+
+    return await asyncio.to_thread(get)
+
+
+async def wait_ready(port: int, ready: bool = True) -> None:
+    """Until `/ready` says 200 (or no longer does)."""
+    async with asyncio.timeout(PATIENCE):
+        while ((await http_get(port, "/ready"))[0] == 200) is not ready:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+class Speech:
+    """The callers' voice, and an ear that writes down what they heard."""
+
+    def __init__(self, models: OfflineModels) -> None:
+        self._models = models
+        self._lines: dict[str, Samples] = {}
+
+    async def say(self, text: str) -> Samples:
+        """The sound of a line; rendered once."""
+        if text not in self._lines:
+            self._lines[text] = await render_speech(self._models.voice, text)
+        return self._lines[text]
+
+    async def understand(self, sound: Samples) -> str:
+        """The words in the sound, in small letters."""
+        pcm = sound.astype("<i2").tobytes()
+        return (await self._models.recogniser.transcribe(pcm)).text.lower()
+
+
+@dataclass
+class Caller:
+    """Somebody on the phone, and the engine's view of the same call."""
+
+    line: PhoneCall
+    number: str
+    hotline: Hotline
+
+    async def call_id(self) -> str:
+        """The engine's name of this call, as soon as it has been offered."""
+
+        def look() -> str | None:
+            for call_id, _, event in self.hotline.events:
+                if isinstance(event, Offered) and event.caller_number == self.number:
+                    return call_id
+            return None
+
+        return await self.hotline.seen(look, f"an offer of {self.number}")
+
+    async def event(self, kind: type[Event], count: int = 1) -> Event:
+        """The `count`-th event of a kind in this call's ledger, once it is there."""
+        call_id = await self.call_id()
+
+        def look() -> Event | None:
+            found = [e for name, _, e in self.hotline.events if name == call_id]
+            matching = [event for event in found if isinstance(event, kind)]
+            return matching[count - 1] if len(matching) >= count else None
+
+        return await self.hotline.seen(look, f"{kind.type} number {count} of {self.number}")
+
+    async def greeted(self) -> float:
+        """Until the first sound of the greeting; when that was."""
+        await self.line.answered(PATIENCE)
+        return await self.line.hear_speech(PATIENCE, after=-math.inf)
+
+    async def listen(self) -> None:
+        """Until the agent has fallen silent."""
+        await self.line.hear_silence(900, timeout=60)
+
+    async def greeted_to_the_end(self) -> None:
+        await self.greeted()
+        await self.listen()
+
+    async def say(self, text: str) -> float:
+        """Speak a line; when its last sample left."""
+        self.line.say(await self.hotline.speech.say(text))
+        return await self.line.said(PATIENCE)
+
+    async def ask(self, text: str) -> float:
+        """Speak a line and hear the answer to its end; when the answer began."""
+        began = await self.line.hear_speech(PATIENCE, after=await self.say(text))
+        await self.listen()
+        return began
+
+    async def heard(self, since: float = -math.inf) -> str:
+        """What the caller heard since a moment, written down by a recogniser."""
+        sound, origin, words = self.line.heard(), self.line.started_at(), []
+        for part in self.line.heard_segments(join=0.6):
+            if part.end >= since:
+                first, last = (round((at - origin) * RATE) for at in (part.start, part.end))
+                words.append(await self.hotline.speech.understand(sound[max(0, first) : last]))
+        return " ".join(words)
+
+    async def history(self) -> CallHistory:
+        """The call from its file on disk, once it is over."""
+        return await self.hotline.history(await self.call_id())
+
+
+@dataclass
+class Hotline:
+    """A running engine, and what an operator sees of it."""
+
+    engine: Engine
+    folder: Path
+    asterisk: AsteriskInstance
+    speech: Speech
+    phone: SipPhone
+    log: list[EventDict]
+    """What the engine logged."""
+    events: list[tuple[str, int, LedgerEvent]] = field(default_factory=list)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(4790000001))
+
+    def take(self, call_id: str, at_ms: int, event: LedgerEvent) -> None:
+        """The engine's listener."""
+        self.events.append((call_id, at_ms, event))
+        self._news.set()
+
+    async def seen(self, look: Callable[[], Found | None], what: str) -> Found:
+        """Wait until the ledger events show what is looked for."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while (found := look()) is None:
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            latest = "\n  ".join(f"{at} {event}" for _, at, event in self.events[-12:])
+            raise AssertionError(f"waited for {what}; the latest events:\n  {latest}") from None
+        return found
+
+    async def dial(self, extension: str, **headers: str) -> Caller:
+        """Place a call. `X_AI_Context="demo"` becomes the SIP header `X-AI-Context: demo`."""
+        number = str(next(self._numbers))
+        line = await self.phone.call(
+            self.asterisk.sip_uri(extension),
+            caller_number=number,
+            headers={name.replace("_", "-"): value for name, value in headers.items()},
+        )
+        return Caller(line, number, self)
+
+    def hang_up_all(self) -> None:
+        """Whoever is still on the phone hangs up."""
+        for call in self.phone.calls.values():
+            call.hangup()
+
+    async def idle(self) -> None:
+        """Until no call is live, in the engine or in Asterisk."""
+        async with asyncio.timeout(PATIENCE):
+            await self.engine.exchange.idle()
+        await assert_line_clean(self.asterisk)
+
+    async def history(self, call_id: str) -> CallHistory:
+        return await finished_history(self.folder, call_id)
+
+    def call_ids(self, numbers: Collection[str]) -> list[str]:
+        """The engine's names of the calls of these callers, as far as they were offered."""
+        offers = [(name, e) for name, _, e in self.events if isinstance(e, Offered)]
+        return [name for name, offer in offers if offer.caller_number in numbers]
+
+    def server_pid(self, server: str) -> int:
+        """The process of an MCP server, as the log told when it became ready."""
+        ready = [line for line in self.log if line["event"] == "mcp_server_ready"]
+        return int(next(line["pid"] for line in reversed(ready) if line["server"] == server))
+
+    def server_words(self, server: str) -> list[str]:
+        """What an MCP server wrote to its log."""
+        lines = [line for line in self.log if line["event"] == "mcp_stderr"]
+        return [line["line"] for line in lines if line["server"] == server]
+
+    async def ready(self, ready: bool = True) -> None:
+        """Until `/ready` says so (or no longer does)."""
+        await wait_ready(self.engine.http_port, ready)
+
+    async def mcp_settled(self, server: str, state: str = "ready") -> None:
+        """Until `/health` says that an MCP server is in this state."""
+        async with asyncio.timeout(PATIENCE):
+            while (await self.get("/health"))[1]["mcp_servers"][server]["state"] != state:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+    async def get(self, path: str) -> tuple[int, Any]:
+        """An answer of the HTTP port."""
+        status, body = await http_get(self.engine.http_port, path)
+        return status, orjson.loads(body)
+
+    async def metric(self, name: str, **labels: str) -> float:
+        """One figure of `/metrics`; 0 when there is no such series yet."""
+        _, body = await http_get(self.engine.http_port, "/metrics")
+        for family in text_string_to_metric_families(body.decode()):
+            for sample in family.samples:
+                if sample.name == name and labels.items() <= sample.labels.items():
+                    return float(sample.value)
+        return 0.0
+
+
+async def finished_history(folder: Path, call_id: str = "*") -> CallHistory:
+    """The only call of that id in a folder of ledgers, once its last line is written."""
+
+    def finished() -> CallHistory | None:
+        paths = list(folder.glob(f"*/{call_id}.jsonl"))
+        if len(paths) != 1:
+            return None
+        history = read(paths[0])
+        return history if history.outcome else None
+
+    await until(lambda: finished() is not None)
+    history = finished()
+    assert history is not None
+    return history
+
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def write_config(folder: Path, asterisk: AsteriskInstance, change: Change | None = None) -> Path:
+    """The shipped configuration, with this Asterisk, an order desk, and the test's own changes."""
+    shipped = REPOSITORY / "config"
+    tree: dict[str, Any] = YAML(typ="safe").load(shipped / "ai-agent.yaml")
+    atis = YAML(typ="safe").load(shipped / "aviation_atis.yaml")
+    atis["metar_file"] = str(shipped / atis["metar_file"])
+    tree["health"]["port"] = 0
+    tree["audiosocket"]["port"] = 0
+    tree["asterisk"] = {
+        "url": asterisk.ari_url,
+        "password": asterisk.ari_password,
+        "reconnect_max_ms": 500,
+    }
+    tree["calls"] = {"directory": str(folder / "calls")}
+    tree["contexts"]["orders"] = ORDER_DESK
+    server = tree["mcp"]["servers"]["aviation_atis"]
+    server["command"][-1] = str(folder / "aviation_atis.yaml")
+    tree["mcp"]["servers"]["orders"] = {
+        "command": [sys.executable, "-m", "cordboard.testing.mcp_servers.faulty", "good"],
+        "restart": {"backoff_ms": 300},
+        "defaults": {
+            "timeout_ms": 30_000,
+            "slow_response_threshold_ms": 300,
+            "slow_response_message": "One moment please.",
+        },
+        "tools": [
+            {"name": "waits", "expose_as": "check_order"},
+            {"name": "slow", "expose_as": "place_order"},
+            {"name": "plain", "expose_as": "opening_times"},
+        ],
+    }
+    if change is not None:
+        change(tree)
+    path = folder / "ai-agent.yaml"
+    for name, content in (("aviation_atis.yaml", atis), (path.name, tree)):
+        with (folder / name).open("w") as file:
+            YAML(typ="safe").dump(content, file)
+    return path
+
+
+OpenHotline = Callable[..., contextlib.AbstractAsyncContextManager[Hotline]]
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def asterisk() -> AsyncIterator[AsteriskInstance]:
+    """One Asterisk for all whole calls. Missing, it is an error that says how to get it."""
+    async with AsteriskInstance() as instance:
+        yield instance
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def speech() -> AsyncIterator[Speech]:
+    """The callers' voice and ear; models of their own, so that the engine's are not touched."""
+    workers = Workers()
+    models = await load_offline_models(workers)
+    yield Speech(models)
+    models.close()
+    await workers.close()
+
+
+@pytest.fixture(scope="session")
+def open_hotline(
+    asterisk: AsteriskInstance, speech: Speech, tmp_path_factory: pytest.TempPathFactory
+) -> OpenHotline:
+    """Starts an engine: `async with open_hotline(change) as hotline`."""
+
+    @contextlib.asynccontextmanager
+    async def opened(
+        change: Change | None = None, *, settled: bool = True
+    ) -> AsyncIterator[Hotline]:
+        folder = tmp_path_factory.mktemp("hotline")
+        config = load(write_config(folder, asterisk, change), os.environ).config
+        with capture_logs() as log:
+            async with SipPhone() as phone:
+                engine = Engine(config, lambda *entry: hotline.take(*entry))
+                hotline = Hotline(engine, folder / "calls", asterisk, speech, phone, log)
+                await engine.start()
+                try:
+                    await hotline.ready()
+                    if settled:
+                        await engine.tools_settled(PATIENCE)
+                    yield hotline
+                finally:
+                    await engine.stop(grace=0)
+        await assert_line_clean(asterisk)
+
+    return opened
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shared_hotline(open_hotline: OpenHotline) -> AsyncIterator[Hotline]:
+    """The engine that the tests of one file share."""
+    async with open_hotline() as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def hotline(shared_hotline: Hotline) -> AsyncIterator[Hotline]:
+    """The file's engine; after each test no call may be left in it, nor in Asterisk."""
+    yield shared_hotline
+    shared_hotline.hang_up_all()
+    await shared_hotline.idle()
+    assert (await shared_hotline.get("/health"))[1]["audio"]["connections"] == 0
+
+
+@dataclass
+class Program:
+    """`cordboard run` as a process of its own."""
+
+    folder: Path
+    http_port: int
+    audiosocket_port: int
+    process: asyncio.subprocess.Process | None = None
+
+    async def run(self) -> None:
+        """Start it; returns at once."""
+        command = [sys.executable, "-m", "cordboard", "run", "-c", str(self.config)]
+        self.process = await start_child(command, folder=REPOSITORY, output=self.log)
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "ai-agent.yaml"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "log.txt"
+
+    def send(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    async def ended(self) -> int:
+        """Its exit status."""
+        assert self.process is not None
+        return await asyncio.wait_for(self.process.wait(), PATIENCE)
+
+    async def ready(self) -> None:
+        """Until calls are taken and the MCP servers are up."""
+        await wait_ready(self.http_port)
+        await until(lambda: "server=aviation_atis tools" in self.log.read_text())
+
+    def ledgers(self) -> list[Path]:
+        return sorted((self.folder / "calls").glob("*/*.jsonl"))
+
+    def histories(self) -> list[CallHistory]:
+        return [read(path) for path in self.ledgers()]
+
+    async def no_servers(self) -> None:
+        """Until its servers are gone; they are not our children, so there is no event."""
+        await until(lambda: not self.servers())
+
+    def servers(self) -> list[int]:
+        """Ids of its ATIS server's processes: those that name this folder's file."""
+        return processes(str(self.folder / "aviation_atis.yaml"))
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def program(asterisk: AsteriskInstance, tmp_path: Path) -> AsyncIterator[Program]:
+    """A configured engine, to be `run` by the test; killed at the end if it still lives."""
+    made = Program(tmp_path, free_port(), free_port())
+
+    def change(tree: dict[str, Any]) -> None:
+        tree["health"]["port"] = made.http_port
+        tree["audiosocket"]["port"] = made.audiosocket_port
+        tree["calls"]["shutdown_grace_ms"] = 500
+
+    write_config(tmp_path, asterisk, change)
+    yield made
+    if made.process is not None and made.process.returncode is None:
+        made.process.kill()
+        await made.process.wait()

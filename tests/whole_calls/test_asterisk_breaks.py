@@ -1,0 +1,84 @@
+"""Asterisk restarts under a live engine; the sound of a call never comes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+pytestmark = [
+    pytest.mark.asterisk,
+    pytest.mark.voices,
+    pytest.mark.asyncio(loop_scope="session"),
+]
+
+
+async def test_asterisk_is_killed_under_a_live_call_and_comes_back(hotline):
+    caller = await hotline.dial("ctx-orders")
+    await caller.greeted()
+    killed_at = time.monotonic()
+    await hotline.asterisk.kill()
+    history = await caller.history()
+    assert (history.outcome, history.reason) == ("failed", "asterisk_lost")
+    assert time.monotonic() - killed_at < 10
+    await hotline.ready(False)
+    status, ready = await hotline.get("/ready")
+    assert status == 503
+    assert not ready["components"]["ari"]["ready"]
+    assert ready["components"]["ari"]["detail"], "it says why"
+    assert ready["components"]["media"]["ready"]
+    assert (await hotline.get("/live"))[0] == 200
+    assert (await hotline.get("/health"))[1]["active_calls"] == []
+    outcome = {"context": "orders", "provider": "local", "outcome": "failed"}
+    assert await hotline.metric("ai_agent_calls_total", **outcome) == 1
+
+    await hotline.asterisk.start()
+    await hotline.ready()
+    caller.line.hangup()
+    again = await hotline.dial("ctx-orders")
+    await again.greeted_to_the_end()
+    began = await again.ask("What are the opening times?")
+    assert "runway" in await again.heard(since=began)
+    again.line.hangup()
+    assert (await again.history()).outcome == "completed"
+
+
+async def test_media_that_nobody_takes_ends_the_call(open_hotline):
+    """Asterisk is told an address at which nothing listens."""
+
+    def refused(tree):
+        tree["audiosocket"]["advertise_host"] = "127.0.0.2"
+
+    async with open_hotline(refused) as hotline:
+        caller = await hotline.dial("ctx-orders")
+        dialled_at = time.monotonic()
+        assert (await caller.line.ended()).by == "them"
+        assert time.monotonic() - dialled_at < 8
+        history = await caller.history()
+        assert (history.outcome, history.reason) == ("failed", "media_failed")
+        assert history.troubles
+        await hotline.idle()
+        assert await hotline.metric("ai_agent_active_calls") == 0
+
+
+async def listen_only(reader, writer):
+    await reader.read()
+    writer.close()
+
+
+async def test_media_that_never_comes_ends_the_call_with_the_setting_to_look_at(open_hotline):
+    """Asterisk is told the address of somebody who takes the connection and does nothing."""
+
+    def elsewhere(tree):
+        tree["audiosocket"] |= {"advertise_host": "127.0.0.2", "connect_timeout_ms": 700}
+
+    async with open_hotline(elsewhere) as hotline:
+        port = hotline.engine.audiosocket_port
+        async with await asyncio.start_server(listen_only, "127.0.0.2", port):
+            caller = await hotline.dial("ctx-orders")
+            assert (await caller.line.ended()).by == "them"
+            history = await caller.history()
+            assert (history.outcome, history.reason) == ("failed", "media_failed")
+            assert "audiosocket.advertise_host" in history.troubles[0]
+            await hotline.idle()

@@ -1,0 +1,124 @@
+"""Whole conversations by SIP: asked, looked up, spoken back; and what an operator sees of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from cordboard.calls.events import AudioStarted, ToolCalled
+
+pytestmark = [
+    pytest.mark.asterisk,
+    pytest.mark.voices,
+    pytest.mark.asyncio(loop_scope="session"),
+]
+ATIS_TOOL = "mcp_aviation_atis_get_atis"
+
+
+async def test_a_question_is_looked_up_spoken_back_and_said_goodbye_to(hotline):
+    caller = await hotline.dial("ctx-demo")
+    answered_at = await caller.line.answered()
+    greeted_at = await caller.greeted()
+    assert greeted_at - answered_at < 1.0
+    await caller.listen()
+    answer_at = await caller.ask("What is the ATIS for Trondheim?")
+    await caller.say("No, thank you.")
+    end = await caller.line.ended()
+    history = await caller.history()
+
+    assert end.by == "them", "the agent hangs up after the goodbye"
+    assert (history.outcome, history.context, history.provider) == ("completed", "demo", "local")
+    assert history.troubles == []
+    question, goodbye = history.caller_turns
+    [looked_up, hung_up] = history.tools
+    assert (looked_up.name, looked_up.arguments) == (ATIS_TOOL, {"icao": "ENVA"})
+    assert looked_up.status == "ok"
+    assert hung_up.name == "hangup_call"
+    assert "goodbye" in " ".join(goodbye.answer).lower()
+
+    heard = await caller.heard(since=answer_at)
+    for words in ("sample data", "runway", "variable", "temperature", "would you like", "goodbye"):
+        assert words in heard, heard
+
+    at_the_phone = caller.line.turn_latencies()[0].seconds * 1000
+    in_the_ledger = question.latency["total_ms"]
+    # Both look for the first and last loud sample, each in its own way (soft s, fading m).
+    assert abs(at_the_phone - in_the_ledger) < 100, (at_the_phone, in_the_ledger)
+    assert at_the_phone < 2500
+
+
+async def test_a_context_without_the_tool_neither_has_nor_uses_it(hotline):
+    caller = await hotline.dial("ctx-reception")
+    await caller.greeted_to_the_end()
+    began = await caller.ask("What is the ATIS for Oslo Gardermoen?")
+    caller.line.hangup()
+    history = await caller.history()
+
+    assert history.context == "reception"
+    assert history.tools == []
+    heard = await caller.heard(since=began)
+    assert "did not" in heard or "didn't" in heard, heard
+    assert "wind" not in heard
+
+
+async def test_figures_of_the_http_port_follow_a_call(hotline):
+    def labels(outcome):
+        return {"context": "orders", "provider": "local", "outcome": outcome}
+
+    assert (await hotline.get("/live"))[0] == 200
+    assert await hotline.metric("ai_agent_active_calls") == 0
+    completed = await hotline.metric("ai_agent_calls_total", **labels("completed"))
+    turns = await hotline.metric("ai_agent_turn_latency_seconds_count", stage="total")
+    tools = await hotline.metric("ai_agent_tool_calls_total", tool="opening_times", status="ok")
+    greetings = await hotline.metric("ai_agent_greeting_latency_seconds_count")
+
+    caller = await hotline.dial("ctx-orders")
+    await caller.event(AudioStarted)
+    assert await hotline.metric("ai_agent_active_calls") == 1
+    status, health = await hotline.get("/health")
+    assert status == 200
+    [active] = health["active_calls"]
+    assert active == {
+        "call_id": await caller.call_id(),
+        "context": "orders",
+        "provider": "local",
+        "state": "talking",
+    }
+    assert health["audio"]["connections"] == 1
+    await caller.greeted_to_the_end()
+    await caller.ask("What are the opening times?")
+    caller.line.hangup()
+    await caller.history()
+    await hotline.idle()
+
+    assert await hotline.metric("ai_agent_active_calls") == 0
+    assert await hotline.metric("ai_agent_calls_total", **labels("completed")) == completed + 1
+    assert await hotline.metric("ai_agent_turn_latency_seconds_count", stage="total") == turns + 1
+    assert await hotline.metric("ai_agent_greeting_latency_seconds_count") == greetings + 1
+    assert (
+        await hotline.metric("ai_agent_tool_calls_total", tool="opening_times", status="ok")
+        == tools + 1
+    )
+    assert await hotline.metric("ai_agent_mcp_server_up", server="orders") == 1
+    assert (await hotline.get("/health"))[1]["active_calls"] == []
+    status, ready = await hotline.get("/ready")
+    assert status == 200
+    assert all(component["ready"] for component in ready["components"].values()), ready
+
+
+async def test_a_caller_who_speaks_over_the_agent_is_heard(hotline):
+    caller = await hotline.dial("ctx-demo")
+    await caller.greeted_to_the_end()
+    asked_at = await caller.say("What is the weather in Bergen?")
+    await caller.line.hear_speech(20, after=asked_at)
+    await caller.event(AudioStarted, count=2)
+    interrupted_at = await caller.say("What is the weather in Trondheim?")
+    await caller.event(ToolCalled, count=2)
+    await caller.line.hear_speech(20, after=interrupted_at)
+    caller.line.hangup()
+    history = await caller.history()
+
+    bergen, trondheim = history.caller_turns
+    assert bergen.tools[0].arguments == {"icao": "ENBR"}
+    assert trondheim.tools[0].arguments == {"icao": "ENVA"}
+    assert bergen.interrupted is not None
+    assert len(bergen.interrupted) < len(" ".join(bergen.answer))

@@ -1,0 +1,98 @@
+"""MCP servers that die, vanish or were never there: the caller hears so, and calls go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+import pytest
+
+from cordboard.calls.events import ToolAnswered, ToolCalled
+
+pytestmark = [
+    pytest.mark.asterisk,
+    pytest.mark.voices,
+    pytest.mark.asyncio(loop_scope="session"),
+]
+
+
+async def test_a_server_killed_at_work_is_said_comes_back_and_is_used_again(open_hotline):
+    def slow_restart(tree):
+        tree["mcp"]["servers"]["orders"]["restart"] = {"backoff_ms": 8_000}
+
+    async with open_hotline(slow_restart) as hotline:
+        other = await hotline.dial("ctx-reception")
+        caller = await hotline.dial("ctx-orders")
+        await caller.greeted_to_the_end()
+        await caller.say("Please check my order.")
+        await caller.event(ToolCalled)
+        killed_at = time.monotonic()
+        os.kill(hotline.server_pid("orders"), signal.SIGKILL)
+        first = await caller.event(ToolAnswered)
+        assert first.status == "error"
+        assert first.took_ms < 10_000, "at once, not after the timeout of 30 s"
+        await caller.line.hear_speech(20)
+
+        # While it is down: asked again, answered at once; the operator sees what is wrong.
+        began = await caller.ask("What are the opening times?")
+        assert (await caller.event(ToolAnswered, count=2)).status == "error"
+        assert "not available" in await caller.heard(since=killed_at)
+        assert "not available" in await caller.heard(since=began)
+        status, ready = await hotline.get("/ready")
+        assert status == 200, "one server of several is no reason to take no calls"
+        detail = ready["components"]["mcp"]["detail"]
+        assert "orders is restarting: it was killed by SIGKILL" in detail
+        assert await hotline.metric("ai_agent_mcp_server_up", server="orders") == 0
+        assert await hotline.metric("ai_agent_mcp_server_up", server="aviation_atis") == 1
+
+        # A caller of another context has not noticed.
+        await other.listen()
+        began = await other.ask("What are your opening hours?")
+        assert "monday" in await other.heard(since=began)
+        other.line.hangup()
+        assert (await other.history()).troubles == []
+
+        # It comes back, and the same call uses it.
+        await hotline.mcp_settled("orders")
+        began = await caller.ask("What are the opening times?")
+        assert (await caller.event(ToolAnswered, count=3)).status == "ok"
+        assert "runway" in await caller.heard(since=began)
+        assert await hotline.metric("ai_agent_mcp_server_restarts_total", server="orders") == 1
+        caller.line.hangup()
+        assert (await caller.history()).outcome == "completed"
+
+
+async def test_servers_that_never_come_up_leave_the_rest_of_the_engine_working(open_hotline):
+    faulty = [sys.executable, "-m", "cordboard.testing.mcp_servers.faulty"]
+
+    def break_servers(tree):
+        servers = tree["mcp"]["servers"]
+        servers["aviation_atis"]["command"] = ["/nonexistent/atis-server"]
+        servers["orders"]["command"] = [*faulty, "exits"]
+        servers["orders"]["restart"] = {"enabled": False}
+        servers["mute"] = {"command": [*faulty, "mute"], "start_timeout_ms": 60_000}
+
+    async with open_hotline(break_servers, settled=False) as hotline:
+        await hotline.mcp_settled("orders", "failed")
+        status, ready = await hotline.get("/ready")
+        assert status == 200, "a server that never answers keeps nobody waiting"
+        detail = ready["components"]["mcp"]["detail"]
+        assert not ready["components"]["mcp"]["ready"]
+        assert "aviation_atis is failed" in detail
+        assert "/nonexistent/atis-server" in detail
+        assert "orders is failed" in detail
+        assert "cannot open the database" in detail, "the server's last words"
+        assert "mute is starting" in detail
+        assert (await hotline.get("/live"))[0] == 200
+
+        caller = await hotline.dial("ctx-demo")
+        await caller.greeted_to_the_end()
+        began = await caller.ask("What is the weather in Bergen?")
+        heard = await caller.heard(since=began)
+        assert "not allowed" in heard or "not available" in heard, heard
+        caller.line.hangup()
+        history = await caller.history()
+        assert [use.status for use in history.tools] == ["refused"]
+        assert history.outcome == "completed"

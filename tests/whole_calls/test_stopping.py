@@ -1,0 +1,121 @@
+"""Engines that stop: in order, by a signal, by a crash, or before they have begun."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import time
+
+import pytest
+
+from cordboard.calls.events import AudioStarted
+from cordboard.calls.history import read_lines
+from cordboard.errors import CallRefused
+from cordboard.testing.leaks import assert_line_clean
+from cordboard.testing.sip import SipPhone
+
+pytestmark = [
+    pytest.mark.asterisk,
+    pytest.mark.voices,
+    pytest.mark.asyncio(loop_scope="session"),
+]
+
+
+async def test_a_stopping_engine_takes_no_new_calls_and_lets_live_ones_finish(open_hotline):
+    async with open_hotline() as hotline:
+        talking = await hotline.dial("ctx-orders")
+        await talking.greeted_to_the_end()
+        stopping = asyncio.create_task(hotline.engine.stop(grace=10))
+        await hotline.ready(False)
+        late = await hotline.dial("ctx-orders")
+        with pytest.raises(CallRefused):
+            await late.line.answered()
+        assert not stopping.done(), "the live call may go on"
+        began = await talking.ask("What are the opening times?")
+        assert "runway" in await talking.heard(since=began)
+        talking.line.hangup()
+        hung_up_at = time.monotonic()
+        await stopping
+        assert time.monotonic() - hung_up_at < 5, "nothing is left to wait for"
+        assert (await talking.history()).outcome == "completed"
+
+
+async def test_calls_that_outlive_the_grace_period_are_ended(open_hotline):
+    async with open_hotline() as hotline:
+        caller = await hotline.dial("ctx-demo")
+        await caller.event(AudioStarted)
+        began = time.monotonic()
+        await hotline.engine.stop(grace=0.5)
+        assert time.monotonic() - began < 5
+        assert (await caller.line.ended()).by == "them"
+        history = await caller.history()
+        assert (history.outcome, history.reason) == ("shutdown", "engine_stopped")
+        await assert_line_clean(hotline.asterisk)
+
+
+async def test_sigterm_ends_a_running_program_in_order(program, asterisk):
+    await program.run()
+    await program.ready()
+    servers = program.servers()
+    assert servers
+    async with SipPhone() as phone:
+        call = await phone.call(asterisk.sip_uri("ctx-demo"))
+        await call.answered()
+        await call.hear_speech(after=0.0)
+        program.send(signal.SIGTERM)
+        assert (await call.ended()).by == "them"
+        assert await program.ended() == 0
+    [history] = program.histories()
+    assert (history.outcome, history.reason) == ("shutdown", "engine_stopped")
+    assert program.servers() == []
+    assert "Traceback" not in program.log.read_text()
+    await assert_line_clean(asterisk)
+
+
+async def test_a_crash_loses_a_second_at_most_and_the_next_life_takes_the_caller_back(
+    program, asterisk
+):
+    await program.run()
+    await program.ready()
+    async with SipPhone() as phone:
+        call = await phone.call(asterisk.sip_uri("ctx-demo"))
+        await call.answered()
+        await call.hear_speech(after=0.0)
+        await call.hear_silence(700)
+        program.send(signal.SIGKILL)
+        assert await program.ended() == -signal.SIGKILL
+        await program.no_servers()
+
+        [path] = program.ledgers()
+        written = [line["type"] for line in read_lines(path)]
+        assert written[:3] == ["call.offered", "call.bound", "call.connected"]
+        assert written[-1] == "agent.audio_ended", "the last thing that happened"
+        [history] = program.histories()
+        assert history.outcome == "", "nobody wrote an end"
+        assert history.turns[0].answer
+
+        # The caller is still in Asterisk. A new engine finds and greets them.
+        assert call.end is None
+        silent_since = time.monotonic()
+        await program.run()
+        await call.hear_speech(20, after=silent_since)
+        assert len(program.ledgers()) == 2
+        call.hangup()
+        program.send(signal.SIGTERM)
+        assert await program.ended() == 0
+    await assert_line_clean(asterisk)
+
+
+@pytest.mark.parametrize("port", ["http_port", "audiosocket_port"])
+async def test_a_taken_port_is_one_clear_message(program, port):
+    number = getattr(program, port)
+    with socket.create_server(("127.0.0.1", number)):
+        await program.run()
+        assert await program.ended() == 1
+    words = program.log.read_text()
+    assert "Traceback" not in words
+    message = next(line for line in words.splitlines() if line.startswith("cordboard: "))
+    assert str(number) in message
+    assert "address already in use" in message.lower()
+    assert program.servers() == []

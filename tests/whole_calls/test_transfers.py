@@ -1,0 +1,112 @@
+"""Callers who are passed on: to a second phone, to a place that is not there, and without ARI."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from cordboard.calls.events import Transferred
+from cordboard.testing.correlation import align
+from cordboard.testing.sip import SipPhone
+from cordboard.testing.timeline import RATE
+
+pytestmark = [
+    pytest.mark.asterisk,
+    pytest.mark.voices,
+    pytest.mark.asyncio(loop_scope="session"),
+]
+
+
+def noise(seed: int):
+    """Two seconds of noise bursts."""
+    sound = np.random.default_rng(seed).normal(0, 4000, 2 * RATE).clip(-30000, 30000)
+    sound[(np.arange(2 * RATE) // 1600) % 2 == 1] = 0
+    return sound.astype(np.int16)
+
+
+async def test_a_second_phone_takes_the_call_and_the_engine_lets_go(hotline):
+    async with SipPhone("sales", ring_seconds=0.2) as sales:
+        await hotline.asterisk.connect_phone("6001", sales.address)
+        caller = await hotline.dial("ctx-reception")
+        await caller.greeted_to_the_end()
+        await caller.say("Please put me through to sales.")
+        there = await sales.incoming(20)
+        history = await caller.history()
+        assert (history.outcome, history.reason) == ("transferred", "transfer:sales")
+        assert "sales" in await caller.heard(since=caller.line.spoken_segments()[-1].end)
+        assert there.caller.user == caller.number
+
+        # Both hear each other, and nothing of the engine is in between or left.
+        await there.answered()
+        said_at = asyncio.get_running_loop().time()
+        caller.line.say(noise(1))
+        there.say(noise(2))
+        await asyncio.gather(caller.line.said(), there.said())
+        await there.hear_silence(300)
+        assert align(noise(1), there.heard(), 60).correlation > 0.5
+        assert said_at < caller.line.last_heard_at
+        assert align(noise(2), caller.line.heard(), 60).correlation > 0.2
+        channels = await hotline.asterisk.channels()
+        assert len(channels) == 2, channels
+        assert all(name.startswith("PJSIP/") for name in channels), channels
+        health = (await hotline.get("/health"))[1]
+        assert health["active_calls"] == []
+        assert health["audio"]["connections"] == 0
+        assert hotline.engine.exchange.accepting
+
+        there.hangup()
+        assert (await caller.line.ended()).by == "them"
+
+
+async def test_a_place_that_does_not_exist_is_said_and_the_talk_goes_on(hotline):
+    caller = await hotline.dial("ctx-reception")
+    await caller.greeted_to_the_end()
+    began = await caller.ask("Please put me through to the operator.")
+    tried = await caller.event(Transferred)
+    assert not tried.ok
+    assert "0@internal" in tried.error
+    heard = await caller.heard(since=began)
+    assert "transfer you to operator" in heard, heard
+
+    began = await caller.ask("What are your opening hours?")
+    assert "monday" in await caller.heard(since=began)
+    caller.line.hangup()
+    history = await caller.history()
+    assert (history.outcome, history.reason) == ("completed", "caller_hangup")
+    assert [use.status for use in history.tools] == ["error"]
+
+
+async def test_a_confirmed_transfer_happens_only_after_yes(hotline):
+    async with SipPhone("sales") as sales:
+        await hotline.asterisk.connect_phone("6001", sales.address)
+        caller = await hotline.dial("ctx-demo")
+        await caller.greeted_to_the_end()
+        began = await caller.ask("I want to book a flight.")
+        assert "through to sales" in await caller.heard(since=began)
+        assert not sales.calls
+        await caller.say("Yes, please.")
+        there = await sales.incoming(20)
+        caller.line.hangup()
+        assert (await there.ended()).by == "them"
+        assert (await caller.history()).outcome == "transferred"
+
+
+async def test_a_bare_audiosocket_call_talks_but_cannot_be_transferred(hotline):
+    address = f"127.0.0.1:{hotline.engine.audiosocket_port}"
+    await hotline.asterisk.set_global("AUDIOSOCKET", address)
+    before = len(hotline.events)
+    caller = await hotline.dial("bare")
+    await caller.greeted_to_the_end()
+    call_id = hotline.events[before][0]
+    began = await caller.ask("Please put me through to sales.")
+    heard = await caller.heard(since=began)
+    assert "cannot be transferred" in heard, heard
+    await caller.say("Goodbye.")
+    assert (await caller.line.ended()).by == "them"
+
+    history = await hotline.history(call_id)
+    assert (history.source, history.context) == ("audiosocket", "demo")
+    assert (history.outcome, history.reason) == ("completed", "agent_hangup")
+    assert [use.status for use in history.tools] == ["error", "ok"]
