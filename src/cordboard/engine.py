@@ -110,6 +110,11 @@ class Engine:
         """Wait until every MCP server has started or failed for the first time."""
         return await self._generation.fleet.wait_settled(timeout)
 
+    async def calls_recorded(self) -> None:
+        """Wait until no call is live and every ledger is on disk."""
+        await self.exchange.idle()
+        await asyncio.to_thread(self._writer.flush)
+
     async def line_ready(self, timeout: float) -> bool:
         """Wait until calls can come in; at once true when there is no Asterisk to wait for."""
         return self._source is None or await self._source.wait_ready(timeout)
@@ -196,6 +201,8 @@ class Engine:
             self._models = await load_offline_models(self._workers)
             stack.callback(self._models.close)
         self._providers = Providers(self._config, self._models)
+        for context in self._config.contexts:
+            self._providers.warm(context, self._generation.toolbox(context).specs)
         if self._models is not None:
             await self._models.voice.prepare(self._fixed_greetings())
         await self._audiosocket.start()

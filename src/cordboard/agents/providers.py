@@ -12,12 +12,12 @@ from collections.abc import Mapping
 
 from cordboard.agents.base import Agent
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
-from cordboard.agents.pipeline.brain.base import Brain
 from cordboard.agents.pipeline.brain.rules import RulesBrain
 from cordboard.agents.pipeline.offline import OfflineModels
 from cordboard.agents.pipeline.turn_detector import TurnProfile
 from cordboard.config.schema import Config, PipelineProvider
 from cordboard.errors import AgentError
+from cordboard.tools.tool import ToolSpec
 
 
 class Providers:
@@ -27,7 +27,7 @@ class Providers:
         """`models` may be None when no provider of the configuration needs them."""
         self._providers: Mapping[str, PipelineProvider] = config.providers
         self._models = models
-        self._brains: Mapping[str, Brain] = {
+        self._brains: Mapping[str, RulesBrain] = {
             name: RulesBrain(context.rules, today=datetime.date.today)
             for name, context in config.contexts.items()
         }
@@ -48,6 +48,10 @@ class Providers:
                 no_input=settings.no_input_ms / 1000,
             )
         )
+
+    def warm(self, context: str, toolbox: tuple[ToolSpec, ...]) -> None:
+        """Build now (10-20 ms) what the first call of a context would have to build."""
+        self._brains[context].warm(toolbox)
 
 
 def needs_models(config: Config) -> bool:

@@ -38,6 +38,7 @@ from cordboard.errors import (
 from cordboard.generation import Generation
 from cordboard.observe.metrics import Metrics
 from cordboard.tools.desk import Desk
+from cordboard.tools.toolbox import Toolbox
 
 log = structlog.get_logger()
 
@@ -247,7 +248,7 @@ class Call:
         self._conversation = conversation
         self._ledger.record(events.Connected())
         media.on_dtmf(self._key)
-        await self._unless_ending(self._start_agent(self._session(media, conversation)))
+        await self._unless_ending(self._start_agent(self._session(media, conversation, toolbox)))
         if self._ending.done():
             return self._ending.result()
         self.state = CallState.TALKING
@@ -259,7 +260,7 @@ class Call:
         finally:
             limit.cancel()
 
-    def _session(self, media: Media, conversation: Conversation) -> AgentSession:
+    def _session(self, media: Media, conversation: Conversation, toolbox: Toolbox) -> AgentSession:
         context = self._binding.context
         apology = APOLOGY if self._binding.problems else ""
         return AgentSession(
@@ -267,7 +268,7 @@ class Call:
             context_name=self.context_name,
             prompt=fill(context.prompt, self._variables),
             greeting=apology + fill(context.greeting, self._variables),
-            toolbox=self._generation.catalogue.toolbox(context.tools).specs,
+            toolbox=toolbox.specs,
             format=media.format,
             emit=conversation.take,
             speaking=lambda: conversation.playout.speaking,

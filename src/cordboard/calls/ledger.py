@@ -27,7 +27,7 @@ class LedgerWriter:
     """The thread that writes all ledgers. Create one per process; `close()` at the end."""
 
     def __init__(self) -> None:
-        self._jobs: SimpleQueue[tuple[Path, bytes | None] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[tuple[Path, bytes | None] | threading.Event | None] = SimpleQueue()
         self._files: dict[Path, BinaryIO] = {}
         self.failures = 0
         """Writes that failed (disk full, no permission); the calls went on."""
@@ -42,6 +42,12 @@ class LedgerWriter:
         """Nothing more comes for this file."""
         self._jobs.put((path, None))
 
+    def flush(self) -> None:
+        """Wait until everything handed over so far is in its file. Blocks: not on the loop."""
+        written = threading.Event()
+        self._jobs.put(written)
+        written.wait()
+
     def close(self) -> None:
         """Write what is waiting and stop. Blocks for that long; harmless twice."""
         self._jobs.put(None)
@@ -49,6 +55,9 @@ class LedgerWriter:
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
+            if isinstance(job, threading.Event):
+                job.set()
+                continue
             path, line = job
             try:
                 self._append(path, line)

@@ -78,7 +78,7 @@ class Bench:
             line = await self._dial(stack, context)
             conversation = Conversation(line, patience=PATIENCE, on_line=on_line)
             record = await conversation.run(script, wait_for_hangup=wait_for_hangup)
-            await self.engine.exchange.idle()
+            await self.engine.calls_recorded()
             placed = PlacedCall(line, record)
             if self.offered:
                 call_id, placed.offered_at = self.offered[-1]

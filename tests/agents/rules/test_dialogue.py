@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 
+import pytest
 from tests.agents.rules.conftest import Talk
 
 from cordboard.agents.pipeline.brain.base import DialogueSession
@@ -16,6 +17,20 @@ from cordboard.tools.tool import JsonObject, Status, ToolReply, ToolSpec
 from .conftest import TODAY
 
 ATIS = "mcp_aviation_atis_get_atis"
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["Thank you very much. Goodbye.", "Okay, thanks, bye.", "Goodbye and thank you so much."],
+)
+async def test_thanks_with_a_goodbye_end_the_call(demo: Talk, words: str) -> None:
+    assert await demo.say(words) == "Goodbye."
+    assert [name for name, _ in demo.asked] == ["hangup_call"]
+
+
+async def test_thanks_alone_do_not_end_the_call(demo: Talk) -> None:
+    assert await demo.say("Thanks for your help.") == "You are welcome."
+    assert demo.asked == []
 
 
 async def test_a_question_is_looked_up_and_the_reply_spoken_sentence_by_sentence(

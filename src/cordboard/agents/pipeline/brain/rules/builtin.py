@@ -63,6 +63,9 @@ _SENTENCES: Mapping[str, tuple[str, ...]] = {
     ),
     GOODBYE: (
         "(goodbye|bye|bye bye|farewell|so long)",
+        "[no] (thanks|thank you) [very much|so much|a lot] (goodbye|bye|bye bye)",
+        "(thanks|thank you) [very much] for [the|your] (help|information) (goodbye|bye|bye bye)",
+        "(goodbye|bye|bye bye) [and] (thanks|thank you) [very much|so much]",
         "[no] [thanks|thank] [you] that is (all|everything) [i] [need|needed|wanted] [for] [today]",
         "[no] that (will be|would be) (all|everything|it)",
         "[no] (nothing else|nothing more|nothing)",
@@ -71,7 +74,12 @@ _SENTENCES: Mapping[str, tuple[str, ...]] = {
         "have a (nice|good|great) (day|evening|one|night)",
         "see you [later]",
     ),
-    THANKS: ("[many] (thanks|thank you)", "thank you [very|so] much", "(great|perfect|wonderful)"),
+    THANKS: (
+        "[many] (thanks|thank you)",
+        "thank you [very|so] much",
+        "(thanks|thank you) [very much] for [the|your] (help|information)",
+        "(great|perfect|wonderful)",
+    ),
     HELLO: (
         "(hello|hi|hey|good morning|good afternoon|good evening)",
         "(hello|hi|hey) there",

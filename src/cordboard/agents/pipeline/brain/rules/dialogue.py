@@ -7,7 +7,7 @@ is given out, so an interruption between sentences leaves nothing half done.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -91,7 +91,7 @@ class RulesDialogue:
         readings = self._readings(text)
         return bool(readings) and is_whole_answer(readings, self._state, self._grammar)
 
-    async def respond(self, text: str) -> AsyncIterator[str]:
+    async def respond(self, text: str) -> AsyncGenerator[str, None]:
         turn = self._decide(text)
         if turn.sentences and not turn.repeats:
             self._last_answer = turn.sentences
