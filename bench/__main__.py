@@ -1,0 +1,99 @@
+"""`python -m bench [name ...] [--json FILE]`: run the benchmarks, all of them when none is named.
+
+Exit status 0 when everything could be measured, whether or not a target was met: a target that is
+missed is printed as NOT met. See docs/benchmarks.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import platform
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import orjson
+import structlog
+from rich.console import Console
+
+from bench.report import Report
+from cordboard.cli.event_loop import run_async
+from cordboard.errors import CordboardError
+from cordboard.observe.logging import configure
+
+BENCHMARKS = {
+    "latency": "the caller's wait, heard at a SIP phone through a real Asterisk",
+    "understanding": "word errors, and whether the aerodrome asked for is the one looked up",
+    "start": "from exec to ready, and the memory of an idle engine",
+    "frames": "what a 20 ms frame of a call costs",
+    "desk": "what the desk adds to an MCP tool call",
+}
+
+WIDTH = 140
+"""Columns of the output when it goes into a file or a pipe."""
+
+
+def main() -> int:
+    listing = "\n".join(f"  {name:14} {what}" for name, what in BENCHMARKS.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        epilog=f"benchmarks:\n{listing}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", nargs="*", help="what to run; default: all", metavar="NAME")
+    parser.add_argument("--json", type=Path, help="write the results to this file too")
+    chosen = parser.parse_args()
+    unknown = [name for name in chosen.name if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
+    configure(json=False, level="ERROR", secrets=())
+    console = Console(highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        console.width = WIDTH
+    began = datetime.now(UTC)
+    reports: dict[str, object] = {}
+    failed = False
+    for name in chosen.name or BENCHMARKS:
+        done = _run(name, console)
+        failed |= done is None
+        reports[name] = done
+    if chosen.json is not None:
+        document = {
+            "began": began.isoformat(timespec="seconds"),
+            "cores": os.cpu_count(),
+            "python": platform.python_version(),
+            "results": reports,
+        }
+        chosen.json.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2))
+        console.print(f"results written to {chosen.json}")
+    return 1 if failed else 0
+
+
+def _run(name: str, console: Console) -> dict[str, object] | None:
+    """Run one and show it; None when it could not be measured."""
+    load, began = os.getloadavg()[0], time.monotonic()
+    console.rule(f"{name}: {BENCHMARKS[name]}", align="left")
+    console.print(f"[dim]load average before: {load:.2f} on {os.cpu_count()} cores[/]")
+    if load > 1.5:
+        console.print("[yellow]other work is running: figures may be worse than they are[/]")
+
+    def progress(text: str) -> None:
+        console.print(f"[dim]{time.monotonic() - began:7.1f} s  {text}[/]")
+
+    measure = importlib.import_module(f"bench.{name}").measure
+    try:
+        report: Report = run_async(measure(progress))
+    except (CordboardError, OSError, TimeoutError, ValueError) as problem:
+        structlog.get_logger().error("benchmark_failed", benchmark=name, exc_info=problem)
+        console.print(f"[red]could not be measured:[/] {type(problem).__name__}: {problem}")
+        return None
+    report.show(console)
+    seconds = time.monotonic() - began
+    console.print(f"[dim]{name} took {seconds:.0f} s[/]\n")
+    return {"load_before": load, "seconds": round(seconds, 1), **report.as_json()}
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

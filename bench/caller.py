@@ -1,0 +1,89 @@
+"""The caller's side of the line: spoken texts as an 8 kHz u-law line brings them to the engine.
+
+The voice is synthetic, and the same one that answers; human callers will do worse. Recordings of a
+human are taken from Asterisk's own sounds where they are installed (`phonetic/`: a professional
+speaker saying the spelling alphabet).
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from hibari import Hibari
+from numpy.typing import NDArray
+
+from cordboard.agents.pipeline.tts.hibari import NATIVE_RATE, PRONUNCIATIONS
+from cordboard.audio import g711
+from cordboard.audio.resample import resample, to_floats, to_pcm
+from cordboard.audio.wav import read_mono
+from cordboard.testing.asterisk import AsteriskInstance, find_asterisk
+from cordboard.testing.timeline import RATE, Samples
+
+Floats = NDArray[np.float32]
+PEAK = 0.5
+"""-6 dBFS: a caller who speaks up."""
+TAIL_SECONDS = 1.5
+"""Noise goes on for so long after the last word, so that the end of the turn is found in it."""
+
+
+@functools.cache
+def _voice() -> Hibari:
+    return Hibari(threads=1)
+
+
+def spoken(text: str, speed: float = 1.0, noise_dbfs: float | None = None) -> Samples:
+    """`text` spoken at a speed, on a line that is silent or carries white noise (RMS dBFS)."""
+    for word, phonemes in PRONUNCIATIONS.items():
+        text = text.replace(word, f"[{word}](/{phonemes}/)")
+    sound = resample(_voice()(text, speed=speed, seed=1), NATIVE_RATE, RATE)
+    return on_the_line(sound, noise_dbfs)
+
+
+def on_the_line(sound: Floats, noise_dbfs: float | None = None) -> Samples:
+    """Sound at 8 kHz brought to `PEAK`, with noise, through u-law."""
+    sound = sound * np.float32(PEAK / np.abs(sound).max())
+    if noise_dbfs is not None:
+        sound = np.concatenate((sound, np.zeros(int(TAIL_SECONDS * RATE), np.float32)))
+        noise = np.random.default_rng(len(sound)).standard_normal(len(sound), np.float32)
+        sound = sound + noise * np.float32(10 ** (noise_dbfs / 20))
+    line = g711.ulaw_to_linear(g711.linear_to_ulaw(to_pcm(sound)))
+    return np.frombuffer(line, "<i2").astype(np.int16)
+
+
+async def human_letters(letters: Sequence[str]) -> dict[str, Floats]:
+    """Each letter's word of the spelling alphabet as a human said it, silence around it cut.
+
+    Empty when the recordings are not installed. Asterisk itself converts them from GSM. Raises
+    `AsteriskMissing`.
+    """
+    found: dict[str, Floats] = {}
+    async with AsteriskInstance() as asterisk:
+        folder = find_asterisk().data / "sounds/en"
+        with tempfile.TemporaryDirectory() as name:
+            for letter in letters:
+                source = next(iter(sorted(folder.glob(f"phonetic/{letter}_p.*"))), None)
+                if source is None:
+                    return {}
+                target = Path(name) / f"{letter}.wav"
+                await asterisk.cli(f"file convert {source} {target}")
+                pcm, _ = read_mono(target, RATE)
+                found[letter] = _trimmed(to_floats(pcm))
+    return found
+
+
+def _trimmed(sound: Floats) -> Floats:
+    """Cut to what is heard; the quiet breath of a plosive before and after it stays."""
+    loud = np.flatnonzero(np.abs(sound) > 0.02 * np.abs(sound).max())
+    margin = int(0.06 * RATE)
+    return sound[max(0, int(loud[0]) - margin) : int(loud[-1]) + margin]
+
+
+def spelled(code: str, letters: dict[str, Floats], pause: float = 0.06) -> Samples:
+    """A code in a human's recorded spelling alphabet."""
+    gap = np.zeros(int(pause * RATE), np.float32)
+    parts = [part for letter in code.lower() for part in (letters[letter], gap)]
+    return on_the_line(np.concatenate(parts[:-1]).astype(np.float32))

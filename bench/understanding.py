@@ -1,0 +1,256 @@
+"""Does the engine hear what was said, and look up what was asked for?
+
+Each question is a call of its own: a simulated caller on the AudioSocket protocol speaks it over an
+8 kHz u-law line to an engine in this process (the demo's configuration without its greeting) and
+hangs up when the tool was called. Heard is the ledger's `caller.text` of the question; looked up is
+the `icao` of the tool call. A lookup is right when the code asked for, and no other, was looked up.
+When the agent asks back ("Did you mean Oslo Gardermoen?") and is right, the caller says yes; such a
+question is counted apart, not as understood at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.caller import human_letters, spelled, spoken
+from bench.engine_process import demo_config
+from bench.questions import ALPHABET, QUESTIONS, SPELLED
+from bench.report import Report, Target
+from bench.word_errors import errors, words
+from cordboard.calls.events import Answering, Heard, LedgerEvent, ToolCalled
+from cordboard.config.schema import Config
+from cordboard.errors import AsteriskMissing, CallOver
+from cordboard.testing.audiosocket_caller import SimulatedCaller
+from cordboard.testing.media_thread import MediaThread
+from cordboard.testing.simulated_call import bench
+from cordboard.testing.timeline import Samples
+
+CONTEXT = "demo"
+AT_ONCE = 4
+"""Calls at the same time, to save time."""
+PATIENCE = 5.0
+"""Seconds after the last word in which the tool must be called."""
+NOISE_DBFS = -37.0
+YES = "Yes."
+Progress = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Asked:
+    """One question and what became of it."""
+
+    text: str
+    icao: str
+    sound: Samples
+    heard: list[str] = field(default_factory=list)
+    looked_up: list[str] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)
+    confirmed: bool = False
+    """The agent asked back and the caller said yes."""
+    called: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def right(self) -> bool:
+        """Looked up right, at once or after a yes."""
+        return set(self.looked_up) == {self.icao}
+
+    @property
+    def at_once(self) -> bool:
+        return self.right and not self.confirmed
+
+    @property
+    def word_errors(self) -> int:
+        return errors(words(self.text), words(" ".join(self.heard)))
+
+    def take(self, event: LedgerEvent) -> None:
+        match event:
+            case Heard(text=text):
+                if not self.confirmed:
+                    self.heard.append(text)
+            case ToolCalled(arguments=arguments):
+                self.looked_up.append(str(arguments.get("icao", "")))
+                self.called.set()
+            case Answering(text=text):
+                self.answers.append(text)
+
+
+async def measure(progress: Progress) -> Report:
+    rows = {
+        "hibari, five speeds": [Asked(q.text, q.icao, spoken(q.text, q.speed)) for q in QUESTIONS],
+        f"the same, noise {NOISE_DBFS:.0f} dBFS": [
+            Asked(q.text, q.icao, spoken(q.text, q.speed, NOISE_DBFS)) for q in QUESTIONS
+        ],
+    }
+    human = await _human(progress)
+    if human:
+        rows["human recordings, spelled"] = human
+    everyone: dict[str, Asked] = {}
+    config = demo_config()
+    yes = spoken(YES)
+    with tempfile.TemporaryDirectory() as folder:
+        async with (
+            bench(
+                _without_greeting(config),
+                CONTEXT,
+                "audiosocket",
+                Path(folder),
+                lambda call_id, _, event: (
+                    everyone[call_id].take(event) if call_id in everyone else None
+                ),
+                progress,
+            ) as place,
+            MediaThread() as media,
+        ):
+            for name, asked in rows.items():
+                line = _Line(place.engine.audiosocket_port, media, yes, _names(config))
+                await _ask_all(asked, line, everyone)
+                right = sum(question.at_once for question in asked)
+                progress(f"{name}: {right} of {len(asked)} looked up right at once")
+    return _report(rows, with_human=bool(human))
+
+
+async def _human(progress: Progress) -> list[Asked]:
+    """Codes in a human's recorded spelling alphabet; none when the recordings are missing."""
+    try:
+        letters = await human_letters(sorted(set("".join(SPELLED).lower())))
+    except AsteriskMissing as missing:
+        progress(f"no human recordings: {missing}")
+        return []
+    if not letters:
+        progress("no human recordings: Asterisk's sounds have no phonetic/ folder")
+        return []
+    return [
+        Asked(" ".join(ALPHABET[letter] for letter in code.lower()), code, spelled(code, letters))
+        for code in SPELLED
+    ]
+
+
+def _without_greeting(config: Config) -> Config:
+    quiet = config.contexts[CONTEXT].model_copy(update={"greeting": ""})
+    return config.model_copy(update={"contexts": {**config.contexts, CONTEXT: quiet}})
+
+
+def _names(config: Config) -> dict[str, str]:
+    """How the agent calls each aerodrome."""
+    rules = config.contexts[CONTEXT].rules
+    assert rules is not None
+    return {code: names[0] for code, names in rules.lists["aerodrome"].values.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """What a call needs."""
+
+    port: int
+    media: MediaThread
+    yes: Samples
+    names: dict[str, str]
+
+
+async def _ask_all(questions: list[Asked], line: _Line, everyone: dict[str, Asked]) -> None:
+    free = asyncio.Semaphore(AT_ONCE)
+
+    async def ask(question: Asked) -> None:
+        async with free:
+            caller = SimulatedCaller("127.0.0.1", line.port, media=line.media)
+            everyone[str(caller.call_id)] = question
+            async with caller:
+                with suppress(CallOver):
+                    await _ask(caller, question, line)
+
+    await asyncio.gather(*map(ask, questions))
+
+
+async def _ask(caller: SimulatedCaller, question: Asked, line: _Line) -> None:
+    caller.say(question.sound)
+    await caller.said()
+    if await _called(question):
+        return
+    if question.answers[-1:] == [f"Did you mean {line.names[question.icao]}?"]:
+        question.confirmed = True
+        caller.say(line.yes)
+        await caller.said()
+        await _called(question)
+
+
+async def _called(question: Asked) -> bool:
+    """Whether the tool is called within `PATIENCE`."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(PATIENCE):
+            await question.called.wait()
+    return question.called.is_set()
+
+
+def _outcome(question: Asked) -> str:
+    """The codes looked up; what the agent answered when it asked back or looked nothing up."""
+    codes = " ".join(question.looked_up)
+    if question.at_once:
+        return codes
+    return f"{codes or '-'} ({question.answers[0] if question.answers else 'no answer'})"
+
+
+def _rate(asked: list[Asked]) -> float:
+    """Word errors per word spoken."""
+    spoken_words = sum(len(words(question.text)) for question in asked)
+    return sum(question.word_errors for question in asked) / spoken_words
+
+
+def _report(rows: dict[str, list[Asked]], *, with_human: bool) -> Report:
+    report = Report("understanding")
+    report.table(
+        "Heard and looked up",
+        ["speech", "n", "words", "word errors", "right at once", "or after a yes"],
+        [
+            [
+                name,
+                str(len(asked)),
+                str(sum(len(words(q.text)) for q in asked)),
+                f"{_rate(asked) * 100:.1f} %",
+                f"{sum(q.at_once for q in asked)}/{len(asked)}",
+                f"{sum(q.right for q in asked)}/{len(asked)}",
+            ]
+            for name, asked in rows.items()
+        ],
+    )
+    wrong = [
+        [name, q.text, " / ".join(q.heard) or "(nothing)", q.icao, _outcome(q)]
+        for name, asked in rows.items()
+        for q in asked
+        if q.word_errors or not q.at_once
+    ]
+    if wrong:
+        report.table(
+            "Everything that was heard or looked up otherwise",
+            ["speech", "said", "heard", "asked for", "looked up"],
+            wrong,
+        )
+    if not with_human:
+        report.notes.append("human recordings: not measured, they are not installed")
+    plain = next(iter(rows.values()))
+    report.targets = [
+        Target("word error rate", _rate(plain) * 100, 5, "%"),
+        Target(
+            "looked up right at once", sum(q.at_once for q in plain), 19, "of 20", at_least=True
+        ),
+    ]
+    report.figures = {
+        name: [
+            {
+                "said": q.text,
+                "heard": q.heard,
+                "word_errors": q.word_errors,
+                "asked_for": q.icao,
+                "looked_up": q.looked_up,
+                "answered": q.answers,
+                "confirmed": q.confirmed,
+            }
+            for q in asked
+        ]
+        for name, asked in rows.items()
+    }
+    return report
