@@ -45,6 +45,11 @@ from cordboard.testing.timeline import RATE, Samples
 
 REPOSITORY = Path(__file__).parents[2]
 PATIENCE = 20.0  # seconds; a busy machine is slow, but not that slow
+DIALPLAN = """[from-test-extra]
+exten => 4711,1,Set(ORDER=blue bicycle)
+ same => n,Stasis(cordboard)
+ same => n,Hangup()
+"""
 ORDER_DESK: dict[str, Any] = {
     "greeting": "Order desk.",
     "tools": ["hangup_call", "check_order", "place_order", "opening_times"],
@@ -191,8 +196,9 @@ class Caller:
         sound, origin, words = self.line.heard(), self.line.started_at(), []
         for part in self.line.heard_segments(join=0.6):
             if part.end >= since:
-                first, last = (round((at - origin) * RATE) for at in (part.start, part.end))
-                words.append(await self.hotline.speech.understand(sound[max(0, first) : last]))
+                first = max(0, round((part.start - 0.2 - origin) * RATE))
+                last = round((part.end + 0.2 - origin) * RATE)
+                words.append(await self.hotline.speech.understand(sound[first:last]))
         return " ".join(words)
 
     async def history(self) -> CallHistory:
@@ -330,6 +336,12 @@ def write_config(folder: Path, asterisk: AsteriskInstance, change: Change | None
     }
     tree["calls"] = {"directory": str(folder / "calls")}
     tree["contexts"]["orders"] = ORDER_DESK
+    tree["contexts"]["personal"] = {
+        "greeting": "Hello {caller_name}, about your {ORDER}.",
+        "variables": ["ORDER"],
+        "rules": {},
+    }
+    tree["routes"] = {"4711": "personal"}
     server = tree["mcp"]["servers"]["aviation_atis"]
     server["command"][-1] = str(folder / "aviation_atis.yaml")
     tree["mcp"]["servers"]["orders"] = {
@@ -361,7 +373,7 @@ OpenHotline = Callable[..., contextlib.AbstractAsyncContextManager[Hotline]]
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def asterisk() -> AsyncIterator[AsteriskInstance]:
     """One Asterisk for all whole calls. Missing, it is an error that says how to get it."""
-    async with AsteriskInstance() as instance:
+    async with AsteriskInstance(dialplan=DIALPLAN) as instance:
         yield instance
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cordboard.calls.events import Bound
+from cordboard.calls.events import Answering, Bound, Offered
 
 pytestmark = [
     pytest.mark.asterisk,
@@ -50,6 +50,18 @@ async def test_a_context_is_chosen_by_ai_context_then_ai_agent_then_the_default(
 
     assert bound.context == context
     assert bool(bound.problems) == (extension == "ctx-nonsense")
+
+
+async def test_a_dialled_number_has_a_context_and_its_greeting_uses_what_is_known(hotline):
+    caller = await hotline.dial("4711")
+    offered = await caller.event(Offered)
+    assert offered.called_number == "4711"
+    assert offered.source == "asterisk"
+    assert (await caller.event(Bound)).context == "personal"
+    greeting = await caller.event(Answering)
+    assert greeting.text == "Hello Test Caller, about your blue bicycle."
+    await caller.greeted_to_the_end()
+    assert "bicycle" in await caller.heard()
 
 
 async def test_an_unknown_provider_is_apologised_for_and_the_contexts_own_answers(hotline):

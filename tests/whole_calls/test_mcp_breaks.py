@@ -72,7 +72,7 @@ async def test_servers_that_never_come_up_leave_the_rest_of_the_engine_working(o
         servers["aviation_atis"]["command"] = ["/nonexistent/atis-server"]
         servers["orders"]["command"] = [*faulty, "exits"]
         servers["orders"]["restart"] = {"enabled": False}
-        servers["mute"] = {"command": [*faulty, "mute"], "start_timeout_ms": 60_000}
+        servers["mute"] = {"command": [*faulty, "mute"], "stop_grace_ms": 200}
 
     async with open_hotline(break_servers, settled=False) as hotline:
         await hotline.mcp_settled("orders", "failed")

@@ -40,14 +40,13 @@ async def test_a_second_phone_takes_the_call_and_the_engine_lets_go(hotline):
 
         # Both hear each other, and nothing of the engine is in between or left.
         await there.answered()
-        said_at = asyncio.get_running_loop().time()
         caller.line.say(noise(1))
         there.say(noise(2))
         await asyncio.gather(caller.line.said(), there.said())
         await there.hear_silence(300)
-        assert align(noise(1), there.heard(), 60).correlation > 0.5
-        assert said_at < caller.line.last_heard_at
-        assert align(noise(2), caller.line.heard(), 60).correlation > 0.2
+        assert align(noise(1), there.heard()[-3 * RATE :], 3).correlation > 0.9
+        # The caller has heard the end of the ringing tone before.
+        assert align(noise(2), caller.line.heard()[-3 * RATE :], 3).correlation > 0.5
         channels = await hotline.asterisk.channels()
         assert len(channels) == 2, channels
         assert all(name.startswith("PJSIP/") for name in channels), channels
