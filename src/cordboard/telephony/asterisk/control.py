@@ -179,20 +179,29 @@ class AsteriskLine:
         return self._media
 
     async def _create_media_channel(self, add_channel: str) -> None:
-        await self._ari.request(
-            "POST",
-            "channels/externalMedia",
-            channelId=self.media_id,
-            app=self._app,
-            external_host=self._server.address,
-            encapsulation="audiosocket",
-            transport="tcp",
-            connection_type="client",
-            # Not ulaw: Asterisk would send u-law bytes labelled as slin.
-            format="slin",
-            direction="both",
-            data=str(self.call_id),
-        )
+        try:
+            await self._ari.request(
+                "POST",
+                "channels/externalMedia",
+                channelId=self.media_id,
+                app=self._app,
+                external_host=self._server.address,
+                encapsulation="audiosocket",
+                transport="tcp",
+                connection_type="client",
+                # Not ulaw: Asterisk would send u-law bytes labelled as slin.
+                format="slin",
+                direction="both",
+                data=str(self.call_id),
+            )
+        except AsteriskError as error:
+            if error.status != 500:
+                raise
+            # All that 22.10.1 says when nobody listens at the address that it is told.
+            raise MediaError(
+                f"Asterisk cannot connect to {self._server.address}: check "
+                f"audiosocket.advertise_host and the firewall ({error})"
+            ) from error
         await self._media_joined.wait()
         await self._ari.request("POST", add_channel, channel=self.media_id)
 
