@@ -174,7 +174,7 @@ class Caller:
 
     async def listen(self) -> None:
         """Until the agent has fallen silent."""
-        await self.line.hear_silence(900, timeout=60)
+        await self.line.hear_silence(700, timeout=60)
 
     async def greeted_to_the_end(self) -> None:
         await self.greeted()

@@ -14,34 +14,35 @@ pytestmark = [
 ]
 
 
-async def test_asterisk_is_killed_under_a_live_call_and_comes_back(hotline):
-    caller = await hotline.dial("ctx-orders")
-    await caller.greeted()
-    killed_at = time.monotonic()
-    await hotline.asterisk.kill()
-    history = await caller.history()
-    assert (history.outcome, history.reason) == ("failed", "asterisk_lost")
-    assert time.monotonic() - killed_at < 10
-    await hotline.ready(False)
-    status, ready = await hotline.get("/ready")
-    assert status == 503
-    assert not ready["components"]["ari"]["ready"]
-    assert ready["components"]["ari"]["detail"], "it says why"
-    assert ready["components"]["media"]["ready"]
-    assert (await hotline.get("/live"))[0] == 200
-    assert (await hotline.get("/health"))[1]["active_calls"] == []
-    outcome = {"context": "orders", "provider": "local", "outcome": "failed"}
-    assert await hotline.metric("ai_agent_calls_total", **outcome) == 1
+async def test_asterisk_is_killed_under_a_live_call_and_comes_back(open_hotline):
+    async with open_hotline() as hotline:
+        caller = await hotline.dial("ctx-orders")
+        await caller.greeted()
+        killed_at = time.monotonic()
+        await hotline.asterisk.kill()
+        history = await caller.history()
+        assert (history.outcome, history.reason) == ("failed", "asterisk_lost")
+        assert time.monotonic() - killed_at < 10
+        await hotline.ready(False)
+        status, ready = await hotline.get("/ready")
+        assert status == 503
+        assert not ready["components"]["ari"]["ready"]
+        assert ready["components"]["ari"]["detail"], "it says why"
+        assert ready["components"]["media"]["ready"]
+        assert (await hotline.get("/live"))[0] == 200
+        assert (await hotline.get("/health"))[1]["active_calls"] == []
+        outcome = {"context": "orders", "provider": "local", "outcome": "failed"}
+        assert await hotline.metric("ai_agent_calls_total", **outcome) == 1
 
-    await hotline.asterisk.start()
-    await hotline.ready()
-    caller.line.hangup()
-    again = await hotline.dial("ctx-orders")
-    await again.greeted_to_the_end()
-    began = await again.ask("What are the opening times?")
-    assert "runway" in await again.heard(since=began)
-    again.line.hangup()
-    assert (await again.history()).outcome == "completed"
+        await hotline.asterisk.start()
+        await hotline.ready()
+        caller.line.hangup()
+        again = await hotline.dial("ctx-orders")
+        await again.greeted_to_the_end()
+        began = await again.ask("What are the opening times?")
+        assert "runway" in await again.heard(since=began)
+        again.line.hangup()
+        assert (await again.history()).outcome == "completed"
 
 
 async def test_media_that_nobody_takes_ends_the_call(open_hotline):
@@ -57,7 +58,7 @@ async def test_media_that_nobody_takes_ends_the_call(open_hotline):
         assert time.monotonic() - dialled_at < 8
         history = await caller.history()
         assert (history.outcome, history.reason) == ("failed", "media_failed")
-        assert history.troubles
+        assert "audiosocket.advertise_host" in history.troubles[0]
         await hotline.idle()
         assert await hotline.metric("ai_agent_active_calls") == 0
 

@@ -16,9 +16,8 @@ pytestmark = [
 async def test_a_wrong_context_name_is_apologised_for_and_the_default_answers(hotline):
     caller = await hotline.dial("ctx-nonsense")
     await caller.greeted_to_the_end()
-    await caller.say("What is the weather in Bergen?")
-    await caller.line.hear_speech(20)
-    caller.line.hangup()
+    await caller.say("Goodbye.")
+    assert (await caller.line.ended()).by == "them", "it is a call like any other"
     history = await caller.history()
 
     heard = await caller.heard()
@@ -26,7 +25,6 @@ async def test_a_wrong_context_name_is_apologised_for_and_the_default_answers(ho
     assert "information desk" in heard, "the default context greets"
     assert history.context == "demo"
     assert any("unknown context 'nonsense'" in trouble for trouble in history.troubles), history
-    assert [use.arguments for use in history.tools] == [{"icao": "ENBR"}]
     assert history.outcome == "completed"
 
 
