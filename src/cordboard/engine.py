@@ -26,7 +26,7 @@ from cordboard.api.app import ComponentState, create_app, is_loopback
 from cordboard.api.server import HttpServer
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.binding import Binding
-from cordboard.calls.call import CallServices
+from cordboard.calls.call import FAREWELLS, CallServices
 from cordboard.calls.events import LedgerEvent
 from cordboard.calls.exchange import Exchange
 from cordboard.calls.ledger import LedgerWriter
@@ -204,7 +204,7 @@ class Engine:
         for context in self._config.contexts:
             self._providers.warm(context, self._generation.toolbox(context).specs)
         if self._models is not None:
-            await self._models.voice.prepare(self._fixed_greetings())
+            await self._models.voice.prepare([*self._fixed_greetings(), *FAREWELLS])
         await self._audiosocket.start()
         stack.push_async_callback(self._audiosocket.stop)
         if self._config.asterisk is not None:

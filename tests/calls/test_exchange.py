@@ -11,8 +11,8 @@ import pytest
 
 from cordboard.agents.base import Agent
 from cordboard.calls.binding import Binding
-from cordboard.calls.call import CallServices
-from cordboard.calls.exchange import Exchange
+from cordboard.calls.call import STOPPING, CallServices
+from cordboard.calls.exchange import FAREWELL, Exchange
 from cordboard.calls.history import CallHistory, read
 from cordboard.calls.ledger import LedgerWriter
 from cordboard.errors import AgentError, LineError
@@ -111,15 +111,35 @@ def test_live_calls_may_finish_within_the_grace_period(tmp_path: Path) -> None:
     assert (history.outcome, history.reason) == ("completed", "caller_hangup")
 
 
-def test_after_the_grace_period_calls_are_ended(tmp_path: Path) -> None:
+def test_towards_the_end_of_the_grace_period_callers_are_told(tmp_path: Path) -> None:
     async def scenario(hall: Hall) -> None:
         hall.ring()
         await asyncio.sleep(1)
         before = asyncio.get_running_loop().time()
-        await hall.exchange.drain(10)
-        assert asyncio.get_running_loop().time() - before == pytest.approx(10)
+        await hall.exchange.drain(15)
+        assert 15 - FAREWELL < asyncio.get_running_loop().time() - before <= 15
 
     hall = play(tmp_path, scenario)
+    (history,) = hall.histories()
+    assert history.transcript()[-1][1].endswith(STOPPING)
+    assert (history.outcome, history.reason) == ("shutdown", "engine_stopped")
+    assert hall.lines[0].hangups == ["normal"]
+
+
+def test_an_agent_that_cannot_say_it_delays_nothing(tmp_path: Path) -> None:
+    async def scenario(hall: Hall) -> None:
+        hall.ring()
+        await asyncio.sleep(1)
+        before = asyncio.get_running_loop().time()
+        await hall.exchange.drain(15)
+        assert asyncio.get_running_loop().time() - before <= 15 + 1e-3
+
+    def mute_agent(_: Binding) -> Agent:
+        agent = FakeAgent()
+        agent.mute = True
+        return agent
+
+    hall = play(tmp_path, scenario, mute_agent)
     (history,) = hall.histories()
     assert (history.outcome, history.reason) == ("shutdown", "engine_stopped")
     assert hall.lines[0].hangups == ["normal"]

@@ -44,7 +44,7 @@ async def test_a_question_is_looked_up_spoken_back_and_said_goodbye_to(hotline):
     at_the_phone = caller.line.turn_latencies()[0].seconds * 1000
     in_the_ledger = question.latency["total_ms"]
     # Both look for the first and last loud sample, each in its own way (soft s, fading m).
-    assert abs(at_the_phone - in_the_ledger) < 100, (at_the_phone, in_the_ledger)
+    assert abs(at_the_phone - in_the_ledger) < 300, (at_the_phone, in_the_ledger)
     assert at_the_phone < 2500
 
 

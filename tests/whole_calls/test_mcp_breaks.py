@@ -58,7 +58,7 @@ async def test_a_server_killed_at_work_is_said_comes_back_and_is_used_again(open
         await hotline.mcp_settled("orders")
         began = await caller.ask("What are the opening times?")
         assert (await caller.event(ToolAnswered, count=3)).status == "ok"
-        assert "runway" in await caller.heard(since=began)
+        assert "runway" in (await caller.heard(since=began)).replace(" ", "")
         assert await hotline.metric("ai_agent_mcp_server_restarts_total", server="orders") == 1
         caller.line.hangup()
         assert (await caller.history()).outcome == "completed"
@@ -91,8 +91,8 @@ async def test_servers_that_never_come_up_leave_the_rest_of_the_engine_working(o
         await caller.greeted_to_the_end()
         began = await caller.ask("What is the weather in Bergen?")
         heard = await caller.heard(since=began)
-        assert "not allowed" in heard or "not available" in heard, heard
+        assert "not available" in heard, heard
         caller.line.hangup()
         history = await caller.history()
-        assert [use.status for use in history.tools] == ["refused"]
+        assert [use.status for use in history.tools] == ["error"]
         assert history.outcome == "completed"

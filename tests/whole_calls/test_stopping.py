@@ -33,7 +33,7 @@ async def test_a_stopping_engine_takes_no_new_calls_and_lets_live_ones_finish(op
             await late.line.answered()
         assert not stopping.done(), "the live call may go on"
         began = await talking.ask("What are the opening times?")
-        assert "runway" in await talking.heard(since=began)
+        assert "runway" in (await talking.heard(since=began)).replace(" ", "")
         talking.line.hangup()
         hung_up_at = time.monotonic()
         await stopping

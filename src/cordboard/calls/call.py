@@ -53,7 +53,10 @@ TOOL_GRACE = 10.0
 AGENT_START_LIMIT = 15.0
 """Longest time an agent may take to start; the caller hears nothing meanwhile."""
 TROUBLE = "I am sorry, something went wrong on our side. Please call again later. Goodbye."
+STOPPING = "I am sorry, this line is closing now. Please call again later. Goodbye."
 TOO_LONG = "I am sorry, this call has reached its time limit. Goodbye."
+FAREWELLS = (TROUBLE, STOPPING, TOO_LONG)
+"""What a call may have to say when things are going badly: fit to be rendered beforehand."""
 
 Result = TypeVar("Result")
 
@@ -169,6 +172,10 @@ class Call:
         """End the call now. The first reason given counts."""
         if not self._ending.done():
             self._ending.set_result((outcome, reason))
+
+    def close_down(self) -> None:
+        """Tell the caller that the line is closing, then end the call."""
+        self._end_after_farewell("shutdown", "engine_stopped", STOPPING)
 
     def end_after_speech(self, reason: str) -> None:
         """Hang up when the caller has heard what the agent is saying. `reason` goes to the log."""

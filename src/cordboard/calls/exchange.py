@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol
@@ -17,6 +18,9 @@ from cordboard.errors import CordboardError
 from cordboard.generation import Generation
 
 log = structlog.get_logger()
+
+FAREWELL = 6.0
+"""Seconds at the end of the grace period in which the callers who are left are told."""
 
 
 class AgentOpener(Protocol):
@@ -64,17 +68,28 @@ class Exchange:
         await self._idle.wait()
 
     async def drain(self, grace: float) -> None:
-        """Take no more calls; let live ones finish within `grace` seconds, then end them."""
+        """Take no more calls; let live ones finish within `grace` seconds, then end them.
+
+        Towards the end of that time the callers who are left are told; nobody is cut without a word
+        unless the grace is too short for one.
+        """
         self._draining = True
-        try:
-            async with asyncio.timeout(grace):
-                await self._idle.wait()
-        except TimeoutError:
+        farewell = FAREWELL if grace >= 2 * FAREWELL else grace / 2
+        if not await self._idle_within(grace - farewell):
             log.warning("calls_ended_by_shutdown", calls=len(self._calls))
+            for call in tuple(self._calls.values()):
+                call.close_down()
+            await self._idle_within(farewell)
         for call in tuple(self._calls.values()):
             call.end("shutdown", "engine_stopped")
         while self._tasks:
             await asyncio.wait(tuple(self._tasks))
+
+    async def _idle_within(self, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
+        return self._idle.is_set()
 
     async def _serve(self, offer: Offer) -> None:
         """Task border of a call."""

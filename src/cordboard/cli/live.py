@@ -79,10 +79,10 @@ class LivePrinter:
 def latency_table(history: CallHistory) -> Table:
     """The caller's wait in each turn, by stage."""
     table = Table(title="From the caller's last sound to the agent's first, in ms")
-    table.add_column("turn", justify="right")
+    table.add_column("turn", justify="right", no_wrap=True, min_width=4)
     table.add_column("caller", no_wrap=True, overflow="ellipsis", max_width=36)
     for name in ("end of turn", "recogniser", "brain+tools", "voice", "wire", "total"):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
     for turn in history.caller_turns:
         waits = turn.latency
         if waits:

@@ -42,6 +42,7 @@ MAX_ROUNDS_PER_TURN = 5
 """An agent that still asks for tools after so many rounds goes round in circles."""
 CLEAN_UP_SECONDS = 1.0
 """How long a cancelled tool may take to tell its server so."""
+NOT_AVAILABLE = "Sorry, that is not available at the moment."
 TOO_SLOW = "Sorry, that takes too long at the moment."
 
 log = structlog.get_logger()
@@ -139,6 +140,9 @@ class Desk:
         return self._finish(ask, spec, result, started)
 
     def _not_in_toolbox(self, ask: ToolAsk) -> ToolResult:
+        """Not to be had here. A tool of this context whose server is down is no refusal."""
+        if ask.name in self.toolbox.missing:
+            return ToolResult(Status.ERROR, NOT_AVAILABLE)
         log.warning(
             "tool_refused",
             call_id=self._line.call_id,

@@ -47,6 +47,9 @@ _DOUBTFUL = 0.3
 and breath give 0.36-0.58 and 0.06-0.25, while spelled letters give up to 0.57, but 0.44 or more."""
 _LOOPING_SURE = 0.5
 """Above this confidence the first round of a repeating answer is as good as a second try."""
+_BEAM = 2
+"""Twenty ATIS questions over the line, two runs each: 3.0 and 3.0 % of the words wrong and 19 and 19
+aerodromes right, against 3.0 and 4.9 %, 19 and 18 with greedy search (bench understanding)."""
 _HINT_TOKENS = 160
 """Whisper takes 223 tokens of previous text; more hints than this cost time and bring nothing."""
 
@@ -153,7 +156,7 @@ class WhisperRecogniser:
         result = self._model.generate(
             self._storage(np.ascontiguousarray(log_mel(samples, frames)[None])),
             [start],
-            beam_size=1,
+            beam_size=_BEAM,
             max_length=min(448, len(start) + longest),
             return_scores=True,
             return_no_speech_prob=True,
