@@ -48,8 +48,8 @@ and breath give 0.36-0.58 and 0.06-0.25, while spelled letters give up to 0.57, 
 _LOOPING_SURE = 0.5
 """Above this confidence the first round of a repeating answer is as good as a second try."""
 _BEAM = 2
-"""Twenty ATIS questions over the line, two runs each: 3.0 and 3.0 % of the words wrong and 19 and 19
-aerodromes right, against 3.0 and 4.9 %, 19 and 18 with greedy search (bench understanding)."""
+"""Twenty ATIS questions over the line, two runs each: 3.0 and 3.0 % of the words wrong, 19 and 19
+aerodromes right; with greedy search 3.0 and 4.9 %, 19 and 18 (bench understanding)."""
 _HINT_TOKENS = 160
 """Whisper takes 223 tokens of previous text; more hints than this cost time and bring nothing."""
 
