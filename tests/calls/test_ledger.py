@@ -53,6 +53,29 @@ def test_what_cannot_be_written_is_counted_and_harms_nobody(tmp_path: Path) -> N
     assert (tmp_path / "good.jsonl").read_text().count("\n") == 1
 
 
+def test_a_path_that_no_system_takes_ends_the_writing_of_nobody_else(tmp_path: Path) -> None:
+    writer = LedgerWriter()
+    Ledger(writer, tmp_path / "bad\0name.jsonl", 0.0).record(events.Connected())
+    Ledger(writer, tmp_path / "good.jsonl", 0.0).record(events.Connected())
+    writer.close()
+    assert writer.failures == 1
+    assert (tmp_path / "good.jsonl").read_text().count("\n") == 1
+
+
+def test_arguments_nested_too_deep_for_json_do_not_harm_the_call(tmp_path: Path) -> None:
+    writer = LedgerWriter()
+    nested: list[object] = []
+    for _ in range(5_000):
+        nested = [nested]
+    ledger = Ledger(writer, tmp_path / "call.jsonl", 0.0)
+    ledger.record(events.ToolCalled(1, "1.1", "tool", "mcp:a:tool", {"a": nested}))
+    ledger.record(events.Connected())
+    ledger.close()
+    writer.close()
+    first, second = map(json.loads, (tmp_path / "call.jsonl").read_text().splitlines())
+    assert (first["type"], second["type"]) == ("tool.asked", "call.connected")
+
+
 def test_nothing_follows_the_last_line(tmp_path: Path) -> None:
     writer = LedgerWriter()
     ledger = Ledger(writer, tmp_path / "call.jsonl", 0.0)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
+from uuid import uuid4
 
 import structlog
 
@@ -96,6 +98,10 @@ class Exchange:
         if self._draining:
             await self._refuse(offer, "draining")
             return
+        if offer.call_id in self._calls:
+            # A dialplan may give all its calls one id, and the call before may still be ending.
+            offer = replace(offer, call_id=str(uuid4()))
+            log.warning("call_id_in_use", call_id=offer.call_id)
         generation = self._generation()
         try:
             binding = bind(offer, generation.config)

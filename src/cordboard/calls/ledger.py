@@ -22,6 +22,9 @@ from cordboard.calls.events import LedgerEvent
 
 log = structlog.get_logger()
 
+NOT_RECORDED = {"not_recorded": "nested too deep"}
+"""Stands for what an agent made up that no JSON can hold."""
+
 
 class LedgerWriter:
     """The thread that writes all ledgers. Create one per process; `close()` at the end."""
@@ -61,7 +64,7 @@ class LedgerWriter:
             path, line = job
             try:
                 self._append(path, line)
-            except OSError as error:
+            except Exception as error:  # thread border: the other calls' ledgers go on
                 self.failures += 1
                 log.error("ledger_write_failed", path=str(path), error=str(error))
         for file in self._files.values():
@@ -132,5 +135,16 @@ def _encode(line: Mapping[str, Any]) -> bytes:
     try:
         return orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:  # lone surrogates, integers over 64 bits, keys that are no texts
+        return _encode_strange(line)
+
+
+def _encode_strange(line: Mapping[str, Any]) -> bytes:
+    try:
         text = json.dumps(line, default=str, ensure_ascii=False, skipkeys=True)
-        return text.encode("utf-8", "replace") + b"\n"
+    except (RecursionError, ValueError):  # nested too deep, or in a circle
+        plain = {
+            key: value if isinstance(value, (str, int, float)) else NOT_RECORDED
+            for key, value in line.items()
+        }
+        text = json.dumps(plain, ensure_ascii=False)
+    return text.encode("utf-8", "replace") + b"\n"

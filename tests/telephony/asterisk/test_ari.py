@@ -208,6 +208,16 @@ async def test_garbage_is_ignored(pbx):
         assert engine.client.state.ready
 
 
+async def test_an_event_that_cannot_be_handled_does_not_make_the_engine_deaf(pbx):
+    async with dialled(pbx) as engine:
+        handle, engine.client._on_event = engine.client._on_event, lambda event: 1 / 0
+        await pbx.connections[0].send('{"type":"StasisEnd","channel":{"id":"1.0"}}')
+        await asyncio.wait_for(engine.downs.get(), 5)
+        engine.client._on_event = handle
+        await asyncio.wait_for(engine.ups.get(), 5)
+        assert engine.client.state.ready
+
+
 async def test_a_break_fails_the_requests_in_flight_and_is_mended(pbx):
     pbx.answers["never"] = lambda connection, request: connection.transport.abort()
     async with dialled(pbx) as engine:

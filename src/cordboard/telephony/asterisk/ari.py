@@ -103,6 +103,9 @@ class AriClient:
             self._welcomed = False
             try:
                 await self._connection()
+            except Exception as error:  # task border: without it no call would ever come again
+                self.state.last_error = f"internal error: {error!r}"
+                log.exception("ari_failed", error=str(error))
             finally:
                 self._down()
             if self._welcomed:
