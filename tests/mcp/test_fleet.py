@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import time
+import weakref
 from types import MappingProxyType
+
+import mcp_types as types
 
 from cordboard.config.schema import Config
 from cordboard.generation import Generation
+from cordboard.mcp.fleet import Fleet
 from cordboard.mcp.server import ServerState
 from cordboard.testing.mcp_servers import FAULTY_SERVER
 from cordboard.tools.desk import Desk
@@ -192,3 +197,20 @@ async def test_disabled_servers_do_not_exist() -> None:
     generation.start()
     assert generation.fleet.servers == {}
     await generation.close()
+
+
+async def test_a_server_that_renames_its_tools_again_and_again_fills_no_memory() -> None:
+    fleet = Fleet(config({"s": server()}).mcp)
+    (only,) = fleet.servers.values()
+    only._set_state(ServerState.READY)
+    forgotten = []
+    for number in range(5):
+        only.listing = (
+            types.Tool.model_validate({"name": f"t{number}", "inputSchema": {"type": "object"}}),
+        )
+        (entry,) = fleet.tools()
+        assert fleet.tools()[0].tool is entry.tool
+        forgotten.append(weakref.ref(entry.tool))
+        del entry
+    gc.collect()
+    assert [tool() is None for tool in forgotten] == [True] * 4 + [False]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import mcp_types as types
 import pytest
 
@@ -98,3 +100,9 @@ def test_without_override_the_defaults_hold() -> None:
 def test_descriptions_hide_nothing() -> None:
     assert clean_description("a\u202eb\u200bc\x07") == "abc"
     assert len(clean_description("x" * 5_000)) == 1024
+
+
+def test_a_description_of_megabytes_is_not_read_to_its_end() -> None:
+    began = time.thread_time()
+    assert len(clean_description("é" * 4_000_000)) == 1024
+    assert time.thread_time() - began < 0.1  # a third of a second of it, before

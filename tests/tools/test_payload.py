@@ -57,3 +57,21 @@ def test_status_and_message_come_first() -> None:
     reply = ToolReply("1", "t", Status.OK, "Fine.", {"a": 1})
     assert list(as_payload(reply)) == ["status", "message", "data"]
     assert list(as_payload(ToolReply("1", "t", Status.ERROR, "No."))) == ["status", "message"]
+
+
+def test_no_more_is_looked_at_than_can_be_kept() -> None:
+    """A million small entries, a hundred at each level: all within the limit of items."""
+    looked_at = 0
+
+    class Counted(dict[str, Any]):
+        def items(self) -> Any:
+            nonlocal looked_at
+            looked_at += 1
+            return super().items()
+
+    level: list[Any] = [Counted(name="x", more={"a": [1]})] * 100
+    capped, cut = cap({"rows": [[level] * 100] * 100})
+    assert cut
+    assert len(orjson.dumps(capped)) <= 16_384
+    assert capped["rows"][0][0][0]["name"] == "x"
+    assert looked_at < 20_000

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 import unicodedata
 
 import pytest
@@ -99,3 +100,16 @@ def test_technical_errors_are_not_spoken(text: str) -> None:
 
 def test_plain_errors_are_spoken() -> None:
     assert speech.spoken_error("There is no such aerodrome.") == "There is no such aerodrome."
+
+
+@pytest.mark.parametrize("hostile", ["[", "![", "[a](", "<a", "*_", "a\n\t", " \n"])
+def test_hostile_text_holds_the_event_loop_for_milliseconds_only(hostile: str) -> None:
+    began = time.thread_time()
+    speech.plain(hostile * 30_000)
+    assert time.thread_time() - began < 0.25  # seconds of it, before
+
+
+def test_a_list_is_read_out_only_as_far_as_it_can_be_spoken() -> None:
+    words = speech.as_words(list(range(1_000_000)))
+    assert words is not None
+    assert len(words) < 10_000

@@ -64,7 +64,7 @@ class LedgerWriter:
             path, line = job
             try:
                 self._append(path, line)
-            except Exception as error:  # thread border: the other calls' ledgers go on
+            except Exception as error:  # noqa: BLE001 - thread border: the other ledgers go on
                 self.failures += 1
                 log.error("ledger_write_failed", path=str(path), error=str(error))
         for file in self._files.values():

@@ -64,10 +64,15 @@ class Fleet:
 
         A tool that has not changed is the same object as before.
         """
-        return tuple(
-            ToolEntry(tool, chosen=tool.override is not None and bool(tool.override.expose_as))
+        offered = {
+            (server.id, tool.listed.name): tool
             for server in self.servers.values()
             for tool in self._tools_of(server)
+        }
+        self._tools = offered  # what is no longer listed is forgotten
+        return tuple(
+            ToolEntry(tool, chosen=tool.override is not None and bool(tool.override.expose_as))
+            for tool in offered.values()
         )
 
     def status(self) -> tuple[ServerStatus, ...]:

@@ -133,7 +133,7 @@ def clean_description(text: str) -> str:
     """Visible text only (no bidirectional or zero-width tricks), capped."""
     visible = "".join(
         character
-        for character in text
+        for character in text[: 8 * MAX_DESCRIPTION]
         if character in "\n\t" or unicodedata.category(character) not in {"Cc", "Cf", "Co", "Cs"}
     ).strip()
     return visible if len(visible) <= MAX_DESCRIPTION else visible[: MAX_DESCRIPTION - 1] + "…"

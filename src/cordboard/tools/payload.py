@@ -52,15 +52,18 @@ def cap(data: Any, limits: PayloadLimits = DEFAULT_LIMITS) -> tuple[JsonObject, 
     """
     cutter = _Cutter(limits)
     whole = cutter.value(as_object(data), limits.max_depth)
+    cut = cutter.cut
     items, text = limits.max_items, limits.max_text
-    while len(orjson.dumps(whole)) > limits.max_bytes:
-        cutter.cut = True
+    while cutter.overrun or len(orjson.dumps(whole)) > limits.max_bytes:
+        cut = True
         if items <= 1 and text <= 1:
             return {"result": CUT}, True
         items, text = max(1, items // 2), max(1, text // 2)
-        tighter = PayloadLimits(limits.max_bytes, limits.max_depth, items, text)
-        whole = _Cutter(tighter).value(whole, limits.max_depth + 1)
-    return whole, cutter.cut
+        # Far too much: not even looked at to its end, so it is begun afresh.
+        source, deeper = (as_object(data), 0) if cutter.overrun else (whole, 1)
+        cutter = _Cutter(PayloadLimits(limits.max_bytes, limits.max_depth, items, text))
+        whole = cutter.value(source, limits.max_depth + deeper)
+    return whole, cut
 
 
 def as_payload(reply: ToolReply) -> JsonObject:
@@ -74,9 +77,19 @@ def as_payload(reply: ToolReply) -> JsonObject:
 class _Cutter:
     def __init__(self, limits: PayloadLimits) -> None:
         self._limits = limits
+        self._left = limits.max_bytes // 2
+        """Values that may still be looked at: each takes two bytes of JSON at least."""
         self.cut = False
 
+    @property
+    def overrun(self) -> bool:
+        """There were more values than can be kept; the last ones were not looked at."""
+        return self._left < 0
+
     def value(self, value: Any, depth: int) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            return CUT
         if isinstance(value, str):
             return self._text(value, self._limits.max_text)
         if value is None or isinstance(value, bool):
@@ -110,7 +123,7 @@ class _Cutter:
         return entries
 
     def _text(self, text: str, most: int) -> str:
-        clean = text.encode("utf-8", "replace").decode("utf-8")
+        clean = text[: most + 1].encode("utf-8", "replace").decode("utf-8")
         if len(clean) <= most:
             return clean
         self.cut = True

@@ -23,11 +23,14 @@ FAILED = "Sorry, that did not work."
 MAX_SPOKEN = 1_500
 """Characters; about 100 s of speech."""
 MAX_ERROR_SPOKEN = 200
+MAX_LISTED = 100
+"""Entries of a list that are read out; what comes after is "more"."""
+MAX_LIST_DEPTH = 2
 
 _MISSING: Final = object()
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
-_LINK = re.compile(r"!?\[([^\]]*)\]\([^)\s]*\)")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^)\s\[]*\)")  # nothing in it may run past the next "["
 _MARKS = re.compile(r"\*{1,3}|`{1,3}|~~|(?<!\w)_{1,3}(?=\S)|(?<=\S)_{1,3}(?!\w)")
 _LINE_HEAD = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|[-*+•][ \t]+|>[ \t]?)", re.MULTILINE)
 _LINE_END = re.compile(r"(?<=[^\s.!?,;:])[ \t]*\n\s*\n")
@@ -77,17 +80,19 @@ def look_up(data: Any, path: str) -> Any:
     return value
 
 
-def as_words(value: Any) -> str | None:
+def as_words(value: Any, depth: int = MAX_LIST_DEPTH) -> str | None:
     """A value as words: text, numbers, yes/no, and lists of them. None = cannot be spoken."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (str, int, float)):
         return str(value).strip() or None
-    if isinstance(value, (list, tuple)) and value:
-        words = [as_words(item) for item in value]
+    if isinstance(value, (list, tuple)) and value and depth > 0:
+        words = [as_words(item, depth - 1) for item in value[:MAX_LISTED]]
         spoken = [word for word in words if word is not None]
         if len(spoken) < len(words):
             return None
+        if len(value) > MAX_LISTED:
+            spoken.append("more")
         return spoken[0] if len(spoken) == 1 else f"{', '.join(spoken[:-1])} and {spoken[-1]}"
     return None
 
