@@ -214,3 +214,46 @@ async def test_a_server_that_renames_its_tools_again_and_again_fills_no_memory()
         del entry
     gc.collect()
     assert [tool() is None for tool in forgotten] == [True] * 4 + [False]
+
+
+STORMY = """
+import json, sys
+def send(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+listings = 0
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked["method"] == "initialize":
+        info = {"name": "stormy", "version": "1"}
+        able = {"tools": {"listChanged": True}}
+        result = {"protocolVersion": "2025-06-18", "capabilities": able, "serverInfo": info}
+        send(id=asked["id"], result=result)
+    elif asked["method"] == "tools/list":
+        listings += 1
+        tool = {"name": f"t{listings}", "inputSchema": {"type": "object"}}
+        send(id=asked["id"], result={"tools": [tool]})
+        send(method="notifications/tools/list_changed")
+"""
+
+
+async def test_a_server_whose_tools_change_without_end_does_not_keep_the_engine_busy() -> None:
+    changes = 0
+
+    def changed() -> None:
+        nonlocal changes
+        changes += 1
+
+    fleet = Fleet(config({"s": {"command": [sys.executable, "-c", STORMY]}}).mcp)
+    fleet.on_change(changed)
+    fleet.start()
+    (only,) = fleet.servers.values()
+    try:
+        assert await only.wait_ready(20)
+        await until(lambda: only.listing[0].name == "t2")  # the first change is taken at once
+        before = changes
+        await asyncio.sleep(0.5)
+        assert changes - before <= 1  # hundreds, before
+    finally:
+        began = time.monotonic()
+        await fleet.close()
+    assert time.monotonic() - began < 1.5
