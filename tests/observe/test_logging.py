@@ -77,6 +77,22 @@ def test_text_for_people() -> None:
     assert "\x1b" not in line
 
 
+def test_what_strangers_say_cannot_steer_the_operators_terminal() -> None:
+    stream = io.StringIO()
+    configure(json=False, stream=stream)
+    log = structlog.get_logger()
+    log.info("mcp_stderr", line="\x1b[2J\x1b]0;owned\x07\x9b", deep={"x": "\x1b[2J"})
+    logging.getLogger("library").warning("%s", "\x1b[2J")
+    try:
+        raise ValueError("\x1b[2Jé")
+    except ValueError:
+        log.exception("failed")
+    shown = stream.getvalue()
+    assert not {"\x1b", "\x07", "\x9b"} & set(shown)
+    assert "line=\\x1b[2J" in shown
+    assert "ValueError: \\x1b[2Jé\n" in shown
+
+
 def test_configuring_again_replaces_and_does_not_double() -> None:
     first, second = io.StringIO(), io.StringIO()
     configure(json=True, stream=first)

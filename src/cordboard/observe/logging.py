@@ -123,15 +123,30 @@ def _rendering(
     json: bool, secret_filter: SecretFilter, *, colors: bool
 ) -> list[structlog.typing.Processor]:
     """From an event to a line. Exceptions become texts first, so that they are masked too."""
-    renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer(default=str)
+    rendering: list[structlog.typing.Processor] = (
+        [structlog.processors.JSONRenderer(default=str)]
         if json
-        else structlog.dev.ConsoleRenderer(colors=colors)
+        else [_harmless, structlog.dev.ConsoleRenderer(colors=colors)]
     )
     return [
         structlog.stdlib.ProcessorFormatter.remove_processors_meta,
         structlog.processors.StackInfoRenderer(),
         structlog.processors.format_exc_info,
         secret_filter,
-        renderer,
+        *rendering,
     ]
+
+
+_CONTROL = {
+    code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in b"\t\n"
+}
+
+
+def _harmless(
+    logger: Any, method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Control characters made visible: what callers and servers say must not steer a terminal."""
+    return {
+        key: value.translate(_CONTROL) if isinstance(value, str) else value
+        for key, value in event.items()
+    }
