@@ -135,6 +135,9 @@ class Engine:
             ),
             "calls": ComponentState(accepting, "" if accepting else "the engine is stopping"),
             "mcp": self._mcp_state(),
+            "ledger": ComponentState(
+                not self._writer.trouble, self._writer.trouble, required=False
+            ),
         }
         if self._config.asterisk is not None:
             components["ari"] = self._ari_state()
@@ -190,6 +193,7 @@ class Engine:
     async def _start(self) -> None:
         stack = self._stack
         stack.callback(self._writer.close)
+        await asyncio.to_thread(self._writer.prepare, self._config.calls.directory)
         self._lag.start()
         stack.callback(self._lag.stop)
         await self._http.start()

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import structlog
 
 from cordboard.calls import events
 from cordboard.calls.events import Heard
@@ -51,6 +52,25 @@ def test_what_cannot_be_written_is_counted_and_harms_nobody(tmp_path: Path) -> N
     writer.close()
     assert writer.failures == 1
     assert (tmp_path / "good.jsonl").read_text().count("\n") == 1
+
+
+def test_a_folder_that_cannot_be_had_is_said_once_until_it_is_mended(tmp_path: Path) -> None:
+    folder = tmp_path / "calls"
+    folder.write_text("not a folder")
+    writer = LedgerWriter()
+    with structlog.testing.capture_logs() as logs:
+        writer.prepare(folder)
+        assert "calls are not recorded" in writer.trouble
+        ledger = Ledger(writer, folder / "today" / "call.jsonl", 0.0)
+        for _ in range(3):
+            ledger.record(events.Connected())
+        writer.flush()
+        assert writer.failures == 3
+        folder.unlink()
+        ledger.record(events.Connected())
+        writer.close()
+    assert writer.trouble == ""
+    assert [entry["event"] for entry in logs] == ["ledger_write_failed"]
 
 
 def test_a_path_that_no_system_takes_ends_the_writing_of_nobody_else(tmp_path: Path) -> None:

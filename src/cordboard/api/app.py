@@ -52,7 +52,7 @@ class EngineView(Protocol):
     """What the engine shows of itself. Every method returns at once, whatever state it is in."""
 
     def readiness(self) -> Mapping[str, ComponentState]:
-        """The components by name: `ari`, `media`, `agents`, `mcp`."""
+        """The components by name: `ari`, `media`, `agents`, `calls`, `mcp`, `ledger`."""
         ...
 
     def health(self) -> Mapping[str, Any]:

@@ -7,7 +7,9 @@ crash of the engine loses what that thread has not yet written: a few millisecon
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -34,8 +36,19 @@ class LedgerWriter:
         self._files: dict[Path, BinaryIO] = {}
         self.failures = 0
         """Writes that failed (disk full, no permission); the calls went on."""
+        self.trouble = ""
+        """Why ledgers cannot be written now; empty when the last write went well."""
         self._thread = threading.Thread(target=self._work, name="cordboard-ledger", daemon=True)
         self._thread.start()
+
+    def prepare(self, directory: Path) -> None:
+        """Make the folder for ledgers, so that `trouble` is known before the first call. Blocks."""
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            if not os.access(directory, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(directory))
+        except OSError as error:
+            self._failed(directory, error)
 
     def write(self, path: Path, line: bytes) -> None:
         """Append a line. Returns at once."""
@@ -66,9 +79,15 @@ class LedgerWriter:
                 self._append(path, line)
             except Exception as error:  # noqa: BLE001 - thread border: the other ledgers go on
                 self.failures += 1
-                log.error("ledger_write_failed", path=str(path), error=str(error))
+                self._failed(path, error)
         for file in self._files.values():
             file.close()
+
+    def _failed(self, path: Path, error: Exception) -> None:
+        """Say it once, not for each line of each call until it is mended."""
+        if not self.trouble:
+            log.error("ledger_write_failed", path=str(path), error=str(error))
+        self.trouble = f"calls are not recorded: {error}"
 
     def _append(self, path: Path, line: bytes | None) -> None:
         if line is None:
@@ -80,6 +99,7 @@ class LedgerWriter:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._files[path] = path.open("ab", buffering=0)
         self._files[path].write(line)
+        self.trouble = ""
 
 
 class Ledger:

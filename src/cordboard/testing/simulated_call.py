@@ -6,6 +6,7 @@ caller reaches it by a real AudioSocket connection, or by SIP through a throw-aw
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -94,8 +95,8 @@ class Bench:
         return await phone.call(self._asterisk.sip_uri(f"ctx-{context}"))
 
     def _ledger(self, call_id: str) -> list[dict[str, object]]:
-        (path,) = self._config.calls.directory.glob(f"*/{call_id}.jsonl")
-        return [dict(line) for line in read_lines(path)]
+        paths = self._config.calls.directory.glob(f"*/{call_id}.jsonl")
+        return [dict(line) for path in paths for line in read_lines(path)]
 
 
 @asynccontextmanager
@@ -111,6 +112,11 @@ async def bench(
     if context not in config.contexts:
         known = ", ".join(config.contexts)
         raise ConfigError([ConfigProblem(f"there is no context {context!r}; known: {known}")])
+    try:
+        await asyncio.to_thread(directory.mkdir, parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"the ledger cannot be written to {directory}: {error.strerror or error}"
+        raise ConfigError([ConfigProblem(message)]) from None
     async with AsyncExitStack() as stack:
         asterisk: AsteriskInstance | None = None
         if via == "sip":
