@@ -56,13 +56,17 @@ class ConfigProblem:
         place = f"{self.file}:{self.line}" if self.line is not None else self.file
         return ": ".join(part for part in (place, self.key, self.message) if part)
 
+    def labelled(self) -> str:
+        """The same, told apart from what keeps the engine from running."""
+        return str(self) if self.fatal else f"warning: {self}"
+
 
 class ConfigError(CordboardError):
     """The configuration cannot be used. `problems` lists every place at once."""
 
     def __init__(self, problems: list[ConfigProblem]) -> None:
         self.problems = problems
-        super().__init__("\n".join(str(problem) for problem in problems))
+        super().__init__("\n".join(problem.labelled() for problem in problems))
 
 
 class ModelError(CordboardError):

@@ -270,7 +270,7 @@ def test_contexts_are_needed() -> None:
     assert told("# head\nhealth: {}\n") == [
         f"a.yaml:2: contexts: missing; {expected} (The personas by name)"
     ]
-    assert told("contexts: {}\n") == [f"a.yaml:1: contexts: {expected}, found a mapping"]
+    assert told("contexts: {}\n") == [f"a.yaml:1: contexts: {expected}, found an empty mapping"]
 
 
 def test_wrong_items_of_lists_have_their_own_line() -> None:

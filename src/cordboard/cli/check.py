@@ -22,8 +22,8 @@ def command(config: ConfigOption = DEFAULT_CONFIG) -> None:
         loaded = load_config(config)
     except ConfigError as error:
         for problem in error.problems:
-            print(problem, file=sys.stderr)
-        count = len(error.problems)
+            print(problem.labelled(), file=sys.stderr)
+        count = sum(problem.fatal for problem in error.problems)
         print(f"{config}: {count} problem{'s' if count > 1 else ''}", file=sys.stderr)
         raise typer.Exit(1) from None
     contexts = ", ".join(loaded.config.contexts)

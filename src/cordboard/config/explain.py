@@ -134,7 +134,7 @@ class _Explainer:
             case None:
                 return "nothing"
             case dict():
-                return "a mapping"
+                return "an empty mapping" if not value else "a mapping"
             case list():
                 return "an empty list" if not value else "a list"
         kind = "" if isinstance(value, bool) else "a text" if isinstance(value, str) else "a number"

@@ -14,7 +14,7 @@ import pytest_asyncio
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.offer import Offer, TransferTarget
 from cordboard.config.schema import AudioSocket
-from cordboard.errors import LineUnsupported, MediaError
+from cordboard.errors import LineUnsupported, ListenError, MediaError
 from cordboard.telephony.asterisk import audiosocket, audiosocket_media
 from cordboard.telephony.asterisk.audiosocket import Audio, Hangup, Parser
 from cordboard.telephony.asterisk.audiosocket_media import AudioSocketMedia
@@ -308,5 +308,5 @@ async def test_a_port_in_use_is_named():
     async with open_port() as port:
         config = AudioSocket(port=port.server.port)
         second = AudioSocketServer(config, port.pacer, port.offers.put_nowait)
-        with pytest.raises(MediaError, match=str(port.server.port)):
+        with pytest.raises(ListenError, match=f"{port.server.port}.*audiosocket.port"):
             await second.start()

@@ -14,6 +14,7 @@ is no task and no queue per connection.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter
 from collections.abc import Callable
 from uuid import UUID, uuid4
@@ -23,7 +24,7 @@ import structlog
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.offer import Media, Offer, TransferTarget
 from cordboard.config.schema import AudioSocket
-from cordboard.errors import LineUnsupported, MediaError
+from cordboard.errors import LineUnsupported, ListenError, MediaError
 from cordboard.telephony.asterisk.audiosocket_media import AudioSocketMedia
 
 log = structlog.get_logger()
@@ -60,7 +61,7 @@ class AudioSocketServer:
         """Connections closed unused, by why: `unknown_uuid`, `no_uuid`, `protocol`, `too_many`."""
 
     async def start(self) -> None:
-        """Open the port. Raises MediaError when that cannot be done."""
+        """Open the port. Raises ListenError when that cannot be done."""
         loop = asyncio.get_running_loop()
         host, port = self._config.host, self._config.port
         try:
@@ -68,7 +69,10 @@ class AudioSocketServer:
                 lambda: AudioSocketMedia(self, self._pacer), host, port
             )
         except OSError as error:
-            raise MediaError(f"audiosocket: cannot listen on {host}:{port}: {error}") from error
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise ListenError(
+                f"the AudioSocket port {host}:{port} cannot be opened: {reason} (audiosocket.port)"
+            ) from error
         log.info("audiosocket_listening", host=host, port=self.port)
 
     async def stop(self) -> None:
