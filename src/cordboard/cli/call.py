@@ -42,7 +42,8 @@ def command(
     target: Annotated[
         str,
         typer.Option(
-            help="HOST:PORT of a running engine's AudioSocket, or of an Asterisk for sip. "
+            help="HOST:PORT of a running engine's AudioSocket; for sip, of an Asterisk whose "
+            "extension ctx-CONTEXT leads to the engine. "
             "Default: an engine (and an Asterisk) of this command's own, on free ports."
         ),
     ] = "",
@@ -63,6 +64,10 @@ def command(
     """
     if not say and not wav:
         raise typer.BadParameter("nothing to say: give --say TEXT or --wav FILE")
+    if any(not line.strip() for line in say or ()):
+        raise typer.BadParameter("--say without words")
+    if record is not None and not record.absolute().parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {record.parent} to write {record.name} to")
     if target and context and via == "audiosocket":
         raise typer.BadParameter(
             "a running engine chooses the context of an AudioSocket call itself "
@@ -80,7 +85,10 @@ def command(
     unanswered = [e.text for e in placed.record.exchanges if e.answered_at is None]
     for text in unanswered:
         print(f"cordboard: no answer to {text!r}", file=sys.stderr)
-    if unanswered or len(placed.record.exchanges) < len(lines.texts) + len(lines.files):
+    said, count = len(placed.record.exchanges), len(lines.texts) + len(lines.files)
+    if said < count:
+        print(f"cordboard: the call ended after {said} of {count} lines", file=sys.stderr)
+    if unanswered or said < count:
         raise typer.Exit(1)
 
 
