@@ -151,6 +151,7 @@ class Call:
         structlog.contextvars.bind_contextvars(
             call_id=self.call_id, context=self.context_name, provider=self.provider_name
         )
+        log.info("call_started", source=self._offer.source)
         self._generation.acquire()
         outcome, reason = "failed", "internal_error"
         try:
@@ -179,7 +180,7 @@ class Call:
 
     def end_after_speech(self, reason: str) -> None:
         """Hang up when the caller has heard what the agent is saying. `reason` goes to the log."""
-        log.info("agent_hangs_up", why=reason)
+        log.info("agent_hangs_up", call_id=self.call_id, why=reason)
         self._end_after_farewell("completed", "agent_hangup")
 
     async def transfer_after_speech(self, destination: str) -> None:

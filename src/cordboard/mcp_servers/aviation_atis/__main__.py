@@ -1,7 +1,8 @@
 """``python -m cordboard.mcp_servers.aviation_atis --config FILE``: serve MCP on stdin and stdout.
 
 Standard output belongs to MCP; the log goes to standard error. Ends at once on end of input and
-on SIGTERM or SIGINT. Exit status: 0 after that, 2 if the settings cannot be used.
+on SIGTERM or SIGINT. Exit status: 0 after that, 2 if the settings cannot be used or a package is
+missing.
 """
 
 from __future__ import annotations
@@ -42,7 +43,12 @@ def main(arguments: list[str] | None = None) -> int:
     except SettingsError as error:
         print(error, file=sys.stderr)  # noqa: T201 - the operator's answer, not a log line
         return 2
-    asyncio.run(_serve(settings))
+    try:
+        asyncio.run(_serve(settings))
+    except ModuleNotFoundError as error:
+        install = "pip install 'cordboard[atis]'"
+        print(f"the package {error.name} is missing; {install}", file=sys.stderr)  # noqa: T201
+        return 2
     return _leave()
 
 
