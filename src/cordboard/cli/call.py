@@ -82,6 +82,8 @@ def command(
         placed.line.write_wav(record)
     if json:
         _print_json(placed)
+    elif target:
+        _print_from_outside(placed)
     unanswered = [e.text for e in placed.record.exchanges if e.answered_at is None]
     for text in unanswered:
         print(f"cordboard: no answer to {text!r}", file=sys.stderr)
@@ -140,6 +142,19 @@ def _address(target: str) -> tuple[str, int]:
     if not separator or not port.isdigit() or not 0 < int(port) < 65536:
         raise typer.BadParameter(f"--target {target!r} is not HOST:PORT")
     return host, int(port)
+
+
+def _print_from_outside(placed: PlacedCall) -> None:
+    """What was said, when the engine's ledger is at hand; else which lines got an answer.
+
+    No times: those of the caller's side begin at the end of his file, not of his words.
+    """
+    for who, text in placed.history.transcript():
+        print(f"{who}: {text}")
+    if not placed.ledger:
+        for exchange in placed.record.exchanges:
+            if exchange.answered_at is not None:
+                print(f"answered: {exchange.text!r}")
 
 
 def _print_json(placed: PlacedCall) -> None:
