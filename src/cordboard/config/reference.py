@@ -71,7 +71,8 @@ what is missing. `cordboard check` shows these as warnings, as far as they can b
 - a tool of a server that is switched off (`enabled: false`);
 - a tool that a server without a `tools` list turns out not to have: known when the server is up;
 - `transfer` in a context while there are no destinations: it is not offered;
-- a tool that a context lists twice.
+- a tool that a context lists twice;
+- a folder (`calls.directory`) that cannot be written to: calls go on without a record.
 
 ## Placeholders
 
