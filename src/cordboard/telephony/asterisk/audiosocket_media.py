@@ -80,8 +80,9 @@ class AudioSocketMedia(asyncio.Protocol):
         self._ending: str | None = None
         self._closing = False
         self._gone = asyncio.Event()
-        self._connected_at = self._heard_at = self._loop.time()
-        self._received_bytes = 0
+        self._heard_at = self._loop.time()
+        self._heard_until = self._heard_at
+        """When the sound that has arrived would end, were it played as it came."""
         self._stalled_at: float | None = None
         self.uuid: UUID | None = None
         """Which call Asterisk says this is; None until it has said so."""
@@ -248,9 +249,9 @@ class AudioSocketMedia(asyncio.Protocol):
         if event.rate != SLIN_8K.rate:
             self._fail(f"Asterisk sends {event.rate} Hz; this line takes slin at 8000 Hz only")
             return
-        self._received_bytes += len(event.pcm)
-        received = self._received_bytes / (SLIN_8K.bytes_per_ms * 1000)
-        if received > self._heard_at - self._connected_at + FLOOD_SECONDS:
+        begin = max(self._heard_until, self._heard_at)  # a silence saves up nothing
+        self._heard_until = begin + len(event.pcm) / (SLIN_8K.bytes_per_ms * 1000)
+        if self._heard_until > self._heard_at + FLOOD_SECONDS:
             self._fail("sound comes faster than real time")
         elif self._on_audio is not None:
             self._on_audio(event.pcm)

@@ -31,6 +31,8 @@ log = structlog.get_logger()
 CHOOSING_VARIABLES = ("AI_CONTEXT", "AI_AGENT", "AI_PROVIDER")
 _DIALLED = "CALLERID(dnid)"
 _STOP_SECONDS = 2.0
+STRANDED_SECONDS = 2.0
+"""Pause before a hang-up is tried again that Asterisk has not confirmed."""
 
 
 class AsteriskSource:
@@ -43,6 +45,7 @@ class AsteriskSource:
         on_offer: Callable[[Offer], None],
         *,
         variables: Collection[str] = (),
+        stranded_seconds: float = STRANDED_SECONDS,
     ) -> None:
         """`variables`: channel variables that contexts declare, read for every call.
 
@@ -56,7 +59,8 @@ class AsteriskSource:
         self._lines: dict[str, AsteriskLine] = {}
         """By the caller's channel id and by the media channel's."""
         self._stranded: set[str] = set()
-        """Channels that were to be hung up while Asterisk could not be reached."""
+        """Channels to be hung up that could not be: Asterisk was away, or gave no answer."""
+        self._stranded_seconds = stranded_seconds
         self._tasks: set[asyncio.Task[None]] = set()
         self._running: asyncio.Task[None] | None = None
         self._connected = asyncio.Event()
@@ -132,7 +136,7 @@ class AsteriskSource:
             channel,
             uuid4(),
             on_released=self._released,
-            on_stranded=self._stranded.add,
+            on_stranded=self._strand,
         )
         self._lines[channel.id] = self._lines[line.media_id] = line
         self._spawn(self._offer(line, channel))
@@ -175,6 +179,19 @@ class AsteriskSource:
         for key in (line.channel_id, line.media_id):
             if self._lines.get(key) is line:
                 del self._lines[key]
+
+    def _strand(self, channel: str) -> None:
+        """To be hung up later: after the next connect, or soon when the connection stands."""
+        self._stranded.add(channel)
+        if self._ari.state.connected:
+            self._spawn(self._hang_up_again(channel))
+
+    async def _hang_up_again(self, channel: str) -> None:
+        while self._ari.state.connected and channel in self._stranded:
+            await asyncio.sleep(self._stranded_seconds)
+            with contextlib.suppress(AsteriskError):
+                await self._remove(f"channels/{channel}")
+                self._stranded.discard(channel)
 
     # After each connect
 

@@ -1,0 +1,101 @@
+"""An Asterisk that is there but slow to answer, and one that sends too much; without a real one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from uuid import UUID
+
+import pytest
+from pydantic import SecretStr
+
+from cordboard.audio.pacer import Pacer
+from cordboard.calls.offer import Offer
+from cordboard.config.schema import Asterisk, AudioSocket
+from cordboard.telephony.asterisk import audiosocket
+from cordboard.telephony.asterisk.audiosocket_media import FLOOD_SECONDS, AudioSocketMedia
+from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
+from cordboard.telephony.asterisk.source import AsteriskSource
+from cordboard.testing.virtual_time import virtual_time
+
+from .test_ari import Pbx, pbx, status, until
+
+__all__ = ["pbx"]
+
+STASIS = {"app_name": "Stasis", "app_data": "cordboard"}
+
+
+async def test_a_hangup_without_an_answer_is_tried_again_until_it_is_done(pbx: Pbx) -> None:
+    deletes = 0
+
+    def delete(connection, request):
+        nonlocal deletes
+        deletes += 1
+        return status(204)(connection, request) if deletes == 3 else None
+
+    pbx.answers |= {
+        "channels": status(200, [{"id": "1.0", "state": "Up", "dialplan": STASIS}]),
+        "bridges": status(200, []),
+        "asterisk/info": status(200, {"status": {"startup_time": "now"}}),
+        "channels/1.0/variable": status(404, {"message": "Provided variable was not found"}),
+        "channels/1.0": delete,
+    }
+    offers: asyncio.Queue[Offer] = asyncio.Queue()
+    server = AudioSocketServer(
+        AudioSocket(port=0), Pacer(asyncio.get_running_loop()), offers.put_nowait
+    )
+    source = AsteriskSource(
+        Asterisk(url=f"http://127.0.0.1:{pbx.port}", password=SecretStr("s3cret")),
+        server,
+        offers.put_nowait,
+        stranded_seconds=0.05,
+    )
+    source._ari._request_seconds = 0.1
+    await source.start()
+    try:
+        offer = await asyncio.wait_for(offers.get(), 5)
+        await offer.control.hangup()
+        await offer.control.release()
+        await until(lambda: not source._stranded and not source._tasks)
+        assert deletes == 3
+        assert source.ready
+    finally:
+        await source.stop()
+
+
+class Owner:
+    def connected(self, media: AudioSocketMedia) -> None:
+        """Not of interest."""
+
+    def identified(self, media: AudioSocketMedia, uuid: UUID) -> None:
+        """Not of interest."""
+
+    def disconnected(self, media: AudioSocketMedia) -> None:
+        """Not of interest."""
+
+
+def seconds_of_sound(seconds: int) -> Iterator[bytes]:
+    for _ in range(50 * seconds):
+        yield audiosocket.encode_audio(bytes(320))
+
+
+@pytest.mark.parametrize("hold", [0, 200])
+def test_a_flood_of_sound_is_cut_also_after_a_long_hold(hold: int) -> None:
+    async def scenario() -> None:
+        media = AudioSocketMedia(Owner(), Pacer(asyncio.get_running_loop()))
+        heard: list[bytes] = []
+        media.on_audio(heard.append)
+        media.data_received(audiosocket.encode_uuid(UUID(int=1)))
+        for frame in seconds_of_sound(20):  # in real time
+            media.data_received(frame)
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(hold)
+        assert not media.problem
+        heard.clear()
+        for frame in seconds_of_sound(30):  # at once
+            media.data_received(frame)
+        assert media.problem == "sound comes faster than real time"
+        assert len(heard) <= 50 * FLOOD_SECONDS
+
+    with virtual_time() as loop:
+        loop.run_until_complete(scenario())
