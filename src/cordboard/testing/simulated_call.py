@@ -24,7 +24,7 @@ from cordboard.calls.history import CallHistory, read_lines
 from cordboard.calls.picture import draw
 from cordboard.config.schema import Asterisk, AudioSocket, Config, Health
 from cordboard.engine import Engine
-from cordboard.errors import AsteriskError, CallOver, ConfigError, ConfigProblem
+from cordboard.errors import AsteriskError, CallOver, CallRefused, ConfigError, ConfigProblem
 from cordboard.testing.asterisk import AsteriskInstance
 from cordboard.testing.audiosocket_caller import SimulatedCaller
 from cordboard.testing.scenario import Conversation, ConversationRecord, ScriptLine
@@ -189,7 +189,10 @@ async def call_target(
         if via == "sip":
             phone = await stack.enter_async_context(SipPhone("caller"))
             call = await phone.call(f"sip:ctx-{context}@{host}:{port}")
-            await call.answered()
+            try:
+                await call.answered()
+            except TimeoutError:
+                raise CallRefused(f"nobody answers SIP at {host}:{port}") from None
             line = call
         else:
             caller = await stack.enter_async_context(SimulatedCaller(host, port))
