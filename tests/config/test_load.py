@@ -205,8 +205,13 @@ TOOL = "a tool name (letters, digits and _, no digit first, at most 64)"
         ),
         (
             "asterisk: {password: x, url: 127.0.0.1}",
-            "a.yaml:1: asterisk.url: expected a URL such as http://127.0.0.1:8088,"
-            ' found the text "127.0.0.1"',
+            "a.yaml:1: asterisk.url: expected a URL such as http://127.0.0.1:8088, without user,"
+            ' password or query, found the text "127.0.0.1"',
+        ),
+        (
+            "asterisk: {password: x, url: 'http://user:hunter2@pbx:8088'}",
+            "a.yaml:1: asterisk.url: expected a URL such as http://127.0.0.1:8088, without user,"
+            ' password or query, found the text "http://***@pbx:8088"',
         ),
         (
             "providers: {local: {type: pipline}}",

@@ -25,6 +25,9 @@ _OWN_WORDS = ("value_error", "assertion_error")
 """Error types whose message was written in this project."""
 _LEADING_KEY = re.compile(r"(?P<key>[A-Za-z_][\w.\[\]]*): (?P<rest>.+)", re.DOTALL)
 
+_USER_IN_URL = re.compile(r"//[^/@\s]*@")
+"""User and password in a URL: never shown."""
+
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """A trailing hint for a wrong word: the nearest known ones, else all of them."""
@@ -147,6 +150,7 @@ class _Explainer:
         if not isinstance(value, str):
             return f"the number {value}"
         shown = value if len(value) <= _LONGEST_SHOWN else value[:_LONGEST_SHOWN] + "..."
+        shown = _USER_IN_URL.sub("//***@", shown)
         return f'the text "{shown}"' if "\n" not in shown else "a text of several lines"
 
     def _may_show(self, path: KeyPath) -> bool:

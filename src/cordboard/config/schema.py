@@ -26,7 +26,7 @@ _NAME = r"^[a-z][a-z0-9_-]{0,62}$"
 _SERVER_ID = r"^[a-z][a-z0-9_]{0,40}$"
 _TOOL_NAME = r"^[a-zA-Z_][a-zA-Z0-9_]{0,63}$"
 _VARIABLE_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,79}$"
-_URL = r"^https?://[^\s/]+(/[^\s]*)?$"
+_URL = r"^https?://[^\s/@?#]+(/[^\s?#]*)?$"
 _APP = r"^[A-Za-z0-9_.-]+$"
 _EXTENSION = r"^[A-Za-z0-9_*#+.-]{1,79}$"
 _DIALPLAN_CONTEXT = r"^[A-Za-z0-9_.-]{1,79}$"
@@ -36,7 +36,7 @@ PATTERNS_IN_WORDS = {
     _SERVER_ID: "an identifier (lower-case letters, digits and _, a letter first, at most 41)",
     _TOOL_NAME: "a tool name (letters, digits and _, no digit first, at most 64)",
     _VARIABLE_NAME: "a variable name (letters, digits and _, no digit first, at most 80)",
-    _URL: "a URL such as http://127.0.0.1:8088",
+    _URL: "a URL such as http://127.0.0.1:8088, without user, password or query",
     _APP: "an application name (letters, digits, and . - _)",
     _EXTENSION: "an extension or queue (letters, digits, and * # + . - _, at most 79)",
     _DIALPLAN_CONTEXT: "a dialplan context (letters, digits, and . - _, at most 79)",

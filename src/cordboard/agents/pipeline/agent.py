@@ -170,7 +170,7 @@ class PipelineAgent:
 
     def window_judged(self, *, voiced: bool) -> None:
         now = self._loop.time()
-        if voiced or self._answers or self._session.speaking():
+        if voiced or self._tasks or self._session.speaking():
             self._quiet_since = now
         elif now - self._quiet_since > self._parts.no_input:
             self._quiet_since = now
