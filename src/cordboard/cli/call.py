@@ -62,20 +62,10 @@ def command(
     --target and audiosocket, of an engine that runs with the same configuration on this machine.
     Exit status 0 when the call was answered and every line got an answer.
     """
-    if not say and not wav:
-        raise typer.BadParameter("nothing to say: give --say TEXT or --wav FILE")
-    if any(not line.strip() for line in say or ()):
-        raise typer.BadParameter("--say without words")
-    if record is not None and not record.absolute().parent.is_dir():
-        raise typer.BadParameter(f"there is no folder {record.parent} to write {record.name} to")
-    if target and context and via == "audiosocket":
-        raise typer.BadParameter(
-            "a running engine chooses the context of an AudioSocket call itself "
-            "(audiosocket.context); leave out --context or use --via sip"
-        )
+    lines = _Lines(tuple(say or ()), tuple(wav or ()))
+    _check(lines, context, via, target, record)
     loaded = load_config(config)
     set_up_log(log_level, loaded)
-    lines = _Lines(tuple(say or ()), tuple(wav or ()))
     name = context or loaded.config.default_context or next(iter(loaded.config.contexts))
     placed = run_async(_place(loaded.config, name, lines, via, target, quiet=json))
     if record is not None:
@@ -84,13 +74,7 @@ def command(
         _print_json(placed)
     elif target:
         _print_from_outside(placed)
-    unanswered = [e.text for e in placed.record.exchanges if e.answered_at is None]
-    for text in unanswered:
-        print(f"cordboard: no answer to {text!r}", file=sys.stderr)
-    said, count = len(placed.record.exchanges), len(lines.texts) + len(lines.files)
-    if said < count:
-        print(f"cordboard: the call ended after {said} of {count} lines", file=sys.stderr)
-    if unanswered or said < count:
+    if not _all_answered(placed, lines):
         raise typer.Exit(1)
 
 
@@ -114,6 +98,32 @@ class _Lines:
             pcm, _ = read_mono(path, 8000)
             script.append(ScriptLine(path.name, np.frombuffer(pcm, "<i2").astype(np.int16)))
         return script
+
+
+def _check(lines: _Lines, context: str, via: Via, target: str, record: Path | None) -> None:
+    """Refuse what cannot work, before anything is started."""
+    if not lines.texts and not lines.files:
+        raise typer.BadParameter("nothing to say: give --say TEXT or --wav FILE")
+    if any(not text.strip() for text in lines.texts):
+        raise typer.BadParameter("--say without words")
+    if record is not None and not record.absolute().parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {record.parent} to write {record.name} to")
+    if target and context and via == "audiosocket":
+        raise typer.BadParameter(
+            "a running engine chooses the context of an AudioSocket call itself "
+            "(audiosocket.context); leave out --context or use --via sip"
+        )
+
+
+def _all_answered(placed: PlacedCall, lines: _Lines) -> bool:
+    """Whether every line was said and answered; says which was not."""
+    unanswered = [e.text for e in placed.record.exchanges if e.answered_at is None]
+    for text in unanswered:
+        print(f"cordboard: no answer to {text!r}", file=sys.stderr)
+    said, count = len(placed.record.exchanges), len(lines.texts) + len(lines.files)
+    if said < count:
+        print(f"cordboard: the call ended after {said} of {count} lines", file=sys.stderr)
+    return not unanswered and said == count
 
 
 async def _place(
