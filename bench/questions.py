@@ -43,9 +43,42 @@ _ASKED = (
     ("Good morning, what is the wind at Frankfurt am Main?", "EDDF"),
 )
 
-QUESTIONS = tuple(
-    Question(text, icao, SPEEDS[number % len(SPEEDS)]) for number, (text, icao) in enumerate(_ASKED)
+_FRESH_ASKED = (
+    ("Hi, what's the current weather in Oslo?", "ENGM"),
+    ("Can I have the ATIS at Flesland, please?", "ENBR"),
+    ("Tell me the weather for Trondheim.", "ENVA"),
+    ("What are the conditions at Stockholm Arlanda?", "ESSA"),
+    ("I need the weather report for Kastrup.", "EKCH"),
+    ("Get me the ATIS for Heathrow.", "EGLL"),
+    ("How is it looking in Amsterdam Schiphol?", "EHAM"),
+    ("Please read the METAR for Charles de Gaulle.", "LFPG"),
+    ("What is the latest information for Frankfurt?", "EDDF"),
+    ("Weather at JFK, please.", "KJFK"),
+    ("Give me the ATIS for San Francisco International.", "KSFO"),
+    ("What's the wind like at Boston Logan?", "KBOS"),
+    ("I'd like the weather for Echo Sierra Sierra Alfa.", "ESSA"),
+    ("ATIS for Kilo Bravo Oscar Sierra.", "KBOS"),
+    ("What is the visibility at Echo Delta Delta Foxtrot?", "EDDF"),
+    ("Could you check the weather for E K C H?", "EKCH"),
+    ("We are departing from Copenhagen, can we get the weather?", "EKCH"),
+    ("Do you know the altimeter setting for New York?", "KJFK"),
+    ("Paris weather, please.", "LFPG"),
+    ("I want to know the weather in London.", "EGLL"),
 )
+
+
+def _at_five_speeds(asked: tuple[tuple[str, str], ...]) -> tuple[Question, ...]:
+    return tuple(
+        Question(text, icao, SPEEDS[number % len(SPEEDS)])
+        for number, (text, icao) in enumerate(asked)
+    )
+
+
+QUESTIONS = _at_five_speeds(_ASKED)
+"""The recogniser's beam was chosen with these in view: their figures flatter."""
+FRESH = _at_five_speeds(_FRESH_ASKED)
+"""Written after everything was chosen: the figures to believe. Whoever tunes anything
+by these must write new ones."""
 
 VAGUE = (
     "What is the weather?",
