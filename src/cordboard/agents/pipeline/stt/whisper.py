@@ -49,8 +49,8 @@ _LOOPING_SURE = 0.5
 """Above this confidence the first round of a repeating answer is as good as a second try."""
 _BEAM = 2
 """Twenty ATIS questions over the line, two runs each: 3.0 and 3.0 % of the words wrong, 19 and 19
-aerodromes right; with greedy search 3.0 and 4.9 %, 19 and 18. Chosen on the set it is scored on: the
-fresh questions of the bench (docs/benchmarks.md) give a figure that is not."""
+aerodromes right; with greedy search 3.0 and 4.9 %, 19 and 18. Chosen on the set it is scored on:
+the fresh questions of the bench (docs/benchmarks.md) give a figure that is not."""
 _HINT_TOKENS = 160
 """Whisper takes 223 tokens of previous text; more hints than this cost time and bring nothing."""
 
