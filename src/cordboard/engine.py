@@ -31,13 +31,15 @@ from cordboard.calls.call import FAREWELLS, CallServices
 from cordboard.calls.events import LedgerEvent
 from cordboard.calls.exchange import Exchange
 from cordboard.calls.ledger import LedgerWriter
-from cordboard.config.schema import Config
+from cordboard.config.schema import Asterisk, Config
 from cordboard.errors import AgentError
 from cordboard.generation import Generation
 from cordboard.mcp.server import ServerState
 from cordboard.observe.loop_lag import LoopLagMonitor
 from cordboard.observe.metrics import Metrics
+from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
+from cordboard.telephony.asterisk.media_path import MediaPath
 from cordboard.telephony.asterisk.source import AsteriskSource
 from cordboard.version import __version__
 
@@ -63,6 +65,7 @@ class Engine:
         self._models: OfflineModels | None = None
         self._providers: Providers | None = None
         self._source: AsteriskSource | None = None
+        self._media_path: MediaPath | None = None
         loop = asyncio.get_running_loop()
         self._pacer = Pacer(loop)
         self._lag = LoopLagMonitor(self._measure)
@@ -215,14 +218,22 @@ class Engine:
         await self._audiosocket.start()
         stack.push_async_callback(self._audiosocket.stop)
         if self._config.asterisk is not None:
+            self._media_path = self._choose_media_path(self._config.asterisk)
+            await self._media_path.start()
+            stack.push_async_callback(self._media_path.stop)
             self._source = AsteriskSource(
                 self._config.asterisk,
-                self._audiosocket,
+                self._media_path,
                 self.exchange.offer,
                 variables=self._channel_variables(),
             )
             await self._source.start()
             stack.push_async_callback(self._source.stop)
+
+    def _choose_media_path(self, asterisk: Asterisk) -> MediaPath:
+        if asterisk.media != "audiosocket":
+            raise NotImplementedError(asterisk.media)
+        return AudioSocketPath(self._audiosocket)
 
     def _fixed_greetings(self) -> list[str]:
         """Greetings without call variables: they are rendered before anybody calls."""

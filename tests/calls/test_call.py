@@ -206,7 +206,7 @@ def test_the_caller_hangs_up_while_the_agent_starts(tmp_path: Path) -> None:
 
 def test_the_caller_is_gone_the_moment_the_sound_comes(tmp_path: Path) -> None:
     class Gone(FakeLine):
-        async def _open(self) -> Media:
+        async def _open(self, formats: object = ()) -> Media:
             media = await super()._open()
             assert self.media is not None
             self.media.break_off("caller_hangup")
@@ -293,7 +293,7 @@ def test_the_engine_stops_while_the_sound_is_being_connected(tmp_path: Path) -> 
 
 def test_sound_that_comes_in_spite_of_being_given_up_is_closed(tmp_path: Path) -> None:
     class Stubborn(FakeLine):
-        async def _open(self) -> Media:
+        async def _open(self, formats: object = ()) -> Media:
             try:
                 await asyncio.sleep(5)
             except asyncio.CancelledError:

@@ -48,7 +48,7 @@ def test_the_wait_of_a_turn_is_told_by_stage(tmp_path: Path) -> None:
     stage = talk(tmp_path, script, FakeTool("get_weather", 0.4))
     (latency,) = stage.of(events.Latency)
     # As the stand-ins take: endpoint 500 ms, recogniser 100, tool 400, voice 50, one frame 20.
-    assert latency == events.Latency(1, 500, 100, 400, 50, 20, 1070)
+    assert latency == events.Latency(1, 500, 100, 400, 50, 10, 1060)
     turn = stage.history().turns[1]
     assert turn.answer_start_ms is not None
     assert turn.last_speech_ms is not None
@@ -66,7 +66,7 @@ def test_the_greeting_has_its_own_measure(tmp_path: Path) -> None:
     text = stage.metrics.render().decode()
     name = "ai_agent_greeting_latency_seconds_sum "
     (seconds,) = (line.removeprefix(name) for line in text.splitlines() if line.startswith(name))
-    assert float(seconds) == pytest.approx(0.07)
+    assert float(seconds) == pytest.approx(0.06)
 
 
 def test_a_slow_tool_is_bridged_by_a_sentence(tmp_path: Path) -> None:

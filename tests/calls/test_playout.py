@@ -50,8 +50,8 @@ def test_start_and_end_are_told_when_the_caller_hears_them() -> None:
         assert not stage.playout.speaking
 
     stage = play(scenario)
-    assert stage.started == [(1, 0.02), (2, 2.0)]
-    assert stage.ended == [(1, 2.0), (2, 3.0)]
+    assert stage.started == [(1, 0.02), (2, 2.02)]
+    assert stage.ended == [(1, 2.02), (2, 3.0)]
 
 
 def test_an_answer_starts_with_its_sound_not_with_its_text() -> None:
@@ -89,7 +89,7 @@ def test_the_count_of_what_was_heard_survives_an_interruption() -> None:
         stage.playout.flush()
         await asyncio.sleep(2)
         stage.speak(2, "Five six seven eight.")
-        await asyncio.sleep(0.25)
+        await asyncio.sleep(0.3)
         assert stage.playout.flush() == (2, "Five")
 
     play(scenario)

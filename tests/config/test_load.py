@@ -222,8 +222,8 @@ TOOL = "a tool name (letters, digits and _, no digit first, at most 64)"
             "a.yaml:1: providers.local.type: missing; expected pipeline (The kind of provider)",
         ),
         (
-            "providers: {local: {type: pipeline, barge_in: maybe}}",
-            'a.yaml:1: providers.local.barge_in: expected true or false, found the text "maybe"',
+            "mcp: {enabled: maybe}",
+            'a.yaml:1: mcp.enabled: expected true or false, found the text "maybe"',
         ),
         (
             "tools: {transfer: {destinations: {sales: {target: 6001}}}}",

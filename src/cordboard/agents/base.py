@@ -40,6 +40,8 @@ class CallerStopped:
     """Loop time of the last speech sample of the turn, as well as it is known."""
     at: float
     """Loop time of the decision."""
+    silence_at: float | None = None
+    """Loop time at which the voice detector noticed the silence; None when it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,28 @@ class ToolCancelled:
 
 
 @dataclass(frozen=True, slots=True)
+class OverlapBegan:
+    """There is a voice over the agent's: its speech is held at once, until it is known what it is.
+
+    `Interrupted` or `OverlapDismissed` follows within 0.3 s.
+    """
+
+    at: float
+    """Loop time of the decision to hold."""
+    onset_at: float
+    """Loop time of the first sample of that voice, as well as it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverlapDismissed:
+    """It was no interruption: the agent's speech goes on at the very sample."""
+
+    at: float
+    why: str
+    """`backchannel`, `noise`, `echo` or `key`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Interrupted:
     """The caller speaks over the agent: what is not yet heard must be taken back now."""
 
@@ -120,6 +144,8 @@ AgentEvent: TypeAlias = (
     | AgentAudioDone
     | ToolAsked
     | ToolCancelled
+    | OverlapBegan
+    | OverlapDismissed
     | Interrupted
     | AgentFailed
     | AgentEnded
@@ -144,11 +170,19 @@ class AgentSession:
     """Hands an event to the call; synchronous, on the event loop."""
     speaking: Callable[[], bool]
     """True while the caller is still hearing the agent (sound is queued for the line)."""
+    watch_playout: Callable[[Callable[[bytes], None]], None] = lambda _: None
+    """`watch_playout(callback)`: have each 20 ms frame that goes to the caller, silence included,
+    handed to `callback` in `format`, as it goes: the reference for echo. One frame per 20 ms."""
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
 class Agent(Protocol):
     """One agent for one call."""
+
+    @property
+    def formats(self) -> tuple[AudioFormat, ...]:
+        """The formats it takes and gives, the most liked first; the session has one of them."""
+        ...
 
     async def start(self, session: AgentSession) -> None:
         """Connect and begin, the greeting included. Raises `AgentError` when it cannot."""

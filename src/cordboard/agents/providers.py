@@ -15,7 +15,7 @@ from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
 from cordboard.agents.pipeline.brain.rules import RulesBrain
 from cordboard.agents.pipeline.offline import OfflineModels
 from cordboard.agents.pipeline.turn_detector import TurnProfile
-from cordboard.config.schema import Config, PipelineProvider
+from cordboard.config.schema import Config, Context, PipelineProvider
 from cordboard.errors import AgentError
 from cordboard.tools.tool import ToolSpec
 
@@ -26,6 +26,7 @@ class Providers:
     def __init__(self, config: Config, models: OfflineModels | None) -> None:
         """`models` may be None when no provider of the configuration needs them."""
         self._providers: Mapping[str, PipelineProvider] = config.providers
+        self._contexts: Mapping[str, Context] = config.contexts
         self._models = models
         self._brains: Mapping[str, RulesBrain] = {
             name: RulesBrain(context.rules, today=datetime.date.today)
@@ -34,7 +35,7 @@ class Providers:
 
     def open(self, context: str, provider: str) -> Agent:
         """A new agent. Raises `AgentError` when the provider cannot serve now."""
-        settings = self._providers[provider]
+        settings = self._contexts[context]
         if self._models is None:
             raise AgentError(f"provider {provider!r} has no models loaded")
         return PipelineAgent(
@@ -43,9 +44,8 @@ class Providers:
                 recogniser=self._models.recogniser,
                 brain=self._brains[context],
                 voice=self._models.voice,
-                profile=TurnProfile(silence_ms=settings.endpoint_silence_ms),
-                barge_in=settings.barge_in,
-                no_input=settings.no_input_ms / 1000,
+                profile=TurnProfile(silence_ms=settings.turn_taking.silence_ms or 450),
+                barge_in=settings.barge_in != "off",
             )
         )
 

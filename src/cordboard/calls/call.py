@@ -32,12 +32,14 @@ from cordboard.errors import (
     CordboardError,
     LineError,
     LineGone,
+    LineUnsupported,
     MediaError,
     TransferFailed,
 )
 from cordboard.generation import Generation
 from cordboard.observe.metrics import Metrics
 from cordboard.tools.desk import Desk
+from cordboard.tools.tool import KeysCollected, KeysWanted
 from cordboard.tools.toolbox import Toolbox
 
 log = structlog.get_logger()
@@ -212,6 +214,12 @@ class Call:
         self._ledger.record(events.Transferred(destination, ok=True))
         self.end("transferred", f"transfer:{destination}")
 
+    async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
+        raise LineUnsupported("keys cannot be collected yet")
+
+    async def send_keys(self, keys: str) -> None:
+        await self._offer.control.dtmf(keys)
+
     # The way up.
 
     async def _live(self) -> tuple[str, str]:
@@ -240,7 +248,7 @@ class Call:
             log.warning("binding_problem", problem=problem)
             self._metrics.binding_problem()
         self.state = CallState.CONNECTING
-        media = self._media = await self._unless_ending(self._offer.media())
+        media = self._media = await self._unless_ending(self._offer.media(self._agent.formats))
         if media is None:
             return self._ending.result()
         media.on_closed(self._media_closed)
@@ -280,6 +288,7 @@ class Call:
             format=media.format,
             emit=conversation.take,
             speaking=lambda: conversation.playout.speaking,
+            watch_playout=media.on_sent,
             variables=self._variables,
         )
 

@@ -23,6 +23,8 @@ from cordboard.agents.base import (
     CallerStopped,
     CallerText,
     Interrupted,
+    OverlapBegan,
+    OverlapDismissed,
     ToolAsked,
     ToolCancelled,
 )
@@ -124,8 +126,8 @@ class Conversation:
                 self._start_tool(ask)
             case ToolCancelled(ask_id):
                 self._cancel_tool(ask_id)
-            case Interrupted(at):
-                self._interrupt(at)
+            case OverlapBegan() | OverlapDismissed() | Interrupted():
+                self._overlap(event)
             case AgentFailed(reason):
                 self._answered.set()
                 self._on_failed(reason)
@@ -194,6 +196,20 @@ class Conversation:
 
     def _audio_ended(self, turn: int) -> None:
         self._ledger.record(events.AudioEnded(turn))
+
+    def _overlap(self, event: OverlapBegan | OverlapDismissed | Interrupted) -> None:
+        """Hold our speech while somebody speaks over it; go on if it was nothing."""
+        match event:
+            case OverlapBegan(at, onset_at):
+                if self.uninterruptible or not self.playout.speaking:
+                    return
+                self.playout.hold()
+                self._ledger.record(events.Held(self._ledger.ms(onset_at)), at)
+            case OverlapDismissed(at, why):
+                self.playout.resume()
+                self._ledger.record(events.Resumed(why), at)
+            case Interrupted(at):
+                self._interrupt(at)
 
     def _interrupt(self, at: float) -> None:
         if self.uninterruptible or not self.playout.speaking:

@@ -129,6 +129,24 @@ class AudioEnded(LedgerEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class Held(LedgerEvent):
+    """There was a voice over the agent's: its speech stopped until it was known what that is."""
+
+    type = "agent.held"
+    onset_ms: int
+    """Time of the first sample of that voice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed(LedgerEvent):
+    """It was no interruption: the agent's speech went on at the very sample."""
+
+    type = "agent.resumed"
+    why: str
+    """`backchannel`, `noise`, `echo` or `key`."""
+
+
+@dataclass(frozen=True, slots=True)
 class BargedIn(LedgerEvent):
     """The caller spoke over the agent; what was not yet heard was taken back."""
 
@@ -238,7 +256,7 @@ class Ended(LedgerEvent):
 
 EVENTS: tuple[type[LedgerEvent], ...] = (
     Offered, Bound, Connected, SpeechBegan, TurnEnded, Heard, Key, Answering, AudioStarted,
-    AudioEnded, BargedIn, ToolCalled, ToolFiller, ToolAnswered, Latency, Transferred, Trouble,
-    Ended,
+    AudioEnded, Held, Resumed, BargedIn, ToolCalled, ToolFiller, ToolAnswered, Latency, Transferred,
+    Trouble, Ended,
 )  # fmt: skip
 """Every event, in about the order in which a call meets them."""

@@ -6,11 +6,11 @@ exchange admits it. Above this door nobody knows which transport or PBX it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from cordboard.audio.format import AudioFormat
+from cordboard.audio.format import SLIN_8K, AudioFormat
 
 
 class Media(Protocol):
@@ -27,6 +27,14 @@ class Media(Protocol):
 
     def on_dtmf(self, callback: Callable[[str], None]) -> None:
         """Have each key the caller presses (one of `0-9*#A-D`) handed to `callback`."""
+        ...
+
+    def on_sent(self, callback: Callable[[bytes], None]) -> None:
+        """Have each 20 ms frame that goes to the caller handed to `callback` as it goes.
+
+        Silence included, one frame for each 20 ms of the call: the recorder's second channel and
+        the echo guard's reference. Where the PBX owns the clock, as near to it as is known.
+        """
         ...
 
     def on_closed(self, callback: Callable[[str], None]) -> None:
@@ -48,8 +56,16 @@ class Media(Protocol):
         """
         ...
 
+    def hold(self) -> None:
+        """Fall silent at once and keep what is not yet heard. Harmless when held already."""
+        ...
+
+    def resume(self) -> None:
+        """Go on at the very sample where `hold` stopped. Harmless when not held."""
+        ...
+
     def flush(self) -> int:
-        """Take back all that is not yet heard; returns the new `heard_ms`."""
+        """Take back all that is not yet heard; returns the new `heard_ms`. Ends a hold."""
         ...
 
     @property
@@ -89,8 +105,20 @@ class LineControl(Protocol):
         """End the line (`normal`, `busy`, `congestion`). A line that is gone is no error."""
         ...
 
+    async def decline(self, status: str) -> None:
+        """Give the caller back to the dialplan, unanswered if possible, and be done with the line.
+
+        The dialplan goes on after its `Stasis(...)` with `CORDBOARD_STATUS` set to `status`
+        (`busy`, `unavailable`) and treats the caller as the operator wishes.
+        """
+        ...
+
     async def transfer(self, target: TransferTarget) -> None:
         """Blind transfer. Returns when the PBX has taken the caller over."""
+        ...
+
+    async def dtmf(self, keys: str) -> None:
+        """Send keys (`0-9*#A-D`, `w` = half a second's pause) to the caller's side."""
         ...
 
     async def variable(self, name: str) -> str | None:
@@ -122,8 +150,10 @@ class Offer:
 class MediaOpener(Protocol):
     """Opens the media of one offer."""
 
-    async def __call__(self) -> Media:
-        """Connect and return the media.
+    async def __call__(self, formats: Sequence[AudioFormat] = (SLIN_8K,)) -> Media:
+        """Connect and return the media, in the first of `formats` that the transport can carry.
+
+        When it can carry none of them, in a format of its own (the call converts).
 
         Raises `MediaError` when it does not come in time, `LineGone` when the caller hung up.
         """

@@ -74,6 +74,14 @@ class Playout:
         if turn == self._turn and not self._silent:
             self._media.mark(lambda: self._on_ended(turn))
 
+    def hold(self) -> None:
+        """Fall silent at once; what is not yet heard is kept."""
+        self._media.hold()
+
+    def resume(self) -> None:
+        """Go on at the very sample."""
+        self._media.resume()
+
     def flush(self) -> tuple[int, str]:
         """Take back what is not yet heard. Returns the turn and what was heard of its answer."""
         heard_ms = self._media.flush()

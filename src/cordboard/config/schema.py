@@ -7,20 +7,13 @@ refused. Times are integers in ms and end in `_ms`. Reading and error messages: 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SecretStr,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
+from pydantic import Field, SecretStr, field_validator, model_validator
 
+from cordboard.config.conversation import KEY_OR_NONE, BargeIn, Recording, Silence, TurnTaking
 from cordboard.config.rules import Rules, Template
+from cordboard.config.section import Section
 
 _NAME = r"^[a-z][a-z0-9_-]{0,62}$"
 _SERVER_ID = r"^[a-z][a-z0-9_]{0,40}$"
@@ -39,6 +32,7 @@ PATTERNS_IN_WORDS = {
     _URL: "a URL such as http://127.0.0.1:8088, without user, password or query",
     _APP: "an application name (letters, digits, and . - _)",
     _EXTENSION: "an extension or queue (letters, digits, and * # + . - _, at most 79)",
+    KEY_OR_NONE: "a key (0 to 9, * or #) or nothing",
     _DIALPLAN_CONTEXT: "a dialplan context (letters, digits, and . - _, at most 79)",
 }
 """How error messages and the reference say what a pattern means."""
@@ -52,31 +46,6 @@ ToolName = Annotated[str, Field(pattern=_TOOL_NAME)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 """A TCP port; 0 lets the system choose one."""
 VariableName = Annotated[str, Field(pattern=_VARIABLE_NAME)]
-
-
-class Section(BaseModel):
-    """The base of every section: immutable, unknown keys refused.
-
-    A section or list whose key is there but whose content is not (all lines commented out, say)
-    counts as empty.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _nothing_is_an_empty_section(cls, value: Any) -> Any:
-        return {} if value is None else value
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _plain_values(cls, value: Any, info: ValidationInfo) -> Any:
-        annotation = cls.model_fields[info.field_name or ""].annotation
-        if value is None and get_origin(annotation) in (tuple, dict):
-            return () if get_origin(annotation) is tuple else {}
-        if isinstance(value, bool) and int in (annotation, *get_args(annotation)):
-            raise PydanticCustomError("truth_value", "true and false are no numbers")
-        return value
 
 
 class Health(Section):
@@ -97,7 +66,14 @@ class Asterisk(Section):
     username: str = Field("cordboard", description="ARI user (ari.conf).")
     password: SecretStr = Field(description='ARI password, usually "${ASTERISK_ARI_PASSWORD}".')
     app: str = Field("cordboard", pattern=_APP, description="Stasis application name.")
-    media: Literal["audiosocket"] = Field("audiosocket", description="Transport of the audio.")
+    media: Literal["websocket", "audiosocket", "rtp"] = Field(
+        "audiosocket", description="Transport of the audio."
+    )
+    codec: Literal["auto", "ulaw", "alaw", "slin", "slin16", "g722"] = Field(
+        "auto",
+        description="Coding of the audio between Asterisk and the engine. `auto`: what the agent "
+        "likes best among what the transport can carry (`audiosocket`: slin, slin16).",
+    )
     reconnect_max_ms: int = Field(
         10_000, ge=100, description="Longest pause between attempts to reach a lost Asterisk."
     )
@@ -121,6 +97,23 @@ class AudioSocket(Section):
     )
 
 
+class Rtp(Section):
+    """The UDP ports to which Asterisk sends the sound of a call, with `asterisk.media: rtp`."""
+
+    host: str = Field("127.0.0.1", description="Address to bind to.")
+    advertise_host: str = Field(
+        "127.0.0.1", description="Address that Asterisk is told to send to."
+    )
+    first_port: Port = Field(0, description="First port of the range; 0 = any free ports.")
+    last_port: Port = Field(0, description="Last port of the range.")
+
+    @model_validator(mode="after")
+    def _a_range(self) -> Rtp:
+        if (self.first_port == 0) != (self.last_port == 0) or self.last_port < self.first_port:
+            raise ValueError("first_port and last_port make a range, or both are 0")
+        return self
+
+
 class PipelineProvider(Section):
     """An agent made of a recogniser, a brain and a voice."""
 
@@ -128,13 +121,6 @@ class PipelineProvider(Section):
     stt: Literal["whisper"] = Field("whisper", description="Recogniser.")
     brain: Literal["rules"] = Field("rules", description="Text side.")
     tts: Literal["hibari"] = Field("hibari", description="Voice.")
-    endpoint_silence_ms: int = Field(
-        450, ge=150, le=3_000, description="Silence after speech that ends the caller's turn."
-    )
-    barge_in: bool = Field(True, description="Whether the caller may interrupt the agent.")
-    no_input_ms: int = Field(
-        10_000, ge=2_000, description="Silence on both sides after which the caller is spoken to."
-    )
 
 
 Provider = PipelineProvider
@@ -156,9 +142,24 @@ class Context(Section):
         (), description="Channel variables that prompt, greeting and tools may use."
     )
     rules: Rules | None = Field(None, description="The dialogue of brain `rules`.")
+    turn_taking: TurnTaking = Field(
+        TurnTaking(), description="When the caller's turn is taken to be over."
+    )
+    barge_in: BargeIn = Field(
+        "on",
+        description="Whether the caller may interrupt the agent: `on`, `off`, or "
+        "`greeting_protected` (not in the greeting).",
+    )
+    silence: Silence = Field(Silence(), description="What is said when nobody speaks.")
+    recording: Recording = Field(Recording(), description="Whether the sound of calls is kept.")
     max_duration_ms: int = Field(
         3_600_000, ge=1_000, description="A call is ended politely after this time."
     )
+
+    @field_validator("barge_in", mode="before")
+    @classmethod
+    def _yes_and_no(cls, value: object) -> object:
+        return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
 
     @model_validator(mode="after")
     def _rules_fill_their_placeholders(self) -> Context:
@@ -276,6 +277,12 @@ class Calls(Section):
     shutdown_grace_ms: int = Field(
         10_000, ge=0, description="How long live calls may go on after SIGTERM."
     )
+    max_calls: int = Field(
+        100,
+        ge=1,
+        description="Calls at the same time. A further caller is given back to the dialplan with "
+        "CORDBOARD_STATUS=busy.",
+    )
 
 
 class Config(Section):
@@ -294,6 +301,7 @@ class Config(Section):
         None, description="Control of Asterisk through ARI. Left out: no ARI."
     )
     audiosocket: AudioSocket = Field(AudioSocket(), description="The port for the sound of calls.")
+    rtp: Rtp = Field(Rtp(), description="The ports for the sound of calls by RTP.")
     providers: dict[Name, Provider] = Field(
         default_factory=lambda: {"local": PipelineProvider(type="pipeline")},
         description="The agents to choose from. Default: `local`, the offline agent.",

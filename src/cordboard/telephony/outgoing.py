@@ -23,6 +23,7 @@ class OutgoingAudio:
         self._queue = bytearray()
         self._marks: deque[tuple[int, Callable[[], None]]] = deque()
         self._taken = 0
+        self._held = False
 
     def write(self, pcm: bytes) -> None:
         """Append sound of any length, even half a sample (the rest is expected to follow)."""
@@ -38,6 +39,8 @@ class OutgoingAudio:
 
     def frame(self) -> bytes:
         """Take the next 20 ms out; filled up with silence where there is not enough."""
+        if self._held:
+            return self._silence
         queue = self._queue
         size = min(len(queue), self._frame_bytes)
         size -= size % self._bytes_per_sample
@@ -62,8 +65,17 @@ class OutgoingAudio:
             self._queue
         )
 
+    def hold(self) -> None:
+        """Give silence and keep the queue, until `resume` or `flush`."""
+        self._held = True
+
+    def resume(self) -> None:
+        """Go on at the very sample."""
+        self._held = False
+
     def flush(self) -> int:
-        """Forget what is not taken, and the marks in it. Returns `heard_ms`."""
+        """Forget what is not taken, and the marks in it. Returns `heard_ms`. Ends a hold."""
+        self._held = False
         self._queue.clear()
         self._marks.clear()
         return self.heard_ms

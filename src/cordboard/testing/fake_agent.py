@@ -28,6 +28,7 @@ from cordboard.agents.base import (
     ToolAsked,
     ToolCancelled,
 )
+from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.testing.fake_pipeline import MS_PER_WORD
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
 
@@ -62,6 +63,10 @@ class FakeAgent:
         """What was wrong with the script."""
 
     # cordboard.agents.base.Agent
+
+    @property
+    def formats(self) -> tuple[AudioFormat, ...]:
+        return (SLIN_8K,)
 
     async def start(self, session: AgentSession) -> None:
         self.session = session

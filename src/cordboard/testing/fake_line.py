@@ -7,31 +7,42 @@ The media plays what is written at the pace of the event loop's clock, as a pace
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from cordboard.audio.format import SLIN_8K, AudioFormat
+from cordboard.audio.pacer import Pacer
 from cordboard.calls.offer import Media, Offer, TransferTarget
+from cordboard.telephony.outgoing import OutgoingAudio
 
 FRAME = 0.02
 
 
 class FakeMedia:
-    """Implements `cordboard.calls.offer.Media`."""
+    """Implements `cordboard.calls.offer.Media`; sends a frame every 20 ms, as a real one does."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
         self._audio: Callable[[bytes], None] | None = None
         self._keys: Callable[[str], None] | None = None
+        self._sent: Callable[[bytes], None] | None = None
         self._closed_callback: Callable[[str], None] | None = None
         self._ended: str | None = None
-        self._marks: list[tuple[int, asyncio.TimerHandle]] = []
-        self._written = 0
-        """Bytes written that were not taken back."""
-        self._done_at = self._loop.time()
-        """When all that is written will have been played."""
+        self._outgoing = OutgoingAudio(SLIN_8K)
+        self._pacer = Pacer(asyncio.get_running_loop())
+        self._pacer.register(self)
         self.played = bytearray()
-        """Everything written, less what was taken back."""
+        """What the caller has heard of what was written."""
+        self.holds = 0
+        """How often our sound was held."""
         self.closed = False
+
+    def tick(self, count: int) -> None:
+        """One frame is on its way."""
+        for _ in range(count):
+            heard, frame = self._outgoing.heard_ms, self._outgoing.frame()
+            self.played += frame[: 16 * (self._outgoing.heard_ms - heard)]
+            if self._sent is not None:
+                self._sent(frame)
+        self._outgoing.settle()
 
     @property
     def format(self) -> AudioFormat:
@@ -43,43 +54,42 @@ class FakeMedia:
     def on_dtmf(self, callback: Callable[[str], None]) -> None:
         self._keys = callback
 
+    def on_sent(self, callback: Callable[[bytes], None]) -> None:
+        self._sent = callback
+
     def on_closed(self, callback: Callable[[str], None]) -> None:
         self._closed_callback = callback
         if self._ended is not None:
             callback(self._ended)
 
     def write(self, pcm: bytes) -> None:
-        if self.closed:
-            return
-        self.played += pcm
-        self._written += len(pcm)
-        self._done_at = max(self._done_at, self._loop.time()) + len(pcm) / 16000
+        if not self.closed:
+            self._outgoing.write(pcm)
 
     def mark(self, callback: Callable[[], None]) -> None:
-        at = max(self._done_at, self._loop.time() + FRAME)
-        self._marks.append((self._written, self._loop.call_at(at, callback)))
+        self._outgoing.mark(callback)
+
+    def hold(self) -> None:
+        self.holds += 1
+        self._outgoing.hold()
+
+    def resume(self) -> None:
+        self._outgoing.resume()
 
     def flush(self) -> int:
-        queued = 16 * self.queued_ms
-        self._written -= queued
-        if queued:
-            del self.played[-queued:]
-        for position, handle in self._marks:
-            if position > self._written:
-                handle.cancel()
-        self._done_at = self._loop.time()
-        return self.heard_ms
+        return self._outgoing.flush()
 
     @property
     def heard_ms(self) -> int:
-        return self._written // 16 - self.queued_ms
+        return self._outgoing.heard_ms
 
     @property
     def queued_ms(self) -> int:
-        return max(0, round((self._done_at - self._loop.time()) * 1000))
+        return self._outgoing.queued_ms
 
     async def close(self) -> None:
         self.closed = True
+        self._pacer.unregister(self)
         self.flush()
 
     # The caller's side.
@@ -113,6 +123,8 @@ class FakeLine:
         self.refuse_media: Exception | None = None
         self.media_delay = 0.0
         self.hangups: list[str] = []
+        self.declined: list[str] = []
+        self.sent_keys = ""
         self.released = 0
 
     def offer(self, variables: Mapping[str, str] | None = None, called: str = "100") -> Offer:
@@ -127,7 +139,7 @@ class FakeLine:
             variables=variables or {},
         )
 
-    async def _open(self) -> Media:
+    async def _open(self, formats: Sequence[AudioFormat] = (SLIN_8K,)) -> Media:
         await asyncio.sleep(self.media_delay)
         if self.refuse_media is not None:
             raise self.refuse_media
@@ -139,6 +151,12 @@ class FakeLine:
 
     async def hangup(self, cause: str = "normal") -> None:
         self.hangups.append(cause)
+
+    async def decline(self, status: str) -> None:
+        self.declined.append(status)
+
+    async def dtmf(self, keys: str) -> None:
+        self.sent_keys += keys
 
     async def transfer(self, target: TransferTarget) -> None:
         if self.refuse_transfer is not None:

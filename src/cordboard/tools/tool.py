@@ -127,6 +127,30 @@ class ToolReply:
         return self.status is Status.OK
 
 
+@dataclass(frozen=True, slots=True)
+class KeysWanted:
+    """What `CallLine.collect_keys` waits for."""
+
+    count: int = 0
+    """So many keys end it; 0 = only the terminator or the timeout does."""
+    terminator: str = "#"
+    """This key ends it and is not part of the answer; empty = none."""
+    first_timeout: float = 10.0
+    """Seconds until the first key."""
+    next_timeout: float = 4.0
+    """Seconds between two keys."""
+    secret: bool = False
+    """The keys appear nowhere: not in ledger, logs, recording (sound muted) or to the agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeysCollected:
+    """The keys that came."""
+
+    keys: str
+    ended_by: Literal["count", "terminator", "timeout"]
+
+
 class CallLine(Protocol):
     """The face of a call that a tool may use."""
 
@@ -153,6 +177,17 @@ class CallLine(Protocol):
 
         Raises `TransferFailed` (the call goes on), `LineUnsupported` or `LineGone`.
         """
+        ...
+
+    async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
+        """Wait for keys of the caller. While it waits the agent is not given any.
+
+        Keys pressed up to 2 s before count too. Raises `LineError` when another collection runs.
+        """
+        ...
+
+    async def send_keys(self, keys: str) -> None:
+        """Send DTMF to the caller's side. Raises `LineUnsupported` or another `LineError`."""
         ...
 
 

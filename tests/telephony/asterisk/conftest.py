@@ -18,6 +18,7 @@ from cordboard.calls.offer import Media, Offer
 from cordboard.config.schema import Asterisk, AudioSocket
 from cordboard.errors import LineGone, MediaError
 from cordboard.telephony.asterisk.ari import AriState
+from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
 from cordboard.telephony.asterisk.source import AsteriskSource
 from cordboard.testing.asterisk import AsteriskInstance
@@ -182,7 +183,7 @@ async def _open_board(
         app=asterisk.app,
         reconnect_max_ms=400,
     )
-    source = AsteriskSource(config, server, exchange.offer, variables={"ORDER"})
+    source = AsteriskSource(config, AudioSocketPath(server), exchange.offer, variables={"ORDER"})
     await server.start()
     await source.start()
     board = Board(exchange, server, source, pacer)

@@ -14,6 +14,7 @@ from cordboard.calls.offer import Offer
 from cordboard.config.schema import Asterisk, AudioSocket
 from cordboard.telephony.asterisk import audiosocket
 from cordboard.telephony.asterisk.audiosocket_media import FLOOD_SECONDS, AudioSocketMedia
+from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
 from cordboard.telephony.asterisk.source import AsteriskSource
 from cordboard.testing.virtual_time import virtual_time
@@ -46,7 +47,7 @@ async def test_a_hangup_without_an_answer_is_tried_again_until_it_is_done(pbx: P
     )
     source = AsteriskSource(
         Asterisk(url=f"http://127.0.0.1:{pbx.port}", password=SecretStr("s3cret")),
-        server,
+        AudioSocketPath(server),
         offers.put_nowait,
         stranded_seconds=0.05,
     )

@@ -34,6 +34,7 @@ from cordboard.agents.pipeline.stt.base import Recogniser, SpeechHints, Transcri
 from cordboard.agents.pipeline.tts.base import Voice
 from cordboard.agents.pipeline.turn_detector import TurnProfile
 from cordboard.agents.pipeline.unfinished import is_unfinished
+from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.audio.vad import VoiceActivityBank
 from cordboard.errors import RecogniserError, VoiceError
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
@@ -100,6 +101,10 @@ class PipelineAgent:
         self._failures = 0
         self._quiet_since = self._loop.time()
         self._closed = False
+
+    @property
+    def formats(self) -> tuple[AudioFormat, ...]:
+        return (SLIN_8K,)
 
     async def start(self, session: AgentSession) -> None:
         self._session = session

@@ -44,7 +44,11 @@ SEND_BUFFER_BYTES = 16_384
 CLOSE_SECONDS = 1.0
 """How long a closing connection may take to send what it has left."""
 
-_HEADER = audiosocket.encode_audio(SLIN_8K.silence())[: audiosocket.HEADER_SIZE]
+
+def _header(audio_format: AudioFormat) -> bytes:
+    """What goes before each 20 ms frame."""
+    whole = audiosocket.encode_audio(audio_format.silence(), audio_format.rate)
+    return whole[: audiosocket.HEADER_SIZE]
 
 
 class ConnectionOwner(Protocol):
@@ -71,11 +75,14 @@ class AudioSocketMedia(asyncio.Protocol):
         self._pacer = pacer
         self._loop = asyncio.get_running_loop()
         self._parser = audiosocket.Parser("server")
+        self._format = SLIN_8K
+        self._header = _header(SLIN_8K)
         self._outgoing = OutgoingAudio(SLIN_8K)
         self._transport: asyncio.Transport | None = None
         self._on_lost: Callable[[str], None] | None = None
         self._on_audio: Callable[[bytes], None] | None = None
         self._on_dtmf: Callable[[str], None] | None = None
+        self._on_sent: Callable[[bytes], None] | None = None
         self._on_closed: Callable[[str], None] | None = None
         self._ending: str | None = None
         self._closing = False
@@ -97,6 +104,12 @@ class AudioSocketMedia(asyncio.Protocol):
     def connected(self) -> bool:
         return self._transport is not None and not self._gone.is_set()
 
+    def carry(self, audio_format: AudioFormat) -> None:
+        """Use another rate of slin than 8 kHz. Before anything is written."""
+        self._format = audio_format
+        self._header = _header(audio_format)
+        self._outgoing = OutgoingAudio(audio_format)
+
     def claim(self, on_lost: Callable[[str], None]) -> None:
         """Take the connection for a call. From now on silence is sent.
 
@@ -114,7 +127,7 @@ class AudioSocketMedia(asyncio.Protocol):
         if self._ending is not None or self._closing:
             return
         self._ending = reason
-        self._on_audio = self._on_dtmf = None
+        self._on_audio = self._on_dtmf = self._on_sent = None
         self._silence()
         if self._on_closed is not None:
             self._on_closed(reason)
@@ -136,13 +149,16 @@ class AudioSocketMedia(asyncio.Protocol):
 
     @property
     def format(self) -> AudioFormat:
-        return SLIN_8K
+        return self._format
 
     def on_audio(self, callback: Callable[[bytes], None]) -> None:
         self._on_audio = callback
 
     def on_dtmf(self, callback: Callable[[str], None]) -> None:
         self._on_dtmf = callback
+
+    def on_sent(self, callback: Callable[[bytes], None]) -> None:
+        self._on_sent = callback
 
     def on_closed(self, callback: Callable[[str], None]) -> None:
         self._on_closed = callback
@@ -157,6 +173,12 @@ class AudioSocketMedia(asyncio.Protocol):
         if self._ending is None and not self._closing:
             self._outgoing.mark(callback)
 
+    def hold(self) -> None:
+        self._outgoing.hold()
+
+    def resume(self) -> None:
+        self._outgoing.resume()
+
     def flush(self) -> int:
         return self._outgoing.flush()
 
@@ -170,7 +192,7 @@ class AudioSocketMedia(asyncio.Protocol):
 
     async def close(self) -> None:
         self._closing = True
-        self._on_audio = self._on_dtmf = self._on_closed = None
+        self._on_audio = self._on_dtmf = self._on_sent = self._on_closed = None
         self.send_hangup()
         if self._transport is not None and not self._gone.is_set():
             with contextlib.suppress(TimeoutError):
@@ -193,10 +215,11 @@ class AudioSocketMedia(asyncio.Protocol):
         if now - self._heard_at > self.idle_seconds:
             self._fail(f"no frame from Asterisk for {self.idle_seconds:g} s")
             return
-        frame = self._outgoing.frame
-        transport.write(
-            _HEADER + frame() if count == 1 else b"".join(_HEADER + frame() for _ in range(count))
-        )
+        for _ in range(count):
+            frame = self._outgoing.frame()
+            transport.write(self._header + frame)
+            if self._on_sent is not None:
+                self._on_sent(frame)
         self._outgoing.settle()
 
     # asyncio.Protocol
@@ -246,11 +269,11 @@ class AudioSocketMedia(asyncio.Protocol):
         self._owner.disconnected(self)
 
     def _audio(self, event: Audio) -> None:
-        if event.rate != SLIN_8K.rate:
-            self._fail(f"Asterisk sends {event.rate} Hz; this line takes slin at 8000 Hz only")
+        if event.rate != self._format.rate:
+            self._fail(f"Asterisk sends {event.rate} Hz; this line takes {self._format.rate} Hz")
             return
         begin = max(self._heard_until, self._heard_at)  # a silence saves up nothing
-        self._heard_until = begin + len(event.pcm) / (SLIN_8K.bytes_per_ms * 1000)
+        self._heard_until = begin + len(event.pcm) / (self._format.bytes_per_ms * 1000)
         if self._heard_until > self._heard_at + FLOOD_SECONDS:
             self._fail("sound comes faster than real time")
         elif self._on_audio is not None:

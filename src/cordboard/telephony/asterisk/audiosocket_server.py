@@ -16,11 +16,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from uuid import UUID, uuid4
 
 import structlog
 
+from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.offer import Media, Offer, TransferTarget
 from cordboard.config.schema import AudioSocket
@@ -202,7 +203,7 @@ class BareLine:
     def __init__(self, media: AudioSocketMedia) -> None:
         self._media = media
 
-    async def open_media(self) -> Media:
+    async def open_media(self, formats: Sequence[AudioFormat] = (SLIN_8K,)) -> Media:
         """The connection that is there already. Raises MediaError when it is gone again."""
         if not self._media.connected:
             raise MediaError("the AudioSocket connection is gone")
@@ -213,6 +214,13 @@ class BareLine:
 
     async def hangup(self, cause: str = "normal") -> None:
         self._media.send_hangup()
+
+    async def decline(self, status: str) -> None:
+        """End the application; the dialplan goes on, but cannot be told why."""
+        self._media.send_hangup()
+
+    async def dtmf(self, keys: str) -> None:
+        raise LineUnsupported("a call by AudioSocket() cannot be sent keys: that needs ARI")
 
     async def transfer(self, target: TransferTarget) -> None:
         raise LineUnsupported("a call by AudioSocket() cannot be transferred: that needs ARI")

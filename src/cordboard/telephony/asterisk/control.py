@@ -11,11 +11,12 @@ Why a line or its media ended is told to the call through the media (`telephony.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 import structlog
 
+from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.calls.offer import Media, TransferTarget
 from cordboard.errors import (
     AsteriskError,
@@ -26,8 +27,8 @@ from cordboard.errors import (
 )
 from cordboard.telephony.asterisk.ari import AriClient
 from cordboard.telephony.asterisk.ari_messages import Channel
-from cordboard.telephony.asterisk.audiosocket_media import IDLE_SECONDS, AudioSocketMedia
-from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
+from cordboard.telephony.asterisk.audiosocket_media import IDLE_SECONDS
+from cordboard.telephony.asterisk.media_path import LineMedia, MediaArrival, MediaPath
 from cordboard.telephony.endings import Ending
 
 log = structlog.get_logger()
@@ -47,7 +48,7 @@ class AsteriskLine:
     def __init__(
         self,
         ari: AriClient,
-        server: AudioSocketServer,
+        path: MediaPath,
         app: str,
         channel: Channel,
         call_id: UUID,
@@ -60,14 +61,14 @@ class AsteriskLine:
         self.media_id = f"cordboard-{app}-{call_id}-media"
         self.bridge_id = f"cordboard-{app}-{call_id}-bridge"
         self._ari = ari
-        self._server = server
+        self._path = path
         self._app = app
         self._on_released = on_released
         self._on_stranded = on_stranded
         loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[Ending] = loop.create_future()
         self._media_joined = asyncio.Event()
-        self._media: AudioSocketMedia | None = None
+        self._media: LineMedia | None = None
         self._answered = channel.state == "Up"
         self._hanging_up = False
         self._opened = False
@@ -121,18 +122,18 @@ class AsteriskLine:
 
     # calls.offer.MediaOpener
 
-    async def open_media(self) -> Media:
+    async def open_media(self, formats: Sequence[AudioFormat] = (SLIN_8K,)) -> Media:
         """Answer, and connect the caller's sound with us.
 
         Raises LineGone when the caller has hung up; MediaError when Asterisk refuses or the media
-        connection does not come within `audiosocket.connect_timeout_ms`. `release` clears up,
-        whatever happened.
+        does not come in the path's time. `release` clears up, whatever happened.
         """
         if self._opened:
             raise MediaError("the media of this call has been opened before")
         self._opened = True
-        seconds = self._server.connect_seconds
-        connecting = asyncio.create_task(self._connect(), name=f"media-{self.call_id}")
+        arrival = await self._path.prepare(self.call_id, formats)
+        seconds = self._path.connect_seconds
+        connecting = asyncio.create_task(self._connect(arrival), name=f"media-{self.call_id}")
         try:
             await asyncio.wait(
                 (connecting, self._ended), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
@@ -143,18 +144,14 @@ class AsteriskLine:
                 why = self._ended.result()
                 error = LineGone if why == "caller_hangup" else MediaError
                 raise error(f"the caller's line ended: {why}")
-            raise MediaError(
-                f"Asterisk has not connected to {self._server.address} within {seconds:g} s: check "
-                "audiosocket.advertise_host and the firewall"
-            )
+            raise MediaError(f"the sound has not come within {seconds:g} s; {arrival.advice}")
         finally:
             if not connecting.done():
                 connecting.cancel()
                 await asyncio.wait((connecting,))
 
-    async def _connect(self) -> Media:
+    async def _connect(self, arrival: MediaArrival) -> Media:
         """Send all requests at once: ARI does those of one websocket in their order."""
-        arrival = self._server.expect(self.call_id)
         add_channel = f"bridges/{self.bridge_id}/addChannel"
         try:
             async with asyncio.TaskGroup() as group:
@@ -164,44 +161,36 @@ class AsteriskLine:
                         "POST", f"bridges/{self.bridge_id}", type="mixing", name=self.bridge_id
                     )
                 )
-                group.create_task(self._create_media_channel(add_channel))
+                group.create_task(self._create_media_channel(arrival, add_channel))
                 group.create_task(self._ari.request("POST", add_channel, channel=self.channel_id))
-                self._media = await arrival
+                self._media = await arrival.media()
         except ExceptionGroup as failures:
             raise MediaError(f"no media: {failures.exceptions[0]}") from failures
         finally:
-            if self._media is None and not arrival.cancel() and not arrival.cancelled():
-                arrival.result().abort()  # it came while we were given up
+            if self._media is None:
+                arrival.give_up()
         self._media.claim(self._media_lost)
         self.reachable(self._ari.state.connected)
         if self._ended.done():
             self._media.end(self._ended.result())
         return self._media
 
-    async def _create_media_channel(self, add_channel: str) -> None:
+    async def _create_media_channel(self, arrival: MediaArrival, add_channel: str) -> None:
         try:
-            await self._ari.request(
+            channel = await self._ari.request(
                 "POST",
                 "channels/externalMedia",
                 channelId=self.media_id,
                 app=self._app,
-                external_host=self._server.address,
-                encapsulation="audiosocket",
-                transport="tcp",
-                connection_type="client",
-                # Not ulaw: Asterisk would send u-law bytes labelled as slin.
-                format="slin",
                 direction="both",
-                data=str(self.call_id),
+                **arrival.external_media,
             )
         except AsteriskError as error:
             if error.status != 500:
                 raise
             # All that 22.10.1 says when nobody listens at the address that it is told.
-            raise MediaError(
-                f"Asterisk cannot connect to {self._server.address}: check "
-                f"audiosocket.advertise_host and the firewall ({error})"
-            ) from error
+            raise MediaError(f"{arrival.advice} ({error})") from error
+        arrival.channel_made(channel)
         await self._media_joined.wait()
         await self._ari.request("POST", add_channel, channel=self.media_id)
 
@@ -225,6 +214,23 @@ class AsteriskLine:
                 self._on_stranded(self.channel_id)
             elif error.status != 404:
                 raise _line_error(error) from error
+
+    async def decline(self, status: str) -> None:
+        """Let the dialplan go on after `Stasis(...)`, with `CORDBOARD_STATUS` set."""
+        try:
+            await self._ari.request(
+                "POST",
+                f"channels/{self.channel_id}/variable",
+                variable="CORDBOARD_STATUS",
+                value=status,
+            )
+        except AsteriskError as error:
+            raise _line_error(error) from error
+        await self._command("continue")
+
+    async def dtmf(self, keys: str) -> None:
+        """Send keys; `w` pauses for half a second. Returns when Asterisk has begun to."""
+        await self._command("dtmf", dtmf=keys)
 
     async def transfer(self, target: TransferTarget) -> None:
         """Send the caller on in the dialplan.

@@ -22,8 +22,8 @@ from cordboard.config.schema import Asterisk
 from cordboard.errors import AsteriskError, LineError, LineGone
 from cordboard.telephony.asterisk.ari import AriClient, AriState
 from cordboard.telephony.asterisk.ari_messages import Channel, Event
-from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
 from cordboard.telephony.asterisk.control import AsteriskLine
+from cordboard.telephony.asterisk.media_path import MediaPath
 from cordboard.telephony.endings import Ending
 
 log = structlog.get_logger()
@@ -41,7 +41,7 @@ class AsteriskSource:
     def __init__(
         self,
         config: Asterisk,
-        server: AudioSocketServer,
+        path: MediaPath,
         on_offer: Callable[[Offer], None],
         *,
         variables: Collection[str] = (),
@@ -52,7 +52,7 @@ class AsteriskSource:
         `on_offer` must return at once; the call lives elsewhere.
         """
         self._app = config.app
-        self._server = server
+        self._path = path
         self._on_offer = on_offer
         self._names = tuple(dict.fromkeys((*CHOOSING_VARIABLES, *variables)))
         self._ari = AriClient(config, self._handle, self._reconcile, self._disconnected)
@@ -131,7 +131,7 @@ class AsteriskSource:
     def _incoming(self, channel: Channel) -> None:
         line = AsteriskLine(
             self._ari,
-            self._server,
+            self._path,
             self._app,
             channel,
             uuid4(),

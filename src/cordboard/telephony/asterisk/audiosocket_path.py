@@ -1,0 +1,84 @@
+"""The sound of Asterisk's calls by AudioSocket (implements `media_path.MediaPath`).
+
+Asterisk connects to our TCP port (`AudioSocketServer`, which also serves calls without ARI) and
+names the call by its UUID. AudioSocket carries signed linear sound only: 8 or 16 kHz here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from cordboard.audio.format import SLIN_8K, SLIN_16K, AudioFormat
+from cordboard.telephony.asterisk.audiosocket_media import AudioSocketMedia
+from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
+
+_NAMES = {SLIN_8K: "slin", SLIN_16K: "slin16"}
+"""What Asterisk calls them. Never ulaw: it would send u-law bytes labelled as slin (measured)."""
+
+
+class AudioSocketPath:
+    """Makes arrivals of the connections of one server. The engine owns the server."""
+
+    def __init__(self, server: AudioSocketServer) -> None:
+        self._server = server
+
+    @property
+    def connect_seconds(self) -> float:
+        return self._server.connect_seconds
+
+    @property
+    def trouble(self) -> str:
+        return "" if self._server.listening else "the AudioSocket port is not open"
+
+    async def prepare(self, call_id: UUID, formats: Sequence[AudioFormat]) -> AudioSocketArrival:
+        chosen = next((each for each in formats if each in _NAMES), SLIN_8K)
+        return AudioSocketArrival(self._server, call_id, chosen)
+
+    async def start(self) -> None:
+        """The engine opens the server: calls without ARI come by it too."""
+
+    async def stop(self) -> None:
+        """The engine closes the server."""
+
+
+class AudioSocketArrival:
+    """One call's connection on its way (implements `media_path.MediaArrival`)."""
+
+    def __init__(self, server: AudioSocketServer, call_id: UUID, audio_format: AudioFormat) -> None:
+        self._server = server
+        self._call_id = call_id
+        self._format = audio_format
+        self._connection: asyncio.Future[AudioSocketMedia] = server.expect(call_id)
+
+    @property
+    def external_media(self) -> Mapping[str, str]:
+        return {
+            "external_host": self._server.address,
+            "encapsulation": "audiosocket",
+            "transport": "tcp",
+            "connection_type": "client",
+            "format": _NAMES[self._format],
+            "data": str(self._call_id),
+        }
+
+    @property
+    def advice(self) -> str:
+        return (
+            f"Asterisk must be able to connect to {self._server.address}: check "
+            "audiosocket.advertise_host and the firewall"
+        )
+
+    def channel_made(self, channel: Mapping[str, Any]) -> None:
+        """Nothing to learn: Asterisk comes to us."""
+
+    async def media(self) -> AudioSocketMedia:
+        media = await self._connection
+        media.carry(self._format)
+        return media
+
+    def give_up(self) -> None:
+        if not self._connection.cancel() and not self._connection.cancelled():
+            self._connection.result().abort()  # it came while we were given up
