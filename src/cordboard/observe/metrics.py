@@ -127,6 +127,22 @@ class Metrics:
             buckets=_LAG_BUCKETS,
             registry=registry,
         )
+        self._loop_blocked = Counter(
+            "ai_agent_event_loop_blocked",
+            "Times the event loop stood still for more than half a second.",
+            registry=registry,
+        )
+        self._degradation_level = Gauge(
+            "ai_agent_degradation_level",
+            "What is given up under load: 0 nothing, 1 speculative recognition, 2 the end-of-turn "
+            "model, 3 new calls; each with those before it.",
+            registry=registry,
+        )
+        self._recordings_dropped = Counter(
+            "ai_agent_recording_dropped_seconds",
+            "Seconds of calls that could not be written to their recordings.",
+            registry=registry,
+        )
         self._late_ticks = Counter(
             "ai_agent_late_ticks", "20 ms audio ticks sent late.", registry=registry
         )
@@ -192,6 +208,17 @@ class Metrics:
 
     def loop_lag(self, seconds: float) -> None:
         self._loop_lag.observe(seconds)
+
+    def loop_blocked(self) -> None:
+        """Count one time that the event loop stood still."""
+        self._loop_blocked.inc()
+
+    def degradation_level(self, level: int) -> None:
+        self._degradation_level.set(level)
+
+    def recording_dropped(self, seconds: float) -> None:
+        """Count sound of a call that did not get into its recording (disk full, disk too slow)."""
+        self._recordings_dropped.inc(seconds)
 
     def ticks_late(self, count: int = 1) -> None:
         self._late_ticks.inc(count)

@@ -1,0 +1,100 @@
+"""A thread that notices when the event loop stands still, and says where.
+
+Everything a caller hears passes through one event loop; while some code holds it, every call is
+mute. The loop cannot report that itself. It beats (`time.monotonic`, from a timer on the loop), and
+this thread looks for the beat: when none has come for `blocked_after`, it logs the stack of the
+loop's thread, once for each time the loop stands still, and again, without the stack, how long it
+was. The stack is taken while the loop is held, so its last lines are the culprit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+
+import structlog
+
+log = structlog.get_logger()
+
+BEAT = 0.1
+"""Seconds between two beats of the loop."""
+BLOCKED_AFTER = 0.5
+"""Seconds without a beat that count as standing still: half a second of silence on every call."""
+STACK_DEPTH = 12
+"""Innermost frames that are logged."""
+
+
+class LoopWatchdog:
+    """Watches one event loop from `start` to `stop`. Make it inside the running loop."""
+
+    def __init__(
+        self,
+        on_blocked: Callable[[], None] = lambda: None,
+        *,
+        blocked_after: float = BLOCKED_AFTER,
+        beat: float = BEAT,
+    ) -> None:
+        """`on_blocked()` is called on the loop once for each incident, when it is over."""
+        self._loop = asyncio.get_running_loop()
+        self._thread_id = threading.get_ident()
+        self._on_blocked = on_blocked
+        self._blocked_after = blocked_after
+        self._beat = beat
+        self._last_beat = time.monotonic()
+        self._reported: float | None = None
+        """The beat after which the present incident began, once it is reported."""
+        self._stopped = threading.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._thread: threading.Thread | None = None
+        self.incidents = 0
+        """How often the loop stood still."""
+        self.longest = 0.0
+        """Seconds of the longest incident."""
+
+    def start(self) -> None:
+        """Begin. Call it once, in the loop's thread."""
+        self._thread_id = threading.get_ident()
+        self._beats()
+        self._thread = threading.Thread(target=self._watch, name="cordboard-watchdog", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End. Idempotent; waits for the thread, which ends at once."""
+        self._stopped.set()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _beats(self) -> None:
+        now = time.monotonic()
+        reported, self._reported = self._reported, None
+        held = now - self._last_beat
+        self._last_beat = now
+        self._timer = self._loop.call_later(self._beat, self._beats)
+        if reported is not None:
+            self.incidents += 1
+            self.longest = max(self.longest, held)
+            log.error("event_loop_was_blocked", seconds=round(held, 2))
+            self._on_blocked()
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(self._blocked_after / 4):
+            beat = self._last_beat
+            held = time.monotonic() - beat
+            if held > self._blocked_after + self._beat and self._reported is None:
+                stack = self._stack()
+                if beat == self._last_beat:  # it has not gone on meanwhile
+                    self._reported = beat
+                    log.error("event_loop_blocked", seconds=round(held, 2), stack=stack)
+
+    def _stack(self) -> list[str]:
+        frame = sys._current_frames().get(self._thread_id)
+        if frame is None:
+            return []
+        found = traceback.extract_stack(frame)[-STACK_DEPTH:]
+        return [f"{each.filename}:{each.lineno} {each.name}" for each in found]

@@ -1,0 +1,54 @@
+"""The watchdog of the event loop: what holds the loop is named."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+from structlog.testing import capture_logs
+
+from cordboard.observe.loop_watchdog import LoopWatchdog
+
+
+def hold_the_loop(until: threading.Event) -> None:
+    until.wait(20)
+
+
+async def test_it_names_what_holds_the_loop_once_for_each_time() -> None:
+    noticed = asyncio.Event()
+    watchdog = LoopWatchdog(noticed.set, blocked_after=0.05, beat=0.01)
+    with capture_logs() as log:
+        watchdog.start()
+        for _ in range(2):
+            seen = len(log)
+            released = threading.Event()
+            threading.Thread(target=release, args=(released, log, seen)).start()
+            hold_the_loop(released)
+            await asyncio.wait_for(noticed.wait(), 20)
+            noticed.clear()
+        watchdog.stop()
+        watchdog.stop()
+    assert [entry["event"] for entry in log] == ["event_loop_blocked", "event_loop_was_blocked"] * 2
+    assert any("hold_the_loop" in line for line in log[0]["stack"]), log[0]
+    assert watchdog.incidents == 2
+    assert watchdog.longest >= 0.05
+
+
+def release(released: threading.Event, log: list[object], seen: int) -> None:
+    """Let the loop go once the watchdog has spoken, and a little later: it must not repeat it."""
+    deadline = time.monotonic() + 15
+    while len(log) == seen and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.2)
+    released.set()
+
+
+async def test_a_loop_that_runs_is_left_alone() -> None:
+    watchdog = LoopWatchdog(blocked_after=5.0, beat=0.01)
+    with capture_logs() as log:
+        watchdog.start()
+        await asyncio.sleep(0.1)
+        watchdog.stop()
+    assert (log, watchdog.incidents) == ([], 0)
+    assert not [t for t in threading.enumerate() if t.name == "cordboard-watchdog"]
