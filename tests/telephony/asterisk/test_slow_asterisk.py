@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.offer import Offer
 from cordboard.config.schema import Asterisk, AudioSocket
+from cordboard.errors import MediaError
 from cordboard.telephony.asterisk import audiosocket
 from cordboard.telephony.asterisk.audiosocket_media import FLOOD_SECONDS, AudioSocketMedia
 from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
@@ -60,6 +61,51 @@ async def test_a_hangup_without_an_answer_is_tried_again_until_it_is_done(pbx: P
         await until(lambda: not source._stranded and not source._tasks)
         assert deletes == 3
         assert source.ready
+    finally:
+        await source.stop()
+
+
+async def test_a_bridge_whose_removal_was_not_answered_is_removed_later(pbx: Pbx) -> None:
+    deletes: list[str] = []
+
+    def delete(connection, request):
+        deletes.append(request["uri"])
+        return status(204)(connection, request) if len(deletes) == 3 else None
+
+    pbx.answers |= {
+        "channels": status(200, [{"id": "1.0", "state": "Up", "dialplan": STASIS}]),
+        "bridges": status(200, []),
+        "asterisk/info": status(200, {"status": {"startup_time": "now"}}),
+        "channels/1.0/variable": status(404, {"message": "Provided variable was not found"}),
+        "channels/externalMedia": status(500, {"error": "Allocation failed"}),
+    }
+    offers: asyncio.Queue[Offer] = asyncio.Queue()
+    server = AudioSocketServer(
+        AudioSocket(port=0), Pacer(asyncio.get_running_loop()), offers.put_nowait
+    )
+    source = AsteriskSource(
+        Asterisk(url=f"http://127.0.0.1:{pbx.port}", password=SecretStr("s3cret")),
+        AudioSocketPath(server),
+        offers.put_nowait,
+        stranded_seconds=0.05,
+    )
+    source._ari._request_seconds = 0.1
+    await source.start()
+    try:
+        offer = await asyncio.wait_for(offers.get(), 5)
+        (line,) = source.lines
+        pbx.answers[f"channels/{line.media_id}"] = status(404)
+        pbx.answers[f"bridges/{line.bridge_id}"] = lambda connection, request: (
+            delete(connection, request)
+            if request["method"] == "DELETE"
+            else status(200, {})(connection, request)
+        )
+        with pytest.raises(MediaError):
+            await offer.media()
+        await offer.control.release()
+        assert not source.lines, "the call is let go all the same"
+        await until(lambda: not source._stranded and not source._tasks)
+        assert len(deletes) == 3
     finally:
         await source.stop()
 

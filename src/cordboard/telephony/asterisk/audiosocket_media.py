@@ -132,6 +132,9 @@ class AudioSocketMedia(asyncio.Protocol):
         if self._on_closed is not None:
             self._on_closed(reason)
 
+    def take_key(self, key: str) -> None:
+        """Nothing to do: AudioSocket brings each key itself, in a frame of its own."""
+
     def abort(self) -> None:
         """Drop the connection at once."""
         self._silence()

@@ -55,7 +55,7 @@ class AsteriskLine:
         on_released: Callable[[AsteriskLine], None],
         on_stranded: Callable[[str], None],
     ) -> None:
-        """`on_stranded(channel id)`: to be hung up as soon as Asterisk can be reached again."""
+        """`on_stranded(path)`: to be removed as soon as Asterisk can be reached again."""
         self.call_id = call_id
         self.channel_id = channel.id
         self.media_id = f"cordboard-{app}-{call_id}-media"
@@ -93,6 +93,12 @@ class AsteriskLine:
             # A hang-up says ChannelHangupRequest first; without it, the channel went elsewhere in
             # the dialplan: by our own transfer, or by somebody else's hand.
             self.left("hangup" if self._hanging_up else "transferred")
+
+    def key(self, channel_id: str, key: str) -> None:
+        """Take a key (ChannelDtmfReceived). Asterisk tells of those of the media channel too, when
+        its transport carries them: only the caller's own count."""
+        if channel_id == self.channel_id and self._media is not None and key:
+            self._media.take_key(key)
 
     def left(self, reason: Ending) -> None:
         """The caller's channel is no longer ours."""
@@ -211,7 +217,7 @@ class AsteriskLine:
             await self._ari.request("DELETE", f"channels/{self.channel_id}", reason=cause)
         except AsteriskError as error:
             if error.status == 0:
-                self._on_stranded(self.channel_id)
+                self._on_stranded(f"channels/{self.channel_id}")
             elif error.status != 404:
                 raise _line_error(error) from error
 
@@ -271,7 +277,7 @@ class AsteriskLine:
         return value if isinstance(value, str) else None
 
     async def release(self) -> None:
-        """Remove bridge and media channel. What cannot be removed now is at the next reconnect."""
+        """Remove bridge and media channel. What cannot be removed now is tried again later."""
         if self._releasing is None:
             # In a task of its own, so that a cancelled call leaves nothing half removed.
             self._releasing = asyncio.create_task(self._release(), name=f"release-{self.call_id}")
@@ -297,7 +303,9 @@ class AsteriskLine:
         try:
             await self._ari.request("DELETE", path)
         except AsteriskError as error:
-            if error.status != 404:
+            if error.status == 0:
+                self._on_stranded(path)  # perhaps it was done: the next try will tell
+            elif error.status != 404:
                 log.warning("not_removed", call_id=str(self.call_id), error=str(error))
 
     async def _command(self, command: str, **query: str) -> None:

@@ -31,6 +31,14 @@ class LineMedia(Media, Protocol):
         """Tell the call, once, that its media or line has ended; stop the sound both ways."""
         ...
 
+    def take_key(self, key: str) -> None:
+        """Hand a key to `on_dtmf` that the caller pressed, as ARI tells it (ChannelDtmfReceived).
+
+        Every key of a call in our application comes here, whatever its transport. A transport that
+        carries keys itself (AudioSocket) ignores it, so that no key is taken twice.
+        """
+        ...
+
     def abort(self) -> None:
         """Drop it at once, unused or broken."""
         ...

@@ -59,7 +59,8 @@ class AsteriskSource:
         self._lines: dict[str, AsteriskLine] = {}
         """By the caller's channel id and by the media channel's."""
         self._stranded: set[str] = set()
-        """Channels to be hung up that could not be: Asterisk was away, or gave no answer."""
+        """Paths of channels and bridges that could not be removed: Asterisk was away, or gave no
+        answer."""
         self._stranded_seconds = stranded_seconds
         self._tasks: set[asyncio.Task[None]] = set()
         self._running: asyncio.Task[None] | None = None
@@ -119,6 +120,9 @@ class AsteriskSource:
             # An ended line: the caller has left us and is back, before the old call has let go.
             if not self._ours.fullmatch(channel.id):
                 self._incoming(channel)
+        elif line is not None and event.type == "ChannelDtmfReceived":
+            digit = event.body.get("digit")
+            line.key(channel.id, digit if isinstance(digit, str) else "")
         elif line is not None:
             line.handle(event.type, channel.id)
 
@@ -180,18 +184,19 @@ class AsteriskSource:
             if self._lines.get(key) is line:
                 del self._lines[key]
 
-    def _strand(self, channel: str) -> None:
-        """To be hung up later: after the next connect, or soon when the connection stands."""
-        self._stranded.add(channel)
-        if self._ari.state.connected:
-            self._spawn(self._hang_up_again(channel))
+    def _strand(self, path: str) -> None:
+        """To be removed later: after the next connect, or soon when the connection stands."""
+        if path not in self._stranded:
+            self._stranded.add(path)
+            if self._ari.state.connected:
+                self._spawn(self._remove_again(path))
 
-    async def _hang_up_again(self, channel: str) -> None:
-        while self._ari.state.connected and channel in self._stranded:
+    async def _remove_again(self, path: str) -> None:
+        while self._ari.state.connected and path in self._stranded:
             await asyncio.sleep(self._stranded_seconds)
             with contextlib.suppress(AsteriskError):
-                await self._remove(f"channels/{channel}")
-                self._stranded.discard(channel)
+                await self._remove(path)
+                self._stranded.discard(path)
 
     # After each connect
 
@@ -223,14 +228,14 @@ class AsteriskSource:
         await asyncio.gather(
             *(self._remove(f"channels/{key}") for key in present if self._orphan(key)),
             *(self._remove(f"bridges/{b['id']}") for b in bridges if self._orphan(b["id"])),
-            *(self._remove(f"channels/{key}") for key in stranded & present.keys()),
+            *(self._remove(f"channels/{k}") for k in present if f"channels/{k}" in stranded),
         )
         self._stranded -= stranded
         for channel in present.values():
             if (
                 self._in_our_application(channel)
                 and channel.id not in self._lines
-                and channel.id not in stranded
+                and f"channels/{channel.id}" not in stranded
                 and not self._ours.fullmatch(channel.id)
             ):
                 log.warning("caller_adopted", channel=channel.id)
