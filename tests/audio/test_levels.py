@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from cordboard.audio.levels import (
+    AUDIBLE_DBFS,
     SILENCE_DBFS,
     energy_envelope,
+    first_audible,
+    last_audible,
     peak_dbfs,
     rms_dbfs,
     speech_rms_dbfs,
@@ -39,3 +43,34 @@ def test_the_envelope_shows_where_sound_is_and_counts_a_short_last_window() -> N
 def test_pauses_do_not_make_speech_quieter() -> None:
     spoken = sine(0.5, 0.5)
     assert speech_rms_dbfs(spoken + bytes(32000) + spoken, 8000) == pytest.approx(-9.03, abs=0.2)
+
+
+def at_level(dbfs: float, ms: int) -> NDArray[np.int16]:
+    """Noise of that RMS level."""
+    noise = np.random.default_rng(1).standard_normal(8 * ms)
+    noise *= 32768 * 10 ** (dbfs / 20) / np.sqrt(np.mean(noise**2))
+    return noise.astype(np.int16)
+
+
+def test_speech_is_heard_from_a_level_on() -> None:
+    sound = np.concatenate([at_level(-60, 40), at_level(-20, 100), at_level(-60, 200)])
+    assert first_audible(sound, 8000) == 8 * 40
+    assert last_audible(sound, 8000) == 8 * 140
+
+
+def test_what_can_be_heard_begins_where_it_does_however_much_of_it_is_there() -> None:
+    sound = np.concatenate([at_level(-60, 40), at_level(-38, 60), at_level(-10, 300)])
+    whole = first_audible(sound, 8000)
+    assert whole == 8 * 40
+    assert first_audible(sound[: 8 * 60], 8000) == whole
+
+
+def test_the_noise_of_a_line_does_not_prolong_what_was_said() -> None:
+    noisy = np.concatenate([at_level(-8, 300), at_level(AUDIBLE_DBFS + 3, 300)])
+    assert last_audible(noisy, 8000) == 8 * 300
+
+
+def test_nothing_is_heard_in_silence() -> None:
+    for silence in (np.zeros(0, np.int16), np.zeros(39, np.int16), at_level(-60, 100)):
+        assert first_audible(silence, 8000) is None
+        assert last_audible(silence, 8000) is None

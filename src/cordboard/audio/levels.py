@@ -1,4 +1,7 @@
-"""How loud a stretch of s16 audio is: RMS, peak, and an envelope over time.
+"""How loud a stretch of s16 audio is: RMS, peak, an envelope over time; where speech can be heard.
+
+`first_audible` and `last_audible` are the one rule by which the engine's ledger and the telephones
+that check it say when somebody began and stopped to be heard.
 
 Levels are in dBFS: 0 is a full-scale square wave, a full-scale sine has an RMS of -3.0. Digital
 silence is given as ``SILENCE_DBFS`` instead of minus infinity, so that it can be compared,
@@ -14,6 +17,50 @@ from numpy.typing import NDArray
 
 SILENCE_DBFS = -100.0
 """Floor of every level here; one s16 step is already -90.3."""
+
+
+AUDIBLE_DBFS = -45.0
+"""Level of 5 ms from which sound on a telephone line is taken to be heard."""
+FADED_DB = 30.0
+"""What is so much below the loudest of an utterance has faded away: breath, echo, line noise."""
+_AUDIBLE_WINDOW_MS = 5
+
+
+def first_audible(samples: NDArray[np.int16], rate: int) -> int | None:
+    """Index of the first sample that can be heard; None when there is none.
+
+    Looks at stretches of 5 ms. The level is a fixed one, so that the answer does not depend on what
+    follows: speech that is still being made has its beginning where the whole of it will have.
+    """
+    loud = np.flatnonzero(_window_power(samples, rate) >= _power(AUDIBLE_DBFS))
+    return int(loud[0]) * (rate * _AUDIBLE_WINDOW_MS // 1000) if len(loud) else None
+
+
+def last_audible(samples: NDArray[np.int16], rate: int) -> int | None:
+    """Index of the sample after the last one that can be heard; None when there is none.
+
+    Looks at stretches of 5 ms. What is `FADED_DB` below the loudest one does not count either, so
+    that a noisy line, always above the fixed level, does not prolong what its caller said.
+    """
+    power = _window_power(samples, rate)
+    if not len(power):
+        return None
+    level = max(_power(AUDIBLE_DBFS), float(power.max()) * 10 ** (-FADED_DB / 10))
+    loud = np.flatnonzero(power >= level)
+    size = rate * _AUDIBLE_WINDOW_MS // 1000
+    return int(loud[-1] + 1) * size if len(loud) else None
+
+
+def _window_power(samples: NDArray[np.int16], rate: int) -> NDArray[np.float32]:
+    """Mean square of each whole 5 ms."""
+    size = rate * _AUDIBLE_WINDOW_MS // 1000
+    windows = samples[: len(samples) // size * size].reshape(-1, size).astype(np.float32)
+    power: NDArray[np.float32] = np.einsum("ij,ij->i", windows, windows) / np.float32(size)
+    return power
+
+
+def _power(dbfs: float) -> float:
+    return float(32768.0**2 * 10 ** (dbfs / 10))
 
 
 def rms_dbfs(pcm: bytes) -> float:
