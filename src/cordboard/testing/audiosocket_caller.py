@@ -149,7 +149,8 @@ class _AudioSocketStream:
             return
         frame = self._mouth.next_frame()
         sent_at = time.monotonic()
-        if self._send(encode_audio(frame.astype("<i2").tobytes())):
+        picked_up = self._mouth.picked_up(sent_at, frame)
+        if self._send(encode_audio(picked_up.astype("<i2").tobytes())):
             self._mouth.sent(sent_at, frame)
 
     def receive(self) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from cordboard.testing.room import Room
 from cordboard.testing.timeline import FRAME_SAMPLES, RATE, Samples, Track
 
 SILENT_FRAME: Samples = np.zeros(FRAME_SAMPLES, np.int16)
@@ -25,6 +26,8 @@ class Mouth:
         self.track = Track()
         self.finished_at: float | None = None
         """When the last sample of the last utterance was sent; None while there is more."""
+        self.room: Room | None = None
+        """What the microphone picks up besides; None: nothing."""
         self._changed = changed
         self._lock = threading.Lock()
         self._speech: deque[Samples] = deque()
@@ -63,6 +66,10 @@ class Mouth:
             frame = np.pad(frame, (0, FRAME_SAMPLES - len(frame)))
         return frame
 
+    def picked_up(self, at: float, frame: Samples) -> Samples:
+        """What is to be sent for `frame` at `at`: with the room's echo and noise."""
+        return frame if self.room is None else self.room.picked_up(at, frame)
+
     def sent(self, at: float, frame: Samples) -> None:
         """Note that a frame has left at `at`."""
         self.track.append(at, frame)
@@ -80,12 +87,15 @@ class Ear:
     def __init__(self, changed: Callable[[], None]) -> None:
         self.track = Track()
         self.keys: list[str] = []
+        self.room: Room | None = None
         self._changed = changed
 
     def hear(self, at: float, samples: Samples) -> None:
         """Take a frame that arrived at `at`."""
         before = self.track.last_loud_at
-        self.track.append(at, samples)
+        frame = self.track.append(at, samples)
+        if self.room is not None:
+            self.room.played(frame)
         if self.track.last_loud_at != before:
             self._changed()
 

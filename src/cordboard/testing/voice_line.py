@@ -20,6 +20,7 @@ import numpy as np
 from cordboard.audio.wav import read_mono, write_stereo
 from cordboard.errors import CallOver
 from cordboard.testing.mouth_and_ear import Ear, Mouth
+from cordboard.testing.room import Room
 from cordboard.testing.timeline import RATE, Samples, Segment, TurnLatency, turn_latencies
 
 Found = TypeVar("Found")
@@ -61,6 +62,10 @@ class VoiceLine:
         """Speak a 16-bit WAV of any rate."""
         pcm, _ = read_mono(path, RATE)
         self.say(np.frombuffer(pcm, "<i2").astype(np.int16))
+
+    def stand_in(self, room: Room) -> None:
+        """Call from a place with an echo or noise of its own, from now on."""
+        self._mouth.room = self._ear.room = room
 
     def stop_speaking(self) -> None:
         """Fall silent in the middle of a word."""
@@ -144,6 +149,11 @@ class VoiceLine:
     def heard_segments(self, join: float = 0.3) -> list[Segment]:
         """The utterances of the far side."""
         return self._ear.track.segments(join=join)
+
+    def heard_in_order(self) -> Samples:
+        """The sound of every frame as it came, one after the other, without regard to time."""
+        frames = self._ear.track.frames
+        return np.concatenate([f.samples for f in frames]) if frames else np.zeros(0, np.int16)
 
     def turn_latencies(self, join: float = 0.6) -> list[TurnLatency]:
         """Last speech sample of each turn of the caller to the far side's first, per turn."""

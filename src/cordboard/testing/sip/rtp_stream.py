@@ -77,8 +77,9 @@ class RtpStream:
             return
         if not self._send_key():
             frame = self._mouth.next_frame()
+            picked_up = self._mouth.picked_up(time.monotonic(), frame)
             sent_at = self._send(
-                PCMU, linear_to_ulaw(frame.tobytes()), self._timestamp, self._first
+                PCMU, linear_to_ulaw(picked_up.tobytes()), self._timestamp, self._first
             )
             self._mouth.sent(sent_at, frame)
         self._first = False
