@@ -1,14 +1,16 @@
 """Word errors, counted so that ways of writing the same sound are no errors.
 
 `words` makes text comparable: lower case, no punctuation, contractions written out ("what's" is
-"what is"), figures as words digit by digit, a run of single letters as one word ("E N G M",
-"E.N.G.M.", "E-N-G-M" and "ENGM" are the same), and the accepted spellings in `SAME`. Names are
-compared as they are: "Gardermoin" for "Gardermoen" is an error.
+"what is"), figures as words (up to 99 as a number, beyond digit by digit), a run of single letters
+as one word ("E N G M", "E.N.G.M.", "E-N-G-M" and "ENGM" are the same), and the accepted spellings
+in `SAME`. Names are compared as they are: "Gardermoin" for "Gardermoen" is an error.
 """
 
 from __future__ import annotations
 
 import re
+
+from cordboard.agents.pipeline.brain.rules.numbers import in_words
 
 SAME = {
     "juliet": "juliett",
@@ -34,6 +36,7 @@ _LETTER_RUN = re.compile(r"\b[a-z](?: [a-z]\b)+")
 def words(text: str) -> list[str]:
     """The words of a text in their comparable form."""
     text = text.lower().replace("’", "'")  # noqa: RUF001 - a typographic apostrophe
+    text = re.sub(r"(?<![\d.])[1-9]\d(?![\d.])", lambda figure: in_words(int(figure[0])), text)
     text = re.sub(r"\d", lambda figure: f" {_FIGURES[figure[0]]} ", text)
     text = re.sub(r"[^\w' ]", " ", text)
     text = " ".join(text.split())

@@ -143,6 +143,11 @@ class Intent(_Part):
     title: str = Field(default="", description="How the agent names it in `Did you mean ...?`.")
     example: str = Field(default="", description="An example of how to ask for it.")
     sentences: tuple[str, ...] = Field(default=(), description="Templates of what callers say.")
+    keywords: tuple[str, ...] = Field(
+        default=(),
+        description="Templates of words without {lists} that, wherever they stand beside a clear"
+        " value of the intent's only list, are enough for it.",
+    )
     slots: dict[Identifier, Slot] = Field(default_factory=dict)
     confirm: Template | None = Field(
         default=None, description="A yes/no question asked before acting."
@@ -262,6 +267,7 @@ class Rules(_Part):
                 key = f"intents.{name}.sentences[{number}]"
                 for wording in self.wordings(text, key):
                     self._check_lists(wording, text, key)
+            self._check_keywords(name, intent)
             for slot, list_name in self.slots_of(name).items():
                 if not list_name or list_name not in self._known_lists:
                     raise ValueError(
@@ -275,6 +281,18 @@ class Rules(_Part):
                         " say required: false"
                     )
         return self
+
+    def _check_keywords(self, name: str, intent: Intent) -> None:
+        key = f"intents.{name}.keywords"
+        for number, text in enumerate(intent.keywords):
+            for wording in self.wordings(text, f"{key}[{number}]"):
+                if any(position.list for position in wording):
+                    raise ValueError(f"{key}[{number}]: {text!r}: keywords have no {{lists}}")
+        if intent.keywords:
+            found = list(self.slots_of(name).values())
+            spec = self.lists.get(found[0]) if len(found) == 1 else None
+            if spec is None or spec.type != "list":
+                raise ValueError(f"{key}: only for an intent with one slot, filled from a list")
 
     def _check_lists(self, wording: Wording, text: str, key: str) -> None:
         seen: set[str] = set()

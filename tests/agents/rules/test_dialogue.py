@@ -290,7 +290,7 @@ async def test_hints_name_what_is_expected_and_stay_short(demo: Talk, reception:
     assert "Oslo Gardermoen" in hints
     assert "ATIS" in hints
     assert any("E N G M" in hint for hint in hints)
-    assert sum(len(hint.split()) for hint in hints) <= 40
+    assert sum(len(hint.split()) for hint in hints) <= 60
     await demo.say("the weather please")
     assert demo.dialogue.hints()[0] == "E N G M, please."
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from cordboard.agents.pipeline.brain.rules import builtin
+from cordboard.agents.pipeline.brain.rules.codes import in_alphabet_words
 from cordboard.agents.pipeline.brain.rules.grammar import (
     CHANGE_TO,
     PICK,
@@ -27,9 +28,10 @@ from cordboard.agents.pipeline.brain.rules.states import (
     Offering,
     State,
 )
+from cordboard.agents.pipeline.brain.rules.words import tokenise
 from cordboard.config.rules import Rules
 
-MOST_HINT_WORDS = 40
+MOST_HINT_WORDS = 60
 _WHOLE = 0.12
 """A reading must explain the text this well to be a whole answer."""
 _OPEN = ("name", "text")
@@ -89,28 +91,41 @@ def _hints(state: State, grammar: Grammar, rules: Rules) -> Iterator[str]:
     asked = _asked_lists(state)
     lists = dict.fromkeys((*asked, *grammar.finders))
     for name in lists:
-        yield from _spelling_example(name, grammar, rules, alone=name in asked)
+        yield from _spelling_examples(name, grammar, rules, alone=name in asked)
     for name in asked:
         yield from _names(name, grammar)
+    yield from _titles(rules)
     yield from _abbreviations(rules)
     for name in lists:
         yield from _names(name, grammar)
 
 
-def _spelling_example(name: str, grammar: Grammar, rules: Rules, *, alone: bool) -> Iterator[str]:
-    """A sentence that shows the recogniser how a spelled value is written."""
+def _spelling_examples(name: str, grammar: Grammar, rules: Rules, *, alone: bool) -> Iterator[str]:
+    """Sentences that show the recogniser how a spelled value is written: letter by letter, and in
+    words of the alphabet; the last one with other letters than the first."""
     finder = grammar.finders[name]
-    if not finder.spec.spelled:
+    codes = {str(value.value).upper(): value for value in finder.values.values()}
+    codes = {code: value for code, value in codes.items() if code.isascii() and code.isalpha()}
+    if not finder.spec.spelled or not codes:
         return
-    for value in finder.values.values():
-        spelled = " ".join(str(value.value).upper())
-        if alone:
-            yield f"{spelled}, please."
-            return
-        for intent in rules.intents.values():
-            if value.spoken in intent.example:
-                yield intent.example.replace(value.spoken, spelled)
-                return
+    first = next(iter(codes))
+    another = min(codes, key=lambda code: len(set(code) & set(first)))
+    frame, spoken = "{}, please.", ""
+    for code, value in codes.items():
+        examples = (intent.example for intent in rules.intents.values())
+        found = next((text for text in examples if value.spoken in text), "")
+        if found and not alone:
+            first, frame, spoken = code, found, value.spoken
+            break
+    yield frame.replace(spoken or "{}", " ".join(first))
+    yield frame.replace(spoken or "{}", in_alphabet_words(first).title())
+    yield f"{in_alphabet_words(another).title()}, please."
+
+
+def _titles(rules: Rules) -> Iterator[str]:
+    """What the intents are about: a word that is in their titles is the one that was said."""
+    for intent in rules.intents.values():
+        yield from (token.text for token in tokenise(intent.title) if token.is_content)
 
 
 def _asked_lists(state: State) -> list[str]:

@@ -12,7 +12,20 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from cordboard.agents.pipeline.brain.rules.builtin import PICKS, with_built_in
+from cordboard.agents.pipeline.brain.rules.builtin import (
+    CANCEL,
+    HELLO,
+    HELP,
+    PICKS,
+    REPEAT,
+    STEERING,
+    THANKS,
+    YES,
+    with_built_in,
+)
+from cordboard.agents.pipeline.brain.rules.clauses import split_clauses
+from cordboard.agents.pipeline.brain.rules.codes import in_alphabet_words, is_clear
+from cordboard.agents.pipeline.brain.rules.keywords import Keywords, compile_keywords, find_value
 from cordboard.agents.pipeline.brain.rules.letters import ALPHABET, AlphabetHit
 from cordboard.agents.pipeline.brain.rules.matching import (
     Fit,
@@ -64,6 +77,12 @@ _SURE_WHEN_SPELLED = 0.07
 _LONG = 900.0
 """Weight of sounds (hundredths of a consonant) from which a value counts as long."""
 _EXPECTED_BONUS = 0.06
+_KEYWORD_QUALITY = 0.4
+"""Found by keywords: never word for word."""
+_CLEARLY_SAID = 0.2
+"""Quality up to which a clause wants something else."""
+_LIGHT = frozenset({REPEAT, HELP, HELLO, THANKS, YES})
+"""What may be read into a sentence about something else: `what`, `sorry`, `right`."""
 _MOST_WORDINGS = 16 * MAX_WORDINGS
 """What the configuration has let pass may grow here: `(what's|how's)` becomes two words each."""
 
@@ -115,6 +134,9 @@ class Grammar:
     """Intent → slot → list."""
     finders: Mapping[str, Finder]
     vocabulary: frozenset[str]
+    known: frozenset[str]
+    """The same with the words of the lists' names."""
+    keywords: Sequence[Keywords]
     entries: Sequence[_Entry]
     index: SoundIndex
     table: WordingTable
@@ -131,7 +153,12 @@ class Grammar:
             if entry.word:
                 self.table.add_word(windows, hit, entry.word)
             elif entry.list:
-                span = Span(hit.start, hit.end, entry.value, hit.cost, entry.sure, entry.spelled)
+                sure = entry.sure
+                if entry.spelled and sure < hit.cost and entry.value is not None:
+                    code = str(entry.value.value).upper()
+                    if is_clear(tokens[hit.start : hit.end], code, hit.cost):
+                        sure = hit.cost
+                span = Span(hit.start, hit.end, entry.value, hit.cost, sure, entry.spelled)
                 phrases.setdefault(entry.list, []).append(span)
             else:
                 alphabet.append(AlphabetHit(entry.letter, hit.start, hit.end, hit.cost))
@@ -154,7 +181,52 @@ class Grammar:
             return []
         fits = self.table.fits(look.tokens, look.windows, active)
         readings = [self._reading(look, fit) for fit in fits if fit.is_good]
-        return sorted(readings, key=lambda reading: reading.cost)
+        readings.sort(key=lambda reading: reading.cost)
+        found = self._by_keywords(look, active, readings[0] if readings else None)
+        return [found, *readings] if found else readings
+
+    def _by_keywords(
+        self, look: Look, active: Collection[str], best: Reading | None
+    ) -> Reading | None:
+        """A reading for which only a value and words of the trade speak, if `best` is poor."""
+        for rule in self.keywords:
+            if rule.intent not in active or not _leaves_room(best, rule):
+                continue
+            places = rule.places(look.tokens)
+            judged = find_value(
+                look.tokens,
+                look.spans[rule.list],
+                places,
+                self.known,
+                asked_for=VALUE_OF + rule.list in active,
+            )
+            if judged is None or self._wants_something_else(look, active, rule.intent):
+                continue
+            if best is not None and best.slots and judged.value is None:
+                continue
+            intent = rule.intent if places else VALUE_OF + rule.list
+            cost = min(_KEYWORD_QUALITY, best.cost) if best else _KEYWORD_QUALITY
+            slots, lists = {rule.slot: judged}, {rule.slot: rule.list}
+            return Reading(intent, cost, _KEYWORD_QUALITY, slots, lists)
+        return None
+
+    def _wants_something_else(self, look: Look, active: Collection[str], intent: str) -> bool:
+        """Whether a clause by itself says goodbye, asks for a transfer, ..."""
+        others = [
+            name
+            for name in active
+            if name in self.intents and name != intent and (name not in STEERING or name == CANCEL)
+        ]
+        for start, end in split_clauses(look.tokens):
+            windows = {
+                (first - start, last - start): costs
+                for (first, last), costs in look.windows.items()
+                if start <= first and last <= end
+            }
+            fits = self.table.fits(look.tokens[start:end], windows, others)
+            if any(fit.is_good and fit.quality <= _CLEARLY_SAID for fit in fits):
+                return True
+        return False
 
     def _reading(self, look: Look, fit: Fit) -> Reading:
         slots: dict[str, Judged] = {}
@@ -207,7 +279,45 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
     vocabulary = frozenset(word for _, wording in rows for p in wording for word in p.words)
     entries, phrases, limits = _index_entries(vocabulary, finders)
     index = SoundIndex(phrases, limits)
-    return Grammar(intents, slots, finders, vocabulary, entries, index, table)
+    names = {word for finder in finders.values() for word in _name_words(finder)}
+    return Grammar(
+        intents=intents,
+        slots=slots,
+        finders=finders,
+        vocabulary=vocabulary,
+        known=vocabulary | names,
+        keywords=tuple(_keywords(intents, slots, pieces)),
+        entries=entries,
+        index=index,
+        table=table,
+    )
+
+
+def _leaves_room(best: Reading | None, rule: Keywords) -> bool:
+    """Whether the keywords of a rule may say more than the best sentence does."""
+    if best is None:
+        return True
+    if best.intent in _LIGHT:
+        return best.quality > _CLEARLY_SAID
+    if best.intent not in (rule.intent, VALUE_OF + rule.list):
+        return False
+    return all(judged.value is None for judged in best.slots.values())
+
+
+def _keywords(
+    intents: Mapping[str, Intent],
+    slots: Mapping[str, Mapping[str, str]],
+    pieces: Mapping[str, str],
+) -> Iterator[Keywords]:
+    for name, intent in intents.items():
+        if intent.keywords:
+            wordings = [
+                wording
+                for text in intent.keywords
+                for wording in read_sentence(plain_sentence(text), pieces, most=_MOST_WORDINGS)
+            ]
+            ((slot, list_name),) = slots[name].items()
+            yield compile_keywords(name, slot, list_name, wordings)
 
 
 def _answers(name: str, spec: WordList) -> Iterator[tuple[str, Wording]]:
@@ -226,6 +336,12 @@ def _answers(name: str, spec: WordList) -> Iterator[tuple[str, Wording]]:
 def _finder(spec: WordList) -> Finder:
     values = {code: Value(code, said[0]) for code, said in spec.values.items()}
     return Finder(spec, {value.upper(): known for value, known in values.items()})
+
+
+def _name_words(finder: Finder) -> Iterator[str]:
+    for names in finder.spec.values.values():
+        for name in names:
+            yield from (token.text for token in tokenise(name))
 
 
 def _index_entries(
@@ -253,7 +369,7 @@ def _index_entries(
             code = str(value.value).upper()
             if finder.spec.spelled and code.isascii() and code.isalpha():
                 entry = _Entry(list=name, value=value, sure=_SURE_WHEN_SPELLED, spelled=True)
-                add(entry, " ".join(ALPHABET[letter][0] for letter in code), _SPELLED_LIMIT)
+                add(entry, in_alphabet_words(code), _SPELLED_LIMIT)
         for said in finder.spec.confusable:
             add(_Entry(list=name), plain(said), _CONFUSABLE_LIMIT)
     if any(finder.spells for finder in finders.values()):

@@ -60,6 +60,17 @@ def sounds_like(run: Spelled, code: str) -> bool:
     return any(pair <= set(group) for group in _ALIKE)
 
 
+def lost_a_double(run: Spelled, code: str) -> bool:
+    """Whether `code` was said in alphabet words and one of two like ones was swallowed: recognisers
+    write "Echo Sierra Alfa" for Echo Sierra Sierra Alfa. No code is that short by itself."""
+    if any(run.named) or len(run.code) != len(code) - 1:
+        return False
+    return any(
+        code[place] == code[place + 1] and code[:place] + code[place + 1 :] == run.code
+        for place in range(len(code) - 1)
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Spelled:
     """A code spelled in the words `start` to `end` (exclusive)."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from cordboard.agents.pipeline.brain.rules.clauses import denials
 from cordboard.agents.pipeline.brain.rules.sound import Hit
 from cordboard.agents.pipeline.brain.rules.values import Span
 from cordboard.agents.pipeline.brain.rules.words import FILLERS, FUNCTION_WORDS, Token
@@ -30,6 +31,8 @@ _DECISIVE = frozenset({"yes", "no", "not"})
 _ADDED = 0.7
 _ADDED_COMMON = 0.1
 _ADDED_FILLER = 0.02
+_ADDED_DENIAL = 2.0
+"""A `not` that no sentence foresees: whatever else fits, that was not asked for."""
 _SOUND_FACTOR = 1.5
 _VALUE_FACTOR = 2.4
 _UNKNOWN_VALUE = 0.5
@@ -171,6 +174,8 @@ class WordingTable:
         if not len(chosen):
             return []
         added = [_added_cost(token) for token in tokens]
+        for place in denials(tokens):
+            added[place] = _ADDED_DENIAL
         states = self._align(tokens, windows, added, chosen)
         final = states[-1][self._lengths[chosen], np.arange(len(chosen))]
         best: dict[str, int] = {}

@@ -54,7 +54,7 @@ _WHOLE = {
 
 _START = {
     "kn": "n", "wr": "r", "ps": "s", "gn": "n", "x": "z", "wh": "w", "mc": "m@k", "sch": "sk",
-    "y": "y", "eu": "yu", "hj": "y", "gj": "y", "kj": "S",
+    "y": "y", "eu": "yu", "echo": "ekO", "chr": "kr", "hj": "y", "gj": "y", "kj": "S",
 }  # fmt: skip
 _END = {
     "tion": "S@n", "sion": "Z@n", "cian": "S@n", "ture": "Cr", "ous": "@s", "ough": "O",
@@ -80,6 +80,7 @@ _ANYWHERE = {
     "rr": "r", "a": "A", "b": "b", "c": "k", "d": "d", "e": "e", "f": "f", "g": "g", "h": "h",
     "i": "I", "j": "J", "k": "k", "l": "l", "m": "m", "n": "n", "o": "o", "p": "p", "q": "k",
     "r": "r", "s": "s", "t": "t", "u": "@", "v": "v", "w": "w", "y": "I", "z": "z",
+    "are": "er", "era": "er@", "ero": "erO", "eri": "eri",
 }  # fmt: skip
 _LONG = {"a": "E", "e": "i", "i": "Y", "o": "O", "u": "u", "y": "Y"}
 _LONGEST_RULE = 4

@@ -137,6 +137,23 @@ class _Block:
                 hits.append(Hit(self._numbers[column], start, end, float(costs[column])))
 
 
+def whole_costs(tokens: Sequence[Token], phrases: Sequence[str]) -> list[float]:
+    """What it costs to hear each phrase as all of these words, in hundredths of a consonant."""
+    codes = [encode(phrase_sounds(phrase)) for phrase in phrases]
+    padded = np.zeros((max(map(len, codes)), len(codes)), dtype=np.int32)
+    for column, code in enumerate(codes):
+        padded[: len(code), column] = code
+    lost = np.zeros((len(padded) + 1, len(codes)), dtype=np.int32)
+    np.cumsum(LOSS[padded], axis=0, out=lost[1:])
+    state = lost.copy()
+    for phone in encode("".join(map(token_sounds, tokens))).tolist():
+        new = state + LOSS[phone]
+        np.minimum(new[1:], state[:-1] + CHANGE[phone, padded], out=new[1:])
+        state = np.minimum.accumulate(new - lost, axis=0) + lost
+    ends = state[[len(code) for code in codes], np.arange(len(codes))]
+    return [float(cost) for cost in ends]
+
+
 def phrase_sounds(phrase: str) -> str:
     """The sounds of a phrase in plain words."""
     return "".join(sounds(word) for word in phrase.split())

@@ -23,6 +23,7 @@ from cordboard.agents.pipeline.brain.rules.letters import (
     AlphabetHit,
     Spelled,
     find_spelled,
+    lost_a_double,
     sounds_like,
 )
 from cordboard.agents.pipeline.brain.rules.numbers import read_digits, read_number
@@ -39,6 +40,7 @@ _RIVAL = 0.09
 """Two values whose costs differ less than this cannot be told apart."""
 _DOUBTED_LETTERS = 0.3
 """A code whose letters add up to more doubt than this is asked about unless it is listed."""
+_SURE_WHEN_DOUBLED = 0.08
 _NOT_LISTED = 0.06
 _NEARLY_LISTED = 0.05
 """Cost of a code that may have been meant."""
@@ -156,7 +158,8 @@ class Finder:
         for code in listed:
             if sounds_like(run, code):
                 cost = _NEARLY_LISTED + min(0.1, run.doubt / 12)
-                yield Span(run.start, run.end, self.values[code], cost, 0.0)
+                sure = _SURE_WHEN_DOUBLED if lost_a_double(run, code) else 0.0
+                yield Span(run.start, run.end, self.values[code], cost, sure)
 
     def _length(self) -> int:
         return self.spec.length or ICAO_LENGTH

@@ -7,7 +7,7 @@ letters. Pure text work; templates go through `plain_sentence` so that both side
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cordboard.agents.pipeline.brain.rules.numbers import spell_out
 
@@ -22,7 +22,9 @@ CONTRACTIONS = {
     "we've": "we have", "you're": "you are", "you'd": "you would", "don't": "do not",
     "doesn't": "does not", "didn't": "did not", "can't": "can not", "cannot": "can not",
     "couldn't": "could not", "won't": "will not", "isn't": "is not", "aren't": "are not",
-    "wasn't": "was not", "gonna": "going to", "wanna": "want to", "gimme": "give me",
+    "wasn't": "was not", "weren't": "were not", "haven't": "have not", "hasn't": "has not",
+    "hadn't": "had not", "wouldn't": "would not", "shouldn't": "should not",
+    "needn't": "need not", "gonna": "going to", "wanna": "want to", "gimme": "give me",
     "lemme": "let me", "o'clock": "oclock", "good-bye": "goodbye", "good-by": "goodbye",
     "to-morrow": "tomorrow", "to-day": "today", "bye-bye": "bye bye", "okay": "ok", "o.k.": "ok",
     "p.m.": "pm", "a.m.": "am",
@@ -67,6 +69,10 @@ class Token:
     """With figures written out: `22` is `twenty two`."""
     letters: str = ""
     """In capitals, when the recogniser wrote single letters or an abbreviation."""
+    after_stop: bool = False
+    """A comma, full stop or the like stands before it, or nothing does."""
+    name_like: bool = False
+    """With a capital letter that does not come from the beginning of a sentence."""
 
     @property
     def is_content(self) -> bool:
@@ -81,8 +87,18 @@ def tokenise(text: str) -> tuple[Token, ...]:
         text = text.lower()
     text = _LETTERS.sub(lambda match: " " + re.sub(r"[.\- ]", "", match[0]) + " ", text)
     tokens: list[Token] = []
+    done = 0
     for match in _WORD.finditer(text):
-        tokens.extend(_tokens_of(match[0]))
+        before = text[max(0, done - 1) : match.start()]
+        found = _tokens_of(match[0])
+        if found:
+            begins = not tokens or any(mark in before for mark in ".!?")
+            stop = begins or any(mark in before for mark in ",;:")
+            named = match[0][0].isupper() and not begins and not found[0].letters
+            named = named and found[0].text != "i"
+            tokens.append(replace(found[0], after_stop=stop, name_like=named))
+            tokens.extend(found[1:])
+        done = match.end()
     return tuple(tokens[-LONGEST_UTTERANCE:])
 
 

@@ -1,0 +1,85 @@
+"""What the small words around a value say about it: denied, in the past, somewhere else. English.
+
+Sentence templates need none of this, their words are known. It is for what stands between them:
+"I do *not* want the weather for London", "it *rained* there *yesterday*". Pure text work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cordboard.agents.pipeline.brain.rules.words import Token
+
+_DENIALS = frozenset("not never neither nor except without".split())
+_AUXILIARIES = frozenset("do does can could would will should is are am have has may might".split())
+_PRONOUNS = frozenset("you i we it he she they there this that".split())
+_BE = frozenset(("is", "are"))
+_FAR = 6
+"""Words that a denial reaches ahead of itself."""
+_PAST = frozenset("was were did had been yesterday ago".split())
+_OPENERS = frozenset("wondering hoping thinking asking told going planning looking".split())
+"""`I was wondering ...`: a past that asks for the present."""
+_SPANS = frozenset("year month week night summer winter spring autumn time".split())
+"""`last year` is the past; `the last report` is not."""
+_PREPOSITIONS = frozenset("in at to for from into over near via of around".split())
+
+AFTER_PLACES = frozenset(
+    "leaves leaving lands landing arrives arriving departs departing takes taking goes flies flying"
+    " soon later week weekend".split()
+)
+"""Words that come after the name of a place without being part of it."""
+
+
+def denials(tokens: Sequence[Token]) -> frozenset[int]:
+    """Places of words that deny; not the `not` of a polite question (`Don't you have ...?`)."""
+    return frozenset(
+        place
+        for place, token in enumerate(tokens)
+        if token.text in _DENIALS and not _is_polite(tokens, place)
+    )
+
+
+def _is_polite(tokens: Sequence[Token], place: int) -> bool:
+    before = tokens[place - 1] if place else None
+    if before is None:
+        return False
+    if before.text == "why":
+        return True
+    opens = before.after_stop or (place > 1 and tokens[place - 2].text in ("why", "and", "but"))
+    if before.text not in _AUXILIARIES or not opens:
+        return False
+    follows = tokens[place + 1].text if place + 1 < len(tokens) else ""
+    return before.text in _BE or follows in _PRONOUNS
+
+
+def is_denied(tokens: Sequence[Token], place: int) -> bool:
+    """Whether a denial in the same clause reaches the word at `place`."""
+    denied = denials(tokens)
+    for distance in range(_FAR + 1):
+        if place - distance - 1 < 0 or tokens[place - distance].after_stop:
+            return False
+        if place - distance - 1 in denied:
+            return True
+    return False
+
+
+def is_past(tokens: Sequence[Token]) -> bool:
+    """Whether it is told of the past."""
+    for place, token in enumerate(tokens):
+        follows = tokens[place + 1].text if place + 1 < len(tokens) else ""
+        if token.text in _PAST and follows not in _OPENERS:
+            return True
+        if token.text == "last" and follows in _SPANS:
+            return True
+    return False
+
+
+def follows_preposition(tokens: Sequence[Token], place: int) -> bool:
+    """Whether the word at `place` is where something is, or goes."""
+    return place > 0 and tokens[place - 1].text in _PREPOSITIONS
+
+
+def split_clauses(tokens: Sequence[Token]) -> list[tuple[int, int]]:
+    """(first word, after the last word) of what stands between commas and full stops."""
+    starts = [place for place, token in enumerate(tokens) if token.after_stop or not place]
+    return list(zip(starts, [*starts[1:], len(tokens)], strict=True))

@@ -1,0 +1,147 @@
+"""What somebody wants who puts it in no sentence of the rules: a value and a word of the trade.
+
+"I'm picking somebody up at Arlanda, is it snowing there?" fits no template. But one aerodrome was
+clearly heard, and `snowing` is among the `keywords` of the intent that needs an aerodrome. That is
+enough, unless something speaks against it: a second value, a denial, the past, an unknown name
+beside it ("London Gatwick") or where something is ("in Gothenburg"). Then the value is only a guess
+or nothing at all. An intent without `keywords` is never found in this way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from cordboard.agents.pipeline.brain.rules.clauses import (
+    AFTER_PLACES,
+    follows_preposition,
+    is_denied,
+    is_past,
+)
+from cordboard.agents.pipeline.brain.rules.values import Judged, Span, judge
+from cordboard.agents.pipeline.brain.rules.words import FUNCTION_WORDS, Token
+from cordboard.config.sentences import Wording
+
+MOST_LOOSE_WORDS = 3
+"""Without a keyword, a value that was asked for may have so many unexplained words around it and
+is still worth a question."""
+
+_LENGTH_BONUS = 0.05
+"""What a word more in a value is worth in likeness."""
+
+
+@dataclass(frozen=True)
+class Keywords:
+    """How one intent is found without its sentences."""
+
+    intent: str
+    slot: str
+    list: str
+    pattern: re.Pattern[str]
+
+    def places(self, tokens: Sequence[Token]) -> frozenset[int]:
+        """The words that are keywords, or parts of one."""
+        text = "".join(f"{token.text} " for token in tokens)
+        return frozenset(
+            place
+            for match in self.pattern.finditer(text)
+            for place in range(text.count(" ", 0, match.start()), text.count(" ", 0, match.end()))
+        )
+
+
+def compile_keywords(
+    intent: str, slot: str, list_name: str, wordings: Iterable[Wording]
+) -> Keywords:
+    """From the wordings of the intent's `keywords`, which have words only."""
+    patterns = sorted({_pattern(wording) for wording in wordings}, key=len, reverse=True)
+    return Keywords(intent, slot, list_name, re.compile(rf"(?<![^ ])(?:{'|'.join(patterns)})"))
+
+
+def _pattern(wording: Wording) -> str:
+    pattern = ""
+    for position in wording:
+        words = "|".join(map(re.escape, position.words))
+        pattern += f"(?:(?:{words}) )?" if position.optional else f"(?:{words}) "
+    return pattern
+
+
+def find_value(
+    tokens: Sequence[Token],
+    spans: Collection[Span],
+    keywords: Collection[int],
+    known: Collection[str],
+    *,
+    asked_for: bool = False,
+) -> Judged | None:
+    """The one value of a list that an utterance is about; None when it is about none, or several.
+
+    `keywords` are the places of words that show what is wanted; without one the value counts only
+    as a guess, and only where it was `asked_for`. `known` are the context's own words.
+    """
+    if is_past(tokens):
+        return None
+    heard = sorted(
+        (span for span in spans if span.value is not None),
+        key=lambda span: (span.cost > span.limit, _is_loose(tokens, span), _rank(span)),
+    )
+    if not heard or is_denied(tokens, heard[0].start):
+        return None
+    chosen = heard[0]
+    sure = chosen.cost <= chosen.limit and not _is_loose(tokens, chosen)
+    if sure and any(_is_another(tokens, span, chosen) for span in heard):
+        return None
+    if not keywords:
+        words = [token for token in tokens if token.is_content]
+        loose = len(words) - sum(t.is_content for t in tokens[chosen.start : chosen.end])
+        if not asked_for or not sure or loose > MOST_LOOSE_WORDS:
+            return None
+    crowded = not keywords or not sure or _is_crowded(tokens, chosen, keywords, known)
+    return judge(chosen, heard, crowded=crowded)
+
+
+def _rank(span: Span) -> float:
+    """Longer ones first, exact ones before near ones."""
+    return span.cost - _LENGTH_BONUS * (span.end - span.start)
+
+
+def _is_loose(tokens: Sequence[Token], span: Span) -> bool:
+    """Only like the value, and partly made of little words: "land in" for London."""
+    little = any(token.text in FUNCTION_WORDS for token in tokens[span.start : span.end])
+    return span.cost > 0 and little
+
+
+def _is_another(tokens: Sequence[Token], span: Span, chosen: Span) -> bool:
+    """Whether a second value was clearly named elsewhere."""
+    return (
+        span.value != chosen.value
+        and (span.end <= chosen.start or span.start >= chosen.end)
+        and span.cost <= span.limit
+        and not _is_loose(tokens, span)
+    )
+
+
+def _is_crowded(
+    tokens: Sequence[Token], chosen: Span, keywords: Collection[int], known: Collection[str]
+) -> bool:
+    """Whether some word may be the name of something else that is meant.
+
+    Right beside the value any unknown word may be ("London Gatwick"), elsewhere a name after `in`,
+    `at`, `to`.
+    """
+    for place, token in enumerate(tokens):
+        if chosen.start <= place < chosen.end or place in keywords:
+            continue
+        if not token.is_content or token.text in known:
+            continue
+        before = place + 1 == chosen.start and _joined(token, tokens[chosen.start])
+        after = place == chosen.end and _joined(token, token) and token.text not in AFTER_PLACES
+        if before or after or (token.name_like and follows_preposition(tokens, place)):
+            return True
+    return False
+
+
+def _joined(unknown: Token, second: Token) -> bool:
+    """Whether an unknown word beside the value belongs to it; a comma parts only what is no name
+    ("New York, La Guardia")."""
+    return unknown.name_like or not second.after_stop
