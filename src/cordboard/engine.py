@@ -40,6 +40,7 @@ from cordboard.observe.metrics import Metrics
 from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
 from cordboard.telephony.asterisk.media_path import MediaPath
+from cordboard.telephony.asterisk.rtp_path import RtpPath
 from cordboard.telephony.asterisk.source import AsteriskSource
 from cordboard.version import __version__
 
@@ -231,6 +232,8 @@ class Engine:
             stack.push_async_callback(self._source.stop)
 
     def _choose_media_path(self, asterisk: Asterisk) -> MediaPath:
+        if asterisk.media == "rtp":
+            return RtpPath(self._config.rtp, self._pacer, asterisk.codec)
         if asterisk.media != "audiosocket":
             raise NotImplementedError(asterisk.media)
         return AudioSocketPath(self._audiosocket)

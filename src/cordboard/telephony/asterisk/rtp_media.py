@@ -1,0 +1,296 @@
+"""One RTP stream each way as the media of one call (implements `media_path.LineMedia`).
+
+Each arriving frame goes straight to the call by a function call; each outgoing one is sent at a
+tick of the shared pacer, silence when there is nothing to say: the stream is never interrupted, its
+timestamps never jump.
+
+Only what comes from the address that Asterisk named is heard. Whatever else arrives, and whatever
+of it cannot be used, is counted by a fixed word (`counts`) and dropped; it never ends the call.
+
+How a dead peer is told from a silent one: a phone on hold sends nothing, and then neither does
+Asterisk, so silence is no sign. What we send every 20 ms is answered by ICMP when Asterisk has
+closed its port; `REFUSALS` such answers in a row are a loss. `idle_seconds` is the last resort.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from cordboard.audio.format import AudioFormat
+from cordboard.audio.pacer import Pacer
+from cordboard.telephony.asterisk import rtp
+from cordboard.telephony.asterisk.rtp_codings import TIMESTAMP_STEP, RtpCoding
+from cordboard.telephony.asterisk.rtp_conceal import Concealer
+from cordboard.telephony.asterisk.rtp_jitter import JitterBuffer
+from cordboard.telephony.asterisk.rtp_ports import MAX_DATAGRAM, Address, RtpPorts
+from cordboard.telephony.outgoing import OutgoingAudio
+
+log = structlog.get_logger()
+
+IDLE_SECONDS = 300.0
+FLOOD_SECONDS = 1.0
+"""How much more sound than real time may arrive; what exceeds it is dropped."""
+REFUSALS = 3
+UNSENDABLE_TICKS = 100
+"""Frames in a row that cannot be sent (2 s) are a loss."""
+FIRST_PACKET_SECONDS = 5.0
+"""When nothing has come for so long from the start, the log says what to look at."""
+_FULL = (errno.ENOBUFS, errno.EAGAIN, errno.EWOULDBLOCK)
+
+
+class RtpMedia:
+    """The media of one call."""
+
+    def __init__(self, ports: RtpPorts, coding: RtpCoding, pacer: Pacer) -> None:
+        """Raises `MediaError` when there is no port. `direct` it before it is claimed."""
+        self._loop = asyncio.get_running_loop()
+        self._pacer = pacer
+        self._coding = coding
+        self._totals = ports.counts
+        self.counts: Counter[str] = Counter()
+        """What was dropped or filled in, by a fixed word."""
+        self._socket = ports.open(self)
+        self._peer: Address = ("", 0)
+        self._jitter = JitterBuffer(self._note)
+        self._concealer = Concealer(coding.format)
+        self._decode = coding.decoder()
+        self._encode = coding.encoder()
+        self._outgoing = OutgoingAudio(coding.format)
+        self._silence = coding.format.silence()
+        self._packets = rtp.Packetiser(
+            coding.payload_type,
+            TIMESTAMP_STEP,
+            ssrc=random.getrandbits(32),
+            sequence=random.getrandbits(16),
+            timestamp=random.getrandbits(32),
+        )
+        self._was_silent = True
+        self._on_lost: Callable[[str], None] | None = None
+        self._on_audio: Callable[[bytes], None] | None = None
+        self._on_dtmf: Callable[[str], None] | None = None
+        self._on_sent: Callable[[bytes], None] | None = None
+        self._on_closed: Callable[[str], None] | None = None
+        self._ending: str | None = None
+        self._closing = False
+        self._heard_at = 0.0
+        self._heard_until = 0.0
+        """When the sound that has arrived would end, were it played as it came."""
+        self._claimed_at = 0.0
+        self._nothing_came = True
+        self._refusals = 0
+        self._unsent = 0
+        self.idle_seconds = IDLE_SECONDS
+
+    # What the path does with it.
+
+    @property
+    def port(self) -> int:
+        """Our UDP port."""
+        return self._socket.port
+
+    def direct(self, peer: Address) -> None:
+        """Where Asterisk's end is: the only place it hears and speaks to."""
+        self._peer = peer
+
+    # media_path.LineMedia
+
+    def claim(self, on_lost: Callable[[str], None]) -> None:
+        self._on_lost = on_lost
+        self._claimed_at = self._heard_at = self._heard_until = self._loop.time()
+        self._pacer.register(self, self._pacer_failed)
+        self._socket.listen()
+
+    def end(self, reason: str) -> None:
+        if self._ending is not None or self._closing:
+            return
+        self._ending = reason
+        self._on_audio = self._on_dtmf = self._on_sent = None
+        self._stop()
+        if self._on_closed is not None:
+            self._on_closed(reason)
+
+    def abort(self) -> None:
+        self._stop()
+
+    def take_key(self, key: str) -> None:
+        """ARI is the only one to tell: Asterisk sends no key in this stream (measured)."""
+        if self._on_dtmf is not None:
+            self._on_dtmf(key)
+
+    # calls.offer.Media
+
+    @property
+    def format(self) -> AudioFormat:
+        return self._coding.format
+
+    def on_audio(self, callback: Callable[[bytes], None]) -> None:
+        self._on_audio = callback
+
+    def on_dtmf(self, callback: Callable[[str], None]) -> None:
+        self._on_dtmf = callback
+
+    def on_sent(self, callback: Callable[[bytes], None]) -> None:
+        self._on_sent = callback
+
+    def on_closed(self, callback: Callable[[str], None]) -> None:
+        self._on_closed = callback
+        if self._ending is not None:
+            callback(self._ending)
+
+    def write(self, pcm: bytes) -> None:
+        if self._ending is None and not self._closing:
+            self._outgoing.write(pcm)
+
+    def mark(self, callback: Callable[[], None]) -> None:
+        if self._ending is None and not self._closing:
+            self._outgoing.mark(callback)
+
+    def hold(self) -> None:
+        self._outgoing.hold()
+
+    def resume(self) -> None:
+        self._outgoing.resume()
+
+    def flush(self) -> int:
+        return self._outgoing.flush()
+
+    @property
+    def heard_ms(self) -> int:
+        return self._outgoing.heard_ms
+
+    @property
+    def queued_ms(self) -> int:
+        return self._outgoing.queued_ms
+
+    async def close(self) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        self._on_audio = self._on_dtmf = self._on_sent = self._on_closed = None
+        self._stop()
+        if self.counts:
+            log.info("rtp_quality", port=self.port, **self.counts)
+
+    # audio.pacer.Outlet
+
+    def tick(self, count: int) -> None:
+        """Send the frames that are due."""
+        now = self._loop.time()
+        self._socket.refresh()
+        if self._jitter.waiting:
+            self._hand_on(self._jitter.expire(now))
+        if now - self._heard_at > self.idle_seconds:
+            self._lose(f"no packet from Asterisk for {self.idle_seconds:g} s")
+            return
+        if self._nothing_came and now - self._claimed_at > FIRST_PACKET_SECONDS:
+            self._nothing_came = False
+            log.warning("rtp_nothing_came", port=self.port, expected_from=self._peer, **self.counts)
+        for _ in range(count):
+            frame = self._outgoing.frame()
+            silent = frame == self._silence
+            packet = self._packets.packet(
+                self._encode(frame), marker=self._was_silent and not silent
+            )
+            self._was_silent = silent
+            self._send(packet)
+            if self._on_sent is not None:
+                self._on_sent(frame)
+        self._outgoing.settle()
+
+    # rtp_ports.Receiver
+
+    def datagram(self, data: bytes, source: Address) -> None:
+        if source != self._peer:
+            self._note("stranger")
+            return
+        if len(data) > MAX_DATAGRAM:
+            self._note("too_long")
+            return
+        packet = rtp.parse(data)
+        if isinstance(packet, rtp.Malformed):
+            self._note("malformed")
+            return
+        now = self._heard_at = self._loop.time()
+        self._nothing_came = False
+        self._refusals = 0
+        payload = packet.payload
+        if packet.payload_type != self._coding.payload_type:
+            self._note("payload_type")
+            packet = packet._replace(payload=b"")  # of no use, but it was not lost
+        elif len(payload) % self._coding.unit_bytes:
+            self._note("payload_length")
+            packet = packet._replace(payload=b"")
+        else:
+            begin = max(self._heard_until, now)  # a silence saves up nothing
+            # All codings have 8 or 16 bytes a millisecond: a unit for each tick of their clock.
+            until = begin + len(payload) / (self._coding.unit_bytes * 8000)
+            if until > now + FLOOD_SECONDS:
+                self._note("flood")
+                packet = packet._replace(payload=b"")
+            else:
+                self._heard_until = until
+        self._hand_on(self._jitter.push(packet, now))
+
+    def refused(self) -> None:
+        self._note("refused")
+        self._refusals += 1
+        if self._refusals >= REFUSALS:
+            self._lose("Asterisk has closed its RTP port")
+
+    def flooded(self) -> None:
+        self._note("flood")
+
+    def broken(self, error: Exception) -> None:
+        self._lose(f"receiving failed: {error!r}")
+
+    # Inside.
+
+    def _hand_on(self, payloads: Sequence[bytes | None]) -> None:
+        for payload in payloads:
+            if self._on_audio is None or payload == b"":
+                continue
+            if payload is None:
+                self._note("concealed")
+                frame = self._concealer.conceal()
+            else:
+                frame = self._decode(payload)
+                self._concealer.heard(frame)
+            self._on_audio(frame)
+
+    def _send(self, packet: bytes) -> None:
+        try:
+            self._socket.send(packet, self._peer)
+        except ConnectionRefusedError:
+            return  # the answer to an earlier packet; `refused` hears of it
+        except OSError as error:
+            self._note("send_full" if error.errno in _FULL else "send_failed")
+            self._unsent += 1
+            if self._unsent == UNSENDABLE_TICKS:
+                self._lose(f"nothing can be sent to Asterisk: {error}")
+        else:
+            self._unsent = 0
+
+    def _note(self, word: str, count: int = 1) -> None:
+        self.counts[word] += count
+        self._totals[word] += count
+
+    def _pacer_failed(self, error: Exception) -> None:
+        self._lose(f"sending failed: {error!r}")
+
+    def _lose(self, problem: str) -> None:
+        """The media is lost: the line finds the word for it."""
+        on_lost, self._on_lost = self._on_lost, None
+        self._stop()
+        if on_lost is not None and self._ending is None and not self._closing:
+            on_lost(problem)
+
+    def _stop(self) -> None:
+        self._pacer.unregister(self)
+        self._socket.close()
+        self._outgoing.flush()
