@@ -7,7 +7,9 @@ missed is printed as NOT met. See docs/benchmarks.md.
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
+import inspect
 import os
 import platform
 import time
@@ -18,6 +20,7 @@ import orjson
 import structlog
 from rich.console import Console
 
+from bench.options import Options
 from bench.report import Report
 from cordboard.cli.event_loop import run_async
 from cordboard.errors import CordboardError
@@ -29,6 +32,7 @@ BENCHMARKS = {
     "start": "from exec to ready, and the memory of an idle engine",
     "frames": "what a 20 ms frame of a call costs",
     "desk": "what the desk adds to an MCP tool call",
+    "turns": "turn-taking and barge-in, by scripted callers with a human's recorded voice",
 }
 
 WIDTH = 140
@@ -44,6 +48,16 @@ def main() -> int:
     )
     parser.add_argument("name", nargs="*", help="what to run; default: all", metavar="NAME")
     parser.add_argument("--json", type=Path, help="write the results to this file too")
+    parser.add_argument("--pictures", type=Path, help="draw plots (SVG) into this folder")
+    parser.add_argument(
+        "--half",
+        choices=("tune", "held-out"),
+        default="held-out",
+        help="turns: which half of the callers (default: the one that nothing is tuned on)",
+    )
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="GROUP", help="turns, load: these only"
+    )
     chosen = parser.parse_args()
     unknown = [name for name in chosen.name if name not in BENCHMARKS]
     if unknown:
@@ -52,11 +66,12 @@ def main() -> int:
     console = Console(highlight=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = WIDTH
+    options = Options(chosen.half, tuple(chosen.only), chosen.pictures)
     began = datetime.now(UTC)
     reports: dict[str, object] = {}
     failed = False
     for name in chosen.name or BENCHMARKS:
-        done = _run(name, console)
+        done = _run(name, options, console)
         failed |= done is None
         reports[name] = done
     if chosen.json is not None:
@@ -71,7 +86,7 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _run(name: str, console: Console) -> dict[str, object] | None:
+def _run(name: str, options: Options, console: Console) -> dict[str, object] | None:
     """Run one and show it; None when it could not be measured."""
     load, began = os.getloadavg()[0], time.monotonic()
     console.rule(f"{name}: {BENCHMARKS[name]}", align="left")
@@ -83,6 +98,8 @@ def _run(name: str, console: Console) -> dict[str, object] | None:
         console.print(f"[dim]{time.monotonic() - began:7.1f} s  {text}[/]")
 
     measure = importlib.import_module(f"bench.{name}").measure
+    if "options" in inspect.signature(measure).parameters:
+        measure = functools.partial(measure, options=options)
     try:
         report: Report = run_async(measure(progress))
     except (CordboardError, OSError, TimeoutError, ValueError) as problem:

@@ -75,6 +75,10 @@ class VoiceLine:
         """Wait until all that was queued has been sent; the moment of its last sample."""
         return await self._until(lambda: self._mouth.finished_at, timeout)
 
+    async def spoke_after(self, moment: float, timeout: float = 5.0) -> float:
+        """Wait for a speech sample of this caller's later than `moment`; when it left."""
+        return await self._until(lambda: self._mouth.track.first_loud_after(moment), timeout)
+
     def press(self, keys: str) -> None:
         """Press telephone keys (`0-9*#A-D`), 120 ms each with 80 ms between."""
         self._mouth.press(keys)

@@ -1,0 +1,24 @@
+"""What the command line may choose; a benchmark that takes `options` gets them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+Half: TypeAlias = Literal["tune", "held-out"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The choices of one run."""
+
+    half: Half = "held-out"
+    """Which half of the scripted callers: things are tuned on the one, and judged by the other."""
+    only: tuple[str, ...] = ()
+    """The groups of cases to run, all when empty (turns, peers, load)."""
+    pictures: Path | None = None
+    """The folder for plots; none are drawn without one."""
+
+    def chosen(self, group: str) -> bool:
+        return not self.only or group in self.only
