@@ -159,7 +159,7 @@ def test_what_changes_the_world_is_not_cancelled(tmp_path: Path) -> None:
 def test_an_interruption_takes_back_the_rest_and_notes_what_was_heard(tmp_path: Path) -> None:
     async def script(agent: FakeAgent) -> None:
         await agent.speak(1, "one two three four.", "five six seven eight.", done=False)
-        await asyncio.sleep(5 * WORD + 0.2)
+        await asyncio.sleep(5 * WORD)
         agent.interrupt()
         agent.emit(AgentAudio(1, bytes(16000)))  # was on its way
         agent.emit(AgentAudioDone(1))
@@ -168,14 +168,12 @@ def test_an_interruption_takes_back_the_rest_and_notes_what_was_heard(tmp_path: 
 
     stage = talk(tmp_path, script)
     (cut,) = stage.of(events.BargedIn)
-    assert cut == events.BargedIn(1, "one two three four. five")
+    assert cut == events.BargedIn(1, "one two three four. five", heard_ms=1550)
     assert isinstance(stage.agent, FakeAgent)
     assert stage.agent.interruptions == [cut.heard]
     assert stage.of(events.AudioEnded) == [events.AudioEnded(2)]
     assert stage.line.media is not None
-    heard = (
-        5 * WORD + 0.2 + 0.05
-    )  # the sound began 50 ms before the second sentence was handed over
+    heard = 5 * WORD + 0.05  # the sound began 50 ms before the second sentence was handed over
     assert len(stage.line.media.played) / 16000 == pytest.approx(heard + 2 * WORD, abs=0.01)
     assert stage.history().transcript() == [("agent", cut.heard), ("agent", "nine ten.")]
 

@@ -23,7 +23,7 @@ import structlog
 from cordboard.agents.base import Agent, AgentSession
 from cordboard.calls import events
 from cordboard.calls.binding import APOLOGY, Binding
-from cordboard.calls.conversation import Conversation
+from cordboard.calls.conversation import Conversation, Endings
 from cordboard.calls.ledger import Ledger, LedgerWriter
 from cordboard.calls.offer import Media, Offer, TransferTarget
 from cordboard.config.variables import call_variables, fill
@@ -46,6 +46,8 @@ log = structlog.get_logger()
 
 FAREWELL_LIMIT = 20.0
 """Longest wait, in seconds, for the agent to finish speaking before the line is ended anyway."""
+STALLED_LIMIT = 3.0
+"""How long an agent that has stalled may take to begin its apology."""
 STEP_LIMIT = 5.0
 """Longest time one step of the clean-up may take."""
 CANCEL_LIMIT = 1.0
@@ -257,19 +259,23 @@ class Call:
             media,
             self._ledger,
             self._metrics,
-            on_failed=self._agent_failed,
-            on_ended=self.end_after_speech,
+            Endings(
+                self._agent_failed, self.end_after_speech, self._caller_silent, self._agent_stalled
+            ),
+            self._binding.context.silence,
         )
         conversation.seat(Desk(toolbox, self, conversation, self._loop.time))
         self._conversation = conversation
         self._ledger.record(events.Connected())
         media.on_dtmf(self._key)
-        await self._unless_ending(self._start_agent(self._session(media, conversation, toolbox)))
+        session = self._session(media, conversation, toolbox)
+        await self._unless_ending(self._start_agent(session))
         if self._ending.done():
             return self._ending.result()
         self.state = CallState.TALKING
         if self._farewell is None:
             media.on_audio(self._agent.hear)
+            conversation.begin(greets=bool(session.greeting))
         limit = self._loop.call_later(self._binding.context.max_duration_ms / 1000, self._too_long)
         try:
             return await self._ending
@@ -328,6 +334,8 @@ class Call:
 
     def _key(self, key: str) -> None:
         self._ledger.record(events.Key(key))
+        if self._conversation is not None:
+            self._conversation.key_pressed()
         if self.state is not CallState.CONNECTING:
             self._agent.hear_key(key)
 
@@ -335,6 +343,19 @@ class Call:
         """Apologise and hang up. When the agent cannot even do that, nothing is waited for."""
         self._trouble("agent", reason)
         self._end_after_farewell("failed", "agent_failed", TROUBLE)
+
+    def _agent_stalled(self, reason: str) -> None:
+        """The same, of an agent that has fallen silent: it is not waited for long."""
+        self._trouble("agent_stalled", reason)
+        self._end_after_farewell("failed", "agent_failed", TROUBLE)
+        self._loop.call_later(STALLED_LIMIT, self._end_if_silent)
+
+    def _end_if_silent(self) -> None:
+        if self._conversation is not None and not self._conversation.playout.speaking:
+            self.end("failed", "agent_failed")
+
+    def _caller_silent(self, goodbye: str) -> None:
+        self._end_after_farewell("completed", "caller_silent", goodbye)
 
     def _too_long(self) -> None:
         self._end_after_farewell("completed", "max_duration", TOO_LONG)
@@ -344,7 +365,7 @@ class Call:
         conversation, media = self._conversation, self._media
         if self._farewell is not None or self._ending.done() or not conversation or not media:
             return
-        conversation.uninterruptible = True
+        conversation.begin_farewell()
         media.on_audio(lambda pcm: self._agent.hear(media.format.silence()))
         self._farewell = self._loop.create_task(self._hear_out(conversation, outcome, reason))
         if farewell:

@@ -1,13 +1,15 @@
 """Between the agent and the caller: the agent's events become sound, tool calls and ledger lines.
 
 `take` is the agent session's `emit`: synchronous, on the event loop. Nothing here waits; tools run
-in tasks of their own and answer the agent when they are done.
+in tasks of their own and answer the agent when they are done. Silence is `Attention`'s, speech held
+under a voice `Overlap`'s, what the caller has heard the playout's.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import structlog
 
@@ -29,19 +31,39 @@ from cordboard.agents.base import (
     ToolCancelled,
 )
 from cordboard.calls import events
+from cordboard.calls.attention import Attention, Owed
 from cordboard.calls.ledger import Ledger
 from cordboard.calls.offer import Media
-from cordboard.calls.playout import Playout
+from cordboard.calls.overlap import Overlap
+from cordboard.calls.playout import Playout, Started
 from cordboard.calls.stopwatch import TurnStopwatch
-from cordboard.observe.metrics import Metrics
+from cordboard.config.conversation import Silence
+from cordboard.observe.metrics import Metrics, SilenceKind
 from cordboard.tools.desk import Desk
 from cordboard.tools.tool import Effects, ToolAsk, ToolReply, ToolSpec
 
 log = structlog.get_logger()
 
+FILLER_APART = 2.0
+"""Seconds from a filler of ours within which a tool's own one would only be a second one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endings:
+    """What a conversation wants of its call when it cannot or need not go on."""
+
+    failed: Callable[[str], None]
+    """The agent cannot go on, for this reason."""
+    ended: Callable[[str], None]
+    """The agent considers it over, for this reason."""
+    caller_silent: Callable[[str], None]
+    """Nobody is there; say this goodbye."""
+    stalled: Callable[[str], None]
+    """The agent does not answer any more."""
+
 
 class Conversation:
-    """One call's talk. Implements the desk's observer."""
+    """One call's talk. Implements the desk's observer, and `Attended` for its attention."""
 
     def __init__(
         self,
@@ -49,15 +71,14 @@ class Conversation:
         media: Media,
         ledger: Ledger,
         metrics: Metrics,
-        on_failed: Callable[[str], None],
-        on_ended: Callable[[str], None],
+        endings: Endings,
+        silence: Silence,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._agent = agent
         self._ledger = ledger
         self._metrics = metrics
-        self._on_failed = on_failed
-        self._on_ended = on_ended
+        self._endings = endings
         self._desk: Desk | None = None
         self._tools: dict[str, asyncio.Task[None]] = {}
         self._protected: set[str] = set()
@@ -68,18 +89,38 @@ class Conversation:
         self._answered.set()
         self._over = False
         self._connected_at = self._loop.time()
-        self.uninterruptible = False
+        self._uninterruptible = False
         """Set when the call is ending: farewells are spoken to their end."""
+        self._own: list[tuple[str, bool]] = []
+        """Sentences of the engine's that the agent has not begun: text, and whether a filler."""
+        self._own_open = False
+        """The latest sentence is the engine's, and the agent has not said that it is done."""
+        self._filled_at = -FILLER_APART
         self.playout = Playout(media, self._audio_started, self._audio_ended)
+        self._overlap = Overlap(self.playout, ledger, metrics)
+        self._attention = Attention(silence, self)
 
     def seat(self, desk: Desk) -> None:
         """Give the conversation its desk; until then every tool ask is a programming error."""
         self._desk = desk
 
+    def begin(self, *, greets: bool) -> None:
+        """The agent has started: from now on nobody is left in silence."""
+        self._attention.begin(greets=greets)
+
+    def begin_farewell(self) -> None:
+        """The call is ending: nothing cuts it short any more, and nobody is asked anything."""
+        self._uninterruptible = True
+        self._attention.end()
+        self._overlap.dismiss(self._loop.time(), "undecided")
+
     def say(self, text: str) -> None:
         """Have the agent speak a sentence of the engine's."""
-        self._answered.clear()
-        self._agent.say(text)
+        self._say(text, filler=False)
+
+    def key_pressed(self) -> None:
+        """The caller pressed a key: they are there."""
+        self._attention.key()
 
     async def spoken_out(self) -> None:
         """Wait until the agent has nothing more to say and the caller has heard it all."""
@@ -93,6 +134,8 @@ class Conversation:
         A tool that changes the world goes on; `close` waits for it.
         """
         self._over = True
+        self._attention.end()
+        self._overlap.close()
         for ask_id in tuple(self._tools):
             self._cancel_tool(ask_id)
 
@@ -110,15 +153,16 @@ class Conversation:
         if self._over:
             return
         match event:
-            case AgentAudio(_, pcm):
-                if self._stopwatch is not None and self._stopwatch.audio_at is None:
-                    self._stopwatch.audio_at = self._loop.time()
+            case AgentAudio(turn, pcm):
+                watch = self._stopwatch
+                if watch is not None and watch.audio_at is None and watch.turn == turn:
+                    watch.audio_at = self._loop.time()
                 self.playout.write(pcm)
+                self._attention.sound(of_answer=not self._own_open)
             case AgentText(turn, text, at):
                 self._speak(turn, text, at)
             case AgentAudioDone(turn):
-                self._answered.set()
-                self.playout.turn_done(turn)
+                self._done(turn)
             case CallerStarted() | CallerStopped() | CallerText():
                 self._note_caller(event)
             case ToolAsked(ask):
@@ -127,24 +171,62 @@ class Conversation:
             case ToolCancelled(ask_id):
                 self._cancel_tool(ask_id)
             case OverlapBegan() | OverlapDismissed() | Interrupted():
-                self._overlap(event)
+                self._follow_overlap(event)
             case AgentFailed(reason):
                 self._answered.set()
-                self._on_failed(reason)
+                self._endings.failed(reason)
             case AgentEnded(reason):
-                self._on_ended(reason)
+                self._endings.ended(reason)
 
     def _note_caller(self, event: CallerStarted | CallerStopped | CallerText) -> None:
         match event:
             case CallerStarted(at):
+                self._overlap.caller_started(at)
                 self._ledger.record(events.SpeechBegan(self._ledger.ms(at)))
-            case CallerStopped(turn, last_speech_at, at):
-                self._stopwatch = TurnStopwatch(turn, last_speech_at, at)
+                self._attention.caller_started()
+            case CallerStopped(turn, last_speech_at, at, silence_at):
+                self._stopwatch = TurnStopwatch(turn, last_speech_at, at, silence_at)
                 self._ledger.record(events.TurnEnded(turn, self._ledger.ms(last_speech_at)), at)
+                self._attention.caller_stopped(turn, last_speech_at)
             case CallerText(turn, text, at, confidence):
-                if self._stopwatch is not None:
+                if self._stopwatch is not None and self._stopwatch.turn == turn:
                     self._stopwatch.text_at = at
                 self._ledger.record(events.Heard(turn, text, round(confidence, 3)), at)
+                self._attention.caller_text(turn, text)
+
+    # What attention wants.
+
+    def queued_ms(self) -> int:
+        return self.playout.queued_ms
+
+    def tools_running(self) -> bool:
+        return bool(self._tools)
+
+    def fill(self, text: str, silent: float) -> None:
+        self._filled_at = self._loop.time()
+        self._note_silence("filler", silent, text)
+        self._say(text, filler=True)
+
+    def reprompt(self, text: str, silent: float) -> None:
+        self._note_silence("reprompt", silent, text)
+        self._say(text, filler=False)
+
+    def give_up_caller(self, goodbye: str, silent: float) -> None:
+        self._note_silence("goodbye", silent, goodbye)
+        self._endings.caller_silent(goodbye)
+
+    def give_up_agent(self, silent: float) -> None:
+        self._note_silence("stalled", silent)
+        self._endings.stalled(f"no answer {silent:.1f} s after the caller's turn")
+
+    def _note_silence(self, kind: SilenceKind, silent: float, text: str = "") -> None:
+        self._ledger.record(events.Silence(kind, round(silent * 1000), text))
+        self._metrics.silence(kind)
+
+    def _say(self, text: str, *, filler: bool) -> None:
+        self._answered.clear()
+        self._own.append((text, filler))
+        self._agent.say(text)
 
     # What the desk reports.
 
@@ -157,8 +239,12 @@ class Conversation:
         )
 
     def filler(self, ask: ToolAsk, text: str) -> None:
+        """A tool's own filler; left out when one of ours has hardly been said."""
+        if self._over or self._loop.time() - self._filled_at < FILLER_APART:
+            return
         self._ledger.record(events.ToolFiller(ask.ask_id, text))
-        self._agent.say(text)
+        self._attention.tool_filler()
+        self._say(text, filler=True)
 
     def answered(self, ask: ToolAsk, spec: ToolSpec | None, reply: ToolReply) -> None:
         self._ledger.record(
@@ -175,55 +261,79 @@ class Conversation:
 
     def _speak(self, turn: int, text: str, at: float) -> None:
         self._answered.clear()
+        own = next((entry for entry in self._own if entry[0] == text), None)
+        if own is not None:
+            self._own.remove(own)
+            if not own[1]:
+                self._stopwatch = None  # a re-prompt or a farewell answers nobody
+        else:
+            self._attention.answering(turn)
+        self._own_open = own is not None
         watch = self._stopwatch
         if watch is not None and watch.turn == turn and watch.sentence_at is None:
             watch.sentence_at = at
         self._ledger.record(events.Answering(turn, text), at)
-        self.playout.sentence(turn, text)
+        self.playout.sentence(turn, text, own=own is not None)
 
-    def _audio_started(self, turn: int) -> None:
-        now = self._loop.time()
-        self._ledger.record(events.AudioStarted(turn), now)
+    def _done(self, turn: int) -> None:
+        """All is handed over. Behind a filler that is said while the answer is owed, it is not."""
+        self._answered.set()
+        if self._own_open and self._attention.owed is Owed.ANSWER:
+            self._own_open = False
+            return
+        self.playout.turn_done(turn)
+        self._attention.answer_done(turn)
+
+    def _audio_started(self, started: Started) -> None:
+        turn, at = started.turn, started.at
         watch = self._stopwatch
-        if watch is not None and watch.turn == turn:
+        if watch is not None and watch.turn == turn and watch.filled:
             self._stopwatch = None
-            latency = watch.latency(now)
-            self._ledger.record(latency, now)
+            answered = events.Answered(turn, round((at - watch.last_speech_at) * 1000))
+            self._ledger.record(answered, at)
+            self._metrics.turn_latency("answer", answered.answer_ms / 1000)
+            return
+        self._ledger.record(events.AudioStarted(turn), at)
+        if watch is not None and watch.turn == turn:
+            watch.filled = started.own
+            self._stopwatch = watch if started.own else None
+            latency = watch.latency(at)
+            self._ledger.record(latency, at)
             for stage, milliseconds in latency.stages():
                 self._metrics.turn_latency(stage, milliseconds / 1000)
-        elif turn == 0:
-            self._metrics.greeting_latency(now - self._connected_at)
+            if not started.own:
+                self._metrics.turn_latency("answer", latency.total_ms / 1000)
+        elif turn == 0 and not started.own:
+            self._metrics.greeting_latency(at - self._connected_at)
 
     def _audio_ended(self, turn: int) -> None:
         self._ledger.record(events.AudioEnded(turn))
 
-    def _overlap(self, event: OverlapBegan | OverlapDismissed | Interrupted) -> None:
+    def _follow_overlap(self, event: OverlapBegan | OverlapDismissed | Interrupted) -> None:
         """Hold our speech while somebody speaks over it; go on if it was nothing."""
         match event:
             case OverlapBegan(at, onset_at):
-                if self.uninterruptible or not self.playout.speaking:
-                    return
-                self.playout.hold()
-                self._ledger.record(events.Held(self._ledger.ms(onset_at)), at)
+                if not self._uninterruptible:
+                    self._overlap.begin(at, onset_at)
             case OverlapDismissed(at, why):
-                self.playout.resume()
-                self._ledger.record(events.Resumed(why), at)
+                self._overlap.dismiss(at, why)
+                self._attention.caller_dismissed()
             case Interrupted(at):
-                self._interrupt(at)
-
-    def _interrupt(self, at: float) -> None:
-        if self.uninterruptible or not self.playout.speaking:
-            return
-        turn, heard = self.playout.flush()
-        self._ledger.record(events.BargedIn(turn, heard), at)
-        self._agent.interrupted(heard)
+                if not self._uninterruptible:
+                    self._overlap.interrupt(at, self._agent.interrupted)
+                    self._attention.caller_cut_in()
 
     # Tools.
 
     def _start_tool(self, ask: ToolAsk) -> None:
         task = self._loop.create_task(self._run_tool(ask))
         self._tools[ask.ask_id] = task
-        task.add_done_callback(lambda _: self._tools.pop(ask.ask_id, None))
+        self._attention.tools_changed()
+        task.add_done_callback(lambda _: self._tool_ended(ask.ask_id))
+
+    def _tool_ended(self, ask_id: str) -> None:
+        self._tools.pop(ask_id, None)
+        self._attention.tools_changed()
 
     async def _run_tool(self, ask: ToolAsk) -> None:
         if self._desk is None:

@@ -101,6 +101,9 @@ class Key(LedgerEvent):
 
     type = "caller.key"
     key: str
+    """`0` to `9`, `*`, `#`, `A` to `D`; `*` for each one that is secret."""
+    secret: bool = False
+    """It belongs to a secret input (`collect_digits`): which key it was stands nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ class Answering(LedgerEvent):
 
 @dataclass(frozen=True, slots=True)
 class AudioStarted(LedgerEvent):
-    """The first sample of this turn's answer went to the caller."""
+    """The first audible sample of this turn's answer went to the caller."""
 
     type = "agent.audio_started"
     turn: int
@@ -135,6 +138,8 @@ class Held(LedgerEvent):
     type = "agent.held"
     onset_ms: int
     """Time of the first sample of that voice."""
+    reaction_ms: int = 0
+    """From there until the agent fell silent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +148,9 @@ class Resumed(LedgerEvent):
 
     type = "agent.resumed"
     why: str
-    """`backchannel`, `noise`, `echo` or `key`."""
+    """`backchannel`, `noise`, `echo` or `key`; `undecided` when the agent never said."""
+    held_ms: int = 0
+    """How long the agent was silent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +161,27 @@ class BargedIn(LedgerEvent):
     turn: int
     heard: str
     """What the caller had heard of this turn's answer, to the word."""
+    heard_ms: int = 0
+    """How much of its sound that was."""
+    reaction_ms: int = 0
+    """From the first sample of the caller's voice until the agent fell silent; 0: not known."""
+    decision_ms: int = 0
+    """From there until it was decided that this is an interruption; 0: not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silence(LedgerEvent):
+    """Nobody was heard for too long, and the engine did something about it."""
+
+    type = "call.silence"
+    kind: str
+    """`filler`: the agent owed an answer, a filler was said; `reprompt`: the caller was asked
+    whether they are there; `goodbye`: they were not, the call ends; `stalled`: the agent never
+    answered, the call ends."""
+    silent_ms: int
+    """How long nobody had been heard: since the last sample of either."""
+    text: str = ""
+    """What was said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +221,11 @@ class ToolAnswered(LedgerEvent):
 
 @dataclass(frozen=True, slots=True)
 class Latency(LedgerEvent):
-    """The caller's wait in one turn, by stage; the stages add up to `total_ms`."""
+    """The caller's wait in one turn, by stage.
+
+    `endpoint_ms` to `wire_ms` add up to `total_ms`. First and last samples are the first and last
+    that can be heard (`cordboard.audio.levels`), not the quiet ones before and after.
+    """
 
     type = "turn.latency"
     turn: int
@@ -206,12 +238,17 @@ class Latency(LedgerEvent):
     tts_ms: int
     """From there to its first sound."""
     wire_ms: int
-    """From there to the first sample on the wire."""
+    """From there to the first audible sample on the wire."""
     total_ms: int
+    vad_ms: int = 0
+    """The part of `endpoint_ms` until the voice detector noticed the silence; 0: not known."""
+    filler: bool = False
+    """The first sound was a filler; `turn.answered` tells when the answer came."""
 
     def stages(self) -> tuple[tuple[Stage, int], ...]:
-        """Each stage's name and its ms, the total last."""
+        """Each stage's name and its ms in the order of time, the total last."""
         return (
+            ("vad", self.vad_ms),
             ("endpoint", self.endpoint_ms),
             ("stt", self.stt_ms),
             ("brain", self.brain_ms),
@@ -219,6 +256,53 @@ class Latency(LedgerEvent):
             ("wire", self.wire_ms),
             ("total", self.total_ms),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(LedgerEvent):
+    """After a filler: the answer itself began."""
+
+    type = "turn.answered"
+    turn: int
+    answer_ms: int
+    """The caller's last speech sample to the first audible one of the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingStarted(LedgerEvent):
+    """From here on the sound of the call is recorded; the file begins at this moment."""
+
+    type = "recording.started"
+    path: str
+    """Of the file, relative to `calls.directory`."""
+    format: str
+    """`wav` or `wav_ulaw`; stereo, caller left, agent right."""
+    rate: int
+    """Samples per second."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingPaused(LedgerEvent):
+    """From here on silence is recorded; the file's clock goes on."""
+
+    type = "recording.paused"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingResumed(LedgerEvent):
+    """From here on sound is recorded again."""
+
+    type = "recording.resumed"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingStopped(LedgerEvent):
+    """The recording is over."""
+
+    type = "recording.stopped"
+    duration_ms: int
+    dropped_ms: int
+    """How much of it could not be written until now and is silence in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,15 +332,17 @@ class Ended(LedgerEvent):
     outcome: str
     """`completed` (either side hung up), `transferred`, `failed` or `shutdown`."""
     reason: str
-    """`caller_hangup`, `agent_hangup`, `max_duration`; `transfer:` and the destination,
-    `transferred` (by somebody else, in the PBX); `engine_stopped`; `agent_failed`, `media_failed`
-    (the sound never came), `media_lost`, `asterisk_lost`, `line_failed` or `internal_error`."""
+    """`caller_hangup`, `agent_hangup`, `caller_silent`, `max_duration`; `transfer:` and the
+    destination, `transferred` (by somebody else, in the PBX); `engine_stopped`; `agent_failed`,
+    `media_failed` (the sound never came), `media_lost`, `asterisk_lost`, `line_failed` or
+    `internal_error`."""
     duration_ms: int
 
 
 EVENTS: tuple[type[LedgerEvent], ...] = (
     Offered, Bound, Connected, SpeechBegan, TurnEnded, Heard, Key, Answering, AudioStarted,
-    AudioEnded, Held, Resumed, BargedIn, ToolCalled, ToolFiller, ToolAnswered, Latency, Transferred,
-    Trouble, Ended,
+    AudioEnded, Held, Resumed, BargedIn, Silence, ToolCalled, ToolFiller, ToolAnswered, Latency,
+    Answered, Transferred, RecordingStarted, RecordingPaused,
+    RecordingResumed, RecordingStopped, Trouble, Ended,
 )  # fmt: skip
 """Every event, in about the order in which a call meets them."""

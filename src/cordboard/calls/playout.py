@@ -1,35 +1,90 @@
 """What the agent says on its way to the caller, and what the caller has heard of it.
 
 The playout writes the agent's sound to the media, remembers which sentence each stretch belongs to
-and answers: is the caller hearing us, when did an answer's first sample go out, when has all of it
-been heard, and, when it is cut, up to which word. Only `Media` counts what was heard.
+and answers: is the caller hearing us, when did an answer's first audible sample go out, when has
+all of it been heard, and, when it is cut, up to which word. Only `Media` counts what was heard.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
 
+import numpy as np
+from numpy.typing import NDArray
+
+from cordboard.audio.format import AudioFormat, Encoding
+from cordboard.audio.g711 import alaw_to_linear, ulaw_to_linear
+from cordboard.audio.levels import first_audible, last_audible
+from cordboard.calls.heard_text import heard_words
 from cordboard.calls.offer import Media
+
+LONGEST_LEAD_MS = 300
+"""Sound that has been inaudible for so long is not the quiet beginning of a voice."""
+
+_LINEAR: Mapping[Encoding, Callable[[bytes], bytes]] = {
+    "slin": bytes,
+    "ulaw": ulaw_to_linear,
+    "alaw": alaw_to_linear,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """An answer's first audible sample is on the wire."""
+
+    turn: int
+    at: float
+    """When that sample is spoken, in loop time."""
+    own: bool
+    """It was a sentence that the engine wanted said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What was heard of an answer that was taken back."""
+
+    turn: int
+    heard: str
+    heard_ms: int
 
 
 @dataclass(slots=True)
 class _Sentence:
     turn: int
     text: str
+    own: bool
     start_ms: int
     """Where it begins, in ms of all sound written so far."""
     end_ms: int
+    first: bytes = field(default=b"", repr=False)
+    last: bytes = field(default=b"", repr=False)
+    """The first and the last piece of its sound."""
+
+    def heard(self, heard_ms: int, audio_format: AudioFormat) -> str:
+        """The words of it that were heard by then. The silence around it has no words."""
+        if heard_ms >= self.end_ms:
+            return self.text
+        begin = first_audible(_samples(self.first, audio_format), audio_format.rate) or 0
+        tail = _samples(self.last, audio_format)
+        spoken_of_tail = last_audible(tail, audio_format.rate)
+        quiet = 0 if spoken_of_tail is None else len(tail) - spoken_of_tail
+        per_ms = audio_format.rate / 1000
+        start, end = self.start_ms + begin / per_ms, self.end_ms - quiet / per_ms
+        return heard_words(self.text, (heard_ms - start) / (end - start) if end > start else 0.0)
 
 
 class Playout:
     """The outgoing direction of one call."""
 
     def __init__(
-        self, media: Media, on_started: Callable[[int], None], on_ended: Callable[[int], None]
+        self, media: Media, on_started: Callable[[Started], None], on_ended: Callable[[int], None]
     ) -> None:
-        """`on_started(turn)`: its first sample is on the wire; `on_ended(turn)`: all is heard."""
+        """`on_started`: a turn begins to be heard, and again when its answer does after a sentence
+        of the engine's; `on_ended(turn)`: all of it is heard."""
+        self._loop = asyncio.get_running_loop()
         self._media = media
         self._on_started = on_started
         self._on_ended = on_ended
@@ -37,9 +92,15 @@ class Playout:
         self._base_ms = 0
         """Heard time at which the present count of written sound begins (moves with a flush)."""
         self._sentences: list[_Sentence] = []
+        """Those of the present turn, and of the turns before it what is not yet heard."""
         self._turn: int | None = None
         self._silent = True
         """Whether the present turn has no sound yet."""
+        self._unannounced = False
+        """Whether the next audible sample is to be told."""
+        self._quiet_ms = 0.0
+        """Inaudible sound written since that is so."""
+        self._announced_own = False
         self._waiters: list[asyncio.Future[None]] = []
 
     @property
@@ -47,31 +108,44 @@ class Playout:
         """Whether sound is on its way to the caller."""
         return self._media.queued_ms > 0
 
-    def sentence(self, turn: int, text: str) -> None:
-        """The sound that follows speaks this text."""
+    @property
+    def queued_ms(self) -> int:
+        """How much of it."""
+        return self._media.queued_ms
+
+    def sentence(self, turn: int, text: str, *, own: bool = False) -> None:
+        """The sound that follows speaks this text. `own`: the engine wanted it said."""
         if turn != self._turn:
             self._turn = turn
-            self._silent = True
-            self._sentences.clear()
+            self._silent = self._unannounced = True
+            self._quiet_ms = 0.0
+            self._sentences = self._unheard(self._media.heard_ms)
+        elif self._announced_own and not own and not self._unannounced:
+            self._unannounced, self._quiet_ms = True, 0.0
         now = self._written_ms()
-        self._sentences.append(_Sentence(turn, text, now, now))
+        self._sentences.append(_Sentence(turn, text, own, now, now))
 
     def write(self, pcm: bytes) -> None:
         """Append sound. What arrives late of an answer that was cut is dropped."""
-        if not self._sentences:
+        if not self._sentences or not pcm:
             return
-        if self._silent:
-            # Not with the text: a mark with no sound behind it fires at once.
-            self._silent = False
-            turn = self._sentences[-1].turn
-            self._media.mark(lambda: self._on_started(turn))
-        self._media.write(pcm)
+        self._silent = False
+        sentence = self._sentences[-1]
+        whole = self._written_bytes % self._media.format.bytes_per_sample == 0
+        if self._unannounced and whole:
+            self._write_announced(sentence, pcm)
+        else:
+            self._media.write(pcm)
         self._written_bytes += len(pcm)
-        self._sentences[-1].end_ms = self._written_ms()
+        sentence.end_ms = self._written_ms()
+        sentence.first = sentence.first or pcm
+        sentence.last = pcm
 
     def turn_done(self, turn: int) -> None:
         """All sound of this turn has been written. Of no account when it was cut, or has none."""
         if turn == self._turn and not self._silent:
+            if self._unannounced:
+                self._announce(self._sentences[-1], 0.0)
             self._media.mark(lambda: self._on_ended(turn))
 
     def hold(self) -> None:
@@ -82,28 +156,54 @@ class Playout:
         """Go on at the very sample."""
         self._media.resume()
 
-    def flush(self) -> tuple[int, str]:
-        """Take back what is not yet heard. Returns the turn and what was heard of its answer."""
+    def flush(self) -> tuple[Cut, ...]:
+        """Take back what is not yet heard. Returns what was heard of each answer that is cut by it:
+        of the present one, and of those before that were still to be heard."""
         heard_ms = self._media.flush()
-        heard = self._heard_text(heard_ms)
-        turn = self._turn or 0
+        turns = groupby(self._unheard(heard_ms), lambda sentence: sentence.turn)
+        cuts = tuple(self._cut(turn, list(sentences), heard_ms) for turn, sentences in turns)
         self._sentences.clear()
         self._turn = None
+        self._unannounced = False
         self._base_ms, self._written_bytes = heard_ms, 0
         self._release()
-        return turn, heard
+        return cuts
 
     async def drained(self) -> None:
         """Wait until the caller has heard all that is written by now (or it was taken back)."""
         if not self.speaking:
             return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[None] = self._loop.create_future()
         self._waiters.append(waiter)
         self._media.mark(lambda: None if waiter.done() else waiter.set_result(None))
         try:
             await waiter
         finally:
             self._waiters.remove(waiter)
+
+    def _write_announced(self, sentence: _Sentence, pcm: bytes) -> None:
+        """Write with a mark at the first audible sample; nothing is marked before there is one."""
+        audio = self._media.format
+        first = first_audible(_samples(pcm, audio), audio.rate)
+        if first is None:
+            self._quiet_ms += audio.duration_ms(len(pcm))
+            if self._quiet_ms >= LONGEST_LEAD_MS:
+                self._announce(sentence, 0.0)
+            self._media.write(pcm)
+            return
+        # The mark stands at a frame's beginning, so that the frames stay whole.
+        first *= audio.bytes_per_sample
+        frame = first - first % audio.frame_bytes
+        if frame:
+            self._media.write(pcm[:frame])
+        self._announce(sentence, audio.duration_ms(first - frame) / 1000)
+        self._media.write(pcm[frame:])
+
+    def _announce(self, sentence: _Sentence, later: float) -> None:
+        self._unannounced = False
+        turn, own = sentence.turn, sentence.own
+        self._announced_own = own
+        self._media.mark(lambda: self._on_started(Started(turn, self._loop.time() + later, own)))
 
     def _release(self) -> None:
         for waiter in self._waiters:
@@ -113,14 +213,18 @@ class Playout:
     def _written_ms(self) -> int:
         return self._base_ms + round(self._media.format.duration_ms(self._written_bytes))
 
-    def _heard_text(self, heard_ms: int) -> str:
-        """Whole sentences, and of the one that was cut its share of words."""
-        parts: list[str] = []
-        for sentence in self._sentences:
-            if heard_ms >= sentence.end_ms:
-                parts.append(sentence.text)
-            elif heard_ms > sentence.start_ms:
-                words = sentence.text.split()
-                share = (heard_ms - sentence.start_ms) / (sentence.end_ms - sentence.start_ms)
-                parts.append(" ".join(words[: int(len(words) * share)]))
-        return " ".join(part for part in parts if part)
+    def _unheard(self, heard_ms: int) -> list[_Sentence]:
+        """The sentences of the present turn, and of those before it that are not all heard."""
+        going = {s.turn for s in self._sentences if s.end_ms > heard_ms} | {self._turn}
+        return [s for s in self._sentences if s.turn in going]
+
+    def _cut(self, turn: int, sentences: list[_Sentence], heard_ms: int) -> Cut:
+        audio = self._media.format
+        parts = [s.heard(heard_ms, audio) for s in sentences if heard_ms > s.start_ms]
+        text = " ".join(part for part in parts if part)
+        return Cut(turn, text, max(0, min(heard_ms, sentences[-1].end_ms) - sentences[0].start_ms))
+
+
+def _samples(pcm: bytes, audio_format: AudioFormat) -> NDArray[np.int16]:
+    linear = _LINEAR[audio_format.encoding](pcm)
+    return np.frombuffer(linear, "<i2", len(linear) // 2)

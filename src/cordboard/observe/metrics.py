@@ -25,15 +25,22 @@ from prometheus_client.exposition import generate_latest
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """Of what `Metrics.render` returns: the Prometheus text format."""
 
-Stage = Literal["endpoint", "stt", "brain", "tts", "wire", "total"]
+Stage = Literal["vad", "endpoint", "stt", "brain", "tts", "wire", "total", "answer"]
 """Parts of the silence a caller hears: last speech sample of the caller → first agent sample.
 
-`endpoint` deciding that the caller has finished, `stt` the final text, `brain` the first sentence
-of the answer, `tts` its first sample, `wire` until that sample is sent, `total` all of it.
+`endpoint` deciding that the caller has finished (`vad` the part of it until the silence was
+noticed), `stt` the final text, `brain` the first sentence of the answer, `tts` its first sample,
+`wire` until the first audible one is sent, `total` all of it; `answer` the same as `total`, but
+where a filler came first, until the answer itself.
 """
+Verdict = Literal["interruption", "backchannel", "noise", "echo", "key", "undecided"]
+"""What a voice over the agent's turned out to be."""
+SilenceKind = Literal["filler", "reprompt", "goodbye", "stalled"]
+"""What was done about a silence."""
 
 _TURN_BUCKETS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.3, 1.7, 2.5, 4.0, 8.0)
 """Fine around the aim (median 0.9 s, p95 1.3 s)."""
+_REACTION_BUCKETS = (0.05, 0.075, 0.1, 0.125, 0.15, 0.175, 0.2, 0.25, 0.3, 0.4, 0.6, 1.0)
 _GREETING_BUCKETS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 5.0)
 _TOOL_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _LAG_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0)
@@ -72,6 +79,24 @@ class Metrics:
             "Last speech sample of the caller to first agent sample on the wire, by stage.",
             ["stage"],
             buckets=_TURN_BUCKETS,
+            registry=registry,
+        )
+        self._reactions = Histogram(
+            "ai_agent_barge_in_reaction_seconds",
+            "First sample of a voice over the agent's until the agent is silent.",
+            buckets=_REACTION_BUCKETS,
+            registry=registry,
+        )
+        self._overlaps = Counter(
+            "ai_agent_overlaps",
+            "Voices over the agent's, by what they turned out to be.",
+            ["verdict"],
+            registry=registry,
+        )
+        self._silences = Counter(
+            "ai_agent_silences",
+            "Silences that were too long, by what was done: fillers, re-prompts, endings.",
+            ["kind"],
             registry=registry,
         )
         self._greeting_latency = Histogram(
@@ -179,6 +204,18 @@ class Metrics:
 
     def turn_latency(self, stage: Stage, seconds: float) -> None:
         self._turn_latency.labels(stage).observe(seconds)
+
+    def barge_in_reaction(self, seconds: float) -> None:
+        """A voice over the agent's: from its first sample until the agent was silent."""
+        self._reactions.observe(seconds)
+
+    def overlap(self, verdict: Verdict) -> None:
+        """Count a voice over the agent's, once it is known what it was."""
+        self._overlaps.labels(verdict).inc()
+
+    def silence(self, kind: SilenceKind) -> None:
+        """Count a silence that the engine did something about."""
+        self._silences.labels(kind).inc()
 
     def greeting_latency(self, seconds: float) -> None:
         self._greeting_latency.observe(seconds)

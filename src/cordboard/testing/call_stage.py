@@ -85,9 +85,18 @@ class FakeGeneration(Generation):
 
 
 def stage_config(context: Mapping[str, Any] | None = None) -> Config:
-    """One context `demo` that greets, with a place to transfer to."""
+    """One context `demo` that greets, with a place to transfer to.
+
+    Silence is left alone: a script is silent as long as it wants unless the test says otherwise.
+    """
     sales = {"target": "6001", "context": "internal"}
-    demo = {"greeting": "Good morning.", "tools": ["hangup_call", "transfer"], **(context or {})}
+    calm = {"filler_after_ms": 0, "caller_after_ms": 3_600_000, "agent_after_ms": 3_600_000}
+    demo = {
+        "greeting": "Good morning.",
+        "tools": ["hangup_call", "transfer"],
+        "silence": calm,
+        **(context or {}),
+    }
     return Config.model_validate(
         {
             "contexts": {"demo": demo},

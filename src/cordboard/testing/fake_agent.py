@@ -49,6 +49,7 @@ class FakeAgent:
         self.start_error: Exception | None = None
         self.close_seconds = 0.0
         self.close_error: BaseException | None = None
+        self._turn = 0
         self.mute = False
         """Its voice is broken: every `say` ends in `AgentFailed`."""
         self.session: AgentSession | None = None
@@ -93,7 +94,7 @@ class FakeAgent:
         if self.mute:
             self.emit(AgentFailed("the voice is broken"))
         else:
-            self.spawn(self.speak(0, text))
+            self.spawn(self.speak(self._turn, text))
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -116,12 +117,14 @@ class FakeAgent:
         began = time()
         self.emit(CallerStarted(began))
         await asyncio.sleep(ms / 1000 + ENDPOINT)
+        self._turn = turn
         self.emit(CallerStopped(turn, began + ms / 1000, time()))
         await asyncio.sleep(RECOGNISER)
         self.emit(CallerText(turn, text, time(), 0.9))
 
     async def speak(self, turn: int, *sentences: str, done: bool = True) -> None:
         """Give an answer: each sentence at once, long before the caller has heard it."""
+        self._turn = max(turn, self._turn)
         for text in sentences:
             self.emit(AgentText(turn, text, asyncio.get_running_loop().time()))
             await asyncio.sleep(VOICE)
