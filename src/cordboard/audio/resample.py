@@ -62,6 +62,12 @@ class Resampler:
         self._taken = 0
         self._given = 0
 
+    @property
+    def lookahead(self) -> int:
+        """Source samples that the filter waits for. After so many of silence each further piece
+        gives as much as it lasts, exactly."""
+        return max(0, ceil((self._centre + 1 - self._down) / self._up))
+
     def process(self, samples: Floats) -> Floats:
         """The next piece in, all output that is certain by now out (may be empty)."""
         self._taken += len(samples)
