@@ -27,10 +27,11 @@ from cordboard.api.app import ComponentState, create_app, is_loopback
 from cordboard.api.server import HttpServer
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.binding import Binding
-from cordboard.calls.call import FAREWELLS, CallServices
+from cordboard.calls.call import FAREWELLS
 from cordboard.calls.events import LedgerEvent
 from cordboard.calls.exchange import Exchange
 from cordboard.calls.ledger import LedgerWriter
+from cordboard.calls.services import CallServices
 from cordboard.config.schema import Asterisk, Config
 from cordboard.errors import AgentError
 from cordboard.generation import Generation
@@ -42,6 +43,7 @@ from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
 from cordboard.telephony.asterisk.media_path import MediaPath
 from cordboard.telephony.asterisk.rtp_path import RtpPath
 from cordboard.telephony.asterisk.source import AsteriskSource
+from cordboard.telephony.asterisk.websocket_path import WebsocketPath
 from cordboard.version import __version__
 
 log = structlog.get_logger()
@@ -234,8 +236,8 @@ class Engine:
     def _choose_media_path(self, asterisk: Asterisk) -> MediaPath:
         if asterisk.media == "rtp":
             return RtpPath(self._config.rtp, self._pacer, asterisk.codec)
-        if asterisk.media != "audiosocket":
-            raise NotImplementedError(asterisk.media)
+        if asterisk.media == "websocket":
+            return WebsocketPath(asterisk, self._pacer)
         return AudioSocketPath(self._audiosocket)
 
     def _fixed_greetings(self) -> list[str]:

@@ -1,0 +1,233 @@
+"""One client connection of the websocket protocol, without tasks or queues.
+
+The protocol is `websockets`' sans-I/O `ClientProtocol`; this is the socket under it. Each message
+that arrives is handed to the owner by a function call. What is sent is collected until `transmit`,
+so that what belongs together leaves in one piece. Compression is never offered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from typing import Protocol, cast
+
+from websockets.client import ClientProtocol
+from websockets.exceptions import InvalidStatus
+from websockets.frames import Frame, Opcode
+from websockets.protocol import State
+from websockets.typing import Subprotocol
+from websockets.uri import parse_uri
+
+UNACKNOWLEDGED_MS = 10_000
+MAX_MESSAGE_BYTES = 65_535
+"""Asterisk refuses longer messages (measured), and has no reason to send them."""
+SEND_BUFFER_BYTES = 131_072
+"""What may wait for a peer that does not read: the start of a long sentence fits in."""
+CLOSE_SECONDS = 1.0
+"""How long a closing connection may take."""
+_NORMAL_CLOSURES = (1000, 1001)
+
+
+class ConnectionOwner(Protocol):
+    """Who is told what happens: the media."""
+
+    def opened(self) -> None:
+        """The handshake is done."""
+        ...
+
+    def text_received(self, text: bytes) -> None: ...
+
+    def sound_received(self, data: bytes) -> None: ...
+
+    def writable(self, yes: bool) -> None:
+        """The peer reads no more, or again."""
+        ...
+
+    def failed(self, reason: str) -> None:
+        """Something went wrong, to be counted by this reason; `lost` follows."""
+        ...
+
+    def lost(self, problem: str) -> None:
+        """The connection is gone. Empty: simply closed, by either side."""
+        ...
+
+
+class WebsocketConnection(asyncio.Protocol):
+    """Open it with `asyncio`'s `create_connection`. Use once."""
+
+    def __init__(self, url: str, subprotocol: str, authorization: str) -> None:
+        """`authorization`: the value of that header; empty for none."""
+        self._protocol = ClientProtocol(
+            parse_uri(url), subprotocols=[Subprotocol(subprotocol)], max_size=MAX_MESSAGE_BYTES
+        )
+        self._subprotocol = subprotocol
+        self._authorization = authorization
+        self._owner: ConnectionOwner | None = None
+        self._transport: asyncio.Transport | None = None
+        self._opened = False
+        self._first_opcode = Opcode.BINARY
+        self._parts: list[bytes] = []
+        """Of a message that comes in several frames."""
+        self._closing = False
+        self._gone = asyncio.Event()
+        self.problem = ""
+        """What was wrong with the connection; empty when nothing was."""
+
+    async def open(
+        self, owner: ConnectionOwner, host: str, port: int, tls: ssl.SSLContext | None
+    ) -> None:
+        """Connect; the handshake goes on by itself. Raises OSError."""
+        self._owner = owner
+        loop = asyncio.get_running_loop()
+        await loop.create_connection(
+            lambda: self, host, port, ssl=tls, server_hostname=host if tls else None
+        )
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection, be it still in its handshake."""
+        return self._transport is not None and not self._gone.is_set()
+
+    @property
+    def sending(self) -> bool:
+        """Whether what is sent has a chance to arrive."""
+        return self._protocol.state is State.OPEN
+
+    def send_text(self, text: bytes) -> None:
+        if self._protocol.state is State.OPEN:
+            self._protocol.send_text(text)
+
+    def send_sound(self, data: bytes) -> None:
+        if self._protocol.state is State.OPEN:
+            self._protocol.send_binary(data)
+
+    def transmit(self) -> None:
+        """Hand what was sent to the system."""
+        pieces = self._protocol.data_to_send()
+        if pieces and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(b"".join(pieces))
+
+    def fail(self, reason: str, problem: str) -> None:
+        """Drop the connection because of this."""
+        if not self.problem:
+            self.problem = problem
+            if self._owner is not None:
+                self._owner.failed(reason)
+        self.abort()
+
+    def abort(self) -> None:
+        """Drop it at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def close(self) -> None:
+        """Say goodbye, and wait a moment for the answer. Idempotent."""
+        self._closing = True
+        if self._transport is None or self._gone.is_set():
+            return
+        if self._protocol.state is State.OPEN:
+            self._protocol.send_close(1000)
+            self.transmit()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._gone.wait(), CLOSE_SECONDS)
+        self._transport.abort()
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Only by name: uvloop's transports are no subclass of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=SEND_BUFFER_BYTES)
+        connection = transport.get_extra_info("socket")
+        if connection is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
+                option = socket.TCP_USER_TIMEOUT
+                connection.setsockopt(socket.IPPROTO_TCP, option, UNACKNOWLEDGED_MS)
+        request = self._protocol.connect()
+        if self._authorization:
+            request.headers["Authorization"] = self._authorization
+        self._protocol.send_request(request)
+        self.transmit()
+
+    def data_received(self, data: bytes) -> None:
+        protocol = self._protocol
+        protocol.receive_data(data)
+        for event in protocol.events_received():
+            if isinstance(event, Frame):
+                self._frame(event)
+            elif protocol.handshake_exc is None:
+                self._handshake_done()
+        if protocol.state is not State.OPEN and not self.problem:
+            self._not_open()
+        self.transmit()
+
+    def pause_writing(self) -> None:
+        if self._owner is not None:
+            self._owner.writable(False)
+
+    def resume_writing(self) -> None:
+        if self._owner is not None:
+            self._owner.writable(True)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._gone.set()
+        if exc is not None and not self.problem:
+            self.problem = str(exc) or type(exc).__name__
+        if self._owner is not None:
+            self._owner.lost(self.problem)
+            self._owner = None
+
+    # Inside.
+
+    def _handshake_done(self) -> None:
+        if self._protocol.subprotocol != self._subprotocol:
+            self.fail("handshake", f"the server does not speak {self._subprotocol!r}")
+            return
+        self._opened = True
+        if self._owner is not None:
+            self._owner.opened()
+
+    def _frame(self, frame: Frame) -> None:
+        opcode = frame.opcode
+        if opcode is Opcode.BINARY or opcode is Opcode.TEXT:
+            if frame.fin:
+                self._message(opcode, bytes(frame.data))
+            else:
+                self._first_opcode, self._parts = opcode, [bytes(frame.data)]
+        elif opcode is Opcode.CONT:
+            self._parts.append(bytes(frame.data))
+            if frame.fin:
+                whole = b"".join(self._parts)
+                self._parts.clear()
+                self._message(self._first_opcode, whole)
+
+    def _message(self, opcode: Opcode, data: bytes) -> None:
+        if self._owner is None or self._closing or self.problem:
+            return  # what came along with the end counts no more
+        if opcode is Opcode.BINARY:
+            self._owner.sound_received(data)
+        else:
+            self._owner.text_received(data)
+
+    def _not_open(self) -> None:
+        """The handshake goes on or failed; a frame was malformed; the peer has said goodbye."""
+        protocol = self._protocol
+        if not self._opened:
+            if (error := protocol.handshake_exc) is not None:
+                reason = "refused" if isinstance(error, InvalidStatus) else "handshake"
+                self.fail(reason, f"the websocket handshake failed: {error}")
+            return
+        if self._closing:
+            return
+        if protocol.close_rcvd is None:
+            self.fail("malformed_frame", str(protocol.parser_exc or "the websocket broke"))
+        else:
+            code = protocol.close_rcvd.code
+            if code not in _NORMAL_CLOSURES:
+                self.fail("closed", f"Asterisk closed the websocket: {protocol.close_rcvd}")
+            elif self._transport is not None:
+                self.transmit()
+                self._transport.close()

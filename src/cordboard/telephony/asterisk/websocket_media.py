@@ -1,0 +1,351 @@
+"""One websocket to Asterisk's chan_websocket as the media of one call.
+
+`connect` opens it; from MEDIA_START on it is used as `calls.offer.Media`. What the messages mean is
+in `websocket_messages`, what is sent when in `websocket_playout`; the socket is
+`websocket_connection`. Each arriving frame goes straight to the call by a function call.
+
+How a dead peer is told from a silent one: a phone on hold or muted sends nothing, and then neither
+does Asterisk. So it is asked for its status every `ASK_SECONDS` and has `ANSWER_SECONDS` to say
+anything at all; a peer that reads nothing while much is to be sent has `STALLED_SECONDS`.
+
+A control message that cannot be understood is counted and passed over: the sound does not need it.
+Sound that makes no sense ends the media: half a sample, more than real time allows, frames that
+are no websocket's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import Counter, deque
+from collections.abc import Callable
+
+import structlog
+
+from cordboard.audio.format import AudioFormat
+from cordboard.audio.pacer import Pacer
+from cordboard.errors import MediaError
+from cordboard.telephony.asterisk import websocket_messages as messages
+from cordboard.telephony.asterisk.websocket_connection import WebsocketConnection
+from cordboard.telephony.asterisk.websocket_messages import (
+    Dtmf,
+    Flow,
+    Malformed,
+    MarkProcessed,
+    MediaStart,
+    Refusal,
+    Status,
+)
+from cordboard.telephony.asterisk.websocket_playout import AHEAD_SECONDS, RemotePlayout
+from cordboard.telephony.endings import Ending
+
+log = structlog.get_logger()
+
+STALLED_SECONDS = 2.0
+ASK_SECONDS = 3.0
+ANSWER_SECONDS = 10.0
+IDLE_SECONDS = 300.0
+FLOOD_SECONDS = 10.0
+"""How much more sound than real time may arrive. Asterisk may catch up after a stall; no more."""
+TEXTS_PER_SECOND = 1_000
+"""More control messages than these are a flood: our marks make 50 at most."""
+
+
+class WebsocketMedia:
+    """The media of one call over one connection (implements `media_path.LineMedia`)."""
+
+    def __init__(
+        self,
+        connection: WebsocketConnection,
+        audio_format: AudioFormat,
+        pacer: Pacer,
+        counts: Counter[str],
+        *,
+        ahead_seconds: float = AHEAD_SECONDS,
+    ) -> None:
+        """`counts` counts what goes wrong, by reason."""
+        self._loop = asyncio.get_running_loop()
+        self._connection = connection
+        self._format = audio_format
+        self._pacer = pacer
+        self._counts = counts
+        self._playout = RemotePlayout(audio_format, self, ahead_seconds=ahead_seconds)
+        self._started: asyncio.Future[MediaStart] = self._loop.create_future()
+        self._on_gone: Callable[[WebsocketMedia], None] | None = None
+        self._on_lost: Callable[[str], None] | None = None
+        self._on_audio: Callable[[bytes], None] | None = None
+        self._on_dtmf: Callable[[str], None] | None = None
+        self._on_sent: Callable[[bytes], None] | None = None
+        self._on_closed: Callable[[str], None] | None = None
+        self._ending: Ending | None = None
+        self._closing = False
+        self._heard_at = self._loop.time()
+        self._heard_until = self._heard_at
+        """When the sound that has arrived would end, were it played as it came."""
+        self._asked_at: float | None = None
+        """Since when an answer is awaited; None when none is."""
+        self._ask_next_at = self._heard_at + ASK_SECONDS
+        self._questions: deque[bool] = deque()
+        """The unanswered GET_STATUS: whether each followed a pause that still holds."""
+        self._stalled_at: float | None = None
+        self._full = False
+        self._texts = 0
+        self._texts_from = self._heard_at
+        self.idle_seconds = IDLE_SECONDS
+        """How long Asterisk may send nothing at all."""
+
+    # What the path and the line do with it.
+
+    async def connect(self, host: str, port: int, tls: ssl.SSLContext | None) -> MediaStart:
+        """Open the connection and wait for MEDIA_START. Raises MediaError. No time limit here."""
+        try:
+            await self._connection.open(self, host, port, tls)
+        except OSError as error:
+            self.failed("refused")
+            raise MediaError(f"cannot connect to {host}:{port}: {error}") from error
+        return await self._started
+
+    @property
+    def problem(self) -> str:
+        """What was wrong with the connection, for the log; empty when nothing was."""
+        return self._connection.problem
+
+    def on_gone(self, callback: Callable[[WebsocketMedia], None]) -> None:
+        """Have `callback` called when the connection is gone, whoever ended it."""
+        self._on_gone = callback
+        if not self._connection.connected:
+            callback(self)
+
+    def claim(self, on_lost: Callable[[str], None]) -> None:
+        """Take it for a call. `on_lost(problem)` hears when it is lost."""
+        self._on_lost = on_lost
+        if self._connection.connected:
+            self._pacer.register(self, self._pacer_failed)
+        else:
+            on_lost(self.problem)
+
+    def end(self, reason: Ending) -> None:
+        """Tell the call, once, that its media or line has ended, and stop the sound both ways."""
+        if self._ending is not None or self._closing:
+            return
+        self._ending = reason
+        self._on_audio = self._on_dtmf = self._on_sent = None
+        self._silence()
+        if self._on_closed is not None:
+            self._on_closed(reason)
+
+    def take_key(self, key: str) -> None:
+        """Nothing to do: the websocket brings each key itself (DTMF_END)."""
+
+    def abort(self) -> None:
+        """Drop the connection at once."""
+        self._pacer.unregister(self)
+        self._connection.abort()
+
+    # calls.offer.Media
+
+    @property
+    def format(self) -> AudioFormat:
+        return self._format
+
+    def on_audio(self, callback: Callable[[bytes], None]) -> None:
+        self._on_audio = callback
+
+    def on_dtmf(self, callback: Callable[[str], None]) -> None:
+        self._on_dtmf = callback
+
+    def on_sent(self, callback: Callable[[bytes], None]) -> None:
+        self._on_sent = callback
+
+    def on_closed(self, callback: Callable[[str], None]) -> None:
+        self._on_closed = callback
+        if self._ending is not None:
+            callback(self._ending)
+
+    def write(self, pcm: bytes) -> None:
+        if self._ending is None and not self._closing:
+            self._playout.write(pcm, self._loop.time())
+            self._transmit()
+
+    def mark(self, callback: Callable[[], None]) -> None:
+        if self._ending is None and not self._closing:
+            self._playout.mark(callback)
+
+    def hold(self) -> None:
+        self._playout.hold(self._loop.time())
+        self._transmit()
+
+    def resume(self) -> None:
+        self._playout.resume(self._loop.time())
+        self._transmit()
+
+    def flush(self) -> int:
+        heard_ms = self._playout.flush(self._loop.time())
+        self._transmit()
+        return heard_ms
+
+    @property
+    def heard_ms(self) -> int:
+        return self._playout.heard_ms(self._loop.time())
+
+    @property
+    def queued_ms(self) -> int:
+        return self._playout.queued_ms(self._loop.time())
+
+    async def close(self) -> None:
+        self._closing = True
+        self._on_audio = self._on_dtmf = self._on_sent = self._on_closed = None
+        self._silence()
+        await self._connection.close()
+
+    # websocket_playout.AsteriskQueue
+
+    def send_sound(self, frames: bytes) -> None:
+        self._connection.send_sound(frames)
+
+    def send_mark(self, mark: int) -> None:
+        self._send_text(messages.encode_mark(mark))
+
+    def send_flush(self) -> None:
+        self._send_text(messages.encode_command("FLUSH_MEDIA"))
+
+    def send_pause(self) -> None:
+        self._send_text(messages.encode_command("PAUSE_MEDIA"))
+        self._ask(about_pause=True)
+
+    def send_continue(self) -> None:
+        self._send_text(messages.encode_command("CONTINUE_MEDIA"))
+        # What is answered from now on was true before.
+        self._questions = deque(False for _ in self._questions)
+
+    # audio.pacer.Outlet
+
+    def tick(self, count: int) -> None:
+        """Send what is due, and see to it that Asterisk is alive."""
+        if not self._connection.sending:
+            return
+        now = self._loop.time()
+        if self._stalled_at is not None and now - self._stalled_at > STALLED_SECONDS:
+            self._fail("stalled", f"Asterisk has read nothing for {STALLED_SECONDS:.0f} s")
+        elif now - self._heard_at > self.idle_seconds:
+            self._fail("idle", f"no frame from Asterisk for {self.idle_seconds:g} s")
+        elif self._asked_at is not None and now - self._asked_at > ANSWER_SECONDS:
+            self._fail("no_answer", f"Asterisk has not answered for {ANSWER_SECONDS:.0f} s")
+        else:
+            self._playout.tick(now)
+            if now >= self._ask_next_at and not self._questions:
+                self._ask(about_pause=False)
+            self._transmit()
+            if self._on_sent is not None:
+                self._playout.show(now, count, self._on_sent)
+
+    # websocket_connection.ConnectionOwner
+
+    def opened(self) -> None:
+        """MEDIA_START is awaited now."""
+
+    def text_received(self, text: bytes) -> None:
+        now = self._heard()
+        self._texts += 1
+        if self._texts > TEXTS_PER_SECOND:
+            if now - self._texts_from < 1.0:
+                self._fail("flood", "control messages come in a flood")
+                return
+            self._texts, self._texts_from = 0, now
+        event = messages.decode(text)
+        if isinstance(event, MarkProcessed):
+            self._playout.processed(event.mark, now)
+            self._transmit()
+        else:
+            self._take(event)
+
+    def sound_received(self, data: bytes) -> None:
+        now = self._heard()
+        if not self._started.done():
+            self._fail("no_media_start", "sound came before MEDIA_START")
+            return
+        if len(data) % self._format.bytes_per_sample:
+            self._fail(
+                "half_sample", f"a frame of {len(data)} bytes ends in the middle of a sample"
+            )
+            return
+        begin = max(self._heard_until, now)  # a silence saves up nothing
+        self._heard_until = begin + len(data) / (self._format.bytes_per_ms * 1000)
+        if self._heard_until > now + FLOOD_SECONDS:
+            self._fail("flood", "sound comes faster than real time")
+        elif self._on_audio is not None and data:
+            self._on_audio(data)
+
+    def writable(self, yes: bool) -> None:
+        self._stalled_at = None if yes else self._loop.time()
+        self._block()
+
+    def failed(self, reason: str) -> None:
+        self._counts[reason] += 1
+
+    def lost(self, problem: str) -> None:
+        self._silence()
+        if not self._started.done():
+            what = problem or "Asterisk closed the connection"
+            self._started.set_exception(MediaError(f"no sound by websocket: {what}"))
+            self._started.exception()  # whoever waited may be gone
+        if self._on_gone is not None:
+            self._on_gone(self)
+        if self._on_lost is not None and self._ending is None and not self._closing:
+            self._on_lost(problem)
+
+    # Inside.
+
+    def _heard(self) -> float:
+        self._heard_at = now = self._loop.time()
+        self._asked_at = None
+        return now
+
+    def _take(self, event: messages.Event) -> None:
+        match event:
+            case Status():
+                if self._questions and self._questions.popleft():
+                    self._playout.paused(event.queue_frames)
+            case Dtmf():
+                if self._on_dtmf is not None:
+                    self._on_dtmf(event.digit)
+            case Flow():
+                self._full = event.stop
+                self._block()
+            case MediaStart():
+                if not self._started.done():
+                    self._started.set_result(event)
+            case Malformed():
+                self.failed("malformed_message")
+                log.warning("websocket_message_malformed", problem=event.problem)
+            case Refusal():
+                self.failed("command_refused")
+                log.warning("websocket_command_refused", problem=event.problem)
+
+    def _block(self) -> None:
+        self._playout.blocked = self._full or self._stalled_at is not None
+
+    def _ask(self, *, about_pause: bool) -> None:
+        now = self._loop.time()
+        self._questions.append(about_pause)
+        self._ask_next_at = now + ASK_SECONDS
+        if self._asked_at is None:
+            self._asked_at = now
+        self._send_text(messages.encode_command("GET_STATUS"))
+
+    def _send_text(self, text: bytes) -> None:
+        self._connection.send_text(text)
+
+    def _transmit(self) -> None:
+        self._connection.transmit()
+
+    def _fail(self, reason: str, problem: str) -> None:
+        self._connection.fail(reason, problem)
+
+    def _pacer_failed(self, error: Exception) -> None:
+        self._fail("sending", f"sending failed: {error!r}")
+
+    def _silence(self) -> None:
+        self._pacer.unregister(self)
+        self._playout.flush(self._loop.time())
+        self._transmit()

@@ -1,0 +1,168 @@
+"""The control messages of Asterisk's websocket channel, as bytes and as events. No I/O.
+
+Asterisk's chan_websocket sends and takes sound as binary messages and everything else as text,
+here always in its JSON form (`f(json)` when the channel is made). Names and fields are those of
+`channels/chan_websocket.c` of Asterisk 22.
+
+`decode` never raises: a text that is no such message becomes `Malformed`, one that is well formed
+but of no use here (or of a later Asterisk) becomes `Unknown`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import orjson
+
+Command = Literal[
+    "FLUSH_MEDIA",  # forget all that is queued, marks too
+    "PAUSE_MEDIA",  # play silence and keep the queue
+    "CONTINUE_MEDIA",  # go on playing the queue
+    "GET_STATUS",  # answered at once by STATUS
+]
+
+MAX_COMMAND_BYTES = 128
+"""A longer command is ignored (`MAX_TEXT_MESSAGE_LEN`)."""
+MAX_EVENT_BYTES = 65_536
+"""Asterisk's events have some hundred bytes; MEDIA_START has the channel's variables besides."""
+_KEYS = frozenset("0123456789*#ABCD")
+
+
+@dataclass(frozen=True, slots=True)
+class MediaStart:
+    """The channel and its sound are there."""
+
+    connection_id: str
+    channel_id: str
+    """Which call this is. Nothing in a URI says so: Asterisk reuses those (measured)."""
+    format: str
+    """Asterisk's name of it: `ulaw`, `slin16`, ..."""
+    frame_bytes: int
+    """Of a 20 ms frame; a message of another length than a multiple loses its remainder."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkProcessed:
+    """All that was sent before this mark has been played."""
+
+    mark: int
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The answer to `GET_STATUS`."""
+
+    queue_frames: int
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Dtmf:
+    """The caller has let go of a key."""
+
+    digit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Asterisk's queue is nearly full (`stop`), or has room again."""
+
+    stop: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Asterisk could not do what a command asked for."""
+
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A message that is of no use here."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """A text that is none of chan_websocket's messages."""
+
+    problem: str
+
+
+Event = MediaStart | MarkProcessed | Status | Dtmf | Flow | Refusal | Unknown | Malformed
+
+
+def encode_command(command: Command) -> bytes:
+    """A command without arguments."""
+    return b'{"command":"%s"}' % command.encode()
+
+
+def encode_mark(mark: int) -> bytes:
+    """Ask for `MarkProcessed` when all that was sent before has been played."""
+    return b'{"command":"MARK_MEDIA","correlation_id":"%d"}' % mark
+
+
+def decode(text: bytes) -> Event:
+    """The event in a text message."""
+    if len(text) > MAX_EVENT_BYTES:
+        return Malformed(f"a message of {len(text)} bytes")
+    try:
+        message = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        return Malformed(f"not JSON: {error}")
+    name = message.get("event") if isinstance(message, dict) else None
+    if not isinstance(name, str):
+        return Malformed("no event in it")
+    try:
+        return _event(name, message)
+    except _Wrong as error:
+        return Malformed(f"{name[:40]}: {error}")
+
+
+class _Wrong(Exception):
+    """A field is missing or of another type than Asterisk sends."""
+
+
+def _event(name: str, message: dict[str, Any]) -> Event:
+    match name:
+        case "MEDIA_MARK_PROCESSED":
+            mark = _text(message, "correlation_id")
+            if not (mark.isascii() and mark.isdigit() and len(mark) <= 18):
+                raise _Wrong("correlation_id is none of ours")
+            return MarkProcessed(int(mark))
+        case "STATUS":
+            return Status(_count(message, "queue_length"), message.get("media_paused") is True)
+        case "DTMF_END":
+            digit = _text(message, "digit").upper()
+            if digit not in _KEYS:
+                raise _Wrong("digit is no key")
+            return Dtmf(digit)
+        case "MEDIA_XOFF" | "MEDIA_XON":
+            return Flow(name == "MEDIA_XOFF")
+        case "MEDIA_START":
+            return MediaStart(
+                _text(message, "connection_id"),
+                _text(message, "channel_id"),
+                _text(message, "format"),
+                _count(message, "optimal_frame_size"),
+            )
+        case "ERROR":
+            return Refusal(_text(message, "error_text")[:200])
+    return Unknown(name[:40])
+
+
+def _text(message: dict[str, Any], key: str) -> str:
+    value = message.get(key)
+    if not isinstance(value, str):
+        raise _Wrong(f"{key} is no text")
+    return value
+
+
+def _count(message: dict[str, Any], key: str) -> int:
+    value = message.get(key)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise _Wrong(f"{key} is no count")
+    return value

@@ -1,0 +1,189 @@
+"""The sound of Asterisk's calls by websocket (implements `media_path.MediaPath`).
+
+Asterisk's chan_websocket is used in its server mode: the ExternalMedia channel waits under an id of
+Asterisk's making, and the engine connects to `/media/<id>` at the address that it knows already,
+`asterisk.url`. So nothing has to be configured in Asterisk and no port of the engine is open. The
+channel is answered, and enters our application, once we are connected (measured on 22.10.1).
+
+User and password go in a header. Asterisk 22 does not ask for them there (the id, known to ARI
+clients only, is the key), a proxy before it may.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import re
+import ssl
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from cordboard.audio.format import ALAW_8K, SLIN_8K, SLIN_16K, ULAW_8K, AudioFormat
+from cordboard.audio.pacer import Pacer
+from cordboard.config.schema import Asterisk
+from cordboard.errors import MediaError
+from cordboard.telephony.asterisk.websocket_connection import WebsocketConnection
+from cordboard.telephony.asterisk.websocket_media import WebsocketMedia
+from cordboard.telephony.asterisk.websocket_messages import MediaStart
+from cordboard.telephony.asterisk.websocket_playout import AHEAD_SECONDS
+
+CONNECT_SECONDS = 5.0
+_NAMES = {ULAW_8K: "ulaw", ALAW_8K: "alaw", SLIN_8K: "slin", SLIN_16K: "slin16"}
+"""What Asterisk calls them."""
+_CONNECTION_ID = re.compile(r"[0-9A-Za-z-]{8,64}")
+
+
+class WebsocketPath:
+    """Connects to one Asterisk for the sound of each call."""
+
+    def __init__(
+        self,
+        config: Asterisk,
+        pacer: Pacer,
+        *,
+        connect_seconds: float = CONNECT_SECONDS,
+        ahead_seconds: float = AHEAD_SECONDS,
+    ) -> None:
+        """`config.codec` restricts the formats, unless it is `auto` or none of ours."""
+        self._pacer = pacer
+        self._connect_seconds = connect_seconds
+        self._ahead_seconds = ahead_seconds
+        chosen = tuple(each for each, name in _NAMES.items() if name == config.codec)
+        self._formats = chosen or tuple(_NAMES)
+        self._own_format = chosen[0] if chosen else SLIN_8K
+        password = config.password.get_secret_value()
+        credentials = base64.b64encode(f"{config.username}:{password}".encode()).decode()
+        self._authorization = f"Basic {credentials}"
+        parts = urlsplit(config.url)
+        tls = parts.scheme == "https"
+        self._tls = ssl.create_default_context() if tls else None
+        self._base = f"{'wss' if tls else 'ws'}://{parts.netloc}{parts.path.rstrip('/')}/media/"
+        self._host = parts.hostname or ""
+        self._port = parts.port or (443 if tls else 80)
+        self._open: set[WebsocketMedia] = set()
+        self.problems: Counter[str] = Counter()
+        """How often what went wrong with the connections, by reason."""
+
+    @property
+    def connect_seconds(self) -> float:
+        return self._connect_seconds
+
+    @property
+    def trouble(self) -> str:
+        return ""  # whether Asterisk can be reached is ARI's to say: it is the same port
+
+    async def prepare(self, call_id: UUID, formats: Sequence[AudioFormat]) -> WebsocketArrival:
+        chosen = next((each for each in formats if each in self._formats), self._own_format)
+        return WebsocketArrival(self, chosen)
+
+    async def start(self) -> None:
+        """Nothing is shared by the calls."""
+
+    async def stop(self) -> None:
+        for media in tuple(self._open):
+            media.abort()
+
+    @property
+    def address(self) -> str:
+        """Where the engine connects to, without the id of the call."""
+        return self._base
+
+    async def connect(
+        self, channel_id: str, connection_id: str, audio_format: AudioFormat
+    ) -> WebsocketMedia:
+        """Open the media of the channel that waits under this id. Raises MediaError."""
+        connection = WebsocketConnection(self._base + connection_id, "media", self._authorization)
+        media = WebsocketMedia(
+            connection,
+            audio_format,
+            self._pacer,
+            self.problems,
+            ahead_seconds=self._ahead_seconds,
+        )
+        try:
+            start = await media.connect(self._host, self._port, self._tls)
+            self._check(start, channel_id, audio_format)
+        except BaseException:
+            media.abort()
+            raise
+        self._open.add(media)
+        media.on_gone(self._open.discard)
+        return media
+
+    def _check(self, start: MediaStart, channel_id: str, audio_format: AudioFormat) -> None:
+        """That this is the channel which was asked for, in the format which was asked for."""
+        if start.channel_id != channel_id:
+            self.problems["wrong_channel"] += 1
+            raise MediaError("the websocket is of another channel than was asked for")
+        wanted = (_NAMES[audio_format], audio_format.frame_bytes)
+        if (start.format, start.frame_bytes) != wanted:
+            self.problems["wrong_format"] += 1
+            raise MediaError(
+                f"Asterisk speaks {start.format[:20]} in frames of {start.frame_bytes} bytes; "
+                f"{wanted[0]} in frames of {wanted[1]} was asked for"
+            )
+
+
+class WebsocketArrival:
+    """One call's connection on its way (implements `media_path.MediaArrival`)."""
+
+    def __init__(self, path: WebsocketPath, audio_format: AudioFormat) -> None:
+        self._path = path
+        self._format = audio_format
+        self._connecting: asyncio.Future[asyncio.Task[WebsocketMedia]]
+        self._connecting = asyncio.get_running_loop().create_future()
+
+    @property
+    def external_media(self) -> Mapping[str, str]:
+        return {
+            "external_host": "INCOMING",
+            "encapsulation": "none",
+            "transport": "websocket",
+            "connection_type": "server",
+            "format": _NAMES[self._format],
+            "transport_data": "f(json)",
+        }
+
+    @property
+    def advice(self) -> str:
+        return (
+            f"Asterisk must have chan_websocket and answer at {self._path.address}: check "
+            "'module show like chan_websocket' and asterisk.url"
+        )
+
+    def channel_made(self, channel: Mapping[str, Any]) -> None:
+        if self._connecting.done():
+            return  # given up meanwhile
+        variables = channel.get("channelvars")
+        key = variables.get("MEDIA_WEBSOCKET_CONNECTION_ID") if isinstance(variables, dict) else ""
+        if not isinstance(key, str) or not _CONNECTION_ID.fullmatch(key):
+            self._connecting.set_exception(
+                MediaError("Asterisk names no MEDIA_WEBSOCKET_CONNECTION_ID for the channel")
+            )
+            self._connecting.exception()  # whoever waited may be gone
+            return
+        task = asyncio.get_running_loop().create_task(
+            self._path.connect(str(channel.get("id")), key, self._format), name="websocket-connect"
+        )
+        self._connecting.set_result(task)
+
+    async def media(self) -> WebsocketMedia:
+        return await (await self._connecting)
+
+    def give_up(self) -> None:
+        self._connecting.cancel()
+        if self._connecting.cancelled() or self._connecting.exception() is not None:
+            return
+        task = self._connecting.result()
+        task.cancel()
+        task.add_done_callback(_drop)
+
+
+def _drop(task: asyncio.Task[WebsocketMedia]) -> None:
+    """What came although nobody wants it any more."""
+    with contextlib.suppress(asyncio.CancelledError, MediaError):
+        task.result().abort()
