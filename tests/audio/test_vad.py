@@ -127,6 +127,66 @@ async def test_windows_that_come_meanwhile_share_one_batch(
     assert model.batches == [1, 19, 13, 6]
 
 
+async def test_streams_fed_one_after_the_other_share_one_batch(
+    model: TellingModel, executor: ThreadPoolExecutor
+) -> None:
+    bank = VoiceActivityBank(model, executor, gather=0.2)
+    listeners = [Listener() for _ in range(12)]
+    streams = [bank.open(listener.probability) for listener in listeners]
+    for stream in streams[:11]:
+        stream.feed(ramp(0, 1))
+        await asyncio.sleep(0)
+    await listeners[0].until(1)
+    assert model.batches == [11], "the twelfth is silent; the others wait for it no longer"
+    bank.close()
+
+
+async def test_when_all_streams_are_there_nobody_waits(
+    model: TellingModel, executor: ThreadPoolExecutor
+) -> None:
+    bank = VoiceActivityBank(model, executor, gather=3600)
+    listeners = [Listener() for _ in range(12)]
+    streams = [bank.open(listener.probability) for listener in listeners]
+    for stream in streams:
+        stream.feed(ramp(0, 1))
+        await asyncio.sleep(0)
+    await listeners[0].until(1)
+    assert model.batches == [12]
+    bank.close()
+
+
+async def test_a_stream_closed_while_its_window_waits_leaves_the_others_theirs(
+    model: TellingModel, executor: ThreadPoolExecutor
+) -> None:
+    bank = VoiceActivityBank(model, executor, gather=0.05)
+    listeners = [Listener() for _ in range(3)]
+    streams = [bank.open(listener.probability) for listener in listeners]
+    streams[0].feed(ramp(0, 1))
+    streams[1].feed(ramp(0, 1))
+    streams[0].close()
+    await listeners[1].until(1)
+    assert model.batches == [1]
+    assert listeners[0].heard == []
+    bank.close()
+
+
+async def test_a_new_stream_knows_nothing_of_the_one_whose_place_it_takes(
+    bank: VoiceActivityBank,
+) -> None:
+    """The model of this test refuses a first window after another stream's."""
+    for turn in range(30):
+        listeners = [Listener() for _ in range(1 + turn % 7)]
+        streams = [bank.open(listener.probability, listener.failure) for listener in listeners]
+        for n, (stream, listener) in enumerate(zip(streams, listeners, strict=True)):
+            stream.feed(ramp(100 * n, 3))
+            await listener.until(3)
+            assert listener.heard == expected(100 * n, 3)
+        for stream in streams:
+            stream.close()
+            stream.close()
+    assert bank.open_streams == 0
+
+
 @settings(max_examples=25, deadline=None)
 @given(plan=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 700), st.booleans()), max_size=60))
 def test_no_window_is_lost_or_swapped_whatever_the_order(
