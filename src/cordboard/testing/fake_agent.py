@@ -89,7 +89,7 @@ class FakeAgent:
     def interrupted(self, heard: str) -> None:
         self.interruptions.append(heard)
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, *, filler: bool = False) -> None:
         self.said.append(text)
         if self.mute:
             self.emit(AgentFailed("the voice is broken"))
@@ -109,6 +109,8 @@ class FakeAgent:
 
     def emit(self, event: AgentEvent) -> None:
         assert self.session is not None  # noqa: S101 - a script runs after `start`
+        if isinstance(event, CallerStopped):
+            self._turn = event.turn
         self.session.emit(event)
 
     async def caller_says(self, turn: int, text: str, ms: int = 1000) -> None:
@@ -117,7 +119,6 @@ class FakeAgent:
         began = time()
         self.emit(CallerStarted(began))
         await asyncio.sleep(ms / 1000 + ENDPOINT)
-        self._turn = turn
         self.emit(CallerStopped(turn, began + ms / 1000, time()))
         await asyncio.sleep(RECOGNISER)
         self.emit(CallerText(turn, text, time(), 0.9))

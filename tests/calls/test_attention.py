@@ -1,0 +1,407 @@
+"""Nobody is left in silence: fillers, re-prompts, a goodbye, and agents that have stalled.
+
+In virtual time, to the millisecond. What is looked at is when the caller hears something.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cordboard.agents.base import (
+    AgentAudio,
+    AgentAudioDone,
+    AgentText,
+    CallerStarted,
+    CallerStopped,
+    CallerText,
+    OverlapBegan,
+    OverlapDismissed,
+)
+from cordboard.calls import events
+from cordboard.calls.call import STALLED_LIMIT, TROUBLE
+from cordboard.testing.call_stage import CallStage, FakeTool, play_call
+from cordboard.testing.fake_agent import ENDPOINT, RECOGNISER, VOICE, FakeAgent, Script
+from cordboard.testing.fake_pipeline import MS_PER_WORD
+from cordboard.tools.tool import Filler, Limits
+
+WORD = MS_PER_WORD / 1000
+FILLERS = ("One moment.", "Let me see.", "Just a second.")
+GOODBYE = "I hang up now."
+USUAL: Mapping[str, Any] = {
+    "filler_after_ms": 900,
+    "fillers": FILLERS,
+    "caller_after_ms": 10_000,
+    "reprompts": ("Are you there?", "Hello?"),
+    "goodbye": GOODBYE,
+    "agent_after_ms": 15_000,
+}
+GREETED = VOICE + 2 * WORD
+"""When `Good morning.` has been heard."""
+
+
+def talk(
+    tmp_path: Path,
+    script: Script,
+    *tools: FakeTool,
+    seconds: float = 60,
+    silence: Mapping[str, Any] | None = None,
+    make_agent: Callable[[Script], FakeAgent] = FakeAgent,
+    greeting: str = "",
+) -> CallStage:
+    """A call in which the script runs and the caller hangs up after `seconds`, unless we do."""
+
+    async def scenario(stage: CallStage) -> None:
+        over = asyncio.ensure_future(stage.over())
+        await asyncio.wait((over,), timeout=seconds)
+        over.cancel()
+        if stage.line.media is not None:
+            stage.line.media.break_off("caller_hangup")
+
+    stage = play_call(
+        tmp_path,
+        lambda: make_agent(script),
+        scenario,
+        context={
+            "greeting": greeting,
+            "tools": [tool.spec.name for tool in tools],
+            "silence": {**USUAL, **(silence or {})},
+        },
+        tools=tools,
+    )
+    assert isinstance(stage.agent, FakeAgent)
+    assert stage.agent.problem is None, f"the script failed: {stage.agent.problem!r}"
+    return stage
+
+
+def told(stage: CallStage, kind: str) -> list[tuple[float, str]]:
+    """When silences of a kind were ended, and by what words."""
+    return [
+        (line["at_ms"] / 1000, line["text"])
+        for line in stage.lines()
+        if line["type"] == "call.silence" and line["kind"] == kind
+    ]
+
+
+def at(stage: CallStage, kind: str) -> list[float]:
+    return [line["at_ms"] / 1000 for line in stage.lines() if line["type"] == kind]
+
+
+def slow(seconds: float) -> FakeTool:
+    return FakeTool("slow", seconds, limits=Limits(timeout_ms=600_000))
+
+
+async def nothing(agent: FakeAgent) -> None:
+    """Neither side says anything."""
+
+
+# The agent lets the caller wait
+
+
+@pytest.mark.parametrize(
+    ("thinks", "endpoint"),
+    [(0.0, 0.5), (0.25, 0.5), (2.0, 0.5), (14.0, 0.5), (3.0, 0.25), (3.0, 0.9), (3.0, 1.05)],
+)
+def test_the_caller_never_waits_longer_than_1200_ms_for_a_sound(
+    tmp_path: Path, thinks: float, endpoint: float
+) -> None:
+    async def script(agent: FakeAgent) -> None:
+        time = asyncio.get_running_loop().time
+        began = time()
+        agent.emit(CallerStarted(began))
+        await asyncio.sleep(1 + endpoint)
+        agent.emit(CallerStopped(1, began + 1, time()))
+        await asyncio.sleep(0.05)
+        agent.emit(CallerText(1, "Weather?", time()))
+        await asyncio.sleep(thinks)
+        await agent.speak(1, "It is sunny.")
+
+    stage = talk(tmp_path, script, seconds=20)
+    (latency,) = stage.of(events.Latency)
+    assert latency.total_ms <= 1200
+    in_time = endpoint + thinks + 0.15 < 1.0
+    assert latency.filler is not in_time
+    assert "It is sunny." in stage.history().turns[1].answer
+    answered = stage.of(events.Answered)
+    if in_time:
+        assert answered == []
+        assert told(stage, "filler") == []
+    else:
+        waited = endpoint + 0.05 + thinks + VOICE
+        assert answered[0].answer_ms == pytest.approx(waited * 1000, abs=700)
+        assert 'silences_total{kind="filler"}' in stage.metrics.render().decode()
+
+
+def test_fillers_take_turns_and_become_rarer(tmp_path: Path) -> None:
+    async def script(agent: FakeAgent) -> None:
+        for turn in (1, 2):
+            await agent.caller_says(turn, "Weather?")
+            await agent.ask("slow", {}, turn)
+            await agent.speak(turn, "Sunny.")
+            await asyncio.sleep(2)
+
+    stage = talk(tmp_path, script, slow(25), seconds=65)
+    fillers = told(stage, "filler")
+    times = [when for when, _ in fillers]
+    sound = VOICE + 2 * WORD
+    assert times[0] == pytest.approx(1.9, abs=0.01)
+    assert times[1] == pytest.approx(times[0] + sound + 5, abs=0.05)
+    assert times[2] == pytest.approx(times[1] + VOICE + 3 * WORD + 8, abs=0.05)
+    texts = [text for _, text in fillers]
+    assert len(texts) >= 6
+    assert set(texts) == set(FILLERS)
+    assert all(text != before for text, before in zip(texts[1:], texts, strict=False))
+
+
+def test_a_single_filler_is_said_once_a_turn(tmp_path: Path) -> None:
+    async def script(agent: FakeAgent) -> None:
+        for turn in (1, 2):
+            await agent.caller_says(turn, "Weather?")
+            await agent.ask("slow", {}, turn)
+            await agent.speak(turn, "Sunny.")
+            await asyncio.sleep(2)
+
+    silence = {"fillers": ("Wait.",)}
+    stage = talk(tmp_path, script, slow(20), seconds=55, silence=silence)
+    assert [text for _, text in told(stage, "filler")] == ["Wait.", "Wait."]
+
+
+def test_a_tools_own_filler_is_enough(tmp_path: Path) -> None:
+    tool = FakeTool("get_weather", 4, filler=Filler(200, "I look it up."))
+
+    async def script(agent: FakeAgent) -> None:
+        await agent.caller_says(1, "Weather?")
+        reply = await agent.ask("get_weather", {}, 1)
+        await agent.speak(1, reply.message)
+
+    stage = talk(tmp_path, script, tool, seconds=15)
+    assert told(stage, "filler") == []
+    assert [filler.text for filler in stage.of(events.ToolFiller)] == ["I look it up."]
+    (latency,) = stage.of(events.Latency)
+    assert latency.filler
+    assert latency.total_ms < 1200
+
+
+def test_a_tools_own_filler_is_left_out_right_after_ours(tmp_path: Path) -> None:
+    tool = FakeTool("get_weather", 4, filler=Filler(1000, "I look it up."))
+
+    async def script(agent: FakeAgent) -> None:
+        await agent.caller_says(1, "Weather?")
+        reply = await agent.ask("get_weather", {}, 1)
+        await agent.speak(1, reply.message)
+
+    stage = talk(tmp_path, script, tool, seconds=15)
+    assert [text for _, text in told(stage, "filler")] == ["One moment."]
+    assert stage.of(events.ToolFiller) == []
+
+
+def test_an_answer_whose_text_is_there_is_not_delayed_by_a_filler(tmp_path: Path) -> None:
+    class SlowVoice(FakeAgent):
+        async def speak(self, turn: int, *sentences: str, done: bool = True) -> None:
+            for text in sentences:
+                self.emit(AgentText(turn, text, asyncio.get_running_loop().time()))
+                await asyncio.sleep(2)
+                self.emit(AgentAudio(turn, b"\x01\x01" * 8000))
+            self.emit(AgentAudioDone(turn))
+
+    async def script(agent: FakeAgent) -> None:
+        await agent.caller_says(1, "Weather?")
+        await agent.speak(1, "Sunny.")
+
+    stage = talk(tmp_path, script, make_agent=SlowVoice, seconds=8)
+    assert told(stage, "filler") == []
+
+
+@pytest.mark.parametrize("text", ["", "Hello."])
+def test_what_was_no_turn_is_not_filled(tmp_path: Path, text: str) -> None:
+    async def script(agent: FakeAgent) -> None:
+        await agent.caller_says(1, text)
+        if text:
+            agent.emit(AgentAudioDone(1))  # the agent has nothing to say to it
+
+    stage = talk(tmp_path, script, seconds=9)
+    assert told(stage, "filler") == []
+
+
+def test_a_murmur_under_the_agents_voice_is_not_filled(tmp_path: Path) -> None:
+    async def script(agent: FakeAgent) -> None:
+        time = asyncio.get_running_loop().time
+        await agent.speak(0, "one two three four five six seven eight nine ten")
+        await asyncio.sleep(9 * WORD)
+        agent.emit(CallerStarted(time()))
+        agent.emit(OverlapBegan(time(), time() - 0.1))
+        await asyncio.sleep(0.2)
+        agent.emit(OverlapDismissed(time(), "backchannel"))
+        await asyncio.sleep(0.6)
+        agent.emit(CallerStopped(1, time() - 0.5, time()))
+        agent.emit(CallerText(1, "Mhm.", time()))
+
+    stage = talk(tmp_path, script, seconds=30)
+    assert told(stage, "filler") == []
+    assert told(stage, "stalled") == []
+    assert told(stage, "reprompt"), "the caller is asked instead"
+
+
+def test_fillers_can_be_turned_off(tmp_path: Path) -> None:
+    async def script(agent: FakeAgent) -> None:
+        await agent.caller_says(1, "Weather?")
+        await asyncio.sleep(5)
+        await agent.speak(1, "Sunny.")
+
+    stage = talk(tmp_path, script, seconds=10, silence={"filler_after_ms": 0})
+    assert stage.of(events.Silence) == []
+
+
+# The caller is silent
+
+
+def test_a_silent_caller_is_asked_twice_and_let_go(tmp_path: Path) -> None:
+    stage = talk(tmp_path, nothing, seconds=3600, greeting="Good morning.")
+    assert (stage.ended.outcome, stage.ended.reason) == ("completed", "caller_silent")
+    first, second, third = 10, 10 + VOICE + 3 * WORD, VOICE + 1 * WORD + 10
+    begins = [GREETED + first, GREETED + first + second, GREETED + first + second + third]
+    silences = stage.of(events.Silence)
+    assert [s.kind for s in silences] == ["reprompt", "reprompt", "goodbye"]
+    assert [s.text for s in silences] == ["Are you there?", "Hello?", GOODBYE]
+    assert at(stage, "call.silence") == pytest.approx(begins, abs=0.06)
+    assert all(s.silent_ms == pytest.approx(10_000, abs=60) for s in silences)
+    assert stage.history().transcript()[-1][1].endswith(GOODBYE)
+    goodbye = VOICE + 4 * WORD
+    assert stage.ended.duration_ms == pytest.approx((begins[-1] + goodbye) * 1000, abs=100)
+    assert stage.of(events.Trouble) == []
+
+
+def test_without_a_goodbye_nobody_is_sent_away(tmp_path: Path) -> None:
+    stage = talk(tmp_path, nothing, seconds=300, silence={"goodbye": ""})
+    assert (stage.ended.reason, stage.ended.duration_ms) == ("caller_hangup", 300_000)
+    assert len(stage.of(events.Silence)) == 2
+
+
+@pytest.mark.parametrize("sign", ["words", "key", "noise"])
+def test_who_is_there_is_asked_from_the_beginning(tmp_path: Path, sign: str) -> None:
+    async def script(agent: FakeAgent) -> None:
+        await asyncio.sleep(15)
+        if sign == "noise":
+            await agent.caller_says(1, "")
+        elif sign == "words":
+            await agent.caller_says(1, "Yes.")
+            await agent.speak(1, "Good.")
+        else:
+            assert stage_of[0].line.media is not None
+            stage_of[0].line.media.press("1")
+
+    stage_of: list[CallStage] = []
+
+    async def scenario(stage: CallStage) -> None:
+        stage_of.append(stage)
+        await asyncio.sleep(37)
+        assert stage.line.media is not None
+        stage.line.media.break_off("caller_hangup")
+
+    stage = play_call(
+        tmp_path,
+        lambda: FakeAgent(script),
+        scenario,
+        context={"greeting": "", "silence": USUAL},
+    )
+    words = [silence.text for silence in stage.of(events.Silence)]
+    again = "Hello?" if sign == "noise" else "Are you there?"
+    assert words[:2] == ["Are you there?", again]
+
+
+def test_nobody_is_asked_while_a_tool_runs_or_somebody_speaks(tmp_path: Path) -> None:
+    async def script(agent: FakeAgent) -> None:
+        await agent.caller_says(1, "A very long story.", ms=20_000)
+        reply = await agent.ask("slow", {}, 1)
+        await agent.speak(1, reply.message, " ".join(["word"] * 60))
+
+    stage = talk(tmp_path, script, slow(30), seconds=75)
+    assert told(stage, "reprompt") == []
+    assert told(stage, "stalled") == []
+
+
+def test_an_agent_whose_speech_never_ends_does_not_keep_the_caller_unasked(tmp_path: Path) -> None:
+    async def script(agent: FakeAgent) -> None:
+        await agent.caller_says(1, "Weather?")
+        await agent.speak(1, "It is sunny.", done=False)
+
+    stage = talk(tmp_path, script, seconds=3600)
+    assert stage.ended.reason == "caller_silent"
+
+
+def test_a_caller_who_is_never_said_to_have_stopped_is_asked_in_the_end(tmp_path: Path) -> None:
+    async def script(agent: FakeAgent) -> None:
+        agent.emit(CallerStarted(asyncio.get_running_loop().time()))
+
+    stage = talk(tmp_path, script, seconds=3600)
+    assert stage.ended.reason == "caller_silent"
+
+
+# The agent has stalled
+
+
+def test_an_agent_that_never_answers_is_excused(tmp_path: Path) -> None:
+    async def script(agent: FakeAgent) -> None:
+        await agent.caller_says(1, "Weather?")
+
+    stage = talk(tmp_path, script, seconds=3600)
+    assert (stage.ended.outcome, stage.ended.reason) == ("failed", "agent_failed")
+    (trouble,) = stage.of(events.Trouble)
+    assert trouble.where == "agent_stalled"
+    assert stage.of(events.Silence)[-1].kind == "stalled"
+    assert at(stage, "call.trouble") == [pytest.approx(1 + ENDPOINT + 15, abs=0.8)]
+    assert isinstance(stage.agent, FakeAgent)
+    assert stage.agent.said[-1] == TROUBLE
+    assert stage.history().transcript()[-1][1].endswith(TROUBLE)
+
+
+def test_an_agent_that_cannot_even_apologise_is_not_waited_for(tmp_path: Path) -> None:
+    class Dead(FakeAgent):
+        def say(self, text: str) -> None:
+            self.said.append(text)
+
+    stage = talk(tmp_path, nothing, make_agent=lambda _: Dead(asks), seconds=3600)
+    assert stage.ended.reason == "agent_failed"
+    assert stage.ended.duration_ms == pytest.approx(
+        (1 + ENDPOINT + 15 + STALLED_LIMIT) * 1000, abs=800
+    )
+
+
+async def asks(agent: FakeAgent) -> None:
+    await agent.caller_says(1, "Weather?")
+
+
+def test_an_agent_that_does_not_greet_has_stalled_too(tmp_path: Path) -> None:
+    class Shy(FakeAgent):
+        async def _follow(self) -> None:
+            """Says nothing."""
+
+    stage = talk(tmp_path, nothing, make_agent=Shy, seconds=3600, greeting="Hello.")
+    assert stage.of(events.Trouble)[0].where == "agent_stalled"
+    assert told(stage, "filler") == [], "nobody has asked anything"
+
+
+def test_running_tools_are_no_stall(tmp_path: Path) -> None:
+    async def script(agent: FakeAgent) -> None:
+        await agent.caller_says(1, "Weather?")
+        await agent.ask("slow", {}, 1)
+        await asyncio.sleep(10)
+        await agent.speak(1, "It is sunny.")
+
+    stage = talk(tmp_path, script, slow(28), seconds=45)
+    assert stage.of(events.Trouble) == []
+    assert stage.ended.reason == "caller_hangup"
+
+
+def test_a_tool_that_is_done_brings_the_watch_back(tmp_path: Path) -> None:
+    async def script(agent: FakeAgent) -> None:
+        await agent.caller_says(1, "Weather?")
+        await agent.ask("slow", {}, 1)
+
+    stage = talk(tmp_path, script, slow(20), seconds=3600)
+    expected = 1 + ENDPOINT + RECOGNISER + 20 + 15
+    assert at(stage, "call.trouble") == [pytest.approx(expected, abs=1)]
