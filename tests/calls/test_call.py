@@ -14,18 +14,19 @@ import pytest
 
 from cordboard.agents.base import AgentAudioDone, AgentEnded, AgentFailed
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
-from cordboard.agents.pipeline.turn_detector import TurnProfile
+from cordboard.agents.pipeline.hearing import HearingParts
+from cordboard.agents.pipeline.turn_profiles import TurnProfile
 from cordboard.audio.vad import VoiceActivityBank
 from cordboard.calls import events
 from cordboard.calls.binding import APOLOGY
 from cordboard.calls.call import (
     AGENT_START_LIMIT,
     FAREWELL_LIMIT,
-    STEP_LIMIT,
     TOO_LONG,
     TOOL_GRACE,
     TROUBLE,
 )
+from cordboard.calls.clean_up import STEP_LIMIT
 from cordboard.calls.offer import Media, TransferTarget
 from cordboard.errors import AgentError, LineGone, MediaError, TransferFailed
 from cordboard.testing.call_stage import CallStage, FakeTool, play_call
@@ -463,7 +464,7 @@ def test_the_sound_never_comes(tmp_path: Path) -> None:
     assert ending(stage) == ("failed", "media_failed")
     (trouble,) = stage.of(events.Trouble)
     assert trouble.message == "Asterisk has not connected"
-    assert stage.line.hangups == ["normal"]
+    assert (stage.line.declined, stage.line.hangups) == (["unavailable"], [])
     assert agent_of(stage).closed
 
 
@@ -515,7 +516,7 @@ def test_an_agent_that_fails_apologises_first(tmp_path: Path) -> None:
 
 def test_an_apology_that_waits_for_an_answers_end_is_heard_too(tmp_path: Path) -> None:
     class OneAtATime(FakeAgent):
-        def say(self, text: str) -> None:
+        def say(self, text: str, *, filler: bool = False) -> None:
             self.spawn(self._later(text))
 
         async def _later(self, text: str) -> None:
@@ -603,12 +604,13 @@ async def respond(dialogue: FunctionDialogue, text: str) -> AsyncGenerator[str, 
 def pipeline(*texts: str) -> Callable[[], PipelineAgent]:
     return lambda: PipelineAgent(
         PipelineParts(
-            VoiceActivityBank(LoudnessModel(), InlineExecutor()),
-            ScriptedRecogniser(texts),
+            HearingParts(
+                VoiceActivityBank(LoudnessModel(), InlineExecutor()),
+                ScriptedRecogniser(texts),
+                TurnProfile(),
+            ),
             FunctionBrain(respond),
             TalkingClock(),
-            TurnProfile(),
-            no_input=3600.0,
         )
     )
 
@@ -662,7 +664,7 @@ def test_an_interrupted_answer_is_written_down_as_it_was_heard(tmp_path: Path) -
         media_of(stage).break_off("caller_hangup")
 
     long = "Read me the whole of this very long sentence please."
-    stage = play_call(tmp_path, pipeline(long, "Stop."), scenario)
+    stage = play_call(tmp_path, pipeline(long, "Stop.", "Stop."), scenario)
     (cut,) = stage.of(events.BargedIn)
     turn = stage.history().turns[1]
     assert turn.interrupted == cut.heard

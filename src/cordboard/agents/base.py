@@ -204,10 +204,11 @@ class Agent(Protocol):
         """Learn what the caller had heard of the current answer when it was cut."""
         ...
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, *, filler: bool = False) -> None:
         """Speak a sentence that the engine wants said (filler, farewell, apology).
 
-        Outside an answer it is an answer of its own: `AgentAudioDone` follows.
+        Outside an answer it is an answer of its own: `AgentAudioDone` follows. A `filler` that has
+        not begun when the answer is ready to be heard has become needless, and is not said.
         """
         ...
 

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from cordboard.agents.base import Agent
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
 from cordboard.agents.pipeline.brain.rules import RulesBrain
+from cordboard.agents.pipeline.hearing import HearingParts
 from cordboard.agents.pipeline.offline import OfflineModels
-from cordboard.agents.pipeline.turn_detector import TurnProfile
+from cordboard.agents.pipeline.turn_profiles import profile_of
 from cordboard.config.schema import Config, Context, PipelineProvider
 from cordboard.errors import AgentError
 from cordboard.tools.tool import ToolSpec
@@ -38,15 +39,14 @@ class Providers:
         settings = self._contexts[context]
         if self._models is None:
             raise AgentError(f"provider {provider!r} has no models loaded")
+        hearing = HearingParts(
+            bank=self._models.voice_activity,
+            recogniser=self._models.recogniser,
+            profile=profile_of(settings.turn_taking),
+            promote=self._models.workers.promote,
+        )
         return PipelineAgent(
-            PipelineParts(
-                bank=self._models.voice_activity,
-                recogniser=self._models.recogniser,
-                brain=self._brains[context],
-                voice=self._models.voice,
-                profile=TurnProfile(silence_ms=settings.turn_taking.silence_ms or 450),
-                barge_in=settings.barge_in != "off",
-            )
+            PipelineParts(hearing, self._brains[context], self._models.voice, settings.barge_in)
         )
 
     def warm(self, context: str, toolbox: tuple[ToolSpec, ...]) -> None:

@@ -7,7 +7,8 @@ before ``SPECULATIVE`` work (may turn out to be needless), which moreover never 
 thread, so that final work finds one free.
 
 Cancelling the await removes work that has not begun; begun work runs to its end and its result
-is dropped, as no model can be interrupted.
+is dropped, as no model can be interrupted. Speculative work that somebody has come to wait for is
+made final by ``promote``.
 """
 
 from __future__ import annotations
@@ -18,13 +19,12 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ParamSpec, TypeVar
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-
-_Job = tuple[Future[Any], Callable[[], Any]]
 
 
 class Priority(Enum):
@@ -32,6 +32,16 @@ class Priority(Enum):
 
     FINAL = "final"
     SPECULATIVE = "speculative"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Job:
+    """One piece of work."""
+
+    future: Future[Any]
+    work: Callable[[], Any]
+    owner: asyncio.Task[Any] | None
+    """The task that waits for it."""
 
 
 class Workers:
@@ -82,9 +92,18 @@ class Workers:
         """The same, behind all final work."""
         return await self._submit(Priority.SPECULATIVE, lambda: function(*args, **kwargs))
 
+    def promote(self, owner: asyncio.Task[Any]) -> None:
+        """Whatever ``owner`` waits for here, and which has not begun, is final work from now on."""
+        with self._ready:
+            speculative = self._queues[Priority.SPECULATIVE]
+            for job in [job for job in speculative if job.owner is owner]:
+                speculative.remove(job)
+                self._queues[Priority.FINAL].append(job)
+                self._ready.notify()
+
     async def _submit(self, priority: Priority, work: Callable[[], Result]) -> Result:
         future: Future[Result] = Future()
-        job: _Job = (future, work)
+        job = _Job(future, work, asyncio.current_task())
         with self._ready:
             if self._closed:
                 raise RuntimeError("the worker pool is closed")
@@ -94,8 +113,9 @@ class Workers:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
             with self._ready:
-                if job in self._queues[priority]:
-                    self._queues[priority].remove(job)
+                for queue in self._queues.values():
+                    if job in queue:
+                        queue.remove(job)
             raise
 
     async def close(self) -> None:
@@ -106,8 +126,8 @@ class Workers:
             for queue in self._queues.values():
                 queue.clear()
             self._ready.notify_all()
-        for future, _ in waiting:
-            future.cancel()
+        for job in waiting:
+            job.future.cancel()
         for thread in self._threads:
             await asyncio.to_thread(thread.join)
 
@@ -127,11 +147,11 @@ class Workers:
                     if self._closed:
                         return
                     self._ready.wait()
-                priority, (future, work) = found
+                priority, job = found
                 self._running[priority] += 1
             try:
-                if future.set_running_or_notify_cancel():
-                    self._finish(future, work)
+                if job.future.set_running_or_notify_cancel():
+                    self._finish(job.future, job.work)
             finally:
                 with self._ready:
                     self._running[priority] -= 1

@@ -25,6 +25,19 @@ class TurnTaking(Section):
     complete_silence_ms: int | None = Field(
         None, ge=100, le=5_000, description="The same after what is a whole answer."
     )
+    finished_silence_ms: int | None = Field(
+        None,
+        ge=100,
+        le=5_000,
+        description="The same after words that end as sentences do, in a voice that ends as turns "
+        "do.",
+    )
+    doubtful_silence_ms: int | None = Field(
+        None,
+        ge=150,
+        le=5_000,
+        description="The same when the words have ended and the voice sounds as if it goes on.",
+    )
     unfinished_silence_ms: int | None = Field(
         None, ge=150, le=10_000, description="The same after what plainly goes on."
     )

@@ -31,6 +31,8 @@ class OfflineModels:
     recogniser: WhisperRecogniser
     voice: HibariVoice
     voice_activity_thread: ThreadPoolExecutor
+    workers: Workers
+    """Where they do their work."""
 
     def close(self) -> None:
         """Stop the voice activity model. The workers belong to whoever made them."""
@@ -54,4 +56,4 @@ async def load_offline_models(workers: Workers) -> OfflineModels:
         workers.run(recogniser), workers.run(voice), workers.run(voice_activity)
     )
     thread = ThreadPoolExecutor(1, thread_name_prefix="cordboard-vad")
-    return OfflineModels(VoiceActivityBank(activity, thread), ears, mouth, thread)
+    return OfflineModels(VoiceActivityBank(activity, thread), ears, mouth, thread, workers)

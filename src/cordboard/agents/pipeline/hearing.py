@@ -1,0 +1,363 @@
+"""What the caller says: from the ear's events to turns with their text.
+
+The ear's state machine decides; this is the shell around it. At each pause it has the recogniser
+make a draft and the end-of-turn model judge the melody, side by side, and feeds the answers back;
+while a voice holds the agent's speech it has the recogniser look for words. All of it may turn out
+to be needless. What stands at the end of a turn is the draft, so that the recogniser's time hides
+in the silence that ends the turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import structlog
+
+from cordboard.agents.base import (
+    AgentEvent,
+    AgentSession,
+    CallerStarted,
+    CallerStopped,
+    CallerText,
+    OverlapBegan,
+    OverlapDismissed,
+)
+from cordboard.agents.pipeline.brain.base import Dialogue
+from cordboard.agents.pipeline.ear import Ear
+from cordboard.agents.pipeline.stt.base import Recogniser, SpeechHints, Transcript
+from cordboard.agents.pipeline.text_clues import TextClue, clue_of
+from cordboard.agents.pipeline.turn_profiles import TurnProfile
+from cordboard.agents.pipeline.turn_taking import (
+    SAMPLES_PER_MS,
+    AgentVoice,
+    AsideEnded,
+    OverlapHeld,
+    OverlapLetPass,
+    Paused,
+    Resumed,
+    TurnBegan,
+    TurnEnded,
+    TurnEvent,
+    TurnTaken,
+    WordsWanted,
+)
+from cordboard.audio.vad import VoiceActivityBank
+from cordboard.errors import AgentError, RecogniserError
+
+log = structlog.get_logger()
+
+RECOGNISER_LIMIT = 8.0
+"""Seconds a recognition may take; beyond that it has failed."""
+RECOGNISER_FAILURES = 3
+"""So many failed recognitions in a row end the call: the caller cannot be understood."""
+SHORTEST_SPEECH_MS = 250
+"""Voice shorter than this in which no word was found is a noise, not a turn to be answered."""
+SURE = 0.2
+"""Confidence from which words over the agent's speech count. Measured on the first 250-350 ms of
+human and synthetic voices: of real words about 9 in 10 lie above, of coughs and hums few."""
+OVERLAP_HINTS = ("Uh-huh.", "Mm-hmm.", "Okay.", "Yeah.", "Hmm.", "Stop.", "No, wait.", "What?")
+"""Shown to the recogniser with the beginning of a voice over the agent's: without them it hears
+nothing in a quarter of a second of speech, and writes "It has." for "uh-huh" (measured)."""
+ECHO_EXPLAINS = 0.7
+"""A sound of which the echo guard explains so much is our own."""
+ECHO_MS = 200
+"""Of this much sound."""
+ECHO_TAIL = 0.4
+"""Seconds for which the agent's last words may still come back."""
+_FAILED = Transcript(text="", no_speech=1.0, confidence=0.0, took_ms=0)
+"""Stands for a recognition that failed."""
+
+TurnOdds = Callable[[bytes], Awaitable[float]]
+"""The end-of-turn model: s16 at 8 kHz of the utterance so far to the probability, 0..1, that the
+turn is over."""
+
+
+class EchoJudge(Protocol):
+    """Tells the agent's own echo from the caller's voice, for one call."""
+
+    def sent(self, frame: bytes) -> None:
+        """Take 20 ms that went to the caller, silence included."""
+
+    def heard(self, frame: bytes) -> None:
+        """Take the next sound of the caller."""
+
+    def explained(self, ms: int) -> float:
+        """How much of the last so many ms heard is our own sound come back, 0..1."""
+
+
+@dataclass(frozen=True, slots=True)
+class HearingParts:
+    """What it takes to understand a caller."""
+
+    bank: VoiceActivityBank
+    recogniser: Recogniser
+    profile: TurnProfile
+    turn_odds: TurnOdds | None = None
+    echo: Callable[[], EchoJudge] | None = None
+    """Makes the echo judge of a call."""
+    is_key_tone: Callable[[bytes], bool] = lambda _: False
+    """Whether s16 samples at 8 kHz are the tone of a telephone key."""
+    promote: Callable[[asyncio.Task[Any]], None] = lambda _: None
+    """Tells the workers that somebody now waits for what this task waits for."""
+
+
+class HearingListener(Protocol):
+    """What the agent is told. Synchronous, on the event loop."""
+
+    def turn_heard(self, turn: int, text: str, *, wants_answer: bool) -> None:
+        """A turn of the caller is over and understood, if it could be."""
+        ...
+
+    def caller_cuts_in(self) -> None:
+        """The caller takes the floor while the agent speaks."""
+        ...
+
+    def agent_voice(self) -> AgentVoice: ...
+
+    def hearing_failed(self, reason: str) -> None: ...
+
+
+class Hearing:
+    """One call's hearing. Implements the ear's listener."""
+
+    def __init__(
+        self,
+        parts: HearingParts,
+        session: AgentSession,
+        dialogue: Dialogue,
+        listener: HearingListener,
+        spawn: Callable[[Coroutine[None, None, None]], asyncio.Task[None]],
+    ) -> None:
+        self._parts = parts
+        self._session = session
+        self._dialogue = dialogue
+        self._listener = listener
+        self._spawn = spawn
+        self._loop = asyncio.get_running_loop()
+        self._draft: asyncio.Task[Transcript] | None = None
+        """Recognition of the present pause, made ahead."""
+        self._side_work: set[asyncio.Task[None]] = set()
+        """Questions to models about the present pause or overlap."""
+        self._failures = 0
+        self._agent_heard_at = -ECHO_TAIL
+        self._echo = parts.echo() if parts.echo is not None else None
+        if self._echo is not None:
+            session.watch_playout(self._echo.sent)
+        self.turn = 0
+        """Number of the caller's last turn."""
+        self.floor_is_free = asyncio.Event()
+        """Cleared while the caller is taking a turn."""
+        self.floor_is_free.set()
+        self._ear = Ear(parts.bank, parts.profile, self)
+
+    def hear(self, pcm: bytes) -> None:
+        """Take the next frame (s16 at 8 kHz)."""
+        if self._echo is not None:
+            self._echo.heard(pcm)
+        self._ear.hear(pcm)
+
+    def key_pressed(self) -> None:
+        self._ear.key_pressed()
+
+    async def close(self) -> None:
+        self._ear.close()
+        tasks: list[asyncio.Task[Any]] = list(self._side_work)
+        if self._draft is not None:
+            tasks.append(self._draft)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # What the ear asks and tells.
+
+    def agent_voice(self) -> AgentVoice:
+        voice = self._listener.agent_voice()
+        if voice is not AgentVoice.SILENT:
+            self._agent_heard_at = self._loop.time()
+        return voice
+
+    def foreign(self, window: bytes, probability: float) -> str:
+        if self._parts.is_key_tone(window):
+            return "key"
+        if self._echo is None:
+            return ""
+        speaks = self.agent_voice() is not AgentVoice.SILENT
+        if not speaks and self._loop.time() - self._agent_heard_at > ECHO_TAIL:
+            return ""
+        return "echo" if self._echo.explained(ECHO_MS) >= ECHO_EXPLAINS else ""
+
+    def ear_failed(self, error: Exception) -> None:
+        log.error("ear_failed", call_id=self._session.call_id, error=repr(error))
+        self._listener.hearing_failed("voice activity detection failed")
+
+    def noticed(self, event: TurnEvent) -> None:
+        match event:
+            case TurnBegan(onset):
+                self._caller_started(onset)
+            case Paused():
+                self._make_draft(event)
+            case Resumed():
+                self._drop_draft()
+            case TurnEnded():
+                self._turn_ended(event)
+            case AsideEnded():
+                self._spawn(self._take_aside(event, *self._recognition(event)))
+            case OverlapHeld(onset):
+                self._emit(OverlapBegan(self._loop.time(), self._ear.time_of(onset)))
+            case WordsWanted():
+                self._work_aside(self._look_for_words(event))
+            case OverlapLetPass(_, why):
+                self._emit(OverlapDismissed(self._loop.time(), why))
+            case TurnTaken(onset):
+                self._caller_started(onset)
+                self._listener.caller_cuts_in()
+
+    def _caller_started(self, onset: int) -> None:
+        self.floor_is_free.clear()
+        self._emit(CallerStarted(self._ear.time_of(onset)))
+
+    # A pause: what was said, and does it sound finished?
+
+    def _make_draft(self, pause: Paused) -> None:
+        self._drop_draft()
+        pcm = self._ear.utterance(self._ear.onset)
+        self._draft = self._loop.create_task(self._recognise_draft(pause, pcm))
+        if self._parts.turn_odds is not None and not pause.aside:
+            self._work_aside(self._judge_melody(pause.pause, pcm, self._parts.turn_odds))
+
+    async def _recognise_draft(self, pause: Paused, pcm: bytes) -> Transcript:
+        hints = self._dialogue.hints()
+        if pause.aside:
+            hints = (*OVERLAP_HINTS, *hints)
+        transcript = await self._recognise(pcm, hints, speculative=True)
+        clue = self._clue(transcript)
+        if pause.aside and transcript.confidence < SURE:
+            clue = TextClue.NOTHING
+        self._ear.learn_text(pause.pause, clue)
+        return transcript
+
+    async def _judge_melody(self, pause: int, pcm: bytes, turn_odds: TurnOdds) -> None:
+        try:
+            odds = await turn_odds(pcm)
+        except Exception as error:  # noqa: BLE001 - border: the words decide without the model
+            log.error("turn_model_failed", call_id=self._session.call_id, error=repr(error))
+            return
+        self._ear.learn_odds(pause, odds)
+
+    def _clue(self, transcript: Transcript) -> TextClue:
+        text = transcript.text
+        return clue_of(text, complete=bool(text) and self._dialogue.is_complete(text))
+
+    def _drop_draft(self) -> None:
+        if self._draft is not None:
+            self._draft.cancel()
+            self._draft = None
+
+    # A voice over the agent's: are there words in it?
+
+    async def _look_for_words(self, wanted: WordsWanted) -> None:
+        pcm = self._ear.utterance(wanted.onset)
+        transcript = await self._recognise(pcm, OVERLAP_HINTS, speculative=False)
+        sure = transcript.confidence >= SURE
+        self._ear.learn_words(wanted.overlap, self._clue(transcript), sure=sure)
+
+    # The end of a turn.
+
+    def _turn_ended(self, ended: TurnEnded) -> None:
+        self.floor_is_free.set()
+        pcm, draft = self._recognition(ended)
+        turn = self._tell_stopped(ended)
+        self._spawn(self._take_turn(turn, ended, pcm, draft))
+
+    def _tell_stopped(self, ended: TurnEnded | AsideEnded) -> int:
+        self.turn += 1
+        ear = self._ear
+        self._emit(
+            CallerStopped(
+                self.turn,
+                last_speech_at=ear.time_of(ended.last_speech),
+                at=self._loop.time(),
+                silence_at=ear.time_of(ended.noticed),
+            )
+        )
+        return self.turn
+
+    def _recognition(
+        self, ended: TurnEnded | AsideEnded
+    ) -> tuple[bytes, asyncio.Task[Transcript] | None]:
+        """The sound of what is over, and the draft that was made of it."""
+        draft, self._draft = self._draft, None
+        if draft is not None and not draft.done():
+            self._parts.promote(draft)
+        return self._ear.utterance(ended.onset, ended.sample), draft
+
+    async def _take_turn(
+        self, turn: int, ended: TurnEnded, pcm: bytes, draft: asyncio.Task[Transcript] | None
+    ) -> None:
+        transcript = await self._final(pcm, draft)
+        self._count_failures(transcript)
+        text = transcript.text
+        self._emit(CallerText(turn, text, self._loop.time(), transcript.confidence))
+        if text:
+            murmured = ended.over_agent and self._clue(transcript) is TextClue.MURMUR
+            wants_answer = not murmured
+        else:
+            voiced_ms = (ended.last_speech - ended.onset) // SAMPLES_PER_MS
+            wants_answer = not ended.over_agent and voiced_ms >= SHORTEST_SPEECH_MS
+        self._listener.turn_heard(turn, text, wants_answer=wants_answer)
+
+    async def _take_aside(
+        self, ended: AsideEnded, pcm: bytes, draft: asyncio.Task[Transcript] | None
+    ) -> None:
+        """What was said beside the agent's speech is a turn if it has words, else nothing."""
+        transcript = await self._final(pcm, draft)
+        if transcript.confidence < SURE or not self._clue(transcript).has_words:
+            return
+        self._emit(CallerStarted(self._ear.time_of(ended.onset)))
+        turn = self._tell_stopped(ended)
+        now = self._loop.time()
+        self._emit(CallerText(turn, transcript.text, now, transcript.confidence))
+        if self._listener.agent_voice() is AgentVoice.OPEN:
+            self._listener.caller_cuts_in()
+        self._listener.turn_heard(turn, transcript.text, wants_answer=True)
+
+    def _count_failures(self, transcript: Transcript) -> None:
+        self._failures = self._failures + 1 if transcript is _FAILED else 0
+        if self._failures >= RECOGNISER_FAILURES:
+            self._listener.hearing_failed(f"{self._failures} recognitions in a row failed")
+
+    async def _final(self, pcm: bytes, draft: asyncio.Task[Transcript] | None) -> Transcript:
+        if draft is not None:
+            return await draft
+        return await self._recognise(pcm, self._dialogue.hints(), speculative=False)
+
+    async def _recognise(
+        self, pcm: bytes, hints: tuple[str, ...], *, speculative: bool
+    ) -> Transcript:
+        """Recognise within `RECOGNISER_LIMIT`; else the text is empty: `_FAILED`."""
+        try:
+            async with asyncio.timeout(RECOGNISER_LIMIT):
+                transcript = await self._parts.recogniser.transcribe(
+                    pcm, SpeechHints(hints), speculative=speculative
+                )
+        except TimeoutError:
+            error: Exception = AgentError(f"no answer within {RECOGNISER_LIMIT:g} s")
+        except RecogniserError as failure:
+            error = failure
+        else:
+            return transcript
+        log.error("recogniser_failed", call_id=self._session.call_id, error=str(error))
+        return _FAILED
+
+    # Keeping house.
+
+    def _emit(self, event: AgentEvent) -> None:
+        self._session.emit(event)
+
+    def _work_aside(self, work: Coroutine[None, None, None]) -> None:
+        task = self._spawn(work)
+        self._side_work.add(task)
+        task.add_done_callback(self._side_work.discard)

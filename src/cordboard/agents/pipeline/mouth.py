@@ -1,0 +1,85 @@
+"""The agent's voice: one text at a time becomes sound for the caller.
+
+Sentences never mix: whoever wants something said waits until the text before has been turned into
+sound. Nothing begins while the caller is taking a turn. A filler that has not begun when the answer
+is ready to be heard has become needless, and is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from cordboard.agents.base import AgentAudio, AgentSession, AgentText
+from cordboard.agents.pipeline.tts.base import Voice
+from cordboard.errors import VoiceError
+
+VOICE_LIMIT = 8.0
+"""Seconds until a text's next sound; beyond that the voice has failed."""
+POLITE_LIMIT = 4.0
+"""Seconds for which the agent lets a caller finish who speaks when an answer is ready."""
+
+
+class Mouth:
+    """One call's mouth."""
+
+    def __init__(
+        self,
+        voice: Voice,
+        session: AgentSession,
+        floor_is_free: asyncio.Event,
+        on_failed: Callable[[str], None],
+    ) -> None:
+        self._voice = voice
+        self._session = session
+        self._floor_is_free = floor_is_free
+        self._on_failed = on_failed
+        self._loop = asyncio.get_running_loop()
+        self._speech = asyncio.Lock()
+        self._sounded = 0
+        """Texts that have begun to be heard."""
+        self._waiting_answers = 0
+        self.protected = False
+        """What is being heard is the greeting."""
+
+    async def speak(self, turn: int, text: str, *, greeting: bool = False) -> None:
+        """Say a sentence of an answer."""
+        self._waiting_answers += 1
+        try:
+            async with self._speech:
+                await self._say(turn, text, greeting=greeting)
+        finally:
+            self._waiting_answers -= 1
+
+    async def fill(self, turn: int, text: str) -> None:
+        """Say a filler, unless something else is heard or about to be by the time it could be."""
+        sounded = self._sounded
+        async with self._speech:
+            if self._waiting_answers or self._sounded != sounded:
+                return
+            await self._say(turn, text, greeting=False)
+
+    async def _say(self, turn: int, text: str, *, greeting: bool) -> None:
+        await self._wait_for_the_floor()
+        session = self._session
+        self._sounded += 1
+        self.protected = greeting
+        session.emit(AgentText(turn, text, self._loop.time()))
+        try:
+            async with asyncio.timeout(VOICE_LIMIT) as limit:
+                async for pcm in self._voice.speak(text, rate=session.format.rate):
+                    session.emit(AgentAudio(turn, pcm))
+                    limit.reschedule(self._loop.time() + VOICE_LIMIT)
+        except VoiceError as error:
+            self._on_failed(f"the voice failed: {error}")
+        except TimeoutError:
+            self._on_failed(f"the voice gave no sound for {VOICE_LIMIT:g} s")
+
+    async def _wait_for_the_floor(self) -> None:
+        if self._floor_is_free.is_set():
+            return
+        try:
+            async with asyncio.timeout(POLITE_LIMIT):
+                await self._floor_is_free.wait()
+        except TimeoutError:
+            return

@@ -1,0 +1,109 @@
+"""The numbers behind turn-taking, and the three sets of them that a context chooses from.
+
+`docs/turn-taking.md` says how each number was found. A context may replace single numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from cordboard.config.conversation import TurnProfileName, TurnTaking
+
+
+@dataclass(frozen=True, slots=True)
+class TurnProfile:
+    """All numbers of `cordboard.agents.pipeline.turn_taking`; the defaults are `balanced`."""
+
+    # What is voice.
+    voiced_above: float = 0.5
+    """Probability from which a window counts as speech (Silero's own default)."""
+    unvoiced_below: float = 0.35
+    """Probability under which it counts as silence; between the two nothing changes."""
+    start_ms: int = 64
+    """Voice for this long starts a turn; one 32 ms window alone is a click."""
+    pause_ms: int = 64
+    """Silence for this long is a pause: recogniser and turn model start on what they have."""
+    quiet_pause_ms: int = 96
+    """The same in one unvoiced window, when the sound itself has been faint for so long."""
+    longest_ms: int = 28_000
+    """A turn is cut here: the recogniser's window holds 30 s."""
+
+    # How long a silence ends a turn, counted from the last sample that can be heard.
+    complete_silence_ms: int = 250
+    """After a whole answer to what was asked (`yes`, four letters)."""
+    finished_silence_ms: int = 300
+    """After words that end as sentences do, in a voice that ends as turns do."""
+    silence_ms: int = 480
+    """When nothing is known, or one says so and the other does not."""
+    doubtful_silence_ms: int = 800
+    """After words that end as sentences do, in a voice that does not."""
+    unfinished_silence_ms: int = 1_200
+    """After words that plainly go on (`the weather for`), or when both say so."""
+    dictation_silence_ms: int = 1_100
+    """Between groups of dictated digits or spelled letters."""
+    finished_above: float = 0.7
+    """What the end-of-turn model must say to be taken for a yes."""
+    unfinished_below: float = 0.3
+    """And for a no."""
+    most_learned_ms: int = 400
+    """By how much a caller who pauses long can prolong the silences, `complete` excepted."""
+
+    # A voice over the agent's.
+    overlap_sure_above: float = 0.85
+    """One window this sure holds the agent's speech; less sure ones need `overlap_start_ms`."""
+    overlap_start_ms: int = 64
+    decide_ms: int = 288
+    """After so long on hold it is decided: nine windows, the last within 0.3 s."""
+    words_from_ms: int = 224
+    """The recogniser is first asked for words when it has so much of the voice, ..."""
+    words_every_ms: int = 128
+    """... and again when so much has been added, while the matter is open."""
+    voice_over_ms: int = 64
+    """Silence after which a voice over the agent's is taken to be over, while on hold."""
+    hold_again_ms: int = 600
+    """A voice that goes on for so long after it was let pass holds the speech once more."""
+    most_holds: int = 2
+    """A third time only words stop the agent: the line is noisy, or somebody else is talking."""
+    aside_silence_ms: int = 400
+    """Silence that ends what was said beside the agent's speech without stopping it."""
+
+
+PROFILES: Mapping[TurnProfileName, TurnProfile] = {
+    "quick": TurnProfile(
+        complete_silence_ms=200,
+        finished_silence_ms=240,
+        silence_ms=400,
+        doubtful_silence_ms=650,
+        unfinished_silence_ms=1_000,
+        dictation_silence_ms=900,
+    ),
+    "balanced": TurnProfile(),
+    "patient": TurnProfile(
+        complete_silence_ms=350,
+        finished_silence_ms=600,
+        silence_ms=900,
+        doubtful_silence_ms=1_300,
+        unfinished_silence_ms=2_000,
+        dictation_silence_ms=1_800,
+    ),
+}
+
+
+def profile_of(settings: TurnTaking) -> TurnProfile:
+    """A context's profile with the numbers it replaces."""
+    numbers = {
+        name: value
+        for name in (
+            "complete_silence_ms",
+            "finished_silence_ms",
+            "silence_ms",
+            "doubtful_silence_ms",
+            "unfinished_silence_ms",
+            "dictation_silence_ms",
+        )
+        if (value := getattr(settings, name)) is not None
+    }
+    if not settings.learn_pauses:
+        numbers["most_learned_ms"] = 0
+    return replace(PROFILES[settings.profile], **numbers)

@@ -1,0 +1,475 @@
+"""Whose turn is it? One pure state machine for a caller's turns and for voices over the agent's.
+
+It takes the voice probabilities of consecutive windows (`judge`) and what slower helpers found out
+meanwhile (`learn_*`), and answers with events. All times are sample positions at 8 kHz since the
+start of the call: no clock, no audio, no tasks; deadlines are counted in samples. A minute of
+conversation is judged in a millisecond, and a recorded one is judged the same again.
+
+                                  voice, agent silent
+             ┌──────────────────────────────────────────────────────┐
+             │                                                      ▼       no voice
+          ┌──┴───┐   voice over the agent's   ┌──────┐  words,   ┌────────┐ ───────▶ ┌────────┐
+          │QUIET ├───────────────────────────▶│ HELD ├──────────▶│SPEAKING│          │ PAUSED │
+          └──▲─┬─┘       (speech held)        └─┬──▲─┘ voice on  └────▲───┘ ◀─────── └─┬──┬─▲─┘
+             │ │             echo, key ─▶ QUIET │  │                  │      voice     │  │ │
+             │ │ voice over protected   murmur, │  │ goes on          │                │  │ │
+             │ │ speech                 noise   ▼  │                  │                │  │ │
+             │ │                              ┌────┴─┐ agent silent   │    silence for │  │ │
+             │ └─────────────────────────────▶│ASIDE ├────────────────┘    this pause: │  │ │
+             │                                └─┬──▲─┘                     TurnEnded   │  │ │
+             │                         no voice │  │ voice                             │  │ │
+             │      silence: AsideEnded  ┌──────▼──┴──┐   words                        │  │ │
+             ├───────────────────────────┤ASIDE_PAUSED├────────────────────────────────┼──┼─┘
+             │                           └────────────┘                                │
+             └─────────────────────────────────────────────────────────────────────────┘
+
+SPEAKING and PAUSED are the caller's turn; an ASIDE is a voice beside the agent's speech that does
+not (yet) stop it: a murmur, a noise, or anything while the speech is protected. What was said aside
+is heard to its end, and may turn out to be an interruption or a turn after all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from cordboard.agents.pipeline.end_of_turn import silence_for
+from cordboard.agents.pipeline.learned_pause import CUT_OFF_MS, LearnedPause
+from cordboard.agents.pipeline.text_clues import TextClue
+from cordboard.agents.pipeline.turn_profiles import TurnProfile
+
+SAMPLES_PER_MS = 8
+TAIL_MS = 250
+"""The detector gives up so long before a quiet last syllable is over, or notices silence so late:
+within these bounds the sound itself says where speech ended."""
+
+
+class Floor(Enum):
+    """Who has the floor. The diagram above says how it passes."""
+
+    QUIET = "quiet"
+    SPEAKING = "speaking"
+    PAUSED = "paused"
+    HELD = "held"
+    ASIDE = "aside"
+    ASIDE_PAUSED = "aside_paused"
+
+
+class AgentVoice(Enum):
+    """What the caller hears of the agent at the moment."""
+
+    SILENT = "silent"
+    OPEN = "open"
+    """The agent speaks and may be interrupted."""
+    PROTECTED = "protected"
+    """The agent speaks and may not."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnBegan:
+    """The caller has the floor; the first sample of the voice."""
+
+    onset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """The voice paused: the turn, or the aside, may be over. Find out what was said."""
+
+    pause: int
+    """Number of the pause, for `learn_text` and `learn_odds`."""
+    sample: int
+    """Where that was noticed."""
+    aside: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The voice goes on: it was only a pause."""
+
+    sample: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded:
+    """The turn is over."""
+
+    onset: int
+    last_speech: int
+    """The sample after the last one that could be heard."""
+    noticed: int
+    """Where the silence was noticed."""
+    sample: int
+    """Where the end was decided."""
+    over_agent: bool
+    """It began while the agent was heard, and did not stop it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsideEnded:
+    """What was said beside the agent's speech is over, and did not stop it."""
+
+    onset: int
+    last_speech: int
+    noticed: int
+    sample: int
+
+
+@dataclass(frozen=True, slots=True)
+class OverlapHeld:
+    """A voice over the agent's: hold its speech until it is known what it is."""
+
+    onset: int
+    sample: int
+
+
+@dataclass(frozen=True, slots=True)
+class WordsWanted:
+    """Ask the recogniser what is said since `onset`, at once; answer with `learn_words`."""
+
+    overlap: int
+    onset: int
+
+
+@dataclass(frozen=True, slots=True)
+class OverlapLetPass:
+    """It was no interruption: the agent's speech goes on."""
+
+    sample: int
+    why: str
+    """`backchannel`, `noise`, `echo` or `key`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTaken:
+    """An interruption: the caller takes the floor while the agent speaks."""
+
+    onset: int
+    sample: int
+
+
+TurnEvent: TypeAlias = (
+    TurnBegan
+    | Paused
+    | Resumed
+    | TurnEnded
+    | AsideEnded
+    | OverlapHeld
+    | WordsWanted
+    | OverlapLetPass
+    | TurnTaken
+)
+Events: TypeAlias = tuple[TurnEvent, ...]
+NONE: Events = ()
+
+
+class TurnTaker:
+    """One caller's turns. Feed it every window, in order."""
+
+    def __init__(self, profile: TurnProfile) -> None:
+        self._profile = profile
+        self.floor = Floor.QUIET
+        self.onset = 0
+        """First sample of the present voice."""
+        self._over_agent = False
+        """The present voice began while the agent was heard, and has not stopped it."""
+        self._agent = AgentVoice.SILENT
+        self._now = 0
+        """End of the last window."""
+        self._heard_until = 0
+        self._run: int | None = None
+        """Where the present run of (un)voiced windows began, while it is too short to count."""
+        self._pause = 0
+        self._paused_at = 0
+        self._noticed = 0
+        self._quiet_since = 0
+        """What the silence of a pause is counted from."""
+        self._clue: TextClue | None = None
+        self._odds: float | None = None
+        self._last_turn_end: int | None = None
+        self._learned = LearnedPause(profile.silence_ms, profile.most_learned_ms)
+        self._overlap = 0
+        """Number of the present voice over the agent's."""
+        self._holds = 0
+        self._deadline = 0
+        self._let_pass_at = 0
+        self._voiced_until = 0
+        self._asking = False
+        """A `WordsWanted` has not been answered."""
+        self._asked_at = 0
+        self._words: TextClue | None = None
+        """What the last answer said."""
+
+    def judge(
+        self,
+        probability: float,
+        start: int,
+        end: int,
+        *,
+        heard_until: int | None = None,
+        agent: AgentVoice = AgentVoice.SILENT,
+        foreign: str = "",
+    ) -> Events:
+        """Take the voice probability of the samples from `start` to `end`.
+
+        `heard_until`: the sample after the last one that can be heard, by its loudness; None: not
+        known, the probabilities decide alone. `agent`: what the caller hears of it. `foreign`: why
+        this sound is not the caller's voice (`echo`, `key`); empty when it may be.
+        """
+        self._now = end
+        self._agent = agent
+        self._heard_until = end if heard_until is None else heard_until
+        match self.floor:
+            case Floor.QUIET:
+                return self._listen(0.0 if foreign else probability, start, end)
+            case Floor.SPEAKING:
+                return self._follow(probability, start, end)
+            case Floor.PAUSED:
+                return self._wait(probability, start, end)
+            case Floor.HELD:
+                return self._decide(probability, end, foreign)
+            case Floor.ASIDE:
+                return self._follow_aside(probability, start, end, foreign)
+            case Floor.ASIDE_PAUSED:
+                return self._wait_aside(0.0 if foreign else probability, start, end)
+
+    def learn_text(self, pause: int, clue: TextClue) -> Events:
+        """What the recogniser made of all that was said until this pause."""
+        if pause != self._pause:
+            return NONE
+        self._clue = clue
+        if self.floor is Floor.PAUSED:
+            return self._end_if_due()
+        if self.floor is not Floor.ASIDE_PAUSED or not clue.has_words:
+            return NONE
+        if self._agent is AgentVoice.PROTECTED:
+            return NONE
+        taken = self._take_floor(Floor.PAUSED)
+        return taken + self._end_if_due()
+
+    def learn_odds(self, pause: int, odds: float) -> Events:
+        """How probable the end-of-turn model finds it that this pause ends the turn."""
+        if pause != self._pause:
+            return NONE
+        self._odds = odds
+        return self._end_if_due() if self.floor is Floor.PAUSED else NONE
+
+    def learn_words(self, overlap: int, clue: TextClue, *, sure: bool) -> Events:
+        """What the recogniser made of the beginning of a voice over the agent's.
+
+        Answers of which it is not `sure` count as nothing heard.
+        """
+        if overlap != self._overlap:
+            return NONE
+        self._asking = False
+        self._words = clue if sure else TextClue.NOTHING
+        if self.floor is Floor.HELD:
+            if self._words.has_words:
+                return self._take_floor(Floor.SPEAKING)
+            if self._voice_is_over:
+                return self._let_pass()
+        elif self.floor is Floor.ASIDE and self._agent is AgentVoice.OPEN and self._words.has_words:
+            return self._take_floor(Floor.SPEAKING)
+        return NONE
+
+    def key_pressed(self) -> Events:
+        """The caller pressed a key: the sound that holds the agent's speech was its tone."""
+        return self._dismiss("key") if self.floor is Floor.HELD else NONE
+
+    # The caller's turn.
+
+    def _listen(self, probability: float, start: int, end: int) -> Events:
+        profile = self._profile
+        if probability < profile.voiced_above:
+            if probability < profile.unvoiced_below:
+                self._run = None
+            return NONE
+        if self._run is None:
+            self._run = start
+        voiced = end - self._run
+        if self._agent is AgentVoice.OPEN:
+            enough = (
+                probability >= profile.overlap_sure_above
+                or voiced >= profile.overlap_start_ms * SAMPLES_PER_MS
+            )
+        else:
+            enough = voiced >= profile.start_ms * SAMPLES_PER_MS
+        return self._begin(self._run, end) if enough else NONE
+
+    def _begin(self, onset: int, end: int) -> Events:
+        self.onset, self._voiced_until, self._run = onset, end, None
+        self._overlap += 1
+        self._holds = self._asked_at = 0
+        self._asking = False
+        self._words = None
+        self._over_agent = self._agent is not AgentVoice.SILENT
+        if self._agent is AgentVoice.OPEN:
+            return self._hold(end)
+        if self._agent is AgentVoice.PROTECTED:
+            self.floor = Floor.ASIDE
+            return NONE
+        return self._begin_turn()
+
+    def _begin_turn(self) -> Events:
+        self.floor = Floor.SPEAKING
+        if self._last_turn_end is not None:
+            gap = (self.onset - self._last_turn_end) // SAMPLES_PER_MS
+            if 0 < gap < CUT_OFF_MS:
+                self._learned.resumed(gap)
+        return (TurnBegan(self.onset),)
+
+    def _follow(self, probability: float, start: int, end: int) -> Events:
+        if end - self.onset >= self._profile.longest_ms * SAMPLES_PER_MS:
+            self._paused_at = self._noticed = self._quiet_since = end
+            return self._end_turn()
+        return self._pause_if_silent(probability, start, end, Floor.PAUSED)
+
+    def _pause_if_silent(self, probability: float, start: int, end: int, floor: Floor) -> Events:
+        profile = self._profile
+        if probability >= profile.unvoiced_below:
+            self._run = None
+            self._voiced_until = end
+            return NONE
+        if self._run is None:
+            self._run = start
+        faint = end - self._heard_until >= profile.quiet_pause_ms * SAMPLES_PER_MS
+        if end - self._run < profile.pause_ms * SAMPLES_PER_MS and not faint:
+            return NONE
+        self.floor = floor
+        self._pause += 1
+        self._paused_at, self._noticed, self._run = self._run, end, None
+        self._clue = self._odds = None
+        earliest = self._paused_at - TAIL_MS * SAMPLES_PER_MS
+        self._quiet_since = max(earliest, self._last_heard)
+        return (Paused(self._pause, end, floor is Floor.ASIDE_PAUSED),)
+
+    @property
+    def _last_heard(self) -> int:
+        """Where speech ended by its loudness; noise long after the voice is no speech."""
+        if self._heard_until >= self._now:
+            return self._paused_at
+        return min(self._heard_until, self._paused_at + TAIL_MS * SAMPLES_PER_MS)
+
+    def _wait(self, probability: float, start: int, end: int) -> Events:
+        if probability >= self._profile.voiced_above:
+            self.floor = Floor.SPEAKING
+            self._voiced_until = end
+            self._learned.resumed((start - self._quiet_since) // SAMPLES_PER_MS)
+            return (Resumed(start),)
+        self._quiet_since = max(self._quiet_since, self._last_heard)
+        return self._end_if_due()
+
+    def _end_if_due(self) -> Events:
+        silence = silence_for(self._profile, self._clue, self._odds, self._learned.extra_ms)
+        if self._now - self._quiet_since < silence * SAMPLES_PER_MS:
+            return NONE
+        return self._end_turn()
+
+    def _end_turn(self) -> Events:
+        self.floor = Floor.QUIET
+        self._run = None
+        self._pause += 1
+        self._last_turn_end = self._quiet_since
+        self._learned.turn_ended()
+        ended = TurnEnded(self.onset, self._quiet_since, self._noticed, self._now, self._over_agent)
+        return (ended,)
+
+    # A voice over the agent's.
+
+    def _hold(self, end: int) -> Events:
+        self.floor = Floor.HELD
+        self._holds += 1
+        self._deadline = end + self._profile.decide_ms * SAMPLES_PER_MS
+        return (OverlapHeld(self.onset, end),)
+
+    def _decide(self, probability: float, end: int, foreign: str) -> Events:
+        if foreign:
+            return self._dismiss(foreign)
+        if probability >= self._profile.unvoiced_below:
+            self._voiced_until = end
+        if end >= self._deadline:
+            murmured = self._words is TextClue.MURMUR
+            if murmured or self._voice_is_over:
+                return self._let_pass()
+            return self._take_floor(Floor.SPEAKING)
+        if self._voice_is_over and self._words is not None and not self._asking:
+            return self._let_pass()
+        return self._ask_for_words(end)
+
+    @property
+    def _voice_is_over(self) -> bool:
+        silence = self._profile.voice_over_ms * SAMPLES_PER_MS
+        last = min(self._voiced_until, max(self._heard_until, self.onset))
+        return self._now - last >= silence
+
+    def _ask_for_words(self, end: int) -> Events:
+        profile = self._profile
+        if self._asking:
+            return NONE
+        if self._asked_at:
+            due = end - self._asked_at >= profile.words_every_ms * SAMPLES_PER_MS
+        else:
+            due = end - self.onset >= profile.words_from_ms * SAMPLES_PER_MS or self._voice_is_over
+        if not due:
+            return NONE
+        self._asking = True
+        self._asked_at = end
+        return (WordsWanted(self._overlap, self.onset),)
+
+    def _let_pass(self) -> Events:
+        """Our speech goes on; the voice is heard to its end."""
+        why = "backchannel" if self._words is TextClue.MURMUR else "noise"
+        self.floor = Floor.ASIDE
+        self._run = None
+        self._let_pass_at = self._now
+        return (OverlapLetPass(self._now, why),)
+
+    def _dismiss(self, why: str) -> Events:
+        """It was not the caller's voice at all."""
+        self.floor = Floor.QUIET
+        self._run = None
+        self._overlap += 1
+        return (OverlapLetPass(self._now, why),)
+
+    def _take_floor(self, floor: Floor) -> Events:
+        self.floor = floor
+        self._run = None
+        if self._agent is AgentVoice.SILENT:
+            return (TurnBegan(self.onset),)
+        self._over_agent = False
+        return (TurnTaken(self.onset, self._now),)
+
+    def _follow_aside(self, probability: float, start: int, end: int, foreign: str) -> Events:
+        if foreign:
+            self.floor = Floor.QUIET
+            self._run = None
+            return NONE
+        paused = self._pause_if_silent(probability, start, end, Floor.ASIDE_PAUSED)
+        if paused or self._run is not None:
+            return paused
+        if self._agent is AgentVoice.SILENT:
+            return self._begin_turn()
+        if self._agent is AgentVoice.PROTECTED:
+            return NONE
+        since = max(self.onset, self._let_pass_at - self._profile.decide_ms * SAMPLES_PER_MS)
+        goes_on = end - since >= self._profile.hold_again_ms * SAMPLES_PER_MS
+        if goes_on and self._holds < self._profile.most_holds:
+            self._words = None
+            return self._hold(end)
+        return self._ask_for_words(end)
+
+    def _wait_aside(self, probability: float, start: int, end: int) -> Events:
+        if probability >= self._profile.voiced_above:
+            self._voiced_until = end
+            self.floor = Floor.ASIDE
+            if self._agent is AgentVoice.SILENT:
+                return (Resumed(start), *self._begin_turn())
+            return (Resumed(start),)
+        self._quiet_since = max(self._quiet_since, self._last_heard)
+        if end - self._quiet_since < self._profile.aside_silence_ms * SAMPLES_PER_MS:
+            return NONE
+        self.floor = Floor.QUIET
+        self._run = None
+        self._pause += 1
+        return (AsideEnded(self.onset, self._quiet_since, self._noticed, end),)
