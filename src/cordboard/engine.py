@@ -215,7 +215,9 @@ class Engine:
         for context in self._config.contexts:
             self._providers.warm(context, self._generation.toolbox(context).specs)
         if self._models is not None:
-            await self._models.voice.prepare([*self._fixed_greetings(), *FAREWELLS])
+            await self._models.voice.prepare(
+                [*self._fixed_greetings(), *FAREWELLS, *self._silence_sentences()]
+            )
         _spare_the_collector()
         stack.callback(gc.unfreeze)
         await self._audiosocket.start()
@@ -239,6 +241,16 @@ class Engine:
         if asterisk.media == "websocket":
             return WebsocketPath(asterisk, self._pacer)
         return AudioSocketPath(self._audiosocket)
+
+    def _silence_sentences(self) -> list[str]:
+        """What is said when one side is silent; a filler that has to be made first is late."""
+        silences = [context.silence for context in self._config.contexts.values()]
+        return [
+            text
+            for silence in silences
+            for text in (*silence.fillers, *silence.reprompts, silence.goodbye)
+            if text
+        ]
 
     def _fixed_greetings(self) -> list[str]:
         """Greetings without call variables: they are rendered before anybody calls."""
