@@ -11,11 +11,13 @@ import pytest
 
 from cordboard.agents.base import Agent
 from cordboard.calls.binding import Binding
-from cordboard.calls.call import STOPPING, CallServices
+from cordboard.calls.call import STOPPING
 from cordboard.calls.exchange import FAREWELL, Exchange
 from cordboard.calls.history import CallHistory, read
 from cordboard.calls.ledger import LedgerWriter
+from cordboard.calls.services import CallServices
 from cordboard.errors import AgentError, LineError
+from cordboard.observe.degradation import Degradation
 from cordboard.observe.metrics import Metrics
 from cordboard.testing.call_stage import FakeGeneration, stage_config
 from cordboard.testing.fake_agent import FakeAgent
@@ -26,15 +28,21 @@ from cordboard.testing.virtual_time import virtual_time
 class Hall:
     """An exchange with lines that call in."""
 
-    def __init__(self, directory: Path, open_agent: Callable[[Binding], Agent]) -> None:
+    def __init__(
+        self, directory: Path, open_agent: Callable[[Binding], Agent], max_calls: int = 100
+    ) -> None:
         self.directory = directory
-        self.generation = FakeGeneration(stage_config())
+        config = stage_config()
+        calls = config.calls.model_copy(update={"max_calls": max_calls})
+        self.generation = FakeGeneration(config.model_copy(update={"calls": calls}))
+        self.degradation = Degradation()
         self.metrics = Metrics()
         self.writer = LedgerWriter()
         self.exchange = Exchange(
             lambda: self.generation,
             open_agent,
             CallServices(self.writer, self.metrics, directory),
+            self.degradation,
         )
         self.lines: list[FakeLine] = []
 
@@ -56,9 +64,10 @@ def play(
     tmp_path: Path,
     scenario: Callable[[Hall], Awaitable[None]],
     open_agent: Callable[[Binding], Agent] = lambda _: FakeAgent(),
+    max_calls: int = 100,
 ) -> Hall:
     async def run() -> Hall:
-        hall = Hall(tmp_path, open_agent)
+        hall = Hall(tmp_path, open_agent, max_calls)
         await scenario(hall)
         await hall.exchange.drain(0)
         assert not asyncio.all_tasks() - {asyncio.current_task()}
@@ -154,7 +163,8 @@ def test_a_draining_exchange_takes_no_calls(tmp_path: Path) -> None:
         assert not hall.exchange.accepting
         late = hall.ring()
         await asyncio.sleep(1)
-        assert (late.hangups, late.released, late.media) == (["congestion"], 1, None)
+        assert (late.declined, late.released, late.media) == (["unavailable"], 1, None)
+        assert not late.hangups, "the dialplan has its say"
         hang_up(first)
         await draining
 
@@ -179,10 +189,69 @@ def test_without_an_agent_the_caller_is_turned_away(
     async def scenario(hall: Hall) -> None:
         line = hall.ring()
         await asyncio.sleep(1)
-        assert line.hangups == ["congestion"]
+        assert (line.declined, line.hangups) == (["unavailable"], [])
 
     hall = play(tmp_path, scenario, open_agent)
     assert hall.metric(f'ai_agent_refused_offers_total{{reason="{reason}"}} 1.0')
+
+
+def test_more_callers_than_there_is_room_for_hear_the_dialplans_busy(tmp_path: Path) -> None:
+    async def scenario(hall: Hall) -> None:
+        first, second = hall.ring(), hall.ring()
+        await asyncio.sleep(1)
+        third = hall.ring()
+        await asyncio.sleep(1)
+        assert (third.declined, third.hangups, third.released) == (["busy"], [], 1)
+        assert len(hall.exchange.calls) == 2
+        hang_up(first)
+        await asyncio.sleep(1)
+        fourth = hall.ring()
+        await asyncio.sleep(1)
+        assert not fourth.declined, "there is room again"
+        hang_up(second)
+        hang_up(fourth)
+
+    hall = play(tmp_path, scenario, max_calls=2)
+    assert len(hall.histories()) == 3
+    assert hall.metric('ai_agent_refused_offers_total{reason="busy"} 1.0')
+
+
+def test_an_overloaded_engine_takes_no_calls_until_it_has_recovered(tmp_path: Path) -> None:
+    async def scenario(hall: Hall) -> None:
+        hall.degradation.level = 3
+        late = hall.ring()
+        await asyncio.sleep(1)
+        assert late.declined == ["busy"]
+        hall.degradation.level = 2
+        assert not hang_up_after_a_while(hall.ring()).declined
+        await asyncio.sleep(2)
+
+    hall = play(tmp_path, scenario)
+    assert len(hall.histories()) == 1
+    assert hall.metric('ai_agent_refused_offers_total{reason="overloaded"} 1.0')
+
+
+def hang_up_after_a_while(line: FakeLine) -> FakeLine:
+    asyncio.get_running_loop().call_later(1, hang_up, line)
+    return line
+
+
+@pytest.mark.parametrize("problem", [RuntimeError("a bug"), LineError("it will not have them")])
+def test_a_caller_whom_the_dialplan_does_not_take_back_is_let_go(
+    tmp_path: Path, problem: Exception
+) -> None:
+    class Stubborn(FakeLine):
+        async def decline(self, status: str) -> None:
+            raise problem
+
+    async def scenario(hall: Hall) -> None:
+        hall.degradation.level = 3
+        line = hall.ring(Stubborn())
+        await asyncio.sleep(1)
+        assert line.released == 1
+        assert line.hangups == (["congestion"] if isinstance(problem, LineError) else [])
+
+    play(tmp_path, scenario)
 
 
 @pytest.mark.parametrize("problem", [LineError("not possible now"), TimeoutError()])
@@ -190,7 +259,7 @@ def test_a_caller_who_cannot_be_turned_away_is_let_go_all_the_same(
     tmp_path: Path, problem: Exception
 ) -> None:
     class Stuck(FakeLine):
-        async def hangup(self, cause: str = "normal") -> None:
+        async def decline(self, status: str) -> None:
             if isinstance(problem, TimeoutError):
                 await asyncio.sleep(1000)
             raise problem

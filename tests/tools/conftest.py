@@ -10,6 +10,8 @@ from cordboard.tools.desk import Desk
 from cordboard.tools.tool import (
     CallLine,
     JsonObject,
+    KeysCollected,
+    KeysWanted,
     ToolAsk,
     ToolReply,
     ToolResult,
@@ -30,6 +32,13 @@ class Line:
     ended: list[str] = field(default_factory=list)
     transfers: list[str] = field(default_factory=list)
     transfer_error: Exception | None = None
+    collected: KeysCollected | None = None
+    wanted: list[KeysWanted] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    sent_keys: str = ""
+    keys_error: Exception | None = None
+    recorded: bool = False
+    recording: list[str] = field(default_factory=list)
 
     def end_after_speech(self, reason: str) -> None:
         self.ended.append(reason)
@@ -38,6 +47,30 @@ class Line:
         self.transfers.append(destination)
         if self.transfer_error is not None:
             raise self.transfer_error
+
+    async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
+        self.wanted.append(wanted)
+        assert self.collected is not None
+        return self.collected
+
+    def reveal(self, reference: str) -> str | None:
+        return None
+
+    async def send_keys(self, keys: str) -> None:
+        if self.keys_error is not None:
+            raise self.keys_error
+        self.sent_keys += keys
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def pause_recording(self) -> bool:
+        self.recording.append("pause")
+        return self.recorded
+
+    def resume_recording(self) -> bool:
+        self.recording.append("resume")
+        return self.recorded
 
 
 @dataclass

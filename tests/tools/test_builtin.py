@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from cordboard.config.schema import Tools
+from cordboard.config.semantics import BUILTIN_TOOLS
 from cordboard.errors import LineError, LineGone, LineUnsupported, TransferFailed
-from cordboard.tools.builtin import builtin_tools
+from cordboard.tools.builtin import BUILTIN_NAMES, builtin_tools
 from cordboard.tools.desk import Desk
 from cordboard.tools.tool import Effects, Status
 
@@ -71,11 +72,18 @@ async def test_a_failed_transfer_is_told_in_words(error: LineError, words: str) 
 
 
 def test_what_the_agent_is_told_of_transfer() -> None:
-    transfer = builtin_tools(TOOLS)[1].spec
+    (transfer,) = (tool.spec for tool in builtin_tools(TOOLS) if tool.spec.name == "transfer")
     assert transfer.effects is Effects.DESTRUCTIVE
     assert "sales (orders and prices)" in transfer.description
     assert "6001" not in str(transfer.parameters) + transfer.description
 
 
 def test_without_destinations_there_is_no_transfer() -> None:
-    assert [tool.spec.name for tool in builtin_tools(Tools())] == ["hangup_call"]
+    names = [tool.spec.name for tool in builtin_tools(Tools())]
+    assert "hangup_call" in names
+    assert "transfer" not in names
+
+
+def test_names_of_built_in_tools_are_known_to_the_configuration() -> None:
+    names = {tool.spec.name for tool in builtin_tools(TOOLS)}
+    assert names == set(BUILTIN_NAMES) == set(BUILTIN_TOOLS)

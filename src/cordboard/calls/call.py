@@ -12,35 +12,36 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from collections.abc import Coroutine, Mapping
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, TypeVar
 
 import structlog
 
-from cordboard.agents.base import Agent, AgentSession
+from cordboard.agents.base import Agent, AgentSession, Interrupted
 from cordboard.calls import events
 from cordboard.calls.binding import APOLOGY, Binding
+from cordboard.calls.call_recording import CallRecording, opening
+from cordboard.calls.clean_up import STEP_LIMIT, give_back, step
 from cordboard.calls.conversation import Conversation, Endings
-from cordboard.calls.ledger import Ledger, LedgerWriter
+from cordboard.calls.keys import KeyOutlets, Keys
+from cordboard.calls.ledger import Ledger
 from cordboard.calls.offer import Media, Offer, TransferTarget
+from cordboard.calls.services import CallServices
+from cordboard.calls.sound import CallSound
+from cordboard.calls.transcode import understood
 from cordboard.config.variables import call_variables, fill
 from cordboard.errors import (
     AgentError,
     CordboardError,
     LineError,
     LineGone,
-    LineUnsupported,
     MediaError,
     TransferFailed,
 )
 from cordboard.generation import Generation
-from cordboard.observe.metrics import Metrics
 from cordboard.tools.desk import Desk
-from cordboard.tools.tool import KeysCollected, KeysWanted
-from cordboard.tools.toolbox import Toolbox
+from cordboard.tools.tool import KeysCollected, KeysWanted, may_collect_keys
 
 log = structlog.get_logger()
 
@@ -48,10 +49,6 @@ FAREWELL_LIMIT = 20.0
 """Longest wait, in seconds, for the agent to finish speaking before the line is ended anyway."""
 STALLED_LIMIT = 3.0
 """How long an agent that has stalled may take to begin its apology."""
-STEP_LIMIT = 5.0
-"""Longest time one step of the clean-up may take."""
-CANCEL_LIMIT = 1.0
-"""How long a step that took too long may take to stop."""
 TOOL_GRACE = 10.0
 """How long a tool that changes the world may go on after its call, to finish its work."""
 AGENT_START_LIMIT = 15.0
@@ -78,17 +75,6 @@ class CallState(StrEnum):
     RECORDED = "recorded"
 
 
-@dataclass(frozen=True, slots=True)
-class CallServices:
-    """What all calls of an engine share."""
-
-    writer: LedgerWriter
-    metrics: Metrics
-    directory: Path
-    listener: Callable[[str, int, events.LedgerEvent], None] | None = None
-    """Gets (call_id, at_ms, event) of every ledger event."""
-
-
 class Call:
     """One call. Implements `cordboard.tools.tool.CallLine`."""
 
@@ -112,6 +98,10 @@ class Call:
         self._farewell: asyncio.Task[None] | None = None
         self._media: Media | None = None
         self._conversation: Conversation | None = None
+        self._sound: CallSound | None = None
+        self._keys: Keys | None = None
+        self._give_back = False
+        """Whether the dialplan gets the caller back: nobody here could serve them."""
         now = datetime.datetime.now().astimezone()
         self._variables = call_variables(
             caller_number=offer.caller_number,
@@ -130,6 +120,16 @@ class Call:
             self._loop.time(),
             self._tell,
             self._loop.time,
+        )
+        self._toolbox = generation.catalogue.toolbox(binding.context.tools)
+        self._secret_keys = may_collect_keys(self._toolbox.specs)
+        self._recording = CallRecording(
+            binding.context.recording,
+            binding.context_name,
+            self._ledger,
+            services.directory,
+            services.recordings,
+            secret_keys=self._secret_keys,
         )
         self._started_at = now
         self.state = CallState.OFFERED
@@ -217,10 +217,31 @@ class Call:
         self.end("transferred", f"transfer:{destination}")
 
     async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
-        raise LineUnsupported("keys cannot be collected yet")
+        """Wait for keys. Raises `LineError` when others are being waited for, and `LineGone`."""
+        if self._keys is None:
+            raise LineError("the call is not connected")
+        return await self._keys.collect(wanted)
+
+    def reveal(self, reference: str) -> str | None:
+        """The secret keys that were collected under this name."""
+        return self._keys.reveal(reference) if self._keys is not None else None
 
     async def send_keys(self, keys: str) -> None:
+        """Send DTMF to the caller's side. Raises a `LineError` when the line cannot."""
         await self._offer.control.dtmf(keys)
+
+    def say(self, text: str) -> None:
+        """Have the agent speak a sentence now."""
+        if self._conversation is not None:
+            self._conversation.say(text)
+
+    def pause_recording(self) -> bool:
+        """Record silence from now on. False when the call is not being recorded."""
+        return self._recording.pause()
+
+    def resume_recording(self) -> bool:
+        """Record sound again. False when the call is not being recorded."""
+        return self._recording.resume()
 
     # The way up.
 
@@ -235,7 +256,7 @@ class Call:
                 self._offer.called_number,
             )
         )
-        toolbox = self._generation.catalogue.toolbox(self._binding.context.tools)
+        toolbox = self._toolbox
         self._ledger.record(
             events.Bound(
                 self.context_name,
@@ -250,9 +271,14 @@ class Call:
             log.warning("binding_problem", problem=problem)
             self._metrics.binding_problem()
         self.state = CallState.CONNECTING
-        media = self._media = await self._unless_ending(self._offer.media(self._agent.formats))
+        try:
+            media = await self._unless_ending(self._offer.media(self._agent.formats))
+        except MediaError:
+            self._give_back = True
+            raise
         if media is None:
             return self._ending.result()
+        media = self._media = understood(media, self._agent.formats)
         media.on_closed(self._media_closed)
         conversation = Conversation(
             self._agent,
@@ -267,14 +293,18 @@ class Call:
         conversation.seat(Desk(toolbox, self, conversation, self._loop.time))
         self._conversation = conversation
         self._ledger.record(events.Connected())
-        media.on_dtmf(self._key)
-        session = self._session(media, conversation, toolbox)
-        await self._unless_ending(self._start_agent(session))
+        sound = self._connect(media, conversation)
+        session = self._session(media, sound, conversation)
+        try:
+            await self._unless_ending(self._start_agent(session))
+        except AgentError:
+            await self._unless_ending(self._apologise(media))
+            raise
         if self._ending.done():
             return self._ending.result()
         self.state = CallState.TALKING
         if self._farewell is None:
-            media.on_audio(self._agent.hear)
+            sound.listen(self._agent.hear)
             conversation.begin(greets=bool(session.greeting))
         limit = self._loop.call_later(self._binding.context.max_duration_ms / 1000, self._too_long)
         try:
@@ -282,19 +312,33 @@ class Call:
         finally:
             limit.cancel()
 
-    def _session(self, media: Media, conversation: Conversation, toolbox: Toolbox) -> AgentSession:
+    def _connect(self, media: Media, conversation: Conversation) -> CallSound:
+        """Give the sound and the keys of the line to all who want them."""
+        sound = self._sound = CallSound(media)
+        outlets = KeyOutlets(
+            record=lambda key, secret, at: self._ledger.record(events.Key(key, secret), at),
+            deliver=self._deliver_key,
+            first_key=self._first_key,
+            speaking=lambda: conversation.playout.speaking,
+        )
+        self._keys = Keys(outlets, sound, hold_back=self._secret_keys)
+        self._recording.connect(sound)
+        media.on_dtmf(self._key)
+        return sound
+
+    def _session(self, media: Media, sound: CallSound, conversation: Conversation) -> AgentSession:
         context = self._binding.context
         apology = APOLOGY if self._binding.problems else ""
         return AgentSession(
             call_id=self.call_id,
             context_name=self.context_name,
             prompt=fill(context.prompt, self._variables),
-            greeting=apology + fill(context.greeting, self._variables),
-            toolbox=toolbox.specs,
+            greeting=fill(opening(context.recording, apology + context.greeting), self._variables),
+            toolbox=self._toolbox.specs,
             format=media.format,
             emit=conversation.take,
             speaking=lambda: conversation.playout.speaking,
-            watch_playout=media.on_sent,
+            watch_playout=sound.watch,
             variables=self._variables,
         )
 
@@ -304,6 +348,17 @@ class Call:
                 await self._agent.start(session)
         except TimeoutError:
             raise AgentError(f"the agent did not start within {AGENT_START_LIMIT:g} s") from None
+
+    async def _apologise(self, media: Media) -> None:
+        """Say without an agent that there is none; without a voice, let the dialplan do it."""
+        words = await self._services.apology(media.format) if self._services.apology else b""
+        if not words:
+            self._give_back = True
+            return
+        said: asyncio.Future[None] = self._loop.create_future()
+        media.write(words)
+        media.mark(lambda: None if said.done() else said.set_result(None))
+        await asyncio.wait((said,), timeout=FAREWELL_LIMIT)
 
     async def _unless_ending(self, work: Coroutine[Any, Any, Result]) -> Result | None:
         """Do the work, but give it up (None) when the call is to end."""
@@ -333,11 +388,21 @@ class Call:
         self.end(_OUTCOMES.get(reason, "failed"), reason)
 
     def _key(self, key: str) -> None:
-        self._ledger.record(events.Key(key))
         if self._conversation is not None:
             self._conversation.key_pressed()
+        if self._recording.consents(key):
+            self._ledger.record(events.Key(key))
+        elif self._keys is not None:
+            self._keys.press(key)
+
+    def _deliver_key(self, key: str) -> None:
         if self.state is not CallState.CONNECTING:
             self._agent.hear_key(key)
+
+    def _first_key(self) -> None:
+        """Who enters keys does not listen any more: the prompt is taken back."""
+        if self._conversation is not None and self._binding.context.barge_in != "off":
+            self._conversation.take(Interrupted(self._loop.time()))
 
     def _agent_failed(self, reason: str) -> None:
         """Apologise and hang up. When the agent cannot even do that, nothing is waited for."""
@@ -362,11 +427,11 @@ class Call:
 
     def _end_after_farewell(self, outcome: str, reason: str, farewell: str = "") -> None:
         """Hang up when all is said. From now on the agent hears silence: nothing cuts it short."""
-        conversation, media = self._conversation, self._media
-        if self._farewell is not None or self._ending.done() or not conversation or not media:
+        conversation, sound = self._conversation, self._sound
+        if self._farewell is not None or self._ending.done() or not conversation or not sound:
             return
         conversation.begin_farewell()
-        media.on_audio(lambda pcm: self._agent.hear(media.format.silence()))
+        sound.deafen()
         self._farewell = self._loop.create_task(self._hear_out(conversation, outcome, reason))
         if farewell:
             conversation.say(farewell)
@@ -391,11 +456,18 @@ class Call:
         self.state = CallState.ENDING
         if self._farewell is not None:
             self._farewell.cancel()
+        if self._keys is not None:
+            self._keys.close()
         if self._conversation is not None:
             self._conversation.end()
         await self._step("agent", self._agent.close())
         if outcome != "transferred":
-            await self._step("hangup", self._offer.control.hangup())
+            line = self._offer.control
+            leave = give_back(line, "unavailable") if self._give_back else line.hangup()
+            await self._step("hangup", leave)
+        self._recording.stop()
+        if self._sound is not None:
+            self._sound.close()
         if self._media is not None:
             await self._step("media", self._media.close())
         await self._step("line", self._offer.control.release())
@@ -413,17 +485,7 @@ class Call:
     async def _step(
         self, name: str, work: Coroutine[Any, Any, None], limit: float = STEP_LIMIT
     ) -> None:
-        """One step of the clean-up, in a task of its own: whatever it does, the next ones come."""
-        task = self._loop.create_task(work)
-        await asyncio.wait((task,), timeout=limit)
-        if not task.done():
-            task.cancel()
-            self._trouble(name, f"not closed within {limit:g} s")
-            await asyncio.wait((task,), timeout=CANCEL_LIMIT)
-        elif task.cancelled():
-            self._trouble(name, "closing it was cancelled")
-        elif (error := task.exception()) is not None:
-            self._trouble(name, repr(error))
+        await step(name, work, self._trouble, limit)
 
     def _tell(self, at_ms: int, event: events.LedgerEvent) -> None:
         if self._services.listener is not None:

@@ -6,18 +6,20 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Protocol
 from uuid import uuid4
 
 import structlog
 
 from cordboard.agents.base import Agent
+from cordboard.calls.admission import INTERNAL_ERROR, NO_AGENT, reason_to_refuse, turn_away
 from cordboard.calls.binding import Binding, bind
-from cordboard.calls.call import STEP_LIMIT, Call, CallServices
+from cordboard.calls.call import Call
 from cordboard.calls.offer import Offer
+from cordboard.calls.services import CallServices
 from cordboard.errors import CordboardError
 from cordboard.generation import Generation
+from cordboard.observe.degradation import Degradation
 
 log = structlog.get_logger()
 
@@ -39,11 +41,16 @@ class Exchange:
         generation: Callable[[], Generation],
         open_agent: AgentOpener,
         services: CallServices,
+        degradation: Degradation | None = None,
     ) -> None:
-        """`generation()` gives the one in force; a call keeps the one it starts with."""
+        """`generation()` gives the one in force; a call keeps the one it starts with.
+
+        `degradation` says when the engine is too busy for new calls.
+        """
         self._generation = generation
         self._open_agent = open_agent
         self._services = services
+        self._degradation = degradation or Degradation()
         self._calls: dict[str, Call] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._draining = False
@@ -95,24 +102,30 @@ class Exchange:
 
     async def _serve(self, offer: Offer) -> None:
         """Task border of a call."""
-        if self._draining:
-            await self._refuse(offer, "draining")
+        generation = self._generation()
+        refusal = reason_to_refuse(
+            draining=self._draining,
+            live_calls=len(self._calls),
+            max_calls=generation.config.calls.max_calls,
+            degradation=self._degradation,
+        )
+        if refusal:
+            await self._refuse(offer, refusal)
             return
         if offer.call_id in self._calls:
             # A dialplan may give all its calls one id, and the call before may still be ending.
             offer = replace(offer, call_id=str(uuid4()))
             log.warning("call_id_in_use", call_id=offer.call_id)
-        generation = self._generation()
         try:
             binding = bind(offer, generation.config)
             agent = self._open_agent(binding)
             call = Call(offer, binding, generation, agent, self._services)
         except CordboardError as error:
-            await self._refuse(offer, "no_agent", str(error))
+            await self._refuse(offer, NO_AGENT, str(error))
             return
         except Exception as error:  # task border: the caller must not be left waiting
             log.exception("offer_failed", call_id=offer.call_id)
-            await self._refuse(offer, "internal_error", str(error))
+            await self._refuse(offer, INTERNAL_ERROR, repr(error))
             return
         self._calls[offer.call_id] = call
         self._idle.clear()
@@ -128,9 +141,4 @@ class Exchange:
         """Turn a caller away. There is no call, and so no ledger: it is logged and counted."""
         self._services.metrics.offer_refused(reason)
         log.warning("offer_refused", call_id=offer.call_id, reason=reason, error=error)
-        for step in (partial(offer.control.hangup, "congestion"), offer.control.release):
-            try:
-                async with asyncio.timeout(STEP_LIMIT):
-                    await step()
-            except (CordboardError, TimeoutError) as failure:
-                log.error("refusal_failed", call_id=offer.call_id, error=repr(failure))
+        await turn_away(offer, reason)

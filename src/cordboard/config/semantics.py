@@ -21,6 +21,10 @@ from cordboard.errors import ConfigProblem
 BUILTIN_TOOLS: Mapping[str, str] = {
     "hangup_call": "Ends the call when the agent has finished speaking.",
     "transfer": "Passes the caller on to one of `tools.transfer.destinations`.",
+    "collect_digits": "Has the caller enter digits on the keypad; secret ones no agent is given.",
+    "send_digits": "Presses keys for the far side.",
+    "pause_recording": "Has the recording of the call be silent for a while.",
+    "resume_recording": "Goes on with it.",
 }
 """The tools that need no server, with a description for the documentation."""
 

@@ -17,10 +17,12 @@ from typing import Any
 
 from cordboard.agents.base import Agent
 from cordboard.calls.binding import bind
-from cordboard.calls.call import Call, CallServices
+from cordboard.calls.call import Call
 from cordboard.calls.events import Ended, LedgerEvent
 from cordboard.calls.history import CallHistory, LedgerLine, read_lines
 from cordboard.calls.ledger import LedgerWriter
+from cordboard.calls.recording_writer import RecordingWriter
+from cordboard.calls.services import CallServices
 from cordboard.config.schema import Config
 from cordboard.generation import Generation
 from cordboard.observe.metrics import Metrics
@@ -122,11 +124,16 @@ class CallStage:
         self.generation = FakeGeneration(config, tools)
         self.metrics = Metrics()
         self.writer = LedgerWriter()
+        self.recordings = RecordingWriter(self.metrics.recording_dropped)
         self.events: list[LedgerEvent] = []
         self._directory = directory
         offer = self.line.offer(variables)
         services = CallServices(
-            self.writer, self.metrics, directory, lambda _, __, event: self.events.append(event)
+            self.writer,
+            self.metrics,
+            directory,
+            lambda _, __, event: self.events.append(event),
+            self.recordings,
         )
         self.call = Call(offer, bind(offer, config), self.generation, agent, services)
         self.metrics.call_started()
@@ -153,6 +160,7 @@ class CallStage:
     def lines(self) -> list[LedgerLine]:
         """The lines of the ledger's file. The call must be over."""
         self.writer.close()
+        self.recordings.close()
         (path,) = self._directory.glob(f"*/{self.call.call_id}.jsonl")
         return read_lines(path)
 

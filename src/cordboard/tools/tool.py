@@ -8,13 +8,14 @@ room knows no call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Protocol, TypeAlias
 
 JsonObject: TypeAlias = dict[str, Any]
 ToolKind = Literal["builtin", "mcp", "http", "python", "workflow"]
+COLLECT_DIGITS_ORIGIN = "builtin:collect_digits"
 
 
 class Effects(StrEnum):
@@ -143,12 +144,25 @@ class KeysWanted:
     """The keys appear nowhere: not in ledger, logs, recording (sound muted) or to the agent."""
 
 
+def may_collect_keys(specs: Iterable[ToolSpec]) -> bool:
+    """Whether any of these tools may ask for keys: only these kinds are handed the call's line
+    and use it so."""
+    return any(
+        spec.kind in ("python", "workflow") or spec.origin == COLLECT_DIGITS_ORIGIN
+        for spec in specs
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class KeysCollected:
     """The keys that came."""
 
-    keys: str
+    keys: str = field(repr=False)
+    """Never in a log, whoever logs this; the terminator is not part of it."""
     ended_by: Literal["count", "terminator", "timeout"]
+    reference: str = ""
+    """Of secret keys: the name under which the call keeps them to its end (`CallLine.reveal`).
+    All of them that an agent may know."""
 
 
 class CallLine(Protocol):
@@ -182,12 +196,32 @@ class CallLine(Protocol):
     async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
         """Wait for keys of the caller. While it waits the agent is not given any.
 
-        Keys pressed up to 2 s before count too. Raises `LineError` when another collection runs.
+        Keys pressed up to 2 s before count too. Raises `LineError` when another collection runs,
+        and `LineGone` when the call ends meanwhile.
+        """
+        ...
+
+    def reveal(self, reference: str) -> str | None:
+        """The secret keys that `collect_keys` kept under this name, for whom they were asked.
+
+        None when there are none. What comes of it must never reach an agent, a log or the ledger.
         """
         ...
 
     async def send_keys(self, keys: str) -> None:
         """Send DTMF to the caller's side. Raises `LineUnsupported` or another `LineError`."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Have the agent speak a sentence now. Returns at once."""
+        ...
+
+    def pause_recording(self) -> bool:
+        """Record silence from now on. False when the call is not being recorded."""
+        ...
+
+    def resume_recording(self) -> bool:
+        """Record sound again. False when the call is not being recorded."""
         ...
 
 

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 from cordboard.config.schema import Tools
+from cordboard.tools.builtin.collect_digits import CollectDigits
 from cordboard.tools.builtin.hangup import HangupCall
+from cordboard.tools.builtin.recording import PauseRecording, ResumeRecording
+from cordboard.tools.builtin.send_digits import SendDigits
 from cordboard.tools.builtin.transfer import Transfer
 from cordboard.tools.tool import Tool
 
-BUILTIN_NAMES = ("hangup_call", "transfer")
+BUILTIN_NAMES = (
+    "hangup_call",
+    "transfer",
+    "collect_digits",
+    "send_digits",
+    "pause_recording",
+    "resume_recording",
+)
 """Exposed names that no other tool may take, whether or not the tool is configured."""
 
 
 def builtin_tools(tools: Tools) -> tuple[Tool, ...]:
-    """The built-in tools; `transfer` only exists where there is somewhere to go."""
-    hangup = HangupCall()
+    """The built-in tools; `transfer` only exists where there is somewhere to go.
+
+    A context has those that it lists, as with every tool.
+    """
+    always: tuple[Tool, ...] = (
+        HangupCall(),
+        CollectDigits(),
+        SendDigits(),
+        PauseRecording(),
+        ResumeRecording(),
+    )
     if not tools.transfer.destinations:
-        return (hangup,)
-    return (hangup, Transfer(tools.transfer.destinations))
+        return always
+    return (*always, Transfer(tools.transfer.destinations))

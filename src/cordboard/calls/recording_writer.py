@@ -1,0 +1,222 @@
+"""The thread that writes all recordings: stereo WAV files that are whole at every moment.
+
+The event loop hands over about a second of both directions at a time (`write`); this thread puts
+them side by side in the file's encoding, appends them and writes the header anew. A program that is
+killed leaves a file that plays, without what was still in memory.
+
+A disk that is full or slow never holds the loop: at most `MOST_WAITING` bytes wait for the disk,
+what comes beyond is dropped and counted, and so is what cannot be written. The place of what is
+missing is filled up with silence as soon as something can be written again, so that both channels
+stay on the clock of the call. Recordings have a thread of their own: ledgers never wait for them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+import numpy as np
+import structlog
+
+from cordboard.audio.format import AudioFormat
+from cordboard.audio.g711 import alaw_to_linear, linear_to_ulaw, ulaw_to_linear
+from cordboard.audio.wav_header import LARGEST, WavHeader
+
+log = structlog.get_logger()
+
+MOST_WAITING = 32_000_000
+"""Bytes of sound of all calls that may wait for the disk: a hundred calls for ten seconds."""
+FILL_FRAMES = 65_536
+"""Missing sound is filled up in pieces of so many samples."""
+
+
+class RecordingFile:
+    """One recording on its way to the disk. Only the writer's thread touches what is private."""
+
+    def __init__(self, path: Path, header: WavHeader, source: AudioFormat) -> None:
+        """`source`: what `RecordingWriter.write` is given for both channels."""
+        self.path = path
+        self.header = header
+        self.source = source
+        self.dropped = 0
+        """Samples (of each channel) that could not be written in time, so far."""
+        self._descriptor: int | None = None
+        self._frames = 0
+        self._missing = 0
+
+    def append(self, left: bytes, right: bytes) -> None:
+        """Write both channels, after the silence that stands for what is missing before them."""
+        samples = len(left) // self.source.bytes_per_sample
+        self._missing += samples  # until it is written
+        if self._descriptor is None:
+            self._descriptor = _create(self.path)
+        while self._missing > samples:
+            piece = min(self._missing - samples, FILL_FRAMES)
+            self._put(self.header.silence * piece, piece)
+        self._put(_side_by_side(left, right, self.source, self.header), samples)
+
+    def skip(self, samples: int) -> None:
+        """So much sound is missing here."""
+        self._missing += samples
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _put(self, frames: bytes, count: int) -> None:
+        assert self._descriptor is not None  # noqa: S101 - `append` has opened it
+        size = self._frames * self.header.frame_bytes
+        if size + len(frames) > LARGEST:
+            raise OSError(f"{self.path.name} has reached the largest size of a WAV file")
+        begin = len(self.header.encode(0)) + size
+        written = 0
+        while written < len(frames):
+            written += os.pwrite(self._descriptor, frames[written:], begin + written)
+        self._frames += count
+        self._missing -= count
+        os.pwrite(self._descriptor, self.header.encode(self._frames), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sound:
+    file: RecordingFile
+    left: bytes
+    right: bytes
+
+    @property
+    def samples(self) -> int:
+        return len(self.left) // self.file.source.bytes_per_sample
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    file: RecordingFile
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    file: RecordingFile
+
+
+class RecordingWriter:
+    """The thread. One per process; it starts with the first recording. `close` at the end."""
+
+    def __init__(self, on_dropped: Callable[[float], None] = lambda _: None) -> None:
+        """`on_dropped(seconds)`: so much sound of a call is lost; from any thread."""
+        self._on_dropped = on_dropped
+        self._jobs: SimpleQueue[_Sound | _Gap | _End | threading.Event | None] = SimpleQueue()
+        self._waiting = 0
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._open: set[RecordingFile] = set()
+        self.trouble = ""
+        """Why recordings cannot be written now; empty when the last write went well."""
+
+    def write(self, file: RecordingFile, left: bytes, right: bytes) -> None:
+        """Append the same stretch of time of both channels, of equal length. Returns at once."""
+        self._start()
+        sound = _Sound(file, left, right)
+        size = 2 * len(left)
+        with self._lock:
+            crowded = self._waiting + size > MOST_WAITING
+            if not crowded:
+                self._waiting += size
+        if crowded:
+            self._lost(file, sound.samples)
+            self._jobs.put(_Gap(file, sound.samples))
+        else:
+            self._jobs.put(sound)
+
+    def finish(self, file: RecordingFile) -> None:
+        """Nothing more comes for this file."""
+        self._start()
+        self._jobs.put(_End(file))
+
+    def flush(self) -> None:
+        """Wait until everything handed over so far is in its file. Blocks: not on the loop."""
+        if self._thread is not None and self._thread.is_alive():
+            written = threading.Event()
+            self._jobs.put(written)
+            written.wait()
+
+    def close(self) -> None:
+        """Write what is waiting and stop. Blocks for that long; harmless twice."""
+        if self._thread is not None:
+            self._jobs.put(None)
+            self._thread.join()
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._work, name="cordboard-recordings", daemon=True
+            )
+            self._thread.start()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            if isinstance(job, threading.Event):
+                job.set()
+                continue
+            if isinstance(job, _Sound):
+                with self._lock:
+                    self._waiting -= 2 * len(job.left)
+            try:
+                self._do(job)
+            except Exception as error:  # noqa: BLE001 - thread border: the other recordings go on
+                self._failed(job, error)
+        for file in self._open:
+            file.close()
+
+    def _do(self, job: _Sound | _Gap | _End) -> None:
+        if isinstance(job, _Sound):
+            self._open.add(job.file)
+            job.file.append(job.left, job.right)
+            self.trouble = ""
+        elif isinstance(job, _Gap):
+            job.file.skip(job.samples)
+        else:
+            self._open.discard(job.file)
+            job.file.close()
+
+    def _failed(self, job: _Sound | _Gap | _End, error: Exception) -> None:
+        """Say it once, not for each second of each call until it is mended."""
+        if not self.trouble:
+            log.error("recording_write_failed", path=str(job.file.path), error=str(error))
+        self.trouble = f"recordings cannot be written: {error}"
+        if isinstance(job, _Sound):
+            self._lost(job.file, job.samples)
+
+    def _lost(self, file: RecordingFile, samples: int) -> None:
+        with self._lock:
+            file.dropped += samples
+        self._on_dropped(samples / file.source.rate)
+
+
+def _create(path: Path) -> int:
+    """A new file that only its owner may read. Never one that exists: it may be somebody's."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+
+
+def _side_by_side(left: bytes, right: bytes, source: AudioFormat, header: WavHeader) -> bytes:
+    """Both channels as frames in the file's encoding."""
+    kind = "<i2" if header.encoding == "slin" else "u1"
+    frames = np.empty((len(left) // source.bytes_per_sample, 2), kind)
+    for side, sound in enumerate((left, right)):
+        frames[:, side] = np.frombuffer(_encoded(sound, source, header), kind)
+    return frames.tobytes()
+
+
+def _encoded(sound: bytes, source: AudioFormat, header: WavHeader) -> bytes:
+    if source.encoding == header.encoding:
+        return sound
+    if source.encoding == "ulaw":
+        return ulaw_to_linear(sound)
+    linear = alaw_to_linear(sound) if source.encoding == "alaw" else sound
+    return linear if header.encoding == "slin" else linear_to_ulaw(linear)
