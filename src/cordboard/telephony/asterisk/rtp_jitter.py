@@ -66,6 +66,7 @@ class JitterBuffer:
         ahead = sequence - self._next & 0xFFFF
         if ahead == 0 and not self._waiting:
             self._next = sequence + 1 & 0xFFFF
+            self._jumped_to = None
             if self.depth and now - self._needed_at >= CALM_SECONDS:
                 self._relax(now)
             return (packet.payload,)
