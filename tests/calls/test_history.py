@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cordboard.calls import events
-from cordboard.calls.history import CallHistory, LedgerLine, read, read_lines
+from cordboard.calls.history import (
+    CallHistory,
+    LedgerLine,
+    Overlap,
+    Silence,
+    read,
+    read_lines,
+)
 
 CALL: tuple[tuple[int, events.LedgerEvent], ...] = (
     (0, events.Offered("id-1", "2026-01-02T03:04:05.678+01:00", "test", "47", "Kari", "100")),
@@ -29,12 +36,17 @@ CALL: tuple[tuple[int, events.LedgerEvent], ...] = (
     (2910, events.Answering(1, "Wind calm.")),
     (2911, events.Answering(1, "Visibility good.")),
     (2960, events.AudioStarted(1)),
-    (2960, events.Latency(1, 500, 100, 310, 30, 20, 960)),
-    (3900, events.BargedIn(1, "Wind calm. Visibility")),
+    (2960, events.Latency(1, 500, 100, 310, 30, 20, 960, 130, filler=True)),
+    (3100, events.Answered(1, 1100)),
+    (3300, events.Held(3180, 120)),
+    (3450, events.Resumed("backchannel", 150)),
+    (3780, events.Held(3700, 80)),
+    (3900, events.BargedIn(1, "Wind calm. Visibility", 940, 80, 200)),
     (3950, events.Answering(1, "As you like.")),
     (4000, events.AudioStarted(1)),
     (4800, events.AudioEnded(1)),
     (5000, events.Key("5")),
+    (5050, events.Silence("reprompt", 250, "Are you there?")),
     (5100, events.Transferred("sales", ok=False, error="busy")),
     (5200, events.Trouble("agent", "gone")),
     (6000, events.Ended("failed", "agent_failed", 6000)),
@@ -63,8 +75,13 @@ def test_the_whole_call() -> None:
     (turn,) = history.caller_turns
     assert (turn.speech_ms, turn.last_speech_ms, turn.endpoint_ms) == (1200, 2000, 2500)
     assert turn.answer_end_ms == 4800
-    assert turn.latency["total_ms"] == 960
+    assert (turn.latency["total_ms"], turn.filled, turn.answer_ms) == (960, True, 1100)
     assert set(turn.latency) == {f"{stage}_ms" for stage, _ in CALL[15][1].stages()}  # type: ignore[attr-defined]
+    assert history.overlaps == [
+        Overlap(3180, 3300, 3450, "backchannel"),
+        Overlap(3700, 3780, 3900, "interruption"),
+    ]
+    assert history.silences == [Silence("reprompt", 4800, 5050, "Are you there?")]
     (use,) = history.tools
     assert (use.name, use.arguments, use.status) == ("get_atis", {"icao": "ENVA"}, "ok")
     assert (use.asked_ms, use.answered_ms, use.filler) == (2610, 2900, "One moment.")
@@ -124,3 +141,17 @@ def test_of_calls_that_share_a_file_the_last_is_told(tmp_path: Path) -> None:
     history = read(path)
     assert history.outcome == ""
     assert history.transcript() == [("agent", "Good morning.")]
+
+
+def test_a_reprompt_long_after_an_answer_is_said_but_no_part_of_its_sound() -> None:
+    call = (
+        *CALL[:16],
+        (3500, events.AudioEnded(1)),
+        (13_500, events.Silence("reprompt", 10_000, "Are you there?")),
+        (13_510, events.Answering(1, "Are you there?")),
+        (14_500, events.AudioEnded(1)),
+    )
+    history = CallHistory.from_lines(lines_of(call))
+    turn = history.turns[1]
+    assert (turn.answer_start_ms, turn.answer_end_ms) == (2960, 3500)
+    assert turn.said[-1] == "Are you there?"

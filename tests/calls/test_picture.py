@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cordboard.calls.history import CallHistory, ToolUse, Turn
+from cordboard.calls.history import CallHistory, Overlap, Silence, ToolUse, Turn
 from cordboard.calls.picture import LANE, PIXELS_PER_SECOND, RATE, ROW_SECONDS, Samples, draw
 
 SVG = "{http://www.w3.org/2000/svg}"
 NOTHING: Samples = np.zeros(0, np.int16)
 LATENCY = {
+    "vad_ms": 130,
     "endpoint_ms": 450,
     "stt_ms": 0,
     "brain_ms": 120,
@@ -69,7 +70,8 @@ def test_it_shows_what_was_said_done_and_waited_for() -> None:
         "get_atis: ok, 300 ms",
         "670 ms",
         "turn 1",
-        "end of turn: 450 ms",
+        "silence noticed: 130 ms",
+        "end of turn: 320 ms",
     ):
         assert text in shown
 
@@ -144,3 +146,44 @@ def test_the_two_channels_may_begin_later_than_the_call() -> None:
     sound = np.zeros(RATE * 10, np.int16)
     svg = draw(call(spoken(1, 3000)), sound, sound, offset_ms=3000.0)
     assert re.search(r'<rect x="0\.0"', svg), "the caller speaks at the very beginning"
+
+
+def test_it_shows_holds_interruptions_and_silences_where_they_were() -> None:
+    history = call(spoken(1, 1000))
+    history.overlaps = [
+        Overlap(3000, 3120, 3300, "backchannel"),
+        Overlap(5000, 5090, 5240, "interruption"),
+        Overlap(7000, 7100),
+    ]
+    history.silences = [Silence("filler", 8000, 8900, "One moment.")]
+    svg = draw(history, NOTHING, np.zeros(RATE * 10, np.int16))
+    shown = texts(svg)
+    for text in (
+        "↻ backchannel: silent after 120 ms, decided after 300 ms",
+        "✂ interruption: silent after 90 ms, decided after 240 ms",
+        "undecided: silent after 100 ms",
+        "filler after 0.9 s: One moment.",
+    ):
+        assert text in shown
+    held = next(
+        box
+        for box in ElementTree.fromstring(svg).iter(f"{SVG}rect")
+        if "backchannel" in "".join(box.itertext()) and box.attrib["opacity"] == "0.3"
+    )
+    assert float(held.attrib["x"]) == pytest.approx(3.12 * PIXELS_PER_SECOND, abs=0.1)
+    assert float(held.attrib["width"]) == pytest.approx(0.18 * PIXELS_PER_SECOND, abs=0.1)
+
+
+@pytest.mark.parametrize("answer_ms", [None, 2600])
+def test_a_filler_and_the_answer_after_it_are_told_apart(answer_ms: int | None) -> None:
+    turn = spoken(1, 1000)
+    turn.filled, turn.answer_ms = True, answer_ms
+    shown = texts(draw(call(turn, spoken(2, 9000)), NOTHING, NOTHING))
+    assert "670 ms to the filler" in shown
+    assert ("2600 ms to the answer" in shown) is (answer_ms is not None)
+
+
+def test_a_picture_of_a_ledger_from_before_the_detector_was_timed() -> None:
+    turn = spoken(1, 1000)
+    turn.latency = {name: ms for name, ms in LATENCY.items() if name != "vad_ms"}
+    assert "end of turn: 450 ms" in texts(draw(call(turn), NOTHING, NOTHING))

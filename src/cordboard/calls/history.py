@@ -32,6 +32,31 @@ class ToolUse:
 
 
 @dataclass(slots=True)
+class Overlap:
+    """A voice over the agent's, and what came of it. Times are ms since the offer."""
+
+    onset_ms: int
+    """Its first sample."""
+    held_ms: int
+    """The agent fell silent."""
+    over_ms: int | None = None
+    """It went on, or was interrupted; None while that is not known."""
+    verdict: str = ""
+    """`interruption`, or why it went on: `backchannel`, `noise`, `echo`, `key`, `undecided`."""
+
+
+@dataclass(slots=True)
+class Silence:
+    """Nobody was heard for too long. Times are ms since the offer."""
+
+    kind: str
+    """`filler`, `reprompt`, `goodbye` or `stalled`."""
+    since_ms: int
+    until_ms: int
+    text: str = ""
+
+
+@dataclass(slots=True)
 class Turn:
     """One caller turn and its answer; number 0 is the greeting. Times are ms since the offer."""
 
@@ -47,14 +72,18 @@ class Turn:
     said: list[str] = field(default_factory=list)
     """The same, but of what the caller cut only what was heard."""
     answer_start_ms: int | None = None
-    """First sample on the wire."""
+    """First audible sample on the wire, of a filler if there was one."""
     answer_end_ms: int | None = None
     """When the caller had heard all of it, or interrupted."""
     interrupted: str | None = None
     """What was heard of the answer, when the caller cut it."""
     tools: list[ToolUse] = field(default_factory=list)
     latency: Mapping[str, int] = field(default_factory=dict)
-    """`endpoint_ms`, `stt_ms`, `brain_ms`, `tts_ms`, `wire_ms`, `total_ms`."""
+    """`vad_ms`, `endpoint_ms`, `stt_ms`, `brain_ms`, `tts_ms`, `wire_ms`, `total_ms`."""
+    filled: bool = False
+    """A filler was heard first: `latency` is its; `answer_ms` tells the answer's own."""
+    answer_ms: int | None = None
+    """The caller's last sample to the first one of the answer itself."""
 
 
 @dataclass(slots=True)
@@ -70,6 +99,8 @@ class CallHistory:
     provider: str = ""
     connected_ms: int | None = None
     turns: dict[int, Turn] = field(default_factory=dict)
+    overlaps: list[Overlap] = field(default_factory=list)
+    silences: list[Silence] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
     transfers: list[LedgerLine] = field(default_factory=list)
     outcome: str = ""
@@ -140,11 +171,15 @@ class _Reader:
         self._uses: dict[str, ToolUse] = {}
         self._kept: dict[int, int] = {}
         """How much of each turn's `said` is settled by an interruption."""
+        self._sounding: set[int] = set()
+        """Turns whose answer is being heard."""
 
     def take(self, line: LedgerLine) -> None:
         kind = line["type"]
         if kind.startswith("tool."):
             self._tool(kind, line)
+        elif kind in ("agent.held", "agent.resumed", "call.silence"):
+            self._manners(kind, line)
         elif kind.startswith(("caller.", "agent.", "turn.")):
             self._talk(kind, line)
         else:
@@ -183,18 +218,48 @@ class _Reader:
         elif kind == "agent.text":
             turn.answer.append(line["text"])
             turn.said.append(line["text"])
-        elif kind == "agent.audio_started":
-            turn.answer_start_ms = at
-        elif kind == "agent.audio_ended":
-            turn.answer_end_ms = at
-        elif kind == "agent.interrupted":
-            turn.interrupted, turn.answer_end_ms = line["heard"], at
-            turn.said[self._kept.get(turn.number, 0) :] = [line["heard"]]
-            self._kept[turn.number] = len(turn.said)
+        elif kind in ("agent.audio_started", "agent.audio_ended", "agent.interrupted"):
+            self._sound(kind, turn, line)
         elif kind == "turn.latency":
+            turn.filled = line.get("filler", False)
             turn.latency = {
                 name: line[name] for name in line if name.endswith("_ms") and name != "at_ms"
             }
+            turn.answer_ms = None if turn.filled else line["total_ms"]
+        elif kind == "turn.answered":
+            turn.answer_ms = line["answer_ms"]
+
+    def _sound(self, kind: str, turn: Turn, line: LedgerLine) -> None:
+        at = line["at_ms"]
+        if kind == "agent.audio_started":
+            self._sounding.add(turn.number)
+            if turn.answer_start_ms is None:
+                turn.answer_start_ms = at
+            return
+        if turn.number in self._sounding:  # a re-prompt long after an answer is no part of it
+            turn.answer_end_ms = at
+        self._sounding.discard(turn.number)
+        if kind == "agent.interrupted":
+            turn.interrupted = line["heard"]
+            turn.said[self._kept.get(turn.number, 0) :] = [line["heard"]]
+            self._kept[turn.number] = len(turn.said)
+            self._overlap_over(at, "interruption")
+
+    def _manners(self, kind: str, line: LedgerLine) -> None:
+        """How the two sides shared the line."""
+        at, history = line["at_ms"], self.history
+        if kind == "agent.held":
+            history.overlaps.append(Overlap(line["onset_ms"], at))
+        elif kind == "agent.resumed":
+            self._overlap_over(at, line["why"])
+        else:
+            silence = Silence(line["kind"], at - line["silent_ms"], at, line["text"])
+            history.silences.append(silence)
+
+    def _overlap_over(self, at: int, verdict: str) -> None:
+        overlaps = self.history.overlaps
+        if overlaps and not overlaps[-1].verdict:
+            overlaps[-1].over_ms, overlaps[-1].verdict = at, verdict
 
     def _tool(self, kind: str, line: LedgerLine) -> None:
         ask_id = line["ask_id"]

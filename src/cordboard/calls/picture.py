@@ -3,7 +3,9 @@
     caller  ▁▃▇▅▂______________▂▅▇▃▁
     tools            [get_atis 4 ms]
     agent   ____________▂▅▇▇▅▃▁______
-            each wait drawn between the two voices, and below them, stage by stage, to scale
+            each wait drawn between the two voices, and below them, stage by stage, to scale;
+            where the agent held its voice under another's, and what it took that one for;
+            silences that were too long, and what was said in them
 
 The time line is drawn once, as long as the call, and shown in rows like lines of a page. It is
 drawn from the call's history and its two channels of sound, and needs nothing else: no browser, no
@@ -20,7 +22,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from cordboard.calls.history import CallHistory, Turn
+from cordboard.calls.history import CallHistory, Overlap, Silence, Turn
 
 Samples = NDArray[np.int16]
 
@@ -39,7 +41,9 @@ WIDTH = ROW_SECONDS * PIXELS_PER_SECOND
 STRIP = 2 * LANE + BETWEEN + 22
 """Height of one row, its seconds included."""
 CALLER, AGENT, TOOL, WAIT = "#2563eb", "#059669", "#d97706", "#dc2626"
+HELD, SILENCE = "#7c3aed", "#6b7280"
 STAGES = (
+    ("vad_ms", "silence noticed", "#cbd5e1"),
     ("endpoint_ms", "end of turn", "#94a3b8"),
     ("stt_ms", "recogniser", "#60a5fa"),
     ("brain_ms", "brain and tools", "#f59e0b"),
@@ -58,6 +62,10 @@ def draw(history: CallHistory, caller: Samples, agent: Samples, offset_ms: float
     strip.wave(agent, LANE + BETWEEN + LANE / 2, AGENT)
     for _, turn in sorted(history.turns.items()):
         strip.turn(turn)
+    for overlap in history.overlaps:
+        strip.overlap(overlap)
+    for silence in history.silences:
+        strip.silence(silence)
     page = _Page(strip)
     page.title(history)
     page.waterfall([turn for turn in history.caller_turns if turn.latency])
@@ -160,8 +168,33 @@ class _Strip(_Shapes):
             self._tool(
                 use.asked_ms, end, place, f"{use.name}: {use.status}, {end - use.asked_ms} ms"
             )
-        if turn.last_speech_ms is not None and turn.answer_start_ms is not None:
-            self._wait(turn.last_speech_ms, turn.answer_start_ms)
+        if turn.last_speech_ms is not None and turn.latency:
+            self._wait(turn.last_speech_ms, turn.last_speech_ms + turn.latency["total_ms"])
+
+    def overlap(self, overlap: Overlap) -> None:
+        """From the first sample of the other voice to the decision; the agent held its own."""
+        x, y = self.x(overlap.onset_ms), LANE + BETWEEN
+        held = self.x(overlap.held_ms)
+        over = self.x(overlap.over_ms if overlap.over_ms is not None else overlap.held_ms)
+        cut = overlap.verdict == "interruption"
+        colour = WAIT if cut else HELD
+        reaction = overlap.held_ms - overlap.onset_ms
+        words = f"{overlap.verdict or 'undecided'}: silent after {reaction} ms"
+        if overlap.over_ms is not None:
+            words += f", decided after {overlap.over_ms - overlap.onset_ms} ms"
+        self._box(x, y - 8, max(1.0, held - x), 8, colour, words, opacity=0.35)
+        self._box(held, y - 8, max(2.0, over - held), LANE + 8, colour, words, opacity=0.30)
+        self._line(over, y - 8, over, y + LANE, colour, 2 if cut else 1)
+        self._text(over + 4, y + LANE - 6, ("✂ " if cut else "↻ ") + words, colour=colour, size=11)
+
+    def silence(self, silence: Silence) -> None:
+        """A stretch in which nobody was heard, up to what was done about it."""
+        x, to, y = self.x(silence.since_ms), self.x(silence.until_ms), LANE + BETWEEN - 28
+        length = (silence.until_ms - silence.since_ms) / 1000
+        words = f"{silence.kind} after {length:.1f} s"
+        self._box(x, y, max(2.0, to - x), 9, SILENCE, f"{words}: {silence.text}", opacity=0.25)
+        self._line(to, y - 3, to, y + 12, SILENCE, 2)
+        self._text(to + 5, y + 9, words, colour=SILENCE, size=11)
 
     def _span(self, start: float, end: float, y: float, colour: str, text: str) -> None:
         x, width = self.x(start), max(2.0, self.x(end) - self.x(start))
@@ -197,7 +230,7 @@ class _Page(_Shapes):
 
     def waterfall(self, turns: Sequence[Turn]) -> None:
         """Each turn's wait by stage, to one scale."""
-        longest = max((turn.latency["total_ms"] for turn in turns), default=0)
+        longest = max((_whole_wait(turn) for turn in turns), default=0)
         if not longest:
             return
         y, x = self._bottom + 16.0, float(LEFT)
@@ -211,13 +244,26 @@ class _Page(_Shapes):
             x = float(LEFT)
             self._text(LEFT - 12, y + 1, f"turn {turn.number}", anchor="end")
             for key, label, colour in STAGES:
-                width = turn.latency[key] * scale
-                self._box(x, y - 12, width, 17, colour, f"{label}: {turn.latency[key]} ms")
-                if width > 44:
-                    self._text(x + 5, y + 1, f"{turn.latency[key]} ms", colour="#ffffff")
-                x += width
-            self._text(x + 8, y + 1, f"{turn.latency['total_ms']} ms", bold=True)
+                ms = _stage(turn, key)
+                self._box(x, y - 12, ms * scale, 17, colour, f"{label}: {ms} ms")
+                if ms * scale > 44:
+                    self._text(x + 5, y + 1, f"{ms} ms", colour="#ffffff")
+                x += ms * scale
+            if turn.filled:
+                self._after_filler(turn, x, y, scale)
+            else:
+                self._text(x + 8, y + 1, f"{turn.latency['total_ms']} ms", bold=True)
         self._bottom = int(y) + 10
+
+    def _after_filler(self, turn: Turn, x: float, y: float, scale: float) -> None:
+        """The filler ended the silence; a thin line leads on to the answer itself."""
+        words = f"{turn.latency['total_ms']} ms to the filler"
+        if turn.answer_ms is not None:
+            to = LEFT + turn.answer_ms * scale
+            self._line(x, y - 3, to, y - 3, AGENT, 2)
+            x, words = to, f"{words}, {turn.answer_ms} ms to the answer"
+        room = WIDTH + LEFT - 7 * len(words)
+        self._text(min(x + 8, room), y + (1 if x + 8 <= room else -7), words, bold=True)
 
     def svg(self) -> str:
         """The whole page; each row is a window on the one strip."""
@@ -244,6 +290,16 @@ class _Page(_Shapes):
             + "\n".join(rows + self.shapes)
             + "\n</svg>\n"
         )
+
+
+def _stage(turn: Turn, key: str) -> int:
+    """A stage of the wait; the part in which the silence was noticed stands by itself."""
+    ms = turn.latency.get(key, 0)
+    return ms - turn.latency.get("vad_ms", 0) if key == "endpoint_ms" else ms
+
+
+def _whole_wait(turn: Turn) -> int:
+    return max(turn.latency["total_ms"], turn.answer_ms or 0)
 
 
 def _xml(text: str) -> str:

@@ -63,17 +63,34 @@ class LivePrinter:
                 return f"[yellow]tool asked[/]   {escape(name)} {escape(str(arguments))}"
             case events.ToolAnswered(status=status, took_ms=took):
                 return f"[yellow]tool answer[/]  {status} after {took} ms"
-            case events.Latency(total_ms=total):
-                return f"[magenta]answered[/]     {total} ms after the caller's last sound"
-            case events.BargedIn(heard=heard):
-                return f"[red]interrupted[/]  after “{escape(heard)}”"
             case events.Transferred(destination=destination, ok=ok, error=error):
                 return f"transfer to {destination}: {'done' if ok else escape(error)}"
             case events.Trouble(where=where, message=message):
                 return f"[red]trouble[/]      {escape(where)}: {escape(message)}"
             case events.Ended(outcome=outcome, reason=reason):
                 return f"call ended: {outcome} ({reason})"
+        return self._timing(event)
+
+    def _timing(self, event: events.LedgerEvent) -> str:
+        """Waits, silences, and voices over each other."""
+        match event:
+            case events.Latency(total_ms=total, filler=filler):
+                what = "[magenta]filler[/]      " if filler else "[magenta]answered[/]    "
+                return f"{what} {total} ms after the caller's last sound"
+            case events.Answered(answer_ms=answer):
+                return f"[magenta]answered[/]     {answer} ms after the caller's last sound"
+            case events.Resumed(why=why, held_ms=held):
+                return f"[dim]held[/]         {held} ms, for a voice: {escape(why)}"
+            case events.BargedIn(heard=heard, reaction_ms=reaction):
+                within = f" ({reaction} ms from the caller's first sound)" if reaction else ""
+                return f"[red]interrupted[/]  after “{escape(heard)}”{within}"
+            case events.Silence(kind=kind, silent_ms=silent):
+                return f"[magenta]silence[/]      of {silent} ms: {kind}"
         return ""
+
+
+_STAGES = ("noticed", "end of turn", "recogniser", "brain+tools", "voice", "wire", "total")
+"""From the caller's last sample on: the silence is noticed, the turn taken to be over, ..."""
 
 
 def latency_table(history: CallHistory) -> Table:
@@ -81,13 +98,14 @@ def latency_table(history: CallHistory) -> Table:
     table = Table(title="From the caller's last sound to the agent's first, in ms")
     table.add_column("turn", justify="right", no_wrap=True, min_width=4)
     table.add_column("caller", no_wrap=True, overflow="ellipsis", max_width=36)
-    for name in ("end of turn", "recogniser", "brain+tools", "voice", "wire", "total"):
+    for name in _STAGES:
         table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
     for turn in history.caller_turns:
         waits = turn.latency
         if waits:
-            stages = ("endpoint_ms", "stt_ms", "brain_ms", "tts_ms", "wire_ms", "total_ms")
-            table.add_row(
-                str(turn.number), escape(turn.heard), *(str(waits[key]) for key in stages)
-            )
+            noticed = waits.get("vad_ms", 0)
+            cells = [noticed, waits["endpoint_ms"] - noticed]
+            cells += [waits[key] for key in ("stt_ms", "brain_ms", "tts_ms", "wire_ms")]
+            total = f"{waits['total_ms']}{' (filler)' if turn.filled else ''}"
+            table.add_row(str(turn.number), escape(turn.heard), *map(str, cells), total)
     return table
