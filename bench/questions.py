@@ -1,7 +1,9 @@
-"""Twenty ways to ask the demo's flight information desk, for twelve aerodromes.
+"""Ways to ask the demo's flight information desk, for twelve aerodromes.
 
 The wording is that of callers, not of the configuration's sentence templates; each question names
 its aerodrome by name, by letters or in the spelling alphabet. `SPEEDS` is how fast each is spoken.
+`QUESTIONS`, `FRESH` and `DEVELOPMENT` have been looked at while the grammar and the recogniser's
+settings were made: their figures flatter. `HELD_OUT` has not: its figures are the ones to believe.
 """
 
 from __future__ import annotations
@@ -66,6 +68,76 @@ _FRESH_ASKED = (
     ("I want to know the weather in London.", "EGLL"),
 )
 
+_DEVELOPMENT_ASKED = (
+    ("I'm picking somebody up at Gardermoen, is it snowing there?", "ENGM"),
+    ("Is it raining in Oslo?", "ENGM"),
+    ("My flight to Oslo leaves in an hour, what's the weather doing?", "ENGM"),
+    ("Could you look up Oslo Gardermoen for me?", "ENGM"),
+    ("Echo November Golf Mike, please.", "ENGM"),
+    ("E N G M.", "ENGM"),
+    ("Bergen.", "ENBR"),
+    ("Is there any fog at Flesland this morning?", "ENBR"),
+    ("We're planning to land in Bergen tonight, how are the conditions?", "ENBR"),
+    ("I'd like to know how windy it is at Bergen Flesland.", "ENBR"),
+    ("What's the report for E N B R?", "ENBR"),
+    ("Trondheim weather report.", "ENVA"),
+    ("My daughter is flying into Vaernes, what is it like there?", "ENVA"),
+    ("Can you check Trondheim Vaernes please?", "ENVA"),
+    ("Echo November Victor Alfa, current weather please.", "ENVA"),
+    ("How cold is it in Trondheim right now?", "ENVA"),
+    ("I'm picking somebody up at Arlanda, is it snowing there?", "ESSA"),
+    ("Stockholm, please.", "ESSA"),
+    ("How's the visibility over at Stockholm?", "ESSA"),
+    ("What does the ATIS say for Arlanda?", "ESSA"),
+    ("Requesting weather for Echo Sierra Sierra Alfa.", "ESSA"),
+    ("Could I get E S S A please?", "ESSA"),
+    ("Are there any clouds over Copenhagen?", "EKCH"),
+    ("I need Kastrup.", "EKCH"),
+    ("We take off from Copenhagen Kastrup in twenty minutes, give us the latest.", "EKCH"),
+    ("Echo Kilo Charlie Hotel.", "EKCH"),
+    ("Hello there, might I ask for the Copenhagen weather?", "EKCH"),
+    ("What's happening weather wise at Heathrow?", "EGLL"),
+    ("London weather today, please.", "EGLL"),
+    ("Is London Heathrow foggy at the moment?", "EGLL"),
+    ("I have to drive to Heathrow now, do I need an umbrella?", "EGLL"),
+    ("Echo Golf Lima Lima weather.", "EGLL"),
+    ("Give me E G L L.", "EGLL"),
+    ("I am on my way to Amsterdam, how's the wind?", "EHAM"),
+    ("Schiphol information, please.", "EHAM"),
+    ("What is the temperature in Amsterdam?", "EHAM"),
+    ("Read out the ATIS of Amsterdam Schiphol, would you?", "EHAM"),
+    ("Get the METAR for Echo Hotel Alfa Mike.", "EHAM"),
+    ("Tell me about Paris.", "LFPG"),
+    ("What's the cloud base at Charles de Gaulle?", "LFPG"),
+    ("I'm meeting a friend at Charles de Gaulle airport, is it raining there?", "LFPG"),
+    ("Lima Foxtrot Papa Golf, if you please.", "LFPG"),
+    ("Good evening, how is the weather looking for Paris?", "LFPG"),
+    ("Frankfurt, current information.", "EDDF"),
+    ("Is it stormy in Frankfurt?", "EDDF"),
+    ("Any chance you could give me Frankfurt's weather?", "EDDF"),
+    ("Echo Delta Delta Foxtrot, what are the winds?", "EDDF"),
+    ("We're holding over Frankfurt, what's the pressure?", "EDDF"),
+    ("How are things at Kennedy?", "KJFK"),
+    ("New York.", "KJFK"),
+    ("I'm about to fly to J F K, can you give me the weather?", "KJFK"),
+    ("What's the QNH at John F Kennedy?", "KJFK"),
+    ("Kilo Juliett Foxtrot Kilo ATIS.", "KJFK"),
+    ("San Francisco, what's it like?", "KSFO"),
+    ("Is there fog in San Francisco this afternoon?", "KSFO"),
+    ("Would you read me the report for Kilo Sierra Foxtrot Oscar?", "KSFO"),
+    ("My son lands at San Francisco International, is it windy?", "KSFO"),
+    ("Boston Logan, please.", "KBOS"),
+    ("I was wondering what the weather is in Boston.", "KBOS"),
+    ("How's Logan looking?", "KBOS"),
+    ("Kilo Bravo Oscar Sierra, wind and visibility please.", "KBOS"),
+    ("Can I have K B O S?", "KBOS"),
+    ("We're coming in to Oslo airport, anything we should know about the weather?", "ENGM"),
+    ("Is the runway wet at Stockholm Arlanda?", "ESSA"),
+)
+
+_HELD_OUT_ASKED: tuple[tuple[str, str], ...] = ()
+"""Written blind by somebody who had not seen the grammar; nothing may be tuned by them."""
+
 
 def _at_five_speeds(asked: tuple[tuple[str, str], ...]) -> tuple[Question, ...]:
     return tuple(
@@ -77,8 +149,11 @@ def _at_five_speeds(asked: tuple[tuple[str, str], ...]) -> tuple[Question, ...]:
 QUESTIONS = _at_five_speeds(_ASKED)
 """The recogniser's beam was chosen with these in view: their figures flatter."""
 FRESH = _at_five_speeds(_FRESH_ASKED)
-"""Written after everything was chosen: the figures to believe. Whoever tunes anything
-by these must write new ones."""
+"""Written after the beam was chosen; later used for development like the others."""
+DEVELOPMENT = _at_five_speeds(_DEVELOPMENT_ASKED)
+"""The grammar's keywords and the recogniser's priming were made with these in view."""
+HELD_OUT = _at_five_speeds(_HELD_OUT_ASKED)
+"""The targets are held against these; empty when there are none."""
 
 VAGUE = (
     "What is the weather?",

@@ -289,10 +289,13 @@ async def test_hints_name_what_is_expected_and_stay_short(demo: Talk, reception:
     hints = demo.dialogue.hints()
     assert "Oslo Gardermoen" in hints
     assert "ATIS" in hints
-    assert any("E N G M" in hint for hint in hints)
-    assert sum(len(hint.split()) for hint in hints) <= 60
+    assert any("for E N S H?" in hint for hint in hints)
+    assert not any("E N G M" in hint or "November Golf" in hint for hint in hints)
+    assert hints.index("Kastrup") > hints.index("Copenhagen Kastrup")
+    assert sum(len(hint.split()) for hint in hints) <= 70
     await demo.say("the weather please")
-    assert demo.dialogue.hints()[0] == "E N G M, please."
+    assert demo.dialogue.hints()[0] == "E N S H, please."
+    assert "Echo November Sierra Hotel, please." in demo.dialogue.hints()
 
 
 async def test_a_whole_answer_is_recognised_as_such(demo: Talk) -> None:

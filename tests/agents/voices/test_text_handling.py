@@ -18,6 +18,11 @@ from cordboard.audio.resample import to_pcm
         ("Read me the ATIS. Read me the ATIS. Read", "Read me the ATIS."),
         ("Yeah? Yeah? Yeah? Yeah?", "Yeah?"),
         ("Echo Golf Lima Lima Echo Golf Lima Lima", "Echo Golf Lima Lima"),
+        ("JFK Weather. JFK Weather.", "JFK Weather."),
+        (
+            "The ATIS for Echo Sierra Sierra, Alpha. The ATIS for Echo Sierra Alpha.",
+            "The ATIS for Echo Sierra Sierra, Alpha.",
+        ),
     ],
 )
 def test_a_looping_answer_is_cut_to_its_first_round(heard: str, kept: str) -> None:
@@ -25,7 +30,17 @@ def test_a_looping_answer_is_cut_to_its_first_round(heard: str, kept: str) -> No
 
 
 @pytest.mark.parametrize(
-    "heard", ["No, no.", "Lima Lima", "Echo Golf Lima Lima.", "5 5 5 8 6 7", "bye bye", "", "Yes."]
+    "heard",
+    [
+        "No, no.",
+        "Lima Lima",
+        "Echo Golf Lima Lima.",
+        "5 5 5 8 6 7",
+        "bye bye",
+        "",
+        "Yes.",
+        "The ATIS for Oslo now. The ATIS for Bergen now.",
+    ],
 )
 def test_what_people_do_repeat_is_kept(heard: str) -> None:
     assert without_repeats(heard) == (heard, False)

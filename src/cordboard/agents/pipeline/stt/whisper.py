@@ -87,13 +87,13 @@ def without_repeats(text: str) -> tuple[str, bool]:
     """``text`` cut to its first round when it is nothing but repeats, and whether it was.
 
     "Read me the ATIS. Read me the ATIS. Read" gives "Read me the ATIS."; one or two words must
-    come three times ("no, no" stays), more must come twice; a started round at the end counts. A
-    long round may have lost one word the second time.
+    come three times ("no, no" stays), more, or a sentence of two, must come twice; a started round
+    at the end counts. A long round may have lost one word the second time.
     """
     words = text.split()
     plain = [word.strip(".,?!;:-").lower() for word in words]
     for size in range(1, (len(words) + 1) // 2 + 1):
-        rounds = 2 if size >= 3 else 3
+        rounds = 2 if size >= 3 or (size == 2 and words[1][-1] in ".?!") else 3
         if len(words) >= size * rounds and plain[size:] == plain[:-size]:
             return " ".join(words[:size]), True
         if size >= _LONG_ROUND and _is_poorer(plain[size:], plain[:size]):

@@ -6,7 +6,8 @@ Sentence templates need none of this, their words are known. It is for what stan
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from itertools import pairwise
 
 from cordboard.agents.pipeline.brain.rules.words import Token
 
@@ -28,6 +29,17 @@ AFTER_PLACES = frozenset(
     " soon later week weekend".split()
 )
 """Words that come after the name of a place without being part of it."""
+
+_LEAD_INS = frozenset(
+    "hi hello hey good morning afternoon evening well so ok now and or but um uh then".split()
+)
+_OPENING = (
+    _AUXILIARIES | frozenset("what which how who when where why any tell give get read say".split())
+) - {"am", "have"}
+_ASKING = frozenset(
+    "what how whether wondering wonder know want need like ask check request".split()
+)
+_TELLING = frozenset("i my me we our he she they his her their is are has have the a".split())
 
 
 def denials(tokens: Sequence[Token]) -> frozenset[int]:
@@ -82,4 +94,18 @@ def follows_preposition(tokens: Sequence[Token], place: int) -> bool:
 def split_clauses(tokens: Sequence[Token]) -> list[tuple[int, int]]:
     """(first word, after the last word) of what stands between commas and full stops."""
     starts = [place for place, token in enumerate(tokens) if token.after_stop or not place]
-    return list(zip(starts, [*starts[1:], len(tokens)], strict=True))
+    return list(pairwise([*starts, len(tokens)]))
+
+
+def is_request(tokens: Sequence[Token], about: Set[int]) -> bool:
+    """Whether something is asked about the words at these places: a clause with one of them begins
+    as questions and commands do, or it says `please`. A few words by themselves ("fog in Oslo")
+    are no statement either."""
+    if any(token.text == "please" for token in tokens):
+        return True
+    for start, end in split_clauses(tokens):
+        words = [token.text for token in tokens[start:end] if token.text not in _LEAD_INS]
+        if words and words[0] in _OPENING and about & set(range(start, end)):
+            return True
+    told = any(token.text in _TELLING for token in tokens)
+    return any(token.text in _ASKING for token in tokens) or not told

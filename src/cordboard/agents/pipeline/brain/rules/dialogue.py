@@ -91,6 +91,14 @@ class RulesDialogue:
         readings = self._readings(text)
         return bool(readings) and is_whole_answer(readings, self._state, self._grammar)
 
+    def understood(self, text: str) -> str:
+        """The caller's words with misheard names put right, as far as they were understood for
+        sure in the present state: to be called before `respond`. Else `text` itself."""
+        readings = self._readings(text)
+        if not readings or self._looked is None:
+            return text
+        return self._grammar.understood(self._looked, readings[0])
+
     async def respond(self, text: str) -> AsyncGenerator[str, None]:
         turn = self._decide(text)
         if turn.sentences and not turn.repeats:

@@ -31,7 +31,7 @@ from cordboard.agents.pipeline.brain.rules.states import (
 from cordboard.agents.pipeline.brain.rules.words import tokenise
 from cordboard.config.rules import Rules
 
-MOST_HINT_WORDS = 60
+MOST_HINT_WORDS = 70
 _WHOLE = 0.12
 """A reading must explain the text this well to be a whole answer."""
 _OPEN = ("name", "text")
@@ -98,28 +98,43 @@ def _hints(state: State, grammar: Grammar, rules: Rules) -> Iterator[str]:
     yield from _abbreviations(rules)
     for name in lists:
         yield from _names(name, grammar)
+    for name in lists:
+        yield from _short_names(name, grammar)
 
 
 def _spelling_examples(name: str, grammar: Grammar, rules: Rules, *, alone: bool) -> Iterator[str]:
     """Sentences that show the recogniser how a spelled value is written: letter by letter, and in
-    words of the alphabet; the last one with other letters than the first."""
+    words of the alphabet.
+
+    Recognisers now and then write their example instead of what was said, so it is no listed code.
+    """
     finder = grammar.finders[name]
-    codes = {str(value.value).upper(): value for value in finder.values.values()}
-    codes = {code: value for code, value in codes.items() if code.isascii() and code.isalpha()}
+    codes = [str(value.value).upper() for value in finder.values.values()]
+    codes = [code for code in codes if code.isascii() and code.isalpha()]
     if not finder.spec.spelled or not codes:
         return
-    first = next(iter(codes))
-    another = min(codes, key=lambda code: len(set(code) & set(first)))
-    frame, spoken = "{}, please.", ""
-    for code, value in codes.items():
-        examples = (intent.example for intent in rules.intents.values())
-        found = next((text for text in examples if value.spoken in text), "")
-        if found and not alone:
-            first, frame, spoken = code, found, value.spoken
+    one, other = _made_up(codes, 1), _made_up(codes, 5)
+    frame = "{}, please."
+    for intent in rules.intents.values():
+        named = [v.spoken for v in finder.values.values() if v.spoken in intent.example]
+        if named and not alone:
+            frame = intent.example.replace(named[0], "{}")
             break
-    yield frame.replace(spoken or "{}", " ".join(first))
-    yield frame.replace(spoken or "{}", in_alphabet_words(first).title())
-    yield f"{in_alphabet_words(another).title()}, please."
+    yield frame.replace("{}", " ".join(one))
+    yield frame.replace("{}", in_alphabet_words(one).title())
+    yield f"{in_alphabet_words(other).title()}, please."
+
+
+def _made_up(codes: Sequence[str], step: int) -> str:
+    """A code of the letters that listed ones have at the same places, but none of them."""
+    length = len(codes[0])
+    alike = [code for code in codes if len(code) == length]
+    for shift in range(len(alike)):
+        places = range(length)
+        code = "".join(alike[(shift + place * step) % len(alike)][place] for place in places)
+        if code not in codes:
+            return code
+    return codes[0][::-1]
 
 
 def _titles(rules: Rules) -> Iterator[str]:
@@ -142,6 +157,17 @@ def _names(name: str, grammar: Grammar) -> Iterator[str]:
         return
     for value in grammar.finders[name].values.values():
         yield value.spoken
+
+
+def _short_names(name: str, grammar: Grammar) -> Iterator[str]:
+    """`Kastrup` for Copenhagen Kastrup, where callers say it so: heard alone it is the hardest."""
+    if name in (builtin.DESTINATIONS, WHICH_INTENT):
+        return
+    finder = grammar.finders[name]
+    for value in finder.values.values():
+        *first, last = value.spoken.split()
+        if first and last in finder.spec.values[str(value.value)]:
+            yield last
 
 
 def _abbreviations(rules: Rules) -> Iterator[str]:

@@ -33,6 +33,7 @@ from cordboard.agents.pipeline.brain.rules.matching import (
     WordingTable,
     slot_costs,
 )
+from cordboard.agents.pipeline.brain.rules.rewriting import rewrite, spellings
 from cordboard.agents.pipeline.brain.rules.sound import SoundIndex, phrase_sounds
 from cordboard.agents.pipeline.brain.rules.values import (
     Finder,
@@ -109,6 +110,8 @@ class Reading:
     slots: Mapping[str, Judged]
     lists: Mapping[str, str]
     """Slot → its list."""
+    places: Mapping[str, tuple[int, int]]
+    """Slot → first word, after the last word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,21 +196,23 @@ class Grammar:
             if rule.intent not in active or not _leaves_room(best, rule):
                 continue
             places = rule.places(look.tokens)
-            judged = find_value(
+            found = find_value(
                 look.tokens,
                 look.spans[rule.list],
                 places,
                 self.known,
                 asked_for=VALUE_OF + rule.list in active,
             )
-            if judged is None or self._wants_something_else(look, active, rule.intent):
+            if found is None or self._wants_something_else(look, active, rule.intent):
                 continue
+            judged, span = found
             if best is not None and best.slots and judged.value is None:
                 continue
             intent = rule.intent if places else VALUE_OF + rule.list
             cost = min(_KEYWORD_QUALITY, best.cost) if best else _KEYWORD_QUALITY
             slots, lists = {rule.slot: judged}, {rule.slot: rule.list}
-            return Reading(intent, cost, _KEYWORD_QUALITY, slots, lists)
+            at = {rule.slot: (span.start, span.end)}
+            return Reading(intent, cost, _KEYWORD_QUALITY, slots, lists, at)
         return None
 
     def _wants_something_else(self, look: Look, active: Collection[str], intent: str) -> bool:
@@ -244,7 +249,20 @@ class Grammar:
             slots[slot] = judge(chosen, spans, crowded=crowded)
         bonus = _EXPECTED_BONUS if fit.intent.startswith("_") else 0.0
         lists = {slot: place[0] for slot, place in fit.slots.items()}
-        return Reading(fit.intent, fit.cost - bonus, fit.quality, slots, lists)
+        at = {slot: (start, end) for slot, (_, start, end) in fit.slots.items()}
+        return Reading(fit.intent, fit.cost - bonus, fit.quality, slots, lists, at)
+
+    def understood(self, look: Look, reading: Reading) -> str:
+        """The text with the values that the reading is sure of in their own spelling."""
+        changes = []
+        for slot, judged in reading.slots.items():
+            start, end = reading.places[slot]
+            spec = self.finders[reading.lists[slot]].spec
+            if judged.value is not None and spec.type == "list":
+                said = spec.values.get(str(judged.value.value), ())
+                words = look.tokens[start:end]
+                changes.append((start, end, spellings(judged.value, said, words)))
+        return rewrite(look.text, look.tokens, changes)
 
 
 def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:

@@ -10,7 +10,7 @@ or nothing at all. An intent without `keywords` is never found in this way.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from cordboard.agents.pipeline.brain.rules.clauses import (
@@ -18,6 +18,8 @@ from cordboard.agents.pipeline.brain.rules.clauses import (
     follows_preposition,
     is_denied,
     is_past,
+    is_request,
+    split_clauses,
 )
 from cordboard.agents.pipeline.brain.rules.values import Judged, Span, judge
 from cordboard.agents.pipeline.brain.rules.words import FUNCTION_WORDS, Token
@@ -27,6 +29,8 @@ MOST_LOOSE_WORDS = 3
 """Without a keyword, a value that was asked for may have so many unexplained words around it and
 is still worth a question."""
 
+MOST_OTHERS = 2
+"""Unexplained words in a clause that has both a keyword and the value; with more it is a guess."""
 _LENGTH_BONUS = 0.05
 """What a word more in a value is worth in likeness."""
 
@@ -69,15 +73,16 @@ def _pattern(wording: Wording) -> str:
 def find_value(
     tokens: Sequence[Token],
     spans: Collection[Span],
-    keywords: Collection[int],
+    keywords: Set[int],
     known: Collection[str],
     *,
     asked_for: bool = False,
-) -> Judged | None:
-    """The one value of a list that an utterance is about; None when it is about none, or several.
+) -> tuple[Judged, Span] | None:
+    """The one value of a list that an utterance is about, and where it stands.
 
-    `keywords` are the places of words that show what is wanted; without one the value counts only
-    as a guess, and only where it was `asked_for`. `known` are the context's own words.
+    None when it is about none, or several. `keywords` are the places of words that show
+    what is wanted; without one the value counts only as a guess, and only where it was `asked_for`.
+    `known` are the context's own words.
     """
     if is_past(tokens):
         return None
@@ -96,8 +101,28 @@ def find_value(
         loose = len(words) - sum(t.is_content for t in tokens[chosen.start : chosen.end])
         if not asked_for or not sure or loose > MOST_LOOSE_WORDS:
             return None
-    crowded = not keywords or not sure or _is_crowded(tokens, chosen, keywords, known)
-    return judge(chosen, heard, crowded=crowded)
+    about = keywords | set(range(chosen.start, chosen.end))
+    stated = not is_request(tokens, about) or _clause_is_full(tokens, chosen, keywords, known)
+    crowded = not keywords or not sure or stated or _is_crowded(tokens, chosen, keywords, known)
+    return judge(chosen, heard, crowded=crowded), chosen
+
+
+def _clause_is_full(
+    tokens: Sequence[Token], chosen: Span, keywords: Set[int], known: Collection[str]
+) -> bool:
+    """Whether the clause with the value is about much else besides."""
+    for start, end in split_clauses(tokens):
+        if start <= chosen.start < end:
+            others = [
+                place
+                for place in range(start, end)
+                if tokens[place].is_content
+                and tokens[place].text not in known
+                and place not in keywords
+                and not chosen.start <= place < chosen.end
+            ]
+            return bool(keywords & set(range(start, end))) and len(others) > MOST_OTHERS
+    return False
 
 
 def _rank(span: Span) -> float:
@@ -122,7 +147,7 @@ def _is_another(tokens: Sequence[Token], span: Span, chosen: Span) -> bool:
 
 
 def _is_crowded(
-    tokens: Sequence[Token], chosen: Span, keywords: Collection[int], known: Collection[str]
+    tokens: Sequence[Token], chosen: Span, keywords: Set[int], known: Collection[str]
 ) -> bool:
     """Whether some word may be the name of something else that is meant.
 

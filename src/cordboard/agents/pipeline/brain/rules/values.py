@@ -138,7 +138,7 @@ class Finder:
                 yield from self._spelled_as(run, sorted(here))
             if here:
                 for run in find_spelled(tokens, around.alphabet, length - 1, words=around.words):
-                    yield from self._resembling(run, sorted(here))
+                    yield from self._resembling(run, sorted(here), _alone(run, tokens, around))
 
     def _spelled_as(self, run: Spelled, listed: Sequence[str]) -> Iterator[Span]:
         """A code of full length: listed, or not but allowed, or only resembling listed ones."""
@@ -154,11 +154,13 @@ class Finder:
             yield Span(run.start, run.end, None, cost)
         yield from self._resembling(run, listed)
 
-    def _resembling(self, run: Spelled, listed: Sequence[str]) -> Iterator[Span]:
+    def _resembling(
+        self, run: Spelled, listed: Sequence[str], alone: bool = False
+    ) -> Iterator[Span]:
         for code in listed:
             if sounds_like(run, code):
                 cost = _NEARLY_LISTED + min(0.1, run.doubt / 12)
-                sure = _SURE_WHEN_DOUBLED if lost_a_double(run, code) else 0.0
+                sure = _SURE_WHEN_DOUBLED if alone and lost_a_double(run, code) else 0.0
                 yield Span(run.start, run.end, self.values[code], cost, sure)
 
     def _length(self) -> int:
@@ -227,6 +229,14 @@ _FINDERS: Mapping[str, _Find] = {
     "name": Finder._names,
     "text": Finder._texts,
 }
+
+
+def _alone(run: Spelled, tokens: Sequence[Token], around: Surroundings) -> bool:
+    """Whether no word that may be one more letter, misheard, stands right beside it."""
+    return not any(
+        token.is_content and token.text not in around.words
+        for token in (*tokens[max(0, run.start - 1) : run.start], *tokens[run.end : run.end + 1])
+    )
 
 
 def _windows(tokens: Sequence[Token], longest: int) -> Iterator[tuple[int, int, list[str]]]:

@@ -73,6 +73,10 @@ class Token:
     """A comma, full stop or the like stands before it, or nothing does."""
     name_like: bool = False
     """With a capital letter that does not come from the beginning of a sentence."""
+    begin: int = 0
+    """Where it stands in the text: its first character,"""
+    end: int = 0
+    """and the one after its last. Both 0 where that is not known."""
 
     @property
     def is_content(self) -> bool:
@@ -81,11 +85,13 @@ class Token:
 
 def tokenise(text: str) -> tuple[Token, ...]:
     """The words of what a recogniser wrote; the last `LONGEST_UTTERANCE` of them."""
+    length = len(text)
     text = text.translate(_FOLD)
+    in_place = len(text) == length
     words = re.findall(r"[A-Za-z]{3,}", text)
     if text.isupper() and len(words) >= 3:
         text = text.lower()
-    text = _LETTERS.sub(lambda match: " " + re.sub(r"[.\- ]", "", match[0]) + " ", text)
+    text = _LETTERS.sub(_closed_up, text)
     tokens: list[Token] = []
     done = 0
     for match in _WORD.finditer(text):
@@ -96,10 +102,17 @@ def tokenise(text: str) -> tuple[Token, ...]:
             stop = begins or any(mark in before for mark in ",;:")
             named = match[0][0].isupper() and not begins and not found[0].letters
             named = named and found[0].text != "i"
-            tokens.append(replace(found[0], after_stop=stop, name_like=named))
-            tokens.extend(found[1:])
+            place = (match.start(), match.start() + len(match[0].rstrip(".")))
+            begin, end = place if in_place else (0, 0)
+            found[0] = replace(found[0], after_stop=stop, name_like=named)
+            tokens.extend(replace(token, begin=begin, end=end) for token in found)
         done = match.end()
     return tuple(tokens[-LONGEST_UTTERANCE:])
+
+
+def _closed_up(letters: re.Match[str]) -> str:
+    """`K. J. F. K.` → `KJFK`, in the same space."""
+    return re.sub(r"[.\- ]", "", letters[0]).ljust(len(letters[0]))
 
 
 def plain(text: str) -> str:
