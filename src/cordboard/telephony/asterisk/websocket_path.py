@@ -65,7 +65,7 @@ class WebsocketPath:
         self._host = parts.hostname or ""
         self._port = parts.port or (443 if tls else 80)
         self._open: set[WebsocketMedia] = set()
-        self.problems: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
         """How often what went wrong with the connections, by reason."""
 
     @property
@@ -101,7 +101,7 @@ class WebsocketPath:
             connection,
             audio_format,
             self._pacer,
-            self.problems,
+            self.counts,
             ahead_seconds=self._ahead_seconds,
         )
         try:
@@ -117,11 +117,11 @@ class WebsocketPath:
     def _check(self, start: MediaStart, channel_id: str, audio_format: AudioFormat) -> None:
         """That this is the channel which was asked for, in the format which was asked for."""
         if start.channel_id != channel_id:
-            self.problems["wrong_channel"] += 1
+            self.counts["wrong_channel"] += 1
             raise MediaError("the websocket is of another channel than was asked for")
         wanted = (_NAMES[audio_format], audio_format.frame_bytes)
         if (start.format, start.frame_bytes) != wanted:
-            self.problems["wrong_format"] += 1
+            self.counts["wrong_format"] += 1
             raise MediaError(
                 f"Asterisk speaks {start.format[:20]} in frames of {start.frame_bytes} bytes; "
                 f"{wanted[0]} in frames of {wanted[1]} was asked for"

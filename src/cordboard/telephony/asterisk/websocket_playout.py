@@ -31,6 +31,8 @@ from cordboard.telephony.asterisk.websocket_delay import StandingDelay
 FRAME_SECONDS = FRAME_MS / 1000
 AHEAD_SECONDS = 5.0
 """So long a stall of the engine is not heard. Asterisk says stop at 18 s and drops after 20 s."""
+_MOST_FRAMES = 950
+"""Asterisk queues 1000; when its stop arrives, more may be on its way already."""
 _TOP_UP_FRAMES = 25
 """Of long sound half a second is sent at a time, not a frame every 20 ms."""
 _MARK_FRAMES = 5
@@ -85,7 +87,7 @@ class RemotePlayout:
         self._bytes_per_ms = audio_format.bytes_per_ms
         self._bytes_per_sample = audio_format.bytes_per_sample
         self._silence = audio_format.silence()
-        self._ahead = round(ahead_seconds / FRAME_SECONDS)
+        self._ahead = min(_MOST_FRAMES, round(ahead_seconds / FRAME_SECONDS))
         self._standing = StandingDelay(audio_format)
         self._unsent = bytearray()
         self._unsent_from = 0
@@ -245,7 +247,7 @@ class RemotePlayout:
         if count < whole and count < _TOP_UP_FRAMES:
             return
         gap = self._sent == position and now - self._sent_at > _GAP_SECONDS
-        while count > 0:
+        while count > 0 and not self.blocked:
             self._mark_before_next_frame(gap)
             gap = False
             frames = min(count, self._marked_frame + _MARK_FRAMES - self._sent)
