@@ -361,7 +361,7 @@ def test_an_agent_that_never_answers_is_excused(tmp_path: Path) -> None:
 
 def test_an_agent_that_cannot_even_apologise_is_not_waited_for(tmp_path: Path) -> None:
     class Dead(FakeAgent):
-        def say(self, text: str) -> None:
+        def say(self, text: str, *, filler: bool = False) -> None:
             self.said.append(text)
 
     stage = talk(tmp_path, nothing, make_agent=lambda _: Dead(asks), seconds=3600)

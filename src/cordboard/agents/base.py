@@ -73,7 +73,7 @@ class AgentAudio:
 
 @dataclass(frozen=True, slots=True)
 class AgentAudioDone:
-    """All sound of this turn's answer has been handed over."""
+    """All sound of this turn's answer has been handed over; none, if it wants no answer."""
 
     turn: int
 
@@ -207,6 +207,7 @@ class Agent(Protocol):
     def say(self, text: str, *, filler: bool = False) -> None:
         """Speak a sentence that the engine wants said (filler, farewell, apology).
 
+        Its `AgentText` bears this very text: so it is told from the agent's own sentences.
         Outside an answer it is an answer of its own: `AgentAudioDone` follows. A `filler` that has
         not begun when the answer is ready to be heard has become needless, and is not said.
         """

@@ -186,6 +186,7 @@ class Conversation:
                 self._attention.caller_started()
             case CallerStopped(turn, last_speech_at, at, silence_at):
                 self._stopwatch = TurnStopwatch(turn, last_speech_at, at, silence_at)
+                self._own = [entry for entry in self._own if not entry[1]]
                 self._ledger.record(events.TurnEnded(turn, self._ledger.ms(last_speech_at)), at)
                 self._attention.caller_stopped(turn, last_speech_at)
             case CallerText(turn, text, at, confidence):
@@ -226,7 +227,7 @@ class Conversation:
     def _say(self, text: str, *, filler: bool) -> None:
         self._answered.clear()
         self._own.append((text, filler))
-        self._agent.say(text)
+        self._agent.say(text, filler=filler)
 
     # What the desk reports.
 

@@ -16,7 +16,7 @@ _PAUSES = {",": 3.0, ";": 4.0, ":": 4.0, ".": 5.0, "!": 5.0, "?": 5.0}
 def heard_words(text: str, share: float) -> str:
     """The whole words of `text` that were heard when this share (0 to 1) of its sound was."""
     words = text.split()
-    if share >= 1:
+    if share >= 1 or not words:
         return " ".join(words)
     spoken = [_letters(word) for word in words]
     pauses = [_BETWEEN + _PAUSES.get(word[-1], 0.0) for word in words[:-1]]
