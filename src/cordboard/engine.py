@@ -10,6 +10,7 @@ No call is offered before an agent could answer it; a slow or broken MCP server 
 from __future__ import annotations
 
 import asyncio
+import datetime
 import gc
 import time
 from collections.abc import Callable, Mapping
@@ -25,18 +26,25 @@ from cordboard.agents.providers import Providers, needs_models
 from cordboard.agents.workers import Priority, Workers
 from cordboard.api.app import ComponentState, create_app, is_loopback
 from cordboard.api.server import HttpServer
+from cordboard.audio.format import AudioFormat
+from cordboard.audio.g711 import linear_to_alaw, linear_to_ulaw
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.binding import Binding
-from cordboard.calls.call import FAREWELLS
+from cordboard.calls.call import FAREWELLS, TROUBLE
+from cordboard.calls.call_recording import opening
 from cordboard.calls.events import LedgerEvent
 from cordboard.calls.exchange import Exchange
 from cordboard.calls.ledger import LedgerWriter
+from cordboard.calls.recording_writer import RecordingWriter
+from cordboard.calls.retention import INTERVAL, sweep
 from cordboard.calls.services import CallServices
 from cordboard.config.schema import Asterisk, Config
 from cordboard.errors import AgentError
 from cordboard.generation import Generation
 from cordboard.mcp.server import ServerState
+from cordboard.observe.degradation import LEVELS, Degradation, OverloadGuard
 from cordboard.observe.loop_lag import LoopLagMonitor
+from cordboard.observe.loop_watchdog import LoopWatchdog
 from cordboard.observe.metrics import Metrics
 from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
@@ -48,6 +56,8 @@ from cordboard.version import __version__
 
 log = structlog.get_logger()
 
+JUDGE_INTERVAL = 1.0
+"""Seconds between two looks at how much there is to do."""
 
 Listener = Callable[[str, int, LedgerEvent], None]
 
@@ -64,6 +74,13 @@ class Engine:
         self._stack = AsyncExitStack()
         self._generation = Generation(config, self._metrics)
         self._writer = LedgerWriter()
+        self._recordings = RecordingWriter(self._metrics.recording_dropped)
+        self._stopping: asyncio.Task[None] | None = None
+        self._said_ready = False
+        self.degradation = Degradation()
+        """What is given up while there is too much to do; read-only."""
+        self._overload = OverloadGuard(self.degradation, self._metrics.degradation_level)
+        self._judged_at = 0.0
         self._workers: Workers | None = None
         self._models: OfflineModels | None = None
         self._providers: Providers | None = None
@@ -72,10 +89,19 @@ class Engine:
         loop = asyncio.get_running_loop()
         self._pacer = Pacer(loop)
         self._lag = LoopLagMonitor(self._measure)
+        self._watchdog = LoopWatchdog(self._metrics.loop_blocked)
         self.exchange = Exchange(
             lambda: self._generation,
             self._open_agent,
-            CallServices(self._writer, self._metrics, config.calls.directory, listener),
+            CallServices(
+                self._writer,
+                self._metrics,
+                config.calls.directory,
+                listener,
+                self._recordings,
+                self._apology,
+            ),
+            self.degradation,
         )
         self._audiosocket = AudioSocketServer(config.audiosocket, self._pacer, self.exchange.offer)
         app = create_app(self, loopback_only=is_loopback(config.health.host))
@@ -103,11 +129,20 @@ class Engine:
         except BaseException:
             await self.stop(grace=0)
             raise
-        log.info("engine_ready", seconds=round(time.time() - self._started_at, 2))
+        if not self._tell_ready():
+            log.info("engine_started", waiting_for=self._missing())
 
     async def stop(self, grace: float | None = None) -> None:
-        """Stop everything; live calls get `grace` seconds (default: `calls.shutdown_grace_ms`)."""
-        seconds = self._config.calls.shutdown_grace_ms / 1000 if grace is None else grace
+        """Stop everything; live calls get `grace` seconds (default: `calls.shutdown_grace_ms`).
+
+        Who calls it again waits for the same end.
+        """
+        if self._stopping is None:
+            seconds = self._config.calls.shutdown_grace_ms / 1000 if grace is None else grace
+            self._stopping = asyncio.create_task(self._stop(seconds), name="engine-stop")
+        await asyncio.shield(self._stopping)
+
+    async def _stop(self, seconds: float) -> None:
         log.info("engine_stopping", calls=len(self.exchange.calls), grace=seconds)
         await self.exchange.drain(seconds)
         await self._stack.aclose()
@@ -118,9 +153,10 @@ class Engine:
         return await self._generation.fleet.wait_settled(timeout)
 
     async def calls_recorded(self) -> None:
-        """Wait until no call is live and every ledger is on disk."""
+        """Wait until no call is live and every ledger and recording is on disk."""
         await self.exchange.idle()
         await asyncio.to_thread(self._writer.flush)
+        await asyncio.to_thread(self._recordings.flush)
 
     async def line_ready(self, timeout: float) -> bool:
         """Wait until calls can come in; at once true when there is no Asterisk to wait for."""
@@ -145,9 +181,27 @@ class Engine:
                 not self._writer.trouble, self._writer.trouble, required=False
             ),
         }
+        if any(context.recording.enabled for context in self._config.contexts.values()):
+            trouble = self._recordings.trouble
+            components["recordings"] = ComponentState(not trouble, trouble, required=False)
         if self._config.asterisk is not None:
             components["ari"] = self._ari_state()
         return components
+
+    def _missing(self) -> dict[str, str]:
+        """The components without which no call is taken, and what is the matter with them."""
+        return {
+            name: state.detail
+            for name, state in self.readiness().items()
+            if state.required and not state.ready
+        }
+
+    def _tell_ready(self) -> bool:
+        """Say once that calls can come in, when it is so."""
+        if not self._said_ready and not self._missing():
+            self._said_ready = True
+            log.info("engine_ready", seconds=round(time.time() - self._started_at, 2))
+        return self._said_ready
 
     def health(self) -> Mapping[str, Any]:
         """Everything worth knowing at a glance."""
@@ -180,7 +234,16 @@ class Engine:
             "event_loop_lag_ms": {
                 "latest": round(self._lag.latest * 1000, 2),
                 "worst": round(self._lag.worst * 1000, 2),
+                "p99": round(self._overload.load.lag_p99 * 1000, 2),
+                "times_blocked": self._watchdog.incidents,
+                "longest_blocked": round(self._watchdog.longest * 1000),
             },
+            "degradation": {
+                "level": self.degradation.level,
+                "given_up": list(LEVELS[1 : self.degradation.level + 1]),
+                "worker_wait_ms": round(self._overload.load.worker_wait * 1000),
+            },
+            "max_calls": self._config.calls.max_calls,
             "audio": {
                 "late_ticks": self._pacer.late_ticks,
                 "skipped_ticks": self._pacer.skipped_ticks,
@@ -199,9 +262,12 @@ class Engine:
     async def _start(self) -> None:
         stack = self._stack
         stack.callback(self._writer.close)
+        stack.callback(self._recordings.close)
         await asyncio.to_thread(self._writer.prepare, self._config.calls.directory)
         self._lag.start()
         stack.callback(self._lag.stop)
+        sweeping = asyncio.create_task(self._sweep_recordings(), name="retention")
+        stack.callback(sweeping.cancel)
         await self._http.start()
         stack.push_async_callback(self._http.close)
         stack.push_async_callback(self._generation.close)
@@ -220,6 +286,8 @@ class Engine:
             )
         _spare_the_collector()
         stack.callback(gc.unfreeze)
+        self._watchdog.start()
+        stack.callback(self._watchdog.stop)
         await self._audiosocket.start()
         stack.push_async_callback(self._audiosocket.stop)
         if self._config.asterisk is not None:
@@ -254,11 +322,32 @@ class Engine:
 
     def _fixed_greetings(self) -> list[str]:
         """Greetings without call variables: they are rendered before anybody calls."""
-        return [
-            c.greeting
-            for c in self._config.contexts.values()
-            if c.greeting and "{" not in c.greeting
-        ]
+        contexts = self._config.contexts.values()
+        greetings = [opening(context.recording, context.greeting) for context in contexts]
+        return [greeting for greeting in greetings if greeting and "{" not in greeting]
+
+    async def _apology(self, audio_format: AudioFormat) -> bytes:
+        """What a caller hears whose agent cannot start; empty without the offline voice."""
+        if self.voice is None:
+            return b""
+        chunks = [pcm async for pcm in self.voice.speak(TROUBLE, rate=audio_format.rate)]
+        sound = b"".join(chunks)
+        match audio_format.encoding:
+            case "ulaw":
+                return linear_to_ulaw(sound)
+            case "alaw":
+                return linear_to_alaw(sound)
+        return sound
+
+    async def _sweep_recordings(self) -> None:
+        """Delete old recordings now and once a day."""
+        keep = {
+            name: context.recording.keep_days for name, context in self._config.contexts.items()
+        }
+        while True:
+            today = datetime.datetime.now().astimezone().date()
+            await asyncio.to_thread(sweep, self._config.calls.directory, keep, today)
+            await asyncio.sleep(INTERVAL)
 
     def _channel_variables(self) -> frozenset[str]:
         return frozenset(
@@ -291,9 +380,16 @@ class Engine:
         late = self._pacer.late_ticks + self._pacer.skipped_ticks
         self._metrics.ticks_late(late - self._late_ticks_told)
         self._late_ticks_told = late
+        now = time.monotonic()
+        self._overload.note_lag(now, lag)
         if self._workers is not None:
             for priority in Priority:
                 self._metrics.worker_queue(priority.value, self._workers.queued(priority))
+            self._overload.note_wait(now, self._workers.longest_wait(Priority.FINAL))
+        if now - self._judged_at >= JUDGE_INTERVAL:
+            self._judged_at = now
+            self._overload.judge(now)
+            self._tell_ready()
 
     _late_ticks_told = 0
 

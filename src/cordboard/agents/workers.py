@@ -16,10 +16,11 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ParamSpec, TypeVar
 
@@ -42,6 +43,8 @@ class _Job:
     work: Callable[[], Any]
     owner: asyncio.Task[Any] | None
     """The task that waits for it."""
+    since: float = field(default_factory=time.monotonic)
+    """When it came."""
 
 
 class Workers:
@@ -69,6 +72,12 @@ class Workers:
     def queued(self, priority: Priority) -> int:
         """Pieces of work waiting for a thread (a gauge for the metrics)."""
         return len(self._queues[priority])
+
+    def longest_wait(self, priority: Priority) -> float:
+        """Seconds for which the oldest piece of work has been waiting for a thread; 0: none is."""
+        with self._ready:
+            queue = self._queues[priority]
+            return time.monotonic() - queue[0].since if queue else 0.0
 
     def running(self, priority: Priority) -> int:
         """Pieces of work in a thread now (a gauge for the metrics)."""

@@ -1,0 +1,56 @@
+"""Deleting recordings that have been kept long enough.
+
+Only files that the engine itself recorded are touched: `<day>/*.wav` in `calls.directory` whose
+header names Cordboard, and the day and context of the call (`audio.wav_header`). What an operator
+puts there, copies elsewhere or converts stays. How long a recording is kept is what its context
+says today; of a context that is no more, what it said when the call was recorded. Ledgers are kept.
+
+Blocks on the disk: run it in a thread.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import structlog
+
+from cordboard.audio.wav_header import read_comment
+
+log = structlog.get_logger()
+
+INTERVAL = 24 * 3600.0
+"""Seconds between two sweeps."""
+_HEADER_BYTES = 2048
+
+
+def sweep(directory: Path, keep_days: Mapping[str, int], today: datetime.date) -> int:
+    """Delete what is older than its context's `keep_days` (0 = for ever); how many files."""
+    deleted = 0
+    for path in sorted(directory.glob("????-??-??/*.wav")):
+        try:
+            if _is_due(path, keep_days, today):
+                path.unlink()
+                deleted += 1
+                log.info("recording_deleted", path=str(path))
+        except OSError as error:
+            log.warning("recording_not_deleted", path=str(path), error=str(error))
+    return deleted
+
+
+def _is_due(path: Path, keep_days: Mapping[str, int], today: datetime.date) -> bool:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        comment = read_comment(os.read(descriptor, _HEADER_BYTES))
+    finally:
+        os.close(descriptor)
+    if comment is None or comment.get("day") != path.parent.name:
+        return False
+    try:
+        day = datetime.date.fromisoformat(path.parent.name)
+        days = int(keep_days.get(str(comment.get("context")), comment.get("keep_days", 0)))
+    except (TypeError, ValueError):
+        return False
+    return days > 0 and (today - day).days > days
