@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 from pydantic import SecretStr
 
+from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.offer import Media, Offer
 from cordboard.config.schema import Asterisk, AudioSocket
@@ -20,6 +21,7 @@ from cordboard.errors import LineGone, MediaError
 from cordboard.telephony.asterisk.ari import AriState
 from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
+from cordboard.telephony.asterisk.media_path import MediaPath
 from cordboard.telephony.asterisk.source import AsteriskSource
 from cordboard.testing.asterisk import AsteriskInstance
 from cordboard.testing.timeline import RATE, Samples
@@ -63,6 +65,7 @@ class EchoExchange:
     def __init__(self) -> None:
         self.calls: list[EchoCall] = []
         self.answering = True
+        self.formats: tuple[AudioFormat, ...] = (SLIN_8K,)
         self._tasks: set[asyncio.Task[None]] = set()
         self._arrived = asyncio.Event()
 
@@ -100,7 +103,7 @@ class EchoExchange:
         control = call.offer.control
         try:
             began = time.perf_counter()
-            call.media = media = await call.offer.media()
+            call.media = media = await call.offer.media(self.formats)
             call.setup_ms = (time.perf_counter() - began) * 1000
             media.on_closed(call.ended.set_result)
 
@@ -145,6 +148,7 @@ class Board:
     server: AudioSocketServer
     source: AsteriskSource
     pacer: Pacer
+    path: MediaPath
 
     async def connected(self) -> None:
         await until(lambda: self.source.ready)
@@ -168,8 +172,10 @@ async def _open_board(
     context: str | None = None,
     password: str | None = None,
     audiosocket: AudioSocket | None = None,
+    make_path: Callable[[AudioSocketServer, Pacer], MediaPath] | None = None,
     wait: bool = True,
 ) -> AsyncIterator[Board]:
+    """`make_path`: another transport than AudioSocket."""
     exchange, pacer = EchoExchange(), Pacer(asyncio.get_running_loop())
     server = AudioSocketServer(
         audiosocket or AudioSocket(port=0, context=context, connect_timeout_ms=1500),
@@ -183,16 +189,19 @@ async def _open_board(
         app=asterisk.app,
         reconnect_max_ms=400,
     )
-    source = AsteriskSource(config, AudioSocketPath(server), exchange.offer, variables={"ORDER"})
+    path = make_path(server, pacer) if make_path else AudioSocketPath(server)
+    source = AsteriskSource(config, path, exchange.offer, variables={"ORDER"})
     await server.start()
+    await path.start()
     await source.start()
-    board = Board(exchange, server, source, pacer)
+    board = Board(exchange, server, source, pacer, path)
     try:
         if wait:
             await board.connected()
         yield board
     finally:
         await source.stop()
+        await path.stop()
         await server.stop()
 
 

@@ -152,11 +152,14 @@ def test_a_pause_is_no_loss(line):
     assert line.counts == {}
 
 
-def test_a_long_outage_is_not_filled_up(line):
+@pytest.mark.parametrize("missing", [4, 9, 60])
+def test_a_gap_is_not_filled_up(line, missing):
+    """Asterisk leaves numbers out for every key that the phone sends."""
     line.arrive(1, 0.0)
-    assert line.arrive(62, 1.2) == [62]
-    assert line.counts == {"lost": 60}
-    assert line.arrive(63, 1.22) == [63]
+    after = 2 + missing
+    assert line.arrive(after, 0.02 * after) == [after]
+    assert line.counts == {"gap": 1}
+    assert line.arrive(after + 1, 0.02 * after + 0.02) == [after + 1]
 
 
 def test_numbers_that_begin_anew_are_followed_once_confirmed(line):

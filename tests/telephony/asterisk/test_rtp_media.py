@@ -1,4 +1,4 @@
-"""A call's RTP stream in virtual time: frames out at every tick, packets in, and all that is bad."""
+"""A call's RTP stream in virtual time: frames out at every tick, packets in, and bad input."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 import numpy as np
 import pytest
 
+from cordboard.audio import g711
 from cordboard.audio.format import ULAW_8K
 from cordboard.audio.pacer import Pacer
 from cordboard.telephony.asterisk.rtp import RtpPacket, parse, serialise
@@ -331,8 +332,6 @@ def test_what_goes_out_comes_in(name):
         audio_format = speaker.media.format
         at = np.arange(audio_format.rate // 5)
         tone = (8000 * np.sin(2 * np.pi * 500 * at / audio_format.rate)).astype("<i2").tobytes()
-        from cordboard.audio import g711
-
         convert = {"ulaw": g711.linear_to_ulaw, "alaw": g711.linear_to_alaw}
         back = {"ulaw": g711.ulaw_to_linear, "alaw": g711.alaw_to_linear}
         speaker.media.write(convert.get(name, bytes)(tone))
