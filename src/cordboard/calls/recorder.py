@@ -20,7 +20,7 @@ from cordboard.audio.format import AudioFormat
 LATE = 0.1
 """Seconds. Sound that comes later than that after the sound before it follows a silence; up to
 that it only came late, as after a stall."""
-EARLY = 0.2
+EARLY = 0.06
 """Sound so far ahead of the clock is a flood after a stall, whose place is taken: it is dropped."""
 STEADY_FRAMES = 50
 """So many frames in a row that are all late (or all ahead) by more than a frame are no jitter."""
@@ -46,22 +46,29 @@ class Track:
         """A frame that has just come to its end, at loop time `at`."""
         samples = len(sound) // self._format.bytes_per_sample
         late = (at - self._started_at) - (self._end + samples) / self._format.rate
-        if late > LATE:
+        if late > LATE or (late > 0 and self._end == 0):
             self._fill(int(late * self._format.rate))
         elif late < -EARLY:
             return
         elif late > FRAME or late < -FRAME:
-            self._least = late if self._steady == 0 or abs(late) < abs(self._least) else self._least
-            self._steady += 1
-            if self._steady >= STEADY_FRAMES:
-                self._steady = 0
+            if self._is_steady(late):
                 if late < 0:
-                    return  # one frame less
+                    return  # a frame less; the next ones, until it fits
                 self._fill(int(self._least * self._format.rate))
+                self._steady = 0
         else:
             self._steady = 0
         self._chunks.append(sound)
         self._end += samples
+
+    def _is_steady(self, late: float) -> bool:
+        """Whether the sound has been beside its place for so long that it is no jitter."""
+        if self._steady == 0 or (late < 0) != (self._least < 0):
+            self._steady, self._least = 0, late
+        elif abs(late) < abs(self._least):
+            self._least = late
+        self._steady += 1
+        return self._steady >= STEADY_FRAMES
 
     def drain(self, since: int, until: int) -> bytearray:
         """The samples from `since` (where the last drain ended) to `until`."""
