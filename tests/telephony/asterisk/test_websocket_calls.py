@@ -1,0 +1,387 @@
+"""Calls by SIP through a real Asterisk whose sound comes by its websocket channel.
+
+What the caller heard is taken from the phone: every sample of the noise that is played here is
+loud, silence is not, so that the loud samples are what was heard of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from pydantic import SecretStr
+
+from cordboard.audio.format import ALAW_8K, SLIN_8K, SLIN_16K, ULAW_8K
+from cordboard.audio.g711 import linear_to_ulaw, ulaw_to_linear
+from cordboard.config.schema import Asterisk
+from cordboard.errors import MediaError
+from cordboard.telephony.asterisk import websocket_messages
+from cordboard.telephony.asterisk.websocket_messages import Flow, MarkProcessed
+from cordboard.telephony.asterisk.websocket_path import WebsocketPath
+from cordboard.testing.asterisk import AsteriskInstance
+from cordboard.testing.correlation import align
+from cordboard.testing.leaks import LeakSnapshot, assert_line_clean
+from cordboard.testing.sip import SipPhone
+from cordboard.testing.timeline import RATE, Samples
+
+pytestmark = [pytest.mark.asterisk, pytest.mark.asyncio(loop_scope="session")]
+
+
+@pytest.fixture
+def open_websocket_board(open_board):
+    """The telephony of an engine with `asterisk.media: websocket`, on the echo exchange."""
+
+    def opened(asterisk, *, url=None, codec="auto", **settings):
+        config = Asterisk(
+            url=url or asterisk.ari_url,
+            username=asterisk.ari_user,
+            password=SecretStr(asterisk.ari_password),
+            codec=codec,
+        )
+        return open_board(
+            asterisk, make_path=lambda _, pacer: WebsocketPath(config, pacer, **settings)
+        )
+
+    return opened
+
+
+def noise(ms: int, seed: int = 1) -> Samples:
+    """As u-law gives it back; every sample is loud."""
+    random = np.random.default_rng(seed)
+    size = ms * RATE // 1000
+    samples = random.integers(900, 9000, size) * random.choice((-1, 1), size)
+    coded = linear_to_ulaw(samples.astype("<i2").tobytes())
+    return np.frombuffer(ulaw_to_linear(coded), "<i2")
+
+
+def ulaw(samples: Samples) -> bytes:
+    return linear_to_ulaw(samples.astype("<i2").tobytes())
+
+
+def loud(call, since: float = 0.0) -> Samples:
+    """All loud samples that the phone has heard, later than a moment."""
+    heard = call.heard()[max(0, int((since - call.started_at()) * RATE)) :]
+    return heard[np.abs(heard.astype(int)) > 300]
+
+
+async def until(reached: Callable[[], bool]) -> None:
+    """For what gives no event: look every 5 ms."""
+    async with asyncio.timeout(10):
+        while not reached():  # noqa: ASYNC110 - see above
+            await asyncio.sleep(0.005)
+
+
+async def up(board, asterisk, phone, count=1):
+    """A call that does not echo, in u-law."""
+    board.exchange.formats = (ULAW_8K,)
+    call = await phone.call(asterisk.sip_uri("agent"))
+    await call.answered()
+    echo = await board.exchange.next_up(count)
+    echo.echoing = False
+    return call, echo
+
+
+async def over(board, asterisk, call) -> None:
+    call.hangup()
+    await board.exchange.idle()
+    await assert_line_clean(asterisk)
+    assert board.path.counts == {}
+    assert not board.pacer.running
+
+
+@pytest.mark.parametrize(
+    ("audio_format", "least"),
+    [(ULAW_8K, 0.98), (ALAW_8K, 0.98), (SLIN_8K, 0.98), (SLIN_16K, 0.9)],
+    ids=["ulaw", "alaw", "slin", "slin16"],
+)
+async def test_sound_and_keys_pass_and_the_caller_hangs_up(
+    asterisk, open_websocket_board, bursts, audio_format, least
+):
+    before = LeakSnapshot.take()
+    async with open_websocket_board(asterisk) as board, SipPhone() as phone:
+        board.exchange.formats = (audio_format, SLIN_8K)
+        call = await phone.call(asterisk.sip_uri("agent"))
+        await call.answered()
+        echo = await board.exchange.next_up()
+        assert echo.media.format == audio_format
+        call.say(bursts())
+        await call.said()
+        await call.hear_silence(200)
+        assert align(call.spoken(), call.heard()).correlation >= least
+        call.press("4#")
+        await asyncio.wait_for(echo.two_keys.wait(), 5)
+        assert echo.keys == "4#", "each key once"
+        call.hangup()
+        assert await asyncio.wait_for(echo.ended, 5) == "caller_hangup"
+        await over(board, asterisk, call)
+        assert board.source.lines == ()
+    await before.assert_nothing_left()
+
+
+async def test_the_engine_hangs_up(asterisk, open_websocket_board):
+    async with open_websocket_board(asterisk) as board, SipPhone() as phone:
+        call, echo = await up(board, asterisk, phone)
+        await echo.offer.control.hangup()
+        assert (await call.ended()).by == "them"
+        assert await asyncio.wait_for(echo.ended, 5) == "hangup"
+        await over(board, asterisk, call)
+
+
+async def test_sentences_are_heard_to_the_last_sample_and_marks_tell_when(
+    asterisk, open_websocket_board
+):
+    async with open_websocket_board(asterisk) as board, SipPhone() as phone:
+        call, echo = await up(board, asterisk, phone)
+        media, sentences, played = echo.media, [noise(710), noise(655, 2)], asyncio.Event()
+        began: list[float] = []
+        for sentence in sentences:
+            media.mark(lambda: began.append(time.monotonic()))
+            media.write(ulaw(sentence))
+        media.mark(played.set)
+        await asyncio.wait_for(played.wait(), 10)
+        assert (media.heard_ms, media.queued_ms) == (1365, 0)
+        await call.hear_silence(100)
+        assert np.array_equal(loud(call), np.concatenate(sentences))
+        spoken = call.heard_segments()[0]
+        assert abs(began[0] - spoken.start) < 0.1
+        assert abs(began[1] - spoken.start - 0.7) < 0.1
+        await over(board, asterisk, call)
+
+
+async def test_a_flush_silences_the_phone_and_says_what_was_heard(asterisk, open_websocket_board):
+    async with open_websocket_board(asterisk) as board, SipPhone() as phone:
+        call, echo = await up(board, asterisk, phone)
+        errors, delays = [], []
+        for index in range(5):
+            since, before = time.monotonic(), echo.media.heard_ms
+            echo.media.write(ulaw(noise(3000, index)))
+            await asyncio.sleep(0.3 + index * 0.027)
+            flushed_at = time.monotonic()
+            heard = echo.media.flush() - before
+            await call.hear_silence(150)
+            truth = loud(call, since)
+            assert np.array_equal(truth, noise(3000, index)[: len(truth)])
+            errors.append(abs(len(truth) / 8 - heard))
+            delays.append(call.heard_segments(join=0.1)[-1].end - flushed_at)
+        assert statistics.median(errors) <= 20, errors
+        assert statistics.median(delays) <= 0.04, delays
+        await over(board, asterisk, call)
+
+
+async def test_a_hold_silences_the_phone_and_loses_and_repeats_no_sample(
+    asterisk, open_websocket_board
+):
+    async with open_websocket_board(asterisk) as board, SipPhone() as phone:
+        call, echo = await up(board, asterisk, phone)
+        media, delays, errors = echo.media, [], []
+        for index in range(4):
+            since, before, played = time.monotonic(), media.heard_ms, asyncio.Event()
+            media.write(ulaw(noise(800, index)))
+            media.mark(played.set)
+            await asyncio.sleep(0.3 + index * 0.027)
+            held_at = time.monotonic()
+            media.hold()
+            await call.hear_silence(150)
+            delays.append(call.heard_segments(join=0.1)[-1].end - held_at)
+            errors.append(abs(len(loud(call, since)) / 8 - (media.heard_ms - before)))
+            media.resume()
+            await asyncio.wait_for(played.wait(), 5)
+            assert media.heard_ms - before == 800
+            await call.hear_silence(100)
+            assert np.array_equal(loud(call, since), noise(800, index))
+        assert statistics.median(delays) <= 0.04, delays
+        assert errors == [0, 0, 0, 0], "in a hold the count is exact"
+        await over(board, asterisk, call)
+
+
+async def test_after_a_flush_in_a_hold_the_next_answer_is_heard(asterisk, open_websocket_board):
+    async with open_websocket_board(asterisk) as board, SipPhone() as phone:
+        call, echo = await up(board, asterisk, phone)
+        echo.media.write(ulaw(noise(2000)))
+        await call.hear_speech()
+        echo.media.hold()
+        await call.hear_silence(150)
+        heard = echo.media.flush()
+        assert len(loud(call)) == heard * 8
+        since = time.monotonic()
+        echo.media.write(ulaw(noise(300, 2)))
+        await call.hear_speech(after=since)
+        await call.hear_silence(150)
+        assert np.array_equal(loud(call, since), noise(300, 2))
+        await over(board, asterisk, call)
+
+
+async def test_when_asterisk_is_nearly_full_it_says_so_and_nothing_is_lost(
+    asterisk, open_websocket_board, monkeypatch
+):
+    events, decode = [], websocket_messages.decode
+
+    def noted(text):
+        events.append(decode(text))
+        return events[-1]
+
+    monkeypatch.setattr(websocket_messages, "decode", noted)
+    async with (
+        open_websocket_board(asterisk, ahead_seconds=60) as board,
+        SipPhone() as phone,
+    ):
+        call, echo = await up(board, asterisk, phone)
+        echo.media.write(ulaw(noise(25_000)))
+        await until(lambda: Flow(stop=True) in events)
+        assert echo.media.queued_ms > 18_000
+        echo.media.flush()
+        await until(lambda: Flow(stop=False) in events)
+        marks = [event.mark for event in events if isinstance(event, MarkProcessed)]
+        assert len(marks) < 30, "what was flushed is not reported"
+        await call.hear_silence(150)
+        since = time.monotonic()
+        echo.media.write(ulaw(noise(300, 2)))
+        await call.hear_speech(after=since)
+        await call.hear_silence(150)
+        assert np.array_equal(loud(call, since), noise(300, 2))
+        await over(board, asterisk, call)
+
+
+async def test_the_delay_that_a_stall_leaves_in_asterisk_goes_away_in_a_silence(
+    asterisk, open_websocket_board
+):
+    async with open_websocket_board(asterisk) as board, SipPhone() as phone:
+        call, echo = await up(board, asterisk, phone)
+        # The phone's own frames are the clock: they are passed through, but for a stall.
+        held: list[bytes] = []
+        stalled = True
+
+        def pass_through(frame: bytes) -> None:
+            if stalled:
+                held.append(frame)
+            else:
+                echo.media.write(frame)
+
+        echo.media.on_audio(pass_through)
+        await until(lambda: len(held) >= 15)
+        stalled = False
+        for frame in held:
+            echo.media.write(frame)
+        assert echo.media.queued_ms >= 200
+        await until(lambda: echo.media.queued_ms <= 60)
+        since = time.monotonic()
+        call.say(noise(200))
+        began = await call.hear_speech(after=since)
+        spoken = call.spoken_segments()[0].start
+        assert began - spoken < 0.15
+        await over(board, asterisk, call)
+
+
+async def test_what_goes_to_the_caller_is_shown_as_it_goes(asterisk, open_websocket_board):
+    async with open_websocket_board(asterisk) as board, SipPhone() as phone:
+        call, echo = await up(board, asterisk, phone)
+        shown, times, played = bytearray(), [], asyncio.Event()
+
+        def show(frame: bytes) -> None:
+            nonlocal shown
+            shown += frame
+            times.append(time.monotonic())
+
+        echo.media.on_sent(show)
+        await asyncio.sleep(0.1)
+        echo.media.write(ulaw(noise(600)))
+        echo.media.mark(played.set)
+        await asyncio.wait_for(played.wait(), 5)
+        await call.hear_silence(100)
+        frames = [bytes(shown[at : at + 160]) for at in range(0, len(shown), 160)]
+        silence = ULAW_8K.silence()
+        assert b"".join(frame for frame in frames if frame != silence) == ulaw(noise(600))
+        first = next(index for index, frame in enumerate(frames) if frame != silence)
+        assert abs(times[first] - call.heard_segments()[0].start) < 0.06
+        assert abs(len(times) * 0.02 - (times[-1] - times[0])) < 0.2
+        await over(board, asterisk, call)
+
+
+async def test_a_caller_who_hangs_up_in_the_middle_of_a_sentence_leaves_nothing(
+    asterisk, open_websocket_board
+):
+    before = LeakSnapshot.take()
+    async with open_websocket_board(asterisk) as board, SipPhone() as phone:
+        call, echo = await up(board, asterisk, phone)
+        echo.media.write(ulaw(noise(10_000)))
+        echo.media.mark(pytest.fail)
+        await call.hear_speech()
+        call.hangup()
+        assert await asyncio.wait_for(echo.ended, 5) == "caller_hangup"
+        await over(board, asterisk, call)
+        assert echo.media.queued_ms == 0
+    await before.assert_nothing_left()
+
+
+async def test_a_dozen_calls_at_once(asterisk, open_websocket_board):
+    async with open_websocket_board(asterisk) as board, SipPhone() as phone:
+        board.exchange.formats = (ULAW_8K,)
+        calls = [await phone.call(asterisk.sip_uri("agent")) for _ in range(12)]
+        for count in range(1, 13):
+            echo = await board.exchange.next_up(count)
+            echo.echoing = False
+            echo.media.write(ulaw(noise(400, count)))
+        for call in calls:
+            await call.hear_speech(after=0.0)
+            await call.hear_silence(100)
+        heard = {loud(call).tobytes() for call in calls}
+        assert heard == {noise(400, count).tobytes() for count in range(1, 13)}
+        for call in calls:
+            call.hangup()
+        await over(board, asterisk, calls[0])
+
+
+async def test_media_that_cannot_come_names_the_setting_to_look_at(asterisk, open_websocket_board):
+    """ARI is where the file says, the media's URL is not (a proxy that knows ARI only, say)."""
+    elsewhere = asterisk.ari_url + "/nothing/here"
+    async with open_websocket_board(asterisk, url=elsewhere) as board, SipPhone() as phone:
+        call = await phone.call(asterisk.sip_uri("agent"))
+        echo = await board.exchange.next()
+        await asyncio.wait_for(echo.up.wait(), 10)
+        assert isinstance(echo.problem, MediaError)
+        assert "404" in str(echo.problem)
+        assert board.path.counts == {"refused": 1}
+        await call.ended()
+        await board.exchange.idle()
+        await assert_line_clean(asterisk)
+
+
+async def test_asterisk_without_the_module_is_told_from_one_that_refuses(open_websocket_board):
+    async with (
+        AsteriskInstance(modules="noload => chan_websocket.so") as bare,
+        open_websocket_board(bare) as board,
+        SipPhone() as phone,
+    ):
+        await phone.call(bare.sip_uri("agent"))
+        echo = await board.exchange.next()
+        await asyncio.wait_for(echo.up.wait(), 10)
+        assert "chan_websocket" in str(echo.problem)
+        await board.exchange.idle()
+
+
+async def test_asterisk_is_killed_and_comes_back(open_websocket_board):
+    before = LeakSnapshot.take()
+    async with (
+        AsteriskInstance() as own,
+        open_websocket_board(own) as board,
+        SipPhone() as phone,
+    ):
+        call, echo = await up(board, own, phone)
+        echo.media.write(ulaw(noise(10_000)))
+        await call.hear_speech()
+        await own.kill()
+        assert await asyncio.wait_for(echo.ended, 10) == "asterisk_lost"
+        await board.exchange.idle()
+        await own.start()
+        await board.connected()
+        again, echo = await up(board, own, phone, 2)
+        echo.media.write(ulaw(noise(200)))
+        await again.hear_speech()
+        again.hangup()
+        await board.exchange.idle()
+        await assert_line_clean(own)
+    await before.assert_nothing_left()
