@@ -32,6 +32,7 @@ BENCHMARKS = {
     "start": "from exec to ready, and the memory of an idle engine",
     "frames": "what a 20 ms frame of a call costs",
     "desk": "what the desk adds to an MCP tool call",
+    "peers": "what a frame costs beside Pipecat and LiveKit Agents",
     "turns": "turn-taking and barge-in, by scripted callers with a human's recorded voice",
 }
 

@@ -99,7 +99,7 @@ class Server:
 
 
 async def measure(progress: Progress) -> Report:
-    speech = _without_pauses()
+    speech = without_pauses()
     loads: list[Load] = []
     with tempfile.TemporaryDirectory(prefix="bench") as name:
         silent, talking = Path(name) / "silent.yaml", Path(name) / "talking.yaml"
@@ -142,7 +142,7 @@ def _write(path: Path, greeting: str) -> None:
     )
 
 
-def _without_pauses() -> Samples:
+def without_pauses() -> Samples:
     """Speech in which no 20 ms is much quieter than the rest."""
     sound = np.concatenate([spoken(question.text) for question in QUESTIONS])
     frames = sound[: len(sound) // 160 * 160].reshape(-1, 160)

@@ -27,7 +27,7 @@ from cordboard.testing.media_thread import MediaThread
 
 CONTEXT = "turns"
 QUESTION = "Hello. Shall I go on?"
-TOGETHER = {TURNS: 2, TALK: 6, "listen": 12}
+TOGETHER = {TURNS: 4, TALK: 10, "listen": 20}
 """Calls at the same time. Listeners need no recogniser, so more of them fit."""
 _EVERY = 25
 Progress = Callable[[str], None]

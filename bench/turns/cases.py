@@ -105,9 +105,10 @@ class _Maker:
         return float(self._rng.uniform(0.35, 0.8))
 
     def finished(self) -> list[Case]:
-        """Whole sentences, and every fourth of them again on a noisy line."""
-        quiet = [(name, "finished", FLOOR_DBFS) for name in self._sentences()]
-        noisy = [(name, "finished, noise -40 dBFS", -40.0) for name in self._sentences()[::4]]
+        """Whole sentences, and every second of them again on a noisy line."""
+        names = self._sentences()[::2]
+        quiet = [(name, "finished", FLOOR_DBFS) for name in names]
+        noisy = [(name, "finished, noise -40 dBFS", -40.0) for name in names[::2]]
         return [
             Case(
                 TURNS,
@@ -187,7 +188,7 @@ class _Maker:
 
     def interruptions(self) -> list[Case]:
         """Sentences of a second and more, begun over the agent; some under the agent's echo."""
-        onsets = (0.5, 1.1, 1.9, 2.8, 3.9)
+        onsets = corpus.INTERRUPTED_AT
         made = []
         for number, name in enumerate(self._sentences()):
             sound = on_line(trimmed(self._sounds[name]))
@@ -239,7 +240,7 @@ class _Maker:
         """The agent's own voice comes back: a hundred long sentences at -20 dB, some at others."""
         made = []
         delays = (0.02, 0.06, 0.12, 0.2, 0.4)
-        for level, count in ((-20.0, 100), (-30.0, 15), (-12.0, 15), (-6.0, 15)):
+        for level, count in ((-20.0, 100), (-30.0, 10), (-12.0, 10), (-6.0, 10)):
             made += [
                 Case(
                     TALK,

@@ -121,13 +121,14 @@ HUMMED = ("mm", "mm-hm")
 
 GREETINGS: dict[Half, str] = {
     "tune": "Thank you very much for calling the information desk of the county library where our "
-    "staff will gladly tell you all about the new reading rooms and the longer opening hours that "
-    "were introduced for every visitor in the course of the present year",
-    "held-out": "Welcome to the harbour office which looks after all of the pleasure boats and the "
-    "fishing vessels that come into our little port during the season and which can also tell you "
-    "about the depth of the water and the price of a berth along the northern quay",
+    "staff will gladly tell you all about the new reading rooms and the longer opening hours",
+    "held-out": "The harbour office looks after the pleasure boats and the fishing vessels that "
+    "come into our little port during the season and the price of a berth along the northern quay",
 }
-"""What the agent says to be spoken over: one sentence without a pause."""
+"""What the agent says to be spoken over: one sentence. The voice pauses for breath in it, 0.3 to
+0.5 s long; the interruptions begin where there is no such pause within the next 0.6 s."""
+INTERRUPTED_AT = (0.4, 0.8, 1.2, 1.5, 2.9)
+"""Seconds from the agent's first sample."""
 
 ANSWERS: dict[Half, str] = {
     "tune": "Our colleagues are going to look into that as soon as they have finished with the "

@@ -1,0 +1,79 @@
+"""An engine whose agent does nothing but pass the caller's sound back, or on to nowhere.
+
+Everything else is the real thing: exchange, call, conversation, playout, ledger, transports. Used
+where the call path is measured and no model has a say (`peers`, `load`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from cordboard.agents.base import Agent, AgentAudio, AgentSession, AgentText
+from cordboard.audio.format import SLIN_8K, AudioFormat
+from cordboard.calls.binding import Binding
+from cordboard.config.schema import Config
+from cordboard.engine import Engine
+from cordboard.tools.tool import ToolReply
+
+TURN = 1
+
+
+class EchoAgent:
+    """Implements `cordboard.agents.base.Agent`. Takes the sound as the line has it."""
+
+    def __init__(
+        self,
+        formats: tuple[AudioFormat, ...] = (SLIN_8K,),
+        *,
+        speaks: bool = True,
+        heard: Callable[[], None] | None = None,
+    ) -> None:
+        """`speaks=False`: it only listens. `heard` is called for each frame taken."""
+        self._formats = formats
+        self._speaks = speaks
+        self._heard = heard
+        self._session: AgentSession | None = None
+
+    @property
+    def formats(self) -> tuple[AudioFormat, ...]:
+        return self._formats
+
+    async def start(self, session: AgentSession) -> None:
+        if self._speaks:
+            session.emit(
+                AgentText(TURN, "(what the caller said)", asyncio.get_running_loop().time())
+            )
+        self._session = session
+
+    def hear(self, pcm: bytes) -> None:
+        if self._speaks and self._session is not None:
+            self._session.emit(AgentAudio(TURN, pcm))
+        if self._heard is not None:
+            self._heard()
+
+    def hear_key(self, key: str) -> None:
+        """Keys are of no account."""
+
+    def answer_tool(self, reply: ToolReply) -> None:
+        """It asks for none."""
+
+    def interrupted(self, heard: str) -> None:
+        """It goes on."""
+
+    def say(self, text: str, *, filler: bool = False) -> None:
+        """It has no voice."""
+
+    async def close(self) -> None:
+        self._session = None
+
+
+class EchoEngine(Engine):
+    """The engine, but every caller gets an agent of the bench's."""
+
+    def __init__(self, config: Config, make_agent: Callable[[], Agent] = EchoAgent) -> None:
+        super().__init__(config)
+        self._make_agent = make_agent
+
+    def _open_agent(self, binding: Binding) -> Agent:
+        return self._make_agent()

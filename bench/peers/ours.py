@@ -1,0 +1,97 @@
+"""Cordboard: the whole engine in one process, its callers at the door of the media.
+
+Without VAD the agent only takes the frames (`--both-ways`: and passes them back to the caller);
+with it the agent is the offline pipeline with its real models, and nothing is ever said to the end.
+The frame has been taken when the agent has returned from it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from bench.echo_agent import EchoAgent
+from bench.peers import harness
+from bench.peers.null_media import NullLine, NullMedia
+from cordboard.agents.base import Agent
+from cordboard.audio.pacer import Pacer
+from cordboard.calls.binding import Binding
+from cordboard.cli.event_loop import run_async
+from cordboard.config.schema import Config
+from cordboard.engine import Engine
+from cordboard.observe.logging import configure
+
+RATE = 8000
+BOTH_WAYS = "--both-ways"
+
+
+def configuration(folder: str) -> Config:
+    """One context that greets nobody and asks nobody whether they are there."""
+    long = 3_600_000
+    return Config.model_validate(
+        {
+            "health": {"port": 0},
+            "audiosocket": {"port": 0},
+            "calls": {"directory": folder, "max_calls": 1000},
+            "mcp": {"enabled": False},
+            "providers": {"local": {"type": "pipeline"}},
+            "contexts": {
+                "bench": {
+                    "provider": "local",
+                    "greeting": "",
+                    "tools": [],
+                    "silence": {"caller_after_ms": long, "agent_after_ms": long},
+                    "rules": {"intents": {"hello": {"sentences": ["hello"], "say": "Hello."}}},
+                }
+            },
+        }
+    )
+
+
+class BenchEngine(Engine):
+    """The engine, with or without its agent."""
+
+    models = True
+    speaks = False
+
+    def _open_agent(self, binding: Binding) -> Agent:
+        return super()._open_agent(binding) if self.models else EchoAgent(speaks=self.speaks)
+
+
+async def measure() -> None:
+    pacer = Pacer(asyncio.get_running_loop())
+    both_ways = BOTH_WAYS in sys.argv
+    with tempfile.TemporaryDirectory() as folder:
+        engine = BenchEngine(configuration(folder))
+        engine.speaks = both_ways
+        await engine.start()
+
+        @asynccontextmanager
+        async def opened(count: int, vad: bool) -> AsyncIterator[Sequence[harness.Call]]:
+            engine.models = vad
+            lines = [NullMedia(pacer) for _ in range(count)]
+            for line in lines:
+                engine.exchange.offer(NullLine(line).offer())
+            while not all(line.connected for line in lines):  # noqa: ASYNC110 - no event says it
+                await asyncio.sleep(0.01)
+            yield lines
+            for line in lines:
+                line.hang_up()
+            await engine.exchange.idle()
+
+        name = "cordboard, both ways" if both_ways else "cordboard"
+        try:
+            await harness.run(name, opened, RATE)
+        finally:
+            await engine.stop(grace=0)
+
+
+if __name__ == "__main__":
+    configure(json=False, level="ERROR", secrets=())
+    if not Path("bench").is_dir():
+        raise SystemExit("start it in the repository's folder")
+    run_async(measure())
