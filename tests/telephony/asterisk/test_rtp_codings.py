@@ -32,7 +32,7 @@ def test_the_agents_favourite_that_asterisk_takes_back_is_chosen(formats, codec,
 
 
 def test_slin16_is_refused_with_the_reason():
-    with pytest.raises(MediaError, match="slin16 cannot be used.*g722"):
+    with pytest.raises(MediaError, match=r"slin16 cannot be used.*g722"):
         choose((SLIN_16K,), "slin16")
 
 

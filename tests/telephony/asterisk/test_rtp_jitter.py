@@ -202,8 +202,9 @@ def test_a_bad_network_shuffles_loses_and_doubles(line):
     chance = random.Random(4)
     arrivals = []
     for number in range(3000):
-        for _ in range(0 if chance.random() < 0.02 else 2 if chance.random() < 0.03 else 1):
-            arrivals.append((number * 0.02 + chance.random() * 0.03, 65_000 + number))
+        copies = 0 if chance.random() < 0.02 else 2 if chance.random() < 0.03 else 1
+        delays = (chance.random() * 0.03 for _ in range(copies))
+        arrivals += [(number * 0.02 + delay, 65_000 + number) for delay in delays]
     sent = {number for _, number in arrivals}
     for at, number in sorted(arrivals):
         line.wait(at)

@@ -27,8 +27,8 @@ if a second packet confirms them."""
 MAX_WAITING = 16
 """Packets kept behind a missing one: more than `MAX_DEPTH` of them are a burst, not a wait."""
 MAX_FILL = 3
-"""Frames in a row (60 ms) that are filled in. More are a gap: nothing is left of a fade by then, and
-Asterisk leaves such a gap for each key that a phone sends, where it does not transcode (measured on
+"""Frames in a row (60 ms) that are filled in. More are a gap: nothing is left of a fade by then.
+Where it does not transcode, Asterisk leaves such a gap for each key that a phone sends (measured on
 22.10.1: nothing comes for 180 ms, and nine sequence numbers are left out)."""
 _REMEMBERED = 64
 """Sequence numbers given up that are recognised when they come after all."""
