@@ -46,6 +46,12 @@ from cordboard.testing.timeline import RATE, Samples
 REPOSITORY = Path(__file__).parents[2]
 PATIENCE = 20.0  # seconds; a busy machine is slow, but not that slow
 DIALPLAN = """[from-test-extra]
+exten => careful,1,Stasis(cordboard)
+ same => n,GotoIf($["${CORDBOARD_STATUS}"="busy"]?busy)
+ same => n,GotoIf($["${CORDBOARD_STATUS}"="unavailable"]?unavailable)
+ same => n,Hangup()
+ same => n(busy),Busy(1)
+ same => n(unavailable),Congestion(1)
 exten => 4711,1,Set(ORDER=blue bicycle)
  same => n,Stasis(cordboard)
  same => n,Hangup()
