@@ -226,6 +226,14 @@ async def test_the_format_is_the_agents_favourite_within_the_codec_of_the_file(c
     arrival.give_up()
 
 
+async def test_a_codec_that_it_cannot_carry_is_refused_at_the_start():
+    path = WebsocketPath(
+        Asterisk(password=SecretStr("x"), codec="g722"), Pacer(asyncio.get_running_loop())
+    )
+    with pytest.raises(MediaError, match=r"g722.*ulaw, alaw, slin, slin16"):
+        await path.start()
+
+
 @pytest.mark.parametrize(
     ("settings", "says", "counted"),
     [

@@ -95,7 +95,7 @@ class MediaPath(Protocol):
         ...
 
     async def start(self) -> None:
-        """Open what all calls share. Raises `ListenError`."""
+        """Open what all calls share. Raises `ListenError`; `MediaError` for a codec of no use."""
         ...
 
     async def stop(self) -> None:

@@ -48,10 +48,11 @@ class WebsocketPath:
         connect_seconds: float = CONNECT_SECONDS,
         ahead_seconds: float = AHEAD_SECONDS,
     ) -> None:
-        """`config.codec` restricts the formats, unless it is `auto` or none of ours."""
+        """`config.codec` leaves no choice of the format, unless it is `auto`."""
         self._pacer = pacer
         self._connect_seconds = connect_seconds
         self._ahead_seconds = ahead_seconds
+        self._codec = config.codec
         chosen = tuple(each for each, name in _NAMES.items() if name == config.codec)
         self._formats = chosen or tuple(_NAMES)
         self._own_format = chosen[0] if chosen else SLIN_8K
@@ -81,7 +82,12 @@ class WebsocketPath:
         return WebsocketArrival(self, chosen)
 
     async def start(self) -> None:
-        """Nothing is shared by the calls."""
+        """Nothing is shared by the calls. Raises `MediaError` for a codec that is no use."""
+        if self._codec not in ("auto", *_NAMES.values()):
+            raise MediaError(
+                f"asterisk.codec {self._codec} cannot be used with asterisk.media: websocket; "
+                f"use one of {', '.join(_NAMES.values())}"
+            )
 
     async def stop(self) -> None:
         for media in tuple(self._open):
