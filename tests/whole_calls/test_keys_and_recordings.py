@@ -1,0 +1,156 @@
+"""Keys and recordings of real calls: what the phone pressed and said, what is left on disk."""
+
+from __future__ import annotations
+
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cordboard.calls.events import Key, RecordingStarted, RecordingStopped, ToolAnswered
+from cordboard.testing.correlation import align
+from cordboard.testing.timeline import RATE, Samples
+
+pytestmark = [
+    pytest.mark.asterisk,
+    pytest.mark.voices,
+    pytest.mark.asyncio(loop_scope="session"),
+]
+
+PIN = "4711"
+BANK = {
+    "greeting": "Bank.",
+    "tools": ["hangup_call", "collect_digits"],
+    "recording": {"enabled": True, "consent": "This call is recorded."},
+    "rules": {
+        "intents": {
+            "balance": {
+                "sentences": ["[please] [tell me] [what is] my (balance|account balance)"],
+                "tool": "collect_digits",
+                "arguments": {"prompt": "Your secret number, please.", "count": 4, "secret": True},
+                "say": "I have {data.length} digits.",
+            },
+            "order": {
+                "sentences": ["[please] [where is] my order"],
+                "tool": "collect_digits",
+                "arguments": {"prompt": "Enter the order number, then the hash key."},
+                "say": "Order {data.digits}.",
+            },
+        }
+    },
+}
+
+
+def bank(media: str):
+    def change(tree):
+        tree["contexts"]["bank"] = BANK
+        tree["asterisk"]["media"] = media
+
+    return change
+
+
+def tone(seconds: float = 0.2) -> Samples:
+    """The two tones of a 4 (ITU-T Q.23), as a phone makes them that sends keys as sound."""
+    at = np.arange(int(seconds * RATE)) / RATE
+    sound = 6000 * (np.sin(2 * np.pi * 770 * at) + np.sin(2 * np.pi * 1209 * at))
+    return np.concatenate((sound, np.zeros(RATE // 10))).astype(np.int16)
+
+
+def tones_in(sound: np.ndarray) -> list[float]:
+    """When (s) there are the two tones of a 4, looked at in windows of 50 ms."""
+    size = RATE // 20
+    windows = sound[: len(sound) // size * size].reshape(-1, size).astype(float)
+    at = np.arange(size) / RATE
+    share = []
+    for hertz in (770, 1209):
+        power = np.abs(windows @ np.exp(-2j * np.pi * hertz * at)) ** 2 * 2 / size
+        share.append(power / np.maximum((windows**2).sum(axis=1), 1e4))
+    return [float(n) * 0.05 for n in np.flatnonzero((share[0] > 0.2) & (share[1] > 0.2))]
+
+
+def channels(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    with wave.open(str(path)) as file:
+        assert (file.getnchannels(), file.getframerate()) == (2, RATE)
+        samples = np.frombuffer(file.readframes(file.getnframes()), "<i2").reshape(-1, 2)
+    return samples[:, 0], samples[:, 1]
+
+
+async def test_the_tones_of_a_key_are_told_from_other_sound() -> None:
+    noise = np.random.default_rng(1).normal(0, 4000, RATE)
+    assert len(tones_in(tone(0.5))) >= 9
+    assert tones_in(noise) == []
+
+
+@pytest.mark.parametrize("media", ["audiosocket", "websocket", "rtp"])
+async def test_keys_are_taken_once_by_every_transport(open_hotline, media):
+    async with open_hotline(bank(media), settled=False) as hotline:
+        caller = await hotline.dial("ctx-bank")
+        await caller.greeted_to_the_end()
+        began = await caller.say("Where is my order?")
+        await caller.line.hear_speech(20, after=began)
+        caller.line.press("11223#")
+        answered = await caller.event(ToolAnswered)
+        assert answered.status == "ok"
+        await caller.line.hear_silence(700)
+        caller.line.hangup()
+        history = await caller.history()
+        call_id = await caller.call_id()
+        keys = "".join(e.key for name, _, e in hotline.events if name == call_id and type(e) is Key)
+        assert keys == "11223#"
+        assert any("Order 11223." in text for _, text in history.transcript()), history.transcript()
+
+
+async def test_a_secret_is_nowhere_and_the_rest_of_the_call_is_recorded(open_hotline, capfd):
+    async with open_hotline(bank("audiosocket"), settled=False) as hotline:
+        caller = await hotline.dial("ctx-bank")
+        await caller.greeted_to_the_end()
+        line = caller.line
+        line.say(tone())  # a control: outside of a secret it can be heard in the recording
+        await line.said()
+        began = await caller.say("What is my account balance?")
+        await line.hear_speech(20, after=began)
+        for key in PIN:
+            line.say(tone())
+            line.press(key)
+            await line.said()
+        await line.hear_keys(0)
+        assert (await caller.event(ToolAnswered)).status == "ok"
+        await line.hear_silence(700)
+        line.hangup()
+        history = await caller.history()
+        call_id = await caller.call_id()
+        ledger = next(hotline.folder.glob(f"*/{call_id}.jsonl"))
+        started = await caller.event(RecordingStarted)
+        stopped = await caller.event(RecordingStopped)
+        await hotline.engine.calls_recorded()
+        begin_ms = next(at for name, at, e in hotline.events if e is started)
+
+        # The keys are in no text.
+        events = [e for name, _, e in hotline.events if name == call_id]
+        assert [(e.key, e.secret) for e in events if isinstance(e, Key)] == [("*", True)] * 4
+        assert PIN not in ledger.read_text()
+        assert PIN not in repr(events) + repr(hotline.log)
+        assert any("I have 4 digits" in text for _, text in history.transcript())
+
+        # Nor in the sound, though their tones were sent: only the control is there.
+        left, right = channels(hotline.folder / started.path)
+        sent = tones_in(line.spoken())
+        assert len(sent) >= 5 * 3, "the phone sent the tones of the control and of each key"
+        heard = tones_in(left)
+        assert heard, "the control"
+        asked_ms = next(at for _, at, e in hotline.events if e.type == "tool.asked")
+        assert max(heard) < (asked_ms - begin_ms) / 1000
+
+        # Both channels are what was said and heard, on the clock of the call.
+        assert len(left) / 8 == pytest.approx(stopped.duration_ms, abs=20)
+        question = await hotline.speech.say("What is my account balance?")
+        said = align(question, left, 60)
+        assert said.correlation > 0.3, "a part of the whole"
+        spoken_at = align(question, line.spoken(), 60).lag_seconds
+        answer = align(line.heard(), right, 60)
+        assert answer.correlation > 0.9
+        # Where the phone heard the agent against where it spoke, in the file as at the phone: the
+        # phone's clock begins elsewhere, so the difference of both is compared.
+        file_offset = said.lag_seconds - answer.lag_seconds
+        assert file_offset == pytest.approx(spoken_at, abs=0.1), "as far apart as at the phone"
