@@ -13,6 +13,7 @@ import asyncio
 import datetime
 import gc
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
@@ -88,6 +89,8 @@ class Engine:
         self._media_path: MediaPath | None = None
         loop = asyncio.get_running_loop()
         self._pacer = Pacer(loop)
+        self._late_ticks_told = 0
+        self._rtp_told: Counter[str] = Counter()
         self._lag = LoopLagMonitor(self._measure)
         self._watchdog = LoopWatchdog(self._metrics.loop_blocked)
         self.exchange = Exchange(
@@ -171,10 +174,7 @@ class Engine:
             "agents": ComponentState(
                 self._providers is not None, "" if self._providers else "models are being loaded"
             ),
-            "media": ComponentState(
-                self._audiosocket.listening,
-                "" if self._audiosocket.listening else "the AudioSocket port is not open",
-            ),
+            "media": self._media_state(),
             "calls": ComponentState(accepting, "" if accepting else "the engine is stopping"),
             "mcp": self._mcp_state(),
             "ledger": ComponentState(
@@ -249,6 +249,7 @@ class Engine:
                 "skipped_ticks": self._pacer.skipped_ticks,
                 "connections": self._audiosocket.connections,
                 "turned_away": dict(self._audiosocket.turned_away),
+                **self._rtp_health(),
             },
             "ledger_write_failures": self._writer.failures,
         }
@@ -369,6 +370,18 @@ class Engine:
         ]
         return ComponentState(not waiting, "; ".join(waiting), required=False)
 
+    def _rtp_health(self) -> dict[str, Any]:
+        path = self._media_path
+        if not isinstance(path, RtpPath):
+            return {}
+        return {"rtp_ports": path.ports_open, "rtp_events": dict(path.counts)}
+
+    def _media_state(self) -> ComponentState:
+        trouble = "" if self._audiosocket.listening else "the AudioSocket port is not open"
+        if not trouble and self._media_path is not None:
+            trouble = self._media_path.trouble
+        return ComponentState(not trouble, trouble)
+
     def _ari_state(self) -> ComponentState:
         if self._source is None:
             return ComponentState(False, "not connected yet")
@@ -380,6 +393,10 @@ class Engine:
         late = self._pacer.late_ticks + self._pacer.skipped_ticks
         self._metrics.ticks_late(late - self._late_ticks_told)
         self._late_ticks_told = late
+        if isinstance(self._media_path, RtpPath):
+            for word, count in self._media_path.counts.items():
+                self._metrics.rtp_events(word, count - self._rtp_told[word])
+                self._rtp_told[word] = count
         now = time.monotonic()
         self._overload.note_lag(now, lag)
         if self._workers is not None:
@@ -390,8 +407,6 @@ class Engine:
             self._judged_at = now
             self._overload.judge(now)
             self._tell_ready()
-
-    _late_ticks_told = 0
 
 
 def _spare_the_collector() -> None:

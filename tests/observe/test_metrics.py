@@ -101,3 +101,12 @@ def test_all_names_have_the_prefix_and_no_stray_series() -> None:
     names = {name for name, _ in samples(metrics)}
     assert all(name.startswith("ai_agent_") for name in names)
     assert not any(name.endswith("_created") for name in names)
+
+
+def test_what_went_wrong_on_rtp_is_counted_by_word() -> None:
+    metrics = Metrics()
+    metrics.rtp_events("lost", 3)
+    metrics.rtp_events("lost", 1)
+    metrics.rtp_events("stranger", 2)
+    assert value(metrics, "rtp_events_total", event="lost") == 4
+    assert value(metrics, "rtp_events_total", event="stranger") == 2

@@ -171,6 +171,12 @@ class Metrics:
         self._late_ticks = Counter(
             "ai_agent_late_ticks", "20 ms audio ticks sent late.", registry=registry
         )
+        self._rtp_events = Counter(
+            "ai_agent_rtp_events",
+            "What was dropped, filled in or wrong on calls by RTP, by a fixed word.",
+            ["event"],
+            registry=registry,
+        )
         self._worker_queue = Gauge(
             "ai_agent_worker_queue",
             "Pieces of model work waiting for a thread.",
@@ -259,6 +265,10 @@ class Metrics:
 
     def ticks_late(self, count: int = 1) -> None:
         self._late_ticks.inc(count)
+
+    def rtp_events(self, event: str, count: int) -> None:
+        """Add to the count of one thing that went wrong on RTP (`lost`, `late`, `stranger`...)."""
+        self._rtp_events.labels(event).inc(count)
 
     def worker_queue(self, priority: str, waiting: int) -> None:
         """Set the queue length of one priority (`final`, `speculative`)."""
