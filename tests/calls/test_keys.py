@@ -280,6 +280,31 @@ def test_an_agent_uses_the_tool(tmp_path: Path) -> None:
     assert stage.agent.problem is None
 
 
+def test_nobody_is_hurried_while_keys_are_waited_for(tmp_path: Path) -> None:
+    """The tool has its own patience: no filler, no `are you still there?`, no stalled agent."""
+    silence = {"filler_after_ms": 900, "caller_after_ms": 3000, "agent_after_ms": 3000}
+    context = {"silence": silence, "tools": ["collect_digits"]}
+
+    async def script(agent: FakeAgent) -> None:
+        await agent.caller_says(1, "What is my balance?")
+        arguments = {"prompt": "Your number?", "count": 2, "timeout_seconds": 30}
+        reply = await agent.ask("collect_digits", arguments)
+        await agent.speak(1, reply.message)
+
+    async def scenario(stage: CallStage) -> None:
+        await asyncio.sleep(20)
+        await press(stage, "4")
+        await asyncio.sleep(3.5)
+        await press(stage, "7")
+        await asyncio.sleep(1)
+        await hang_up(stage)
+
+    stage = play_call(tmp_path, lambda: FakeAgent(script), scenario, context=context)
+    assert stage.of(events.Silence) == []
+    assert [reply.data["digits"] for reply in stage.agent.replies] == ["47"]
+    assert stage.ended.reason == "caller_hangup"
+
+
 def test_keys_are_sent_down_the_line(tmp_path: Path) -> None:
     async def scenario(stage: CallStage) -> None:
         await asyncio.sleep(1)

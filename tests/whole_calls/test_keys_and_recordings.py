@@ -146,11 +146,11 @@ async def test_a_secret_is_nowhere_and_the_rest_of_the_call_is_recorded(open_hot
         assert len(left) / 8 == pytest.approx(stopped.duration_ms, abs=20)
         question = await hotline.speech.say("What is my account balance?")
         said = align(question, left, 60)
-        assert said.correlation > 0.3, "a part of the whole"
+        assert said.correlation > 0.5, "a part of the whole"
         spoken_at = align(question, line.spoken(), 60).lag_seconds
         answer = align(line.heard(), right, 60)
         assert answer.correlation > 0.9
         # Where the phone heard the agent against where it spoke, in the file as at the phone: the
         # phone's clock begins elsewhere, so the difference of both is compared.
         file_offset = said.lag_seconds - answer.lag_seconds
-        assert file_offset == pytest.approx(spoken_at, abs=0.1), "as far apart as at the phone"
+        assert file_offset == pytest.approx(spoken_at, abs=0.04), "as far apart as at the phone"

@@ -112,6 +112,8 @@ class Attention:
         self._next_filler = 0
         self._last_filler = ""
         self._reprompts = 0
+        self._caller_enters = False
+        """A tool waits for keys of the caller: nobody keeps anybody waiting."""
 
     # What happens.
 
@@ -176,6 +178,14 @@ class Attention:
         """The caller pressed a key."""
         self._reprompts = 0
         self._quiet_since = max(self._quiet_since, self._loop.time())
+        self._look()
+
+    def caller_enters(self, on: bool) -> None:
+        """A tool begins or ends to wait for keys; it has its own patience."""
+        self._caller_enters = on
+        now = self._loop.time()
+        self._quiet_since = self._waiting_since = now
+        self._last_speech_at = self._stopped_at = now
         self._look()
 
     def answering(self, turn: int) -> None:
@@ -252,6 +262,8 @@ class Attention:
         if queued > 0:
             self._quiet_since = max(self._quiet_since, now + queued)
             return now + max(queued, 0.02), self._nothing
+        if self._caller_enters:
+            return None
         owes = self.owed is Owed.ANSWER or (self.owed is Owed.SPEECH and not self._sounded)
         if self._call.tools_running():
             return self._filler_due() if self.owed is not Owed.NOTHING else None

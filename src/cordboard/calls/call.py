@@ -218,9 +218,13 @@ class Call:
 
     async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
         """Wait for keys. Raises `LineError` when others are being waited for, and `LineGone`."""
-        if self._keys is None:
+        if self._keys is None or self._conversation is None:
             raise LineError("the call is not connected")
-        return await self._keys.collect(wanted)
+        self._conversation.caller_enters(True)
+        try:
+            return await self._keys.collect(wanted)
+        finally:
+            self._conversation.caller_enters(False)
 
     def reveal(self, reference: str) -> str | None:
         """The secret keys that were collected under this name."""

@@ -122,6 +122,10 @@ class Conversation:
         """The caller pressed a key: they are there."""
         self._attention.key()
 
+    def caller_enters(self, on: bool) -> None:
+        """A tool begins (or ends) to wait for keys of the caller: no filler talks into that."""
+        self._attention.caller_enters(on)
+
     async def spoken_out(self) -> None:
         """Wait until the agent has nothing more to say and the caller has heard it all."""
         while self.playout.speaking or not self._answered.is_set():
