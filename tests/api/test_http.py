@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from cordboard.api import server as server_module
 from cordboard.api.app import ComponentState, create_app, is_loopback, names_loopback
 from cordboard.api.server import HttpServer
 from cordboard.config.schema import Health
@@ -236,3 +237,22 @@ async def test_signals_stay_with_the_engine(engine: ShownEngine) -> None:
         await server.close()
     finally:
         loop.remove_signal_handler(signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET /live HT", b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\nGET /li"]
+)
+async def test_a_connection_without_a_whole_request_is_closed(
+    engine: ShownEngine, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    """64 of them would keep everybody else out."""
+    monkeypatch.setattr(server_module, "IDLE_SECONDS", 0.1)
+    server = HttpServer(Health(port=0), create_app(engine, loopback_only=True))
+    await server.start()
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(sent)
+        await asyncio.wait_for(reader.read(), 10)  # to its end
+        writer.close()
+    finally:
+        await server.close()

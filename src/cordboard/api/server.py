@@ -14,12 +14,15 @@ from collections.abc import Iterator
 import structlog
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cordboard.config.schema import Health
 from cordboard.errors import ListenError
 
 CLOSE_SECONDS = 2
 """How long requests that are being answered may take when the engine stops."""
+IDLE_SECONDS = 15
+"""How long a connection may go without a whole request; the next one must find room."""
 _BACKLOG = 64
 _MOST_CONNECTIONS = 64
 """More at once are answered with 503; the port is for a few scrapers and people."""
@@ -68,13 +71,39 @@ class HttpServer:
         await task
 
 
+class _ImpatientProtocol(H11Protocol):
+    """uvicorn's HTTP, which by itself waits for ever for a first request, or the rest of one."""
+
+    _look: asyncio.TimerHandle | None = None
+    _requests_seen: object = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._look = self.loop.call_later(IDLE_SECONDS, self._close_if_idle)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._look is not None:
+            self._look.cancel()
+        super().connection_lost(exc)
+
+    def _close_if_idle(self) -> None:
+        """Close unless a request is being answered, or a new one came since the last look."""
+        cycle = self.cycle
+        answering = cycle is not None and not cycle.response_complete
+        if not answering and cycle is self._requests_seen:
+            self.transport.close()
+            return
+        self._requests_seen = cycle
+        self._look = self.loop.call_later(IDLE_SECONDS, self._close_if_idle)
+
+
 class _Guest(uvicorn.Server):
     """uvicorn without its claim on the process."""
 
     def __init__(self, app: ASGIApp) -> None:
         config = uvicorn.Config(
             app,
-            http="h11",
+            http=_ImpatientProtocol,
             ws="none",
             loop="none",
             lifespan="off",
@@ -84,7 +113,7 @@ class _Guest(uvicorn.Server):
             proxy_headers=False,
             backlog=_BACKLOG,
             limit_concurrency=_MOST_CONNECTIONS,
-            timeout_keep_alive=15,
+            timeout_keep_alive=IDLE_SECONDS,
             timeout_graceful_shutdown=CLOSE_SECONDS,
         )
         super().__init__(config)
