@@ -659,7 +659,7 @@ def test_a_pipeline_that_fails_apologises_and_hangs_up(tmp_path: Path) -> None:
 def test_an_interrupted_answer_is_written_down_as_it_was_heard(tmp_path: Path) -> None:
     async def scenario(stage: CallStage) -> None:
         await asyncio.sleep(1)
-        await media_of(stage).say(speech(800) + silence(1000))
+        await media_of(stage).say(speech(800) + silence(1600))
         await media_of(stage).say(speech(800) + silence(3000))
         media_of(stage).break_off("caller_hangup")
 

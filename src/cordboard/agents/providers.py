@@ -13,9 +13,11 @@ from collections.abc import Mapping
 from cordboard.agents.base import Agent
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
 from cordboard.agents.pipeline.brain.rules import RulesBrain
-from cordboard.agents.pipeline.hearing import HearingParts
+from cordboard.agents.pipeline.hearing import HearingParts, TurnOdds
 from cordboard.agents.pipeline.offline import OfflineModels
 from cordboard.agents.pipeline.turn_profiles import profile_of
+from cordboard.audio.echo import EchoGuard
+from cordboard.audio.tones import is_dtmf
 from cordboard.config.schema import Config, Context, PipelineProvider
 from cordboard.errors import AgentError
 from cordboard.tools.tool import ToolSpec
@@ -43,6 +45,9 @@ class Providers:
             bank=self._models.voice_activity,
             recogniser=self._models.recogniser,
             profile=profile_of(settings.turn_taking),
+            turn_odds=_turn_odds(self._models) if settings.turn_taking.turn_model else None,
+            echo=EchoGuard,
+            is_key_tone=is_dtmf,
             promote=self._models.workers.promote,
         )
         return PipelineAgent(
@@ -52,6 +57,22 @@ class Providers:
     def warm(self, context: str, toolbox: tuple[ToolSpec, ...]) -> None:
         """Build now (10-20 ms) what the first call of a context would have to build."""
         self._brains[context].warm(toolbox)
+
+
+def _turn_odds(models: OfflineModels) -> TurnOdds | None:
+    """The end-of-turn model in the workers; None when it is not installed.
+
+    It is final work: short, and somebody waits for it to be answered sooner.
+    """
+    model = models.turn_end
+    if model is None:
+        return None
+    finished = model.finished
+
+    async def odds(pcm: bytes) -> float:
+        return await models.workers.run(finished, pcm)
+
+    return odds
 
 
 def needs_models(config: Config) -> bool:

@@ -12,6 +12,8 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
+import numpy as np
+
 from cordboard.agents.pipeline.loudness import Loudness
 from cordboard.agents.pipeline.text_clues import TextClue
 from cordboard.agents.pipeline.turn_profiles import TurnProfile
@@ -23,6 +25,7 @@ from cordboard.agents.pipeline.turn_taking import (
     TurnEvent,
     TurnTaker,
 )
+from cordboard.audio.levels import last_audible
 from cordboard.audio.sample_clock import SampleClock
 from cordboard.audio.vad import RATE, WINDOW_SAMPLES, VoiceActivityBank
 from cordboard.errors import AgentError
@@ -36,6 +39,9 @@ _GAP = 0.3
 """Frames missing for so long are a gap. A DTMF key stops the sound for about 0.2 s (measured)."""
 _DEAF = 4 * RATE
 """Samples that may wait for the voice detector: beyond that it has stopped working."""
+_TONE_BYTES = 2 * 48 * SAMPLES_PER_MS
+"""What a key's tone is looked for in: 48 ms."""
+_CALLERS_TURN = (Floor.SPEAKING, Floor.PAUSED)
 _SURELY_SILENT = 0.1
 """Below this probability the sound of a window is the line's noise."""
 
@@ -49,7 +55,7 @@ class EarListener(Protocol):
         """What the caller hears of the agent now."""
         ...
 
-    def foreign(self, window: bytes, probability: float) -> str:
+    def foreign(self, sound: bytes) -> str:
         """Why this sound, taken for a voice, is not the caller's; empty when it may be."""
         ...
 
@@ -106,6 +112,13 @@ class Ear:
         stop = self._fed if end is None else end
         return bytes(self._audio[2 * (begin - self._audio_start) : 2 * (stop - self._audio_start)])
 
+    def last_audible(self, onset: int, until: int) -> int | None:
+        """The sample after the last one of an utterance that can be heard, by the rule that every
+        telephone can follow too (`cordboard.audio.levels`); None when there is none."""
+        pcm = self.utterance(onset, until)
+        last = last_audible(np.frombuffer(pcm, "<i2"), RATE, self._loudness.noise)
+        return None if last is None else until - len(pcm) // 2 + last
+
     def time_of(self, sample: int) -> float:
         """Loop time at which a sample was on the line."""
         return self._clock.time_of(sample)
@@ -131,8 +144,7 @@ class Ear:
     def _judge(self, probability: float, end: int) -> None:
         start = end - WINDOW_SAMPLES
         self._judged = end
-        first = 2 * (start - self._audio_start)
-        window = bytes(self._audio[first : first + 2 * WINDOW_SAMPLES])
+        window = self._last(end, 2 * WINDOW_SAMPLES)
         taker, listener = self._taker, self._listener
         quiet = taker.floor is Floor.QUIET
         if len(window) == 2 * WINDOW_SAMPLES:
@@ -141,8 +153,8 @@ class Ear:
             self._tell(taker.judge(probability, start, end))
             return
         foreign = ""
-        if probability >= self._unvoiced_below:
-            foreign = listener.foreign(window, probability)
+        if probability >= self._unvoiced_below and taker.floor not in _CALLERS_TURN:
+            foreign = listener.foreign(self._last(end, _TONE_BYTES))
         events = taker.judge(
             probability,
             start,
@@ -154,6 +166,11 @@ class Ear:
         if quiet and taker.floor is not Floor.QUIET:
             self._watch_for_gaps()
         self._tell(events)
+
+    def _last(self, end: int, count: int) -> bytes:
+        """So many bytes of sound before the sample `end`; fewer at the very beginning."""
+        stop = 2 * (end - self._audio_start)
+        return bytes(self._audio[max(0, stop - count) : stop])
 
     def _tell(self, events: Events) -> None:
         for event in events:

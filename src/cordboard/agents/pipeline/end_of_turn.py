@@ -1,15 +1,17 @@
 """How long a silence ends this turn? From what is known of the pause; pure.
 
-The words and the melody are two witnesses. Where they agree the answer is quick or patient; where
-they do not, or one is missing, it lies between. A whole answer to what was asked, dictation and a
-dangling word need no second witness: the model is known to misjudge one-word answers, and a list of
-digits falls at the end of every group.
+The words and the melody are two witnesses. A whole answer to what was asked, dictation and a
+dangling word need no second one: the model misjudges one-word answers and numbers, whose melody it
+cannot know. Else the melody decides between three waits; of a single word it is believed only when
+it says that this is all.
 """
 
 from __future__ import annotations
 
 from cordboard.agents.pipeline.text_clues import TextClue
 from cordboard.agents.pipeline.turn_profiles import TurnProfile
+
+_TOO_SHORT_FOR_MELODY = (TextClue.ONE_WORD, TextClue.MURMUR)
 
 
 def silence_for(
@@ -30,12 +32,12 @@ def _without_learning(profile: TurnProfile, clue: TextClue | None, odds: float |
         return profile.dictation_silence_ms
     if clue is TextClue.DANGLING:
         return profile.unfinished_silence_ms
-    if odds is None or clue is TextClue.NOTHING:
+    if odds is None:
         return profile.silence_ms
-    if odds >= profile.finished_above:
-        return profile.silence_ms if clue is None else profile.finished_silence_ms
-    if odds >= profile.unfinished_below or clue is TextClue.MURMUR:
+    if odds >= profile.finished_above and clue not in (None, TextClue.NOTHING):
+        return profile.finished_silence_ms
+    if clue in _TOO_SHORT_FOR_MELODY:
         return profile.silence_ms
-    if clue is TextClue.SENTENCE:
-        return profile.doubtful_silence_ms
-    return profile.unfinished_silence_ms
+    if odds < profile.unfinished_below:
+        return profile.unfinished_silence_ms
+    return profile.doubtful_silence_ms

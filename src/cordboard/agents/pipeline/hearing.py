@@ -27,6 +27,7 @@ from cordboard.agents.base import (
 )
 from cordboard.agents.pipeline.brain.base import Dialogue
 from cordboard.agents.pipeline.ear import Ear
+from cordboard.agents.pipeline.overlap_words import OVERLAP_HINTS, judge_words
 from cordboard.agents.pipeline.stt.base import Recogniser, SpeechHints, Transcript
 from cordboard.agents.pipeline.text_clues import TextClue, clue_of
 from cordboard.agents.pipeline.turn_profiles import TurnProfile
@@ -53,19 +54,15 @@ RECOGNISER_LIMIT = 8.0
 """Seconds a recognition may take; beyond that it has failed."""
 RECOGNISER_FAILURES = 3
 """So many failed recognitions in a row end the call: the caller cannot be understood."""
+LATE_SOUND_MS = 200
+"""A soft last sound may outlast the notice of the silence by so much; what comes later is noise."""
 SHORTEST_SPEECH_MS = 250
 """Voice shorter than this in which no word was found is a noise, not a turn to be answered."""
-SURE = 0.2
-"""Confidence from which words over the agent's speech count. Measured on the first 250-350 ms of
-human and synthetic voices: of real words about 9 in 10 lie above, of coughs and hums few."""
-OVERLAP_HINTS = ("Uh-huh.", "Mm-hmm.", "Okay.", "Yeah.", "Hmm.", "Stop.", "No, wait.", "What?")
-"""Shown to the recogniser with the beginning of a voice over the agent's: without them it hears
-nothing in a quarter of a second of speech, and writes "It has." for "uh-huh" (measured)."""
 ECHO_EXPLAINS = 0.7
 """A sound of which the echo guard explains so much is our own."""
 ECHO_MS = 200
 """Of this much sound."""
-ECHO_TAIL = 0.4
+ECHO_TAIL = 0.6
 """Seconds for which the agent's last words may still come back."""
 _FAILED = Transcript(text="", no_speech=1.0, confidence=0.0, took_ms=0)
 """Stands for a recognition that failed."""
@@ -143,6 +140,9 @@ class Hearing:
         """Questions to models about the present pause or overlap."""
         self._failures = 0
         self._agent_heard_at = -ECHO_TAIL
+        self._overlap_onset = 0
+        self._murmured = False
+        """The voice that began at `_overlap_onset` surely began as a murmur."""
         self._echo = parts.echo() if parts.echo is not None else None
         if self._echo is not None:
             session.watch_playout(self._echo.sent)
@@ -179,8 +179,8 @@ class Hearing:
             self._agent_heard_at = self._loop.time()
         return voice
 
-    def foreign(self, window: bytes, probability: float) -> str:
-        if self._parts.is_key_tone(window):
+    def foreign(self, sound: bytes) -> str:
+        if self._parts.is_key_tone(sound):
             return "key"
         if self._echo is None:
             return ""
@@ -206,6 +206,8 @@ class Hearing:
             case AsideEnded():
                 self._spawn(self._take_aside(event, *self._recognition(event)))
             case OverlapHeld(onset):
+                self._murmured = self._murmured and onset == self._overlap_onset
+                self._overlap_onset = onset
                 self._emit(OverlapBegan(self._loop.time(), self._ear.time_of(onset)))
             case WordsWanted():
                 self._work_aside(self._look_for_words(event))
@@ -232,10 +234,8 @@ class Hearing:
         hints = self._dialogue.hints()
         if pause.aside:
             hints = (*OVERLAP_HINTS, *hints)
-        transcript = await self._recognise(pcm, hints, speculative=True)
-        clue = self._clue(transcript)
-        if pause.aside and transcript.confidence < SURE:
-            clue = TextClue.NOTHING
+        transcript = await self._recognise(pcm, hints, speculative=not pause.aside)
+        clue = self._aside_clue(transcript) if pause.aside else self._clue(transcript)
         self._ear.learn_text(pause.pause, clue)
         return transcript
 
@@ -249,7 +249,18 @@ class Hearing:
 
     def _clue(self, transcript: Transcript) -> TextClue:
         text = transcript.text
-        return clue_of(text, complete=bool(text) and self._dialogue.is_complete(text))
+        return clue_of(text, complete=self._is_complete(text))
+
+    def _aside_clue(self, transcript: Transcript) -> TextClue:
+        clue, sure = self._judge_words(transcript)
+        return clue if sure else TextClue.NOTHING
+
+    def _judge_words(self, transcript: Transcript) -> tuple[TextClue, bool]:
+        complete = self._is_complete(transcript.text)
+        return judge_words(transcript, complete=complete, murmured=self._murmured)
+
+    def _is_complete(self, text: str) -> bool:
+        return bool(text) and self._dialogue.is_complete(text)
 
     def _drop_draft(self) -> None:
         if self._draft is not None:
@@ -261,8 +272,9 @@ class Hearing:
     async def _look_for_words(self, wanted: WordsWanted) -> None:
         pcm = self._ear.utterance(wanted.onset)
         transcript = await self._recognise(pcm, OVERLAP_HINTS, speculative=False)
-        sure = transcript.confidence >= SURE
-        self._ear.learn_words(wanted.overlap, self._clue(transcript), sure=sure)
+        clue, sure = self._judge_words(transcript)
+        self._murmured = self._murmured or (sure and clue is TextClue.MURMUR)
+        self._ear.learn_words(wanted.overlap, clue, sure=sure)
 
     # The end of a turn.
 
@@ -275,10 +287,12 @@ class Hearing:
     def _tell_stopped(self, ended: TurnEnded | AsideEnded) -> int:
         self.turn += 1
         ear = self._ear
+        until = min(ended.sample, ended.noticed + LATE_SOUND_MS * SAMPLES_PER_MS)
+        last = ear.last_audible(ended.onset, until)
         self._emit(
             CallerStopped(
                 self.turn,
-                last_speech_at=ear.time_of(ended.last_speech),
+                last_speech_at=ear.time_of(ended.last_speech if last is None else last),
                 at=self._loop.time(),
                 silence_at=ear.time_of(ended.noticed),
             )
@@ -314,7 +328,7 @@ class Hearing:
     ) -> None:
         """What was said beside the agent's speech is a turn if it has words, else nothing."""
         transcript = await self._final(pcm, draft)
-        if transcript.confidence < SURE or not self._clue(transcript).has_words:
+        if not self._aside_clue(transcript).has_words:
             return
         self._emit(CallerStarted(self._ear.time_of(ended.onset)))
         turn = self._tell_stopped(ended)

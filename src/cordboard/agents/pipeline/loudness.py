@@ -32,6 +32,11 @@ class Loudness:
         self.heard_until = 0
         """Sample after the last block that could be heard."""
 
+    @property
+    def noise(self) -> float:
+        """Mean square of the line's noise while nobody speaks."""
+        return self._noise / BLOCK_SAMPLES
+
     def take(self, window: bytes, start: int, *, silent: bool) -> None:
         """Take the s16 samples from `start` on; `silent`: the detector is sure nobody speaks."""
         samples = np.frombuffer(window, "<i2").astype(np.float32).reshape(-1, BLOCK_SAMPLES)

@@ -1,8 +1,7 @@
 """What the words of a pause tell about whose turn it is. Small rules for English; pure.
 
 A draft of what was said is one of these, tried in this order: nothing, a whole answer (only the
-dialogue can tell), a listener's murmur, dictation under way, words that plainly go on, a sentence,
-or words without an end.
+dialogue can tell), a listener's murmur, dictation under way, words that plainly go on, or words.
 """
 
 from __future__ import annotations
@@ -23,26 +22,30 @@ class TextClue(Enum):
     """A whole answer to what was asked."""
     MURMUR = "murmur"
     """What listeners murmur while they listen."""
+    BEGINNING = "beginning"
+    """A first word that may become a murmur (`I` of `I see`): only of a voice that goes on."""
     DICTATION = "dictation"
     """Digits or letters, probably not all of them."""
     DANGLING = "dangling"
     """The last word cannot end a sentence."""
-    SENTENCE = "sentence"
-    """Ends as sentences do."""
-    OPEN = "open"
-    """Words; the recogniser put no full stop after them."""
+    ONE_WORD = "one_word"
+    """Perhaps all, but too short for its melody to be judged."""
+    WORDS = "words"
+    """Something that may be whole or not."""
 
     @property
     def has_words(self) -> bool:
         """Whether somebody said something that wants to be heard."""
-        return self not in (TextClue.NOTHING, TextClue.MURMUR)
+        return self not in (TextClue.NOTHING, TextClue.MURMUR, TextClue.BEGINNING)
 
 
+_HUM = re.compile(r"m+|h+m+|u+[hm]+|e+r+m*|o+h+|a+h+a*|(m+|u+[hm]*|h+m+|e+h+)-?h+[aeu]*[hm]+")
+"""Mm, hmm, uh, um, oh, aha, and mm-hmm, mhm, uh-huh, mm-huh as recognisers write them."""
 _MURMURS = frozenset(
-    "mm mmm mhm hm hmm uh-huh uhhuh mm-hmm mmhmm m-hm um uh er oh ah aha okay ok right alright "
-    "yeah yep yup sure good great nice fine cool exactly indeed".split()
+    "okay ok right alright yeah yes yep yup sure good great nice fine cool exactly indeed".split()
 )
 _MURMURED_PHRASES = frozenset({"i see", "got it", "all right", "of course", "very good", "uh huh"})
+_BEGINNINGS = frozenset(phrase.split()[0] for phrase in _MURMURED_PHRASES)
 _WORD = re.compile(r"[a-z]+(?:['-][a-z]+)*|\d+")
 _MOST_MURMURS = 4
 
@@ -77,7 +80,7 @@ def clue_of(text: str, *, complete: bool) -> TextClue:
         return TextClue.DICTATION
     if text.rstrip().endswith(("...", ",", "-", "\u2026")) or is_unfinished(text):
         return TextClue.DANGLING
-    return TextClue.SENTENCE if text.rstrip()[-1] in ".?!" else TextClue.OPEN
+    return TextClue.ONE_WORD if len(words) == 1 else TextClue.WORDS
 
 
 def is_murmur(text: str) -> bool:
@@ -86,7 +89,7 @@ def is_murmur(text: str) -> bool:
     place = 0
     count = 0
     while place < len(words):
-        if words[place] in _MURMURS:
+        if words[place] in _MURMURS or _HUM.fullmatch(words[place]):
             place += 1
         elif " ".join(words[place : place + 2]) in _MURMURED_PHRASES:
             place += 2
@@ -94,6 +97,18 @@ def is_murmur(text: str) -> bool:
             return False
         count += 1
     return 0 < count <= _MOST_MURMURS
+
+
+def begins_with_murmur(text: str) -> bool:
+    """Whether the first word is a murmur: `okay, but what about Oslo?`"""
+    words = _WORD.findall(text.lower())
+    return bool(words) and is_murmur(words[0])
+
+
+def may_become_murmur(text: str) -> bool:
+    """Whether it is the beginning of a murmured phrase: `I` of `I see`."""
+    words = _WORD.findall(text.lower())
+    return len(words) == 1 and words[0] in _BEGINNINGS
 
 
 def _is_dictation(words: Sequence[str], text: str) -> bool:

@@ -32,20 +32,22 @@ class TurnProfile:
     # How long a silence ends a turn, counted from the last sample that can be heard.
     complete_silence_ms: int = 250
     """After a whole answer to what was asked (`yes`, four letters)."""
-    finished_silence_ms: int = 300
-    """After words that end as sentences do, in a voice that ends as turns do."""
-    silence_ms: int = 480
-    """When nothing is known, or one says so and the other does not."""
-    doubtful_silence_ms: int = 800
-    """After words that end as sentences do, in a voice that does not."""
-    unfinished_silence_ms: int = 1_200
-    """After words that plainly go on (`the weather for`), or when both say so."""
+    finished_silence_ms: int = 520
+    """In a voice that ends as turns do."""
+    silence_ms: int = 560
+    """When the melody is not known, or tells nothing: after one word."""
+    doubtful_silence_ms: int = 860
+    """In a voice of which the model is not sure; when no words were understood."""
+    unfinished_silence_ms: int = 1_250
+    """After words that plainly go on (`the weather for`), or in a voice that plainly does."""
     dictation_silence_ms: int = 1_100
     """Between groups of dictated digits or spelled letters."""
-    finished_above: float = 0.7
-    """What the end-of-turn model must say to be taken for a yes."""
-    unfinished_below: float = 0.3
-    """And for a no."""
+    finished_above: float = 0.9
+    """What the end-of-turn model must say for a yes. It says more the longer the silence: of the
+    finished sentences 72-79 % are above this 80-120 ms after their end, of cut ones 13-17 %; after
+    400 ms it is 87 and 43 %, so it is asked once, as soon as the pause is noticed."""
+    unfinished_below: float = 0.06
+    """And for a no: 5 % of finished sentences, 33 % of cut ones."""
     most_learned_ms: int = 400
     """By how much a caller who pauses long can prolong the silences, `complete` excepted."""
 
@@ -55,11 +57,13 @@ class TurnProfile:
     overlap_start_ms: int = 64
     decide_ms: int = 288
     """After so long on hold it is decided: nine windows, the last within 0.3 s."""
-    words_from_ms: int = 224
+    words_from_ms: int = 192
     """The recogniser is first asked for words when it has so much of the voice, ..."""
-    words_every_ms: int = 128
+    words_every_ms: int = 96
     """... and again when so much has been added, while the matter is open."""
-    voice_over_ms: int = 64
+    noise_below_ms: int = 250
+    """A shorter voice with doubtful words in it is a noise."""
+    voice_over_ms: int = 96
     """Silence after which a voice over the agent's is taken to be over, while on hold."""
     hold_again_ms: int = 600
     """A voice that goes on for so long after it was let pass holds the speech once more."""
@@ -72,17 +76,17 @@ class TurnProfile:
 PROFILES: Mapping[TurnProfileName, TurnProfile] = {
     "quick": TurnProfile(
         complete_silence_ms=200,
-        finished_silence_ms=240,
-        silence_ms=400,
-        doubtful_silence_ms=650,
+        finished_silence_ms=300,
+        silence_ms=420,
+        doubtful_silence_ms=640,
         unfinished_silence_ms=1_000,
         dictation_silence_ms=900,
     ),
     "balanced": TurnProfile(),
     "patient": TurnProfile(
         complete_silence_ms=350,
-        finished_silence_ms=600,
-        silence_ms=900,
+        finished_silence_ms=800,
+        silence_ms=1_000,
         doubtful_silence_ms=1_300,
         unfinished_silence_ms=2_000,
         dictation_silence_ms=1_800,

@@ -258,18 +258,22 @@ class TurnTaker:
     def learn_words(self, overlap: int, clue: TextClue, *, sure: bool) -> Events:
         """What the recogniser made of the beginning of a voice over the agent's.
 
-        Answers of which it is not `sure` count as nothing heard.
+        Words of which it is not `sure` count when the time to decide is up; by themselves they stop
+        nothing.
         """
         if overlap != self._overlap:
             return NONE
         self._asking = False
-        self._words = clue if sure else TextClue.NOTHING
+        if self.floor is Floor.ASIDE and self._words is TextClue.MURMUR:
+            return NONE
+        self._words = clue if sure or clue.has_words else TextClue.NOTHING
+        says_something = sure and clue.has_words
         if self.floor is Floor.HELD:
-            if self._words.has_words:
+            if says_something:
                 return self._take_floor(Floor.SPEAKING)
-            if self._voice_is_over:
+            if self._voice_is_over and not clue.has_words:
                 return self._let_pass()
-        elif self.floor is Floor.ASIDE and self._agent is AgentVoice.OPEN and self._words.has_words:
+        elif self.floor is Floor.ASIDE and self._agent is AgentVoice.OPEN and says_something:
             return self._take_floor(Floor.SPEAKING)
         return NONE
 
@@ -388,14 +392,22 @@ class TurnTaker:
             return self._dismiss(foreign)
         if probability >= self._profile.unvoiced_below:
             self._voiced_until = end
+        words = self._words
         if end >= self._deadline:
-            murmured = self._words is TextClue.MURMUR
-            if murmured or self._voice_is_over:
-                return self._let_pass()
-            return self._take_floor(Floor.SPEAKING)
-        if self._voice_is_over and self._words is not None and not self._asking:
+            return self._let_pass() if self._is_nothing else self._take_floor(Floor.SPEAKING)
+        if self._voice_is_over and not self._asking and words and not words.has_words:
             return self._let_pass()
         return self._ask_for_words(end)
+
+    @property
+    def _is_nothing(self) -> bool:
+        """The time is up: is it no more than a murmur or a noise?"""
+        if self._words in (TextClue.MURMUR, TextClue.BEGINNING):
+            return True
+        if self._words is not None and self._words.has_words:
+            voiced = min(self._voiced_until, self._heard_until) - self.onset
+            return voiced < self._profile.noise_below_ms * SAMPLES_PER_MS
+        return self._voice_is_over
 
     @property
     def _voice_is_over(self) -> bool:
@@ -419,7 +431,8 @@ class TurnTaker:
 
     def _let_pass(self) -> Events:
         """Our speech goes on; the voice is heard to its end."""
-        why = "backchannel" if self._words is TextClue.MURMUR else "noise"
+        murmur = self._words in (TextClue.MURMUR, TextClue.BEGINNING)
+        why = "backchannel" if murmur else "noise"
         self.floor = Floor.ASIDE
         self._run = None
         self._let_pass_at = self._now
@@ -457,6 +470,8 @@ class TurnTaker:
         if goes_on and self._holds < self._profile.most_holds:
             self._words = None
             return self._hold(end)
+        if self._words is TextClue.MURMUR:
+            return NONE
         return self._ask_for_words(end)
 
     def _wait_aside(self, probability: float, start: int, end: int) -> Events:

@@ -9,7 +9,9 @@ import re
 
 _DANGLING = frozenset(
     "a an the for at in on of to from with and or but my is are was it's i'm i'd um uh er well "
-    "about near into between your their this these".split()
+    "about near into between your their our this these than because while if whether whose which "
+    "currently am be been being another every not cannot can't don't didn't doesn't isn't aren't "
+    "won't i".split()
 )
 _WORDS = re.compile(r"[a-z']+")
 

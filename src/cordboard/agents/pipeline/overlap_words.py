@@ -1,0 +1,50 @@
+"""What the beginning of a voice over the agent's says, and whether it can be relied on. Pure.
+
+A quarter of a second of speech is little for a recogniser. Two things make it useful: it is shown
+what listeners murmur, and what it writes counts only from a certain confidence. The numbers were
+found on the first 180-450 ms of 25 recorded human prompts and of 29 synthetic murmurs and words.
+"""
+
+from __future__ import annotations
+
+from cordboard.agents.pipeline.stt.base import Transcript
+from cordboard.agents.pipeline.text_clues import (
+    TextClue,
+    begins_with_murmur,
+    clue_of,
+    may_become_murmur,
+)
+
+OVERLAP_HINTS = ("Uh-huh.", "Mm-hmm.", "Okay.", "Yeah.", "Hmm.", "Stop.", "Wait.", "What?")
+"""Shown to the recogniser. Without them it wrote nothing for 250 ms of speech in 11 of 25 prompts,
+and "It has." for "uh-huh"; with them something in 25 of 25, and "Uh-huh."."""
+WORDS_SURE = 0.2
+"""Confidence from which words count."""
+NO_SURE = 0.45
+"""A hum is written as "No." with 0.3; a real one has 0.55 and more."""
+YES_SURE = 0.28
+"""The beginning of "your" is written as "Yeah." with 0.2; real ones have 0.35 and more."""
+CHANGED_MIND = 0.6
+"""What was once heard as a murmur becomes something else only if that is as sure as this."""
+
+
+def judge_words(
+    transcript: Transcript, *, complete: bool, murmured: bool = False
+) -> tuple[TextClue, bool]:
+    """The clue, and whether it is sure.
+
+    `complete`: the dialogue takes the text for an answer to what was asked; then even `yeah` is
+    one. `murmured`: the beginning of the same voice was surely a murmur.
+    """
+    text, confidence = transcript.text, transcript.confidence
+    clue = clue_of(text, complete=complete)
+    if clue is TextClue.NOTHING:
+        return clue, False
+    plain = text.lower().strip(" .,!?-")
+    if clue is TextClue.MURMUR:
+        return clue, confidence >= (YES_SURE if plain in ("yes", "yeah") else WORDS_SURE)
+    if may_become_murmur(text):
+        return TextClue.BEGINNING, True
+    if murmured and not begins_with_murmur(text) and confidence < CHANGED_MIND:
+        return TextClue.MURMUR, True
+    return clue, confidence >= (NO_SURE if plain == "no" else WORDS_SURE)
