@@ -33,6 +33,7 @@ BENCHMARKS = {
     "frames": "what a 20 ms frame of a call costs",
     "desk": "what the desk adds to an MCP tool call",
     "peers": "what a frame costs beside Pipecat and LiveKit Agents",
+    "load": "a hundred whole calls through a real Asterisk, and five hundred short ones",
     "turns": "turn-taking and barge-in, by scripted callers with a human's recorded voice",
 }
 

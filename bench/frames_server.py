@@ -73,7 +73,8 @@ class LagTimer:
         self._timer.cancel()
 
 
-def _say(answer: object) -> None:
+def say(answer: object) -> None:
+    """One line of JSON to whoever measures."""
     sys.stdout.buffer.write(orjson.dumps(answer) + b"\n")
     sys.stdout.buffer.flush()
 
@@ -81,12 +82,12 @@ def _say(answer: object) -> None:
 async def _answer(port: int) -> None:
     """Tell the port, then the lags, until standard input ends."""
     timer = LagTimer()
-    _say({"port": port})
+    say({"port": port})
     loop = asyncio.get_running_loop()
     lines = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     while await lines.readline():
-        _say(timer.lags)
+        say(timer.lags)
         timer.lags.clear()
     timer.stop()
 

@@ -24,7 +24,7 @@ from cordboard.audio.resample import resample, to_floats, to_pcm
 from cordboard.testing.timeline import RATE, Samples
 
 CALLS = "1,10,50,100"
-SECONDS = 3.0
+SECONDS = 2.0
 QUIET_DBFS = -62.0
 LONGEST = 180.0
 PEERS = ("pipecat", "livekit")
