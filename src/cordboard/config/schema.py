@@ -72,7 +72,8 @@ class Asterisk(Section):
     codec: Literal["auto", "ulaw", "alaw", "slin", "slin16", "g722"] = Field(
         "auto",
         description="Coding of the audio between Asterisk and the engine. `auto`: what the agent "
-        "likes best among what the transport can carry (`audiosocket`: slin, slin16).",
+        "likes best among what the transport can carry (`websocket`: ulaw, alaw, slin, slin16; "
+        "`audiosocket`: slin, slin16; `rtp`: ulaw, alaw, slin, g722).",
     )
     reconnect_max_ms: int = Field(
         10_000, ge=100, description="Longest pause between attempts to reach a lost Asterisk."

@@ -15,7 +15,7 @@ from cordboard.audio.format import AudioFormat
 from cordboard.audio.g711 import alaw_to_linear, ulaw_to_linear
 
 LASTING_FRAMES = 3
-"""More than 60 ms that never went away during `WINDOW_SECONDS` is a delay."""
+"""60 ms before each frame that never went away during `WINDOW_SECONDS` are a delay."""
 LEFT_FRAMES = 1
 """So much is left in the queue, for the jitter of both sides."""
 WINDOW_SECONDS = 1.0
@@ -69,7 +69,7 @@ class StandingDelay:
     def _judge(self, seconds: float) -> None:
         as_played = abs(self._written_ms / 1000 - seconds) <= _TOLERANCE * seconds
         lasting = self._least or 0
-        if as_played and not self._in_pieces and lasting > LASTING_FRAMES:
+        if as_played and not self._in_pieces and lasting >= LASTING_FRAMES:
             self._excess = lasting - LEFT_FRAMES
         else:
             self._excess = 0
