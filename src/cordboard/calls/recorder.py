@@ -1,10 +1,13 @@
 """One call's recording while it grows: two tracks on the clock of the call.
 
-`hear_caller` and `hear_agent` get every frame of either direction as it passes (a microsecond or
-two each: it is only kept), `hand_over` gives what is settled to the writer's thread, about once a
-second. Sound is laid on the event loop's clock: where no frames come (a phone on hold sends none,
-Asterisk sends none while a key is down) there is silence, so both channels stay within 20 ms of
-each other and of the ledger, however long the call.
+`hear_caller` and `hear_agent` get every frame of either direction as it passes (half a microsecond:
+it is only kept, with its time), `hand_over` gives what is settled to the writer's thread, about
+once a second. Sound is laid on the event loop's clock: where no frames come (a phone on hold sends
+none, Asterisk sends none while a key is down) there is silence, so both channels stay within 20 ms
+of each other and of the ledger, however long the call.
+
+A frame that comes late belongs either behind a gap, or to the frame before it, when only the engine
+was late: the frames after it tell, so frames are laid `LOOK_AHEAD` seconds after they came.
 
 What is not handed over yet can still be muted: keys that turn out to be secret were pressed before
 anybody knew. `hold_back` says how long sound is kept for that.
@@ -12,19 +15,16 @@ anybody knew. `hold_back` says how long sound is kept for that.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from cordboard.audio.format import AudioFormat
 
-LATE = 0.1
-"""Seconds. Sound that comes later than that after the sound before it follows a silence; up to
-that it only came late, as after a stall."""
-EARLY = 0.06
-"""Sound so far ahead of the clock is a flood after a stall, whose place is taken: it is dropped."""
-STEADY_FRAMES = 50
-"""So many frames in a row that are all late (or all ahead) by more than a frame are no jitter."""
-FRAME = 0.02
+LOOK_AHEAD = 0.2
+"""Seconds of frames that are looked at to tell a gap from a frame that only came late."""
+OUT_OF_PLACE = 0.015
+"""Seconds; nearer to its place than that, a frame simply follows the one before it."""
 SETTLED = 0.25
 """Seconds after which nothing more is expected for a moment."""
 
@@ -36,39 +36,56 @@ class Track:
         self._format = audio_format
         self._silence = audio_format.silence(1000)
         self._started_at = started_at
+        self._arrived: list[tuple[float, bytes]] = []
+        """Frames that have no place yet, with the loop times at which they came."""
         self._chunks: list[bytes] = []
         self._end = 0
-        """Samples so far, handed over or not."""
-        self._steady = 0
-        self._least = 0.0
+        """Samples laid so far, handed over or not."""
 
     def take(self, sound: bytes, at: float) -> None:
         """A frame that has just come to its end, at loop time `at`."""
-        samples = len(sound) // self._format.bytes_per_sample
-        late = (at - self._started_at) - (self._end + samples) / self._format.rate
-        if late > LATE or (late > 0 and self._end == 0):
-            self._fill(int(late * self._format.rate))
-        elif late < -EARLY:
-            return
-        elif late > FRAME or late < -FRAME:
-            if self._is_steady(late):
-                if late < 0:
-                    return  # a frame less; the next ones, until it fits
-                self._fill(int(self._least * self._format.rate))
-                self._steady = 0
-        else:
-            self._steady = 0
-        self._chunks.append(sound)
-        self._end += samples
+        self._arrived.append((at, sound))
 
-    def _is_steady(self, late: float) -> bool:
-        """Whether the sound has been beside its place for so long that it is no jitter."""
-        if self._steady == 0 or (late < 0) != (self._least < 0):
-            self._steady, self._least = 0, late
-        elif abs(late) < abs(self._least):
-            self._least = late
-        self._steady += 1
-        return self._steady >= STEADY_FRAMES
+    def lay(self, until: float) -> None:
+        """Give their places to the frames that came by loop time `until`."""
+        arrived, rate, width = self._arrived, self._format.rate, self._format.bytes_per_sample
+        laid = 0
+        for at, sound in arrived:
+            if at > until:
+                break
+            samples = len(sound) // width
+            late = (at - self._started_at) - (self._end + samples) / rate
+            if late > OUT_OF_PLACE:
+                least = self._surely_late(laid)
+                if least > OUT_OF_PLACE:
+                    self._fill(round(least * rate))
+            elif late < -OUT_OF_PLACE and self._surely_early(laid):
+                laid += 1
+                continue  # after a stall more may come than there is time for
+            self._chunks.append(sound)
+            self._end += samples
+            laid += 1
+        del arrived[:laid]
+
+    def _surely_late(self, first: int) -> float:
+        """By how much this frame and all that soon follow it are late, if they follow it at once.
+
+        Frames held up by a busy engine come in a bunch, and the last of them is in time.
+        """
+        return min(self._lateness(first))
+
+    def _surely_early(self, first: int) -> bool:
+        return max(self._lateness(first)) < -OUT_OF_PLACE
+
+    def _lateness(self, first: int) -> Iterator[float]:
+        rate, width = self._format.rate, self._format.bytes_per_sample
+        end = self._end
+        horizon = self._arrived[first][0] + LOOK_AHEAD
+        for at, sound in islice(self._arrived, first, None):
+            if at > horizon:
+                return
+            end += len(sound) // width
+            yield (at - self._started_at) - end / rate
 
     def drain(self, since: int, until: int) -> bytearray:
         """The samples from `since` (where the last drain ended) to `until`."""
@@ -148,6 +165,8 @@ class Recorder:
         until = self._sample(now if last else now - self._hold_back)
         if until <= self._handed:
             return
+        for track in (self._caller, self._agent):
+            track.lay(now if last else now - LOOK_AHEAD)
         caller = self._caller.drain(self._handed, until)
         agent = self._agent.drain(self._handed, until)
         for stretch in (*self._muted, *self._paused):
