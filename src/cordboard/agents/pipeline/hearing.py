@@ -26,7 +26,7 @@ from cordboard.agents.base import (
     OverlapDismissed,
 )
 from cordboard.agents.pipeline.brain.base import Dialogue
-from cordboard.agents.pipeline.ear import Ear
+from cordboard.agents.pipeline.ear import LEAD_MS, Ear
 from cordboard.agents.pipeline.overlap_words import OVERLAP_HINTS, judge_words
 from cordboard.agents.pipeline.stt.base import Recogniser, SpeechHints, Transcript
 from cordboard.agents.pipeline.text_clues import TextClue, clue_of
@@ -235,7 +235,7 @@ class Hearing:
         if pause.aside:
             hints = (*OVERLAP_HINTS, *hints)
         transcript = await self._recognise(pcm, hints, speculative=not pause.aside)
-        clue = self._aside_clue(transcript) if pause.aside else self._clue(transcript)
+        clue = self._aside_clue(transcript, pcm) if pause.aside else self._clue(transcript)
         self._ear.learn_text(pause.pause, clue)
         return transcript
 
@@ -251,13 +251,17 @@ class Hearing:
         text = transcript.text
         return clue_of(text, complete=self._is_complete(text))
 
-    def _aside_clue(self, transcript: Transcript) -> TextClue:
-        clue, sure = self._judge_words(transcript)
+    def _aside_clue(self, transcript: Transcript, pcm: bytes) -> TextClue:
+        clue, sure = self._judge_words(transcript, pcm)
         return clue if sure else TextClue.NOTHING
 
-    def _judge_words(self, transcript: Transcript) -> tuple[TextClue, bool]:
-        complete = self._is_complete(transcript.text)
-        return judge_words(transcript, complete=complete, murmured=self._murmured)
+    def _judge_words(self, transcript: Transcript, pcm: bytes) -> tuple[TextClue, bool]:
+        return judge_words(
+            transcript,
+            len(pcm) // (2 * SAMPLES_PER_MS) - LEAD_MS,
+            complete=self._is_complete(transcript.text),
+            murmured=self._murmured,
+        )
 
     def _is_complete(self, text: str) -> bool:
         return bool(text) and self._dialogue.is_complete(text)
@@ -272,7 +276,7 @@ class Hearing:
     async def _look_for_words(self, wanted: WordsWanted) -> None:
         pcm = self._ear.utterance(wanted.onset)
         transcript = await self._recognise(pcm, OVERLAP_HINTS, speculative=False)
-        clue, sure = self._judge_words(transcript)
+        clue, sure = self._judge_words(transcript, pcm)
         self._murmured = self._murmured or (sure and clue is TextClue.MURMUR)
         self._ear.learn_words(wanted.overlap, clue, sure=sure)
 
@@ -328,7 +332,7 @@ class Hearing:
     ) -> None:
         """What was said beside the agent's speech is a turn if it has words, else nothing."""
         transcript = await self._final(pcm, draft)
-        if not self._aside_clue(transcript).has_words:
+        if not self._aside_clue(transcript, pcm).has_words:
             return
         self._emit(CallerStarted(self._ear.time_of(ended.onset)))
         turn = self._tell_stopped(ended)

@@ -18,33 +18,35 @@ from cordboard.agents.pipeline.text_clues import (
 OVERLAP_HINTS = ("Uh-huh.", "Mm-hmm.", "Okay.", "Yeah.", "Hmm.", "Stop.", "Wait.", "What?")
 """Shown to the recogniser. Without them it wrote nothing for 250 ms of speech in 11 of 25 prompts,
 and "It has." for "uh-huh"; with them something in 25 of 25, and "Uh-huh."."""
-WORDS_SURE = 0.2
-"""Confidence from which words count."""
-NO_SURE = 0.45
-"""A hum is written as "No." with 0.3; a real one has 0.55 and more."""
-YES_SURE = 0.28
-"""The beginning of "your" is written as "Yeah." with 0.2; real ones have 0.35 and more."""
+WORDS_SURE = 0.4
+"""Confidence from which words count by themselves. Hums and `uh-huh` are written as "No." or "In
+hand." with up to 0.37; a real "stop", "wait", "no" of the same length has 0.48 and more."""
+LONG_WORDS_SURE = 0.2
+"""The same when the voice has lasted longer than a murmur does."""
+LONG_MS = 500
+MURMUR_SURE = 0.25
+"""The beginnings of "your" and "all" are written as "Yeah." and "Uh-huh." with up to 0.26: letting
+those few pass delays an interruption by 0.3 s, which is milder than losing an answer to a murmur."""
 CHANGED_MIND = 0.6
 """What was once heard as a murmur becomes something else only if that is as sure as this."""
 
 
 def judge_words(
-    transcript: Transcript, *, complete: bool, murmured: bool = False
+    transcript: Transcript, voice_ms: int, *, complete: bool, murmured: bool = False
 ) -> tuple[TextClue, bool]:
     """The clue, and whether it is sure.
 
-    `complete`: the dialogue takes the text for an answer to what was asked; then even `yeah` is
+    `voice_ms`: how long the voice has lasted. `complete`: the dialogue takes the text for an answer to what was asked; then even `yeah` is
     one. `murmured`: the beginning of the same voice was surely a murmur.
     """
     text, confidence = transcript.text, transcript.confidence
     clue = clue_of(text, complete=complete)
     if clue is TextClue.NOTHING:
         return clue, False
-    plain = text.lower().strip(" .,!?-")
     if clue is TextClue.MURMUR:
-        return clue, confidence >= (YES_SURE if plain in ("yes", "yeah") else WORDS_SURE)
+        return clue, confidence >= MURMUR_SURE
     if may_become_murmur(text):
         return TextClue.BEGINNING, True
     if murmured and not begins_with_murmur(text) and confidence < CHANGED_MIND:
         return TextClue.MURMUR, True
-    return clue, confidence >= (NO_SURE if plain == "no" else WORDS_SURE)
+    return clue, confidence >= (LONG_WORDS_SURE if voice_ms >= LONG_MS else WORDS_SURE)

@@ -57,13 +57,14 @@ class TurnProfile:
     overlap_start_ms: int = 64
     decide_ms: int = 288
     """After so long on hold it is decided: nine windows, the last within 0.3 s."""
-    words_from_ms: int = 192
-    """The recogniser is first asked for words when it has so much of the voice, ..."""
+    ask_before_ms: int = 128
+    """The recogniser is asked for words so long before it is decided: it needs about 100 ms, and
+    the more of the voice it hears the better; ..."""
     words_every_ms: int = 96
     """... and again when so much has been added, while the matter is open."""
-    noise_below_ms: int = 250
-    """A shorter voice with doubtful words in it is a noise."""
-    voice_over_ms: int = 96
+    short_voice_ms: int = 450
+    """A voice that is over after less than this, with doubtful words in it, is let pass."""
+    voice_over_ms: int = 80
     """Silence after which a voice over the agent's is taken to be over, while on hold."""
     hold_again_ms: int = 600
     """A voice that goes on for so long after it was let pass holds the speech once more."""

@@ -406,7 +406,8 @@ class TurnTaker:
             return True
         if self._words is not None and self._words.has_words:
             voiced = min(self._voiced_until, self._heard_until) - self.onset
-            return voiced < self._profile.noise_below_ms * SAMPLES_PER_MS
+            short = voiced < self._profile.short_voice_ms * SAMPLES_PER_MS
+            return self._voice_is_over and short
         return self._voice_is_over
 
     @property
@@ -422,7 +423,8 @@ class TurnTaker:
         if self._asked_at:
             due = end - self._asked_at >= profile.words_every_ms * SAMPLES_PER_MS
         else:
-            due = end - self.onset >= profile.words_from_ms * SAMPLES_PER_MS or self._voice_is_over
+            due = end >= self._deadline - profile.ask_before_ms * SAMPLES_PER_MS
+            due = due or self._voice_is_over
         if not due:
             return NONE
         self._asking = True
