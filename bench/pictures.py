@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from xml.sax.saxutils import escape
 
-WIDTH = 720
-_LEFT, _RIGHT, _TOP = 190, 80, 44
+WIDTH = 780
+_LEFT, _RIGHT, _TOP = 270, 90, 44
 _ROW = 30
 _COLOURS = ("#2563a8", "#c2571a", "#2e8b57", "#8c4fa8", "#a33a4a", "#6b7280", "#b08a1e")
 _STYLE = (

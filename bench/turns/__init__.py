@@ -21,6 +21,7 @@ from bench.turns.cases import TALK, TURNS, Case, cases
 from bench.turns.corpus import ANSWERS, GREETINGS
 from bench.turns.judge import Verdict, judge_overlap, judge_turn, ledgers, stages
 from bench.turns.play import Played, play
+from bench.turns.plots import draw
 from bench.turns.table import report_on
 from cordboard.errors import KitError
 from cordboard.testing.media_thread import MediaThread
@@ -45,6 +46,8 @@ async def measure(progress: Progress, options: Options = Options()) -> Report:  
         await _take_turns(turns, options.half, verdict, progress)
     if talk:
         await _speak_over(talk, options.half, verdict, progress)
+    if options.pictures is not None:
+        draw(verdict, options.pictures)
     return report_on(verdict, options)
 
 
