@@ -8,13 +8,13 @@ import time
 from xml.etree import ElementTree
 
 import pytest
-
 from bench import pictures
 from bench.load import sipp
 from bench.load.server import Arrivals
 from bench.peers import harness
 from bench.peers.install import LOCK
 from bench.peers.null_media import NullMedia
+
 from cordboard.audio.pacer import Pacer
 
 

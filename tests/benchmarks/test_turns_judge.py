@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-
 from bench.turns import corpus
 from bench.turns.cases import TALK, TURNS, Case
 from bench.turns.judge import judge_overlap, judge_turn, stages
 from bench.turns.play import Played
+
 from cordboard.testing.timeline import Segment
 
 SENTENCE = np.arange(1, 4000).astype(np.int16)
