@@ -6,6 +6,7 @@
 #   CORDBOARD_CACHE=DIR     where Asterisk goes (default .cache; may be shared by checkouts)
 #   CORDBOARD_ASTERISK=FILE the asterisk program to use, instead of looking for one
 #   PYTEST_ARGS="-k ari"    more arguments for `make test`
+#   BENCH="turns --json F"  which benchmarks, and arguments for them (default: all)
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -62,8 +63,8 @@ lint: $(ALL_READY) ## check style, formatting, types and the import rules
 	exit $$failed
 
 .PHONY: bench
-bench: $(ALL_READY) asterisk ## measure latency, accuracy and memory, and print the figures
-	@$(WITH_ASTERISK) $(BIN)/python -m bench
+bench: $(ALL_READY) asterisk ## measure everything (or BENCH="turns load"), and print the figures
+	@$(WITH_ASTERISK) $(BIN)/python -m bench $(BENCH)
 
 .PHONY: setup
 setup: $(ALL_READY) asterisk ## only set up; run nothing
