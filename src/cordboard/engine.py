@@ -249,7 +249,7 @@ class Engine:
                 "skipped_ticks": self._pacer.skipped_ticks,
                 "connections": self._audiosocket.connections,
                 "turned_away": dict(self._audiosocket.turned_away),
-                **self._rtp_health(),
+                **self._media_health(),
             },
             "ledger_write_failures": self._writer.failures,
         }
@@ -370,11 +370,13 @@ class Engine:
         ]
         return ComponentState(not waiting, "; ".join(waiting), required=False)
 
-    def _rtp_health(self) -> dict[str, Any]:
+    def _media_health(self) -> dict[str, Any]:
         path = self._media_path
-        if not isinstance(path, RtpPath):
-            return {}
-        return {"rtp_ports": path.ports_open, "rtp_events": dict(path.counts)}
+        if isinstance(path, RtpPath):
+            return {"rtp_ports": path.ports_open, "rtp_events": dict(path.counts)}
+        if isinstance(path, WebsocketPath):
+            return {"websocket_events": dict(path.counts)}
+        return {}
 
     def _media_state(self) -> ComponentState:
         trouble = "" if self._audiosocket.listening else "the AudioSocket port is not open"

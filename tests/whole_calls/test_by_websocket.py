@@ -51,6 +51,7 @@ async def test_greeting_question_interruption_key_and_hang_up(websocket_hotline)
     assert len(bergen.interrupted) < len(" ".join(bergen.answer)), "only what was heard of it"
     await hotline.idle()
     assert await hotline.metric("ai_agent_active_calls") == 0
+    assert (await hotline.get("/health"))[1]["audio"]["websocket_events"] == {}
 
 
 async def test_the_agent_hangs_up_when_its_goodbye_has_been_heard(websocket_hotline):
