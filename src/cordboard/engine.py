@@ -251,8 +251,15 @@ class Engine:
                 "turned_away": dict(self._audiosocket.turned_away),
                 **self._media_health(),
             },
+            "turn_end_model": self._turn_end_model(),
             "ledger_write_failures": self._writer.failures,
         }
+
+    def _turn_end_model(self) -> str:
+        """`loaded`, `not needed`, or why there is none: calls then go by silence and words."""
+        if self._models is None:
+            return "not needed"
+        return self._models.turn_end_missing or "loaded"
 
     def metrics(self) -> bytes:
         """The Prometheus page."""

