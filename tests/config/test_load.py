@@ -422,7 +422,8 @@ def test_problems_in_rules_have_their_own_line() -> None:
         (
             "contexts: {demo: {tools: [mcp_crm_find]}}",
             "a.yaml:1: contexts.demo.tools[0]: nobody provides the tool mcp_crm_find;"
-            " known here: hangup_call, transfer",
+            " known here: collect_digits, hangup_call, pause_recording, resume_recording,"
+            " send_digits, transfer",
         ),
     ],
 )
