@@ -78,3 +78,15 @@ def test_s16_survives_the_way_through_floats() -> None:
     pcm = np.arange(-32768, 32767, 7).astype("<i2").tobytes()
     assert to_pcm(to_floats(pcm)) == pcm
     assert resample_pcm(pcm, 8000, 8000) == pcm
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [(8000, 16_000), (16_000, 8000), (8000, 24_000), (24_000, 8000), (16_000, 24_000)],
+)
+def test_after_its_lookahead_of_silence_each_piece_gives_all_it_has(source, target):
+    resampler = Resampler(source, target)
+    ahead = resampler.process(np.zeros(resampler.lookahead, np.float32))
+    assert len(ahead) / target < 1 / source, "nothing, but for what the rounding up gives"
+    frame = np.ones(source // 50, np.float32)
+    assert {len(resampler.process(frame)) for _ in range(9)} == {target // 50}

@@ -10,6 +10,8 @@ from collections.abc import Callable, Coroutine
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cordboard.audio import g711
 from cordboard.audio.format import ULAW_8K
@@ -345,3 +347,37 @@ def test_what_goes_out_comes_in(name):
         assert heard.std() > 3000
 
     in_virtual_time(scenario)()
+
+
+@given(
+    st.sampled_from(list(CODINGS)),
+    st.lists(
+        st.tuples(
+            st.binary(max_size=60)
+            | st.builds(
+                lambda *parts: serialise(RtpPacket(*parts)),
+                st.integers(0, 127),
+                st.integers(0, 0xFFFF) | st.integers(0, 20),
+                st.integers(0, 2**32 - 1),
+                st.integers(1, 2),
+                st.binary(max_size=400),
+            ),
+            st.sampled_from([PEER, PEER, PEER, ("192.0.2.66", 1)]),
+            st.floats(0, 0.2),
+        ),
+        max_size=60,
+    ),
+)
+def test_any_datagrams_at_any_time_end_nothing(name, arrivals):
+    async def scenario() -> None:
+        stream = Stream(name)
+        for data, source, later in arrivals:
+            stream.media.datagram(data, source)
+            await asyncio.sleep(later)
+        unit = stream.media.format.bytes_per_sample
+        assert all(len(frame) % unit == 0 for frame in stream.heard)
+        assert stream.lost == []
+        await stream.media.close()
+
+    with virtual_time() as loop:
+        loop.run_until_complete(scenario())
