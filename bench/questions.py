@@ -135,7 +135,51 @@ _DEVELOPMENT_ASKED = (
     ("Is the runway wet at Stockholm Arlanda?", "ESSA"),
 )
 
-_HELD_OUT_ASKED: tuple[tuple[str, str], ...] = ()
+_HELD_OUT_ASKED: tuple[tuple[str, str], ...] = (
+    ("We're about to depart for Copenhagen, so what are conditions like over there?", "EKCH"),
+    ("Hello, what's the weather doing at Boston Logan?", "KBOS"),
+    ("Good morning, could you read me the current ATIS for Oslo Gardermoen?", "ENGM"),
+    ("What's the temperature and dew point in Frankfurt am Main?", "EDDF"),
+    ("My daughter lands at Gardermoen tonight. Is it snowing there?", "ENGM"),
+    ("Has the fog lifted in San Francisco yet?", "KSFO"),
+    ("Can I get the METAR for E N V A?", "ENVA"),
+    ("How windy is it at Logan right now?", "KBOS"),
+    ("How cold is it in Oslo right now?", "ENGM"),
+    ("Request latest weather, Echo November Bravo Romeo.", "ENBR"),
+    ("Give me the wind and visibility at Stockholm Arlanda, please.", "ESSA"),
+    ("Dispatch here, I need the actual for Echo Hotel Alfa Mike.", "EHAM"),
+    ("Say current wind and altimeter setting for Lima Foxtrot Papa Golf.", "LFPG"),
+    ("Read me the latest from K B O S, please.", "KBOS"),
+    ("Are the crosswinds bad up at Vaernes today?", "ENVA"),
+    ("How's the visibility looking at John F. Kennedy?", "KJFK"),
+    ("Hi, I'm flying to Trondheim this afternoon and wondering about the weather.", "ENVA"),
+    ("Could you tell me whether it's stormy in Amsterdam?", "EHAM"),
+    ("Copenhagen Kastrup weather, if you don't mind.", "EKCH"),
+    ("What ATIS letter is current at Kilo Juliett Foxtrot Kilo?", "KJFK"),
+    ("I'd like the Paris weather, please.", "LFPG"),
+    ("Uh, yeah, can you pull up the weather at JFK for me?", "KJFK"),
+    ("Do I need a warm coat when I land in Stockholm?", "ESSA"),
+    ("Is the sky clear over New York?", "KJFK"),
+    ("Any thunderstorms around Charles de Gaulle at present?", "LFPG"),
+    ("San Francisco METAR.", "KSFO"),
+    (
+        "I'm planning my arrival into San Francisco International and still missing the weather.",
+        "KSFO",
+    ),
+    ("Which way is the wind blowing at Oslo airport?", "ENGM"),
+    ("Do you have the newest report for Echo Sierra Sierra Alfa?", "ESSA"),
+    ("I bet it's raining in Bergen again, isn't it?", "ENBR"),
+    ("Heathrow information, please.", "EGLL"),
+    ("What's the QNH at Heathrow?", "EGLL"),
+    ("Tell me what it's like in London just now.", "EGLL"),
+    ("How strong are the gusts at Schiphol?", "EHAM"),
+    ("Frankfurt am Main, please.", "EDDF"),
+    ("What's the cloud base at Flesland at the moment?", "ENBR"),
+    ("Let me have E D D F, the most recent observation.", "EDDF"),
+    ("I'm picking up my mother from Frankfurt airport, will she be landing in rain?", "EDDF"),
+    ("My husband's flight into London Heathrow is delayed. Is the weather terrible?", "EGLL"),
+    ("Is there any fog at Kastrup this morning?", "EKCH"),
+)
 """Written blind by somebody who had not seen the grammar; nothing may be tuned by them."""
 
 
