@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
 from cordboard.agents.base import (
     AgentAudio,
@@ -12,6 +12,7 @@ from cordboard.agents.base import (
     AgentFailed,
     AgentSession,
     AgentText,
+    CallerStarted,
     CallerStopped,
     CallerText,
     Interrupted,
@@ -22,6 +23,7 @@ from cordboard.agents.base import (
 )
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
 from cordboard.agents.pipeline.hearing import HearingParts, TurnOdds
+from cordboard.agents.pipeline.stt.base import Transcript
 from cordboard.agents.pipeline.turn_profiles import TurnProfile
 from cordboard.audio.format import SLIN_8K
 from cordboard.audio.vad import VoiceActivityBank
@@ -29,6 +31,7 @@ from cordboard.config.conversation import BargeIn
 from cordboard.errors import RecogniserError, VoiceError
 from cordboard.testing.fake_line import FakeMedia
 from cordboard.testing.fake_pipeline import (
+    MS_PER_WORD,
     FunctionBrain,
     FunctionDialogue,
     InlineExecutor,
@@ -66,19 +69,19 @@ class Stage:
         self.media = FakeMedia()
         self.events: list[AgentEvent] = []
         self.times: list[float] = []
-        self.agent = PipelineAgent(
-            PipelineParts(
-                HearingParts(
-                    VoiceActivityBank(LoudnessModel(), InlineExecutor()),
-                    self.recogniser,
-                    profile or TurnProfile(),
-                    turn_odds,
-                ),
-                self.brain,
-                self.voice,
-                barge_in,
-            )
+        self._profile = profile or TurnProfile()
+        self._turn_odds = turn_odds
+        self._barge_in = barge_in
+        self.agent = self.with_recogniser(self.recogniser)
+
+    def with_recogniser(self, recogniser: ScriptedRecogniser) -> PipelineAgent:
+        hearing = HearingParts(
+            VoiceActivityBank(LoudnessModel(), InlineExecutor()),
+            recogniser,
+            self._profile,
+            self._turn_odds,
         )
+        return PipelineAgent(PipelineParts(hearing, self.brain, self.voice, self._barge_in))
 
     def emit(self, event: AgentEvent) -> None:
         self.events.append(event)
@@ -344,3 +347,195 @@ def test_a_bug_in_the_brain_is_told_to_the_call() -> None:
 
 def stage_failed(stage: Stage) -> bool:
     return len(stage.of(AgentFailed)) == 1
+
+
+LONG = "one two three four five six seven eight nine ten"
+
+
+def test_a_murmur_holds_the_speech_which_goes_on_at_the_very_sample() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.start(LONG)
+        await stage.media.say(silence(1000))
+        await stage.say(ms=420, then=4000)
+
+    stage = play(scenario, ["Mm-hmm.", "Mm-hmm."])
+    (began,) = stage.of(OverlapBegan)
+    (dismissed,) = stage.of(OverlapDismissed)
+    assert isinstance(began, OverlapBegan)
+    assert isinstance(dismissed, OverlapDismissed)
+    assert dismissed.why == "backchannel"
+    assert began.at - 1001.0 < 0.1
+    assert abs(began.onset_at - 1001.0) < 0.05
+    assert dismissed.at - began.at <= 0.3
+    assert len(stage.media.played) == 16 * MS_PER_WORD * 10, "all of it was heard, nothing twice"
+    assert stage.of(CallerStarted) == stage.of(CallerText) == []
+    assert stage.sentences() == [LONG]
+
+
+def test_a_short_word_that_is_understood_late_still_interrupts() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.start(LONG)
+        await stage.media.say(silence(1000))
+        await stage.say(ms=200, then=1500)
+
+    stage = play(scenario, ["", "Stop"])
+    kinds = [type(e) for e in stage.events if not isinstance(e, AgentAudio)]
+    order = [OverlapBegan, OverlapDismissed, CallerStarted, Interrupted, CallerStopped, CallerText]
+    assert [kind for kind in kinds if kind in order] == order
+    assert stage.sentences()[-1] == "You said Stop"
+
+
+def test_the_greeting_may_be_protected_and_nothing_else() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.start(LONG)
+        await stage.media.say(silence(500))
+        await stage.say(then=4000)
+        await stage.say(then=1500)
+
+    words = "a b c d e f g h i"
+    stage = play(scenario, [words, "Stop", "Stop"], barge_in="greeting_protected")
+    assert len(stage.of(Interrupted)) == 1
+    assert stage.time_of(Interrupted) > 1005.0
+    assert stage.sentences() == [LONG, f"You said {words}", "You said Stop"]
+
+
+def test_who_speaks_on_after_protected_speech_is_heard_from_the_beginning() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.start("one two three")
+        await stage.media.say(silence(300))
+        await stage.say(ms=1500)
+
+    stage = play(scenario, ["Good morning"], barge_in="off")
+    (started,) = stage.of(CallerStarted)
+    assert isinstance(started, CallerStarted)
+    assert abs(started.at - 1000.3) < 0.05
+    assert stage.sentences()[-1] == "You said Good morning"
+
+
+def test_the_melody_shortens_or_prolongs_the_wait() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.start()
+        await stage.say(then=2000)
+
+    def wait(odds: float) -> float:
+        async def turn_odds(pcm: bytes) -> float:
+            await asyncio.sleep(0.05)
+            return odds
+
+        stage = play(scenario, ["Good morning sir"], turn_odds=turn_odds)
+        (stopped,) = stage.of(CallerStopped)
+        assert isinstance(stopped, CallerStopped)
+        assert stopped.silence_at is not None
+        assert stopped.last_speech_at < stopped.silence_at < stopped.at
+        return stopped.at - stopped.last_speech_at
+
+    assert wait(0.97) < 0.57 < 0.85 < wait(0.5) < 0.95 < wait(0.01)
+
+
+def test_a_turn_model_that_fails_is_done_without() -> None:
+    async def turn_odds(pcm: bytes) -> float:
+        raise RuntimeError("no model")
+
+    async def scenario(stage: Stage) -> None:
+        await stage.start()
+        await stage.say()
+
+    stage = play(scenario, ["Good morning"], turn_odds=turn_odds)
+    assert stage.sentences() == ["You said Good morning"]
+
+
+def test_a_recogniser_that_never_returns_is_given_up() -> None:
+    class Stuck(ScriptedRecogniser):
+        async def transcribe(self, *args: object, **options: object) -> Transcript:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    async def scenario(stage: Stage) -> None:
+        stage.agent = stage.with_recogniser(Stuck([]))
+        await stage.start()
+        for _ in range(3):
+            await stage.say(then=9500)
+
+    stage = play(scenario, [])
+    assert stage.sentences()[0] == "I did not get that"
+    assert stage.times[stage.events.index(stage.of(AgentText)[0])] < 1009.5
+    assert len(stage.of(AgentFailed)) == 1, "the third time there is no use in going on"
+
+
+def test_a_voice_that_never_returns_is_told_to_the_call() -> None:
+    class Stuck(TalkingClock):
+        async def speak(self, text: str, *, rate: int = 8000) -> AsyncIterator[bytes]:
+            await asyncio.Event().wait()
+            yield b""
+
+    async def scenario(stage: Stage) -> None:
+        await stage.start("Hello")
+        await stage.media.say(silence(9000))
+
+    stage = play(scenario, [], voice=Stuck())
+    assert stage_failed(stage)
+    assert stage.time_of(AgentFailed) < 1008.5
+
+
+def test_a_filler_is_not_said_when_the_answer_comes_first() -> None:
+    stages: list[Stage] = []
+
+    async def respond(dialogue: FunctionDialogue, text: str) -> AsyncGenerator[str, None]:
+        def fill() -> None:
+            stages[0].agent.say("One moment", filler=True)
+
+        asyncio.get_running_loop().call_later(0.1, fill)  # the voice takes three times as long
+        yield "Here it is"
+
+    async def scenario(stage: Stage) -> None:
+        stages.append(stage)
+        await stage.start()
+        await stage.say(then=3000)
+
+    stage = play(scenario, ["Hello"], respond, TalkingClock(0.3))
+    assert stage.sentences() == ["Here it is"]
+    assert stage.of(AgentAudioDone) == [AgentAudioDone(1)]
+
+
+def test_a_filler_that_has_begun_is_finished_before_the_answer() -> None:
+    async def respond(dialogue: FunctionDialogue, text: str) -> AsyncGenerator[str, None]:
+        await asyncio.sleep(0.5)
+        yield "Here it is"
+
+    async def scenario(stage: Stage) -> None:
+        await stage.start()
+        await stage.say(then=700)
+        stage.agent.say("One moment", filler=True)
+        await stage.media.say(silence(2000))
+
+    stage = play(scenario, ["Hello"], respond)
+    assert stage.sentences() == ["One moment", "Here it is"]
+    texts = [type(e) for e in stage.events if isinstance(e, AgentText | AgentAudio)]
+    assert texts == [AgentText, AgentAudio, AgentText, AgentAudio]
+
+
+def test_the_agent_lets_the_caller_finish_who_speaks_when_the_answer_is_ready() -> None:
+    async def respond(dialogue: FunctionDialogue, text: str) -> AsyncGenerator[str, None]:
+        await asyncio.sleep(1.0)
+        yield f"You said {text}"
+
+    async def scenario(stage: Stage) -> None:
+        await stage.start()
+        await stage.say(then=1000)
+        await stage.say(ms=1500, then=4000)
+
+    stage = play(scenario, ["The weather", "in Oslo"], respond)
+    assert stage.of(Interrupted) == stage.of(OverlapBegan) == []
+    first = stage.of(AgentText)[0]
+    assert isinstance(first, AgentText)
+    assert first.at > 1000 + 0.6 + 1.0 + 1.5, "not into the middle of what the caller says"
+
+
+def test_an_unanswered_turn_is_declared_done() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.start()
+        await stage.say(ms=130)
+
+    stage = play(scenario, [""])
+    assert stage.of(AgentAudioDone) == [AgentAudioDone(1)]
+    assert stage.sentences() == []

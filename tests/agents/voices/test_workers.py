@@ -63,6 +63,39 @@ async def test_final_work_overtakes_speculative_work() -> None:
     await workers.close()
 
 
+async def test_promoted_work_is_final_from_then_on() -> None:
+    workers, gate, order = Workers(threads=1), Gate(), []
+    held = asyncio.create_task(workers.run(gate))
+    await gate.entered()
+    guesses = [asyncio.create_task(workers.run_speculative(order.append, n)) for n in range(3)]
+    await asyncio.sleep(0)
+    needed = asyncio.create_task(workers.run(order.append, "needed"))
+    await asyncio.sleep(0)
+    workers.promote(guesses[2])
+    assert (workers.queued(Priority.FINAL), workers.queued(Priority.SPECULATIVE)) == (2, 2)
+    gate.go.set()
+    await asyncio.gather(held, needed, *guesses)
+    assert order == ["needed", 2, 0, 1]
+    workers.promote(guesses[0])  # long done: of no account
+    await workers.close()
+
+
+async def test_promoted_work_can_still_be_cancelled() -> None:
+    workers, gate, ran = Workers(threads=1), Gate(), threading.Event()
+    held = asyncio.create_task(workers.run(gate))
+    await gate.entered()
+    guess = asyncio.create_task(workers.run_speculative(ran.set))
+    await asyncio.sleep(0)
+    workers.promote(guess)
+    guess.cancel()
+    await asyncio.gather(guess, return_exceptions=True)
+    assert workers.queued(Priority.FINAL) == 0
+    gate.go.set()
+    await held
+    assert not ran.is_set()
+    await workers.close()
+
+
 async def test_speculative_work_leaves_a_thread_for_final_work(workers: Workers) -> None:
     gates = [Gate(), Gate()]
     guesses = [asyncio.create_task(workers.run_speculative(gate)) for gate in gates]

@@ -1,8 +1,8 @@
 """The agent's voice: one text at a time becomes sound for the caller.
 
 Sentences never mix: whoever wants something said waits until the text before has been turned into
-sound. Nothing begins while the caller is taking a turn. A filler that has not begun when the answer
-is ready to be heard has become needless, and is dropped.
+sound. Nothing begins while the caller is taking a turn. A filler is needless, and dropped, when
+something else is being turned into sound already.
 """
 
 from __future__ import annotations
@@ -36,33 +36,22 @@ class Mouth:
         self._on_failed = on_failed
         self._loop = asyncio.get_running_loop()
         self._speech = asyncio.Lock()
-        self._sounded = 0
-        """Texts that have begun to be heard."""
-        self._waiting_answers = 0
         self.protected = False
         """What is being heard is the greeting."""
 
     async def speak(self, turn: int, text: str, *, greeting: bool = False) -> None:
         """Say a sentence of an answer."""
-        self._waiting_answers += 1
-        try:
-            async with self._speech:
-                await self._say(turn, text, greeting=greeting)
-        finally:
-            self._waiting_answers -= 1
+        async with self._speech:
+            await self._say(turn, text, greeting=greeting)
 
     async def fill(self, turn: int, text: str) -> None:
-        """Say a filler, unless something else is heard or about to be by the time it could be."""
-        sounded = self._sounded
-        async with self._speech:
-            if self._waiting_answers or self._sounded != sounded:
-                return
-            await self._say(turn, text, greeting=False)
+        """Say a filler, unless something else is about to be heard."""
+        if not self._speech.locked():
+            await self.speak(turn, text)
 
     async def _say(self, turn: int, text: str, *, greeting: bool) -> None:
         await self._wait_for_the_floor()
         session = self._session
-        self._sounded += 1
         self.protected = greeting
         session.emit(AgentText(turn, text, self._loop.time()))
         try:

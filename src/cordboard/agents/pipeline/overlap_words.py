@@ -25,8 +25,8 @@ LONG_WORDS_SURE = 0.2
 """The same when the voice has lasted longer than a murmur does."""
 LONG_MS = 500
 MURMUR_SURE = 0.25
-"""The beginnings of "your" and "all" are written as "Yeah." and "Uh-huh." with up to 0.26: letting
-those few pass delays an interruption by 0.3 s, which is milder than losing an answer to a murmur."""
+"""The beginnings of "your" and "all" are written as "Yeah." and "Uh-huh." with up to 0.26: those
+few are let pass and interrupt 0.3 s later, which is milder than an answer lost to a murmur."""
 CHANGED_MIND = 0.6
 """What was once heard as a murmur becomes something else only if that is as sure as this."""
 
@@ -36,8 +36,9 @@ def judge_words(
 ) -> tuple[TextClue, bool]:
     """The clue, and whether it is sure.
 
-    `voice_ms`: how long the voice has lasted. `complete`: the dialogue takes the text for an answer to what was asked; then even `yeah` is
-    one. `murmured`: the beginning of the same voice was surely a murmur.
+    `voice_ms`: how long the voice has lasted. `complete`: the dialogue takes the text for an answer
+    to what was asked; then even `yeah` is one. `murmured`: the beginning of the same voice was
+    surely a murmur.
     """
     text, confidence = transcript.text, transcript.confidence
     clue = clue_of(text, complete=complete)

@@ -71,12 +71,11 @@ def clue_of(text: str, *, complete: bool) -> TextClue:
     words = _WORD.findall(text.lower())
     if not words:
         return TextClue.NOTHING
-    dictated = _is_dictation(words, text)
-    if complete and (dictated or len(words) <= _SHORT_ANSWER):
+    if complete and (len(words) <= _SHORT_ANSWER or _is_sign(words[-1])):
         return TextClue.COMPLETE
     if is_murmur(text):
         return TextClue.MURMUR
-    if dictated:
+    if _is_dictation(words, text):
         return TextClue.DICTATION
     if text.rstrip().endswith(("...", ",", "-", "\u2026")) or is_unfinished(text):
         return TextClue.DANGLING

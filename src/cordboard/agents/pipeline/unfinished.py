@@ -13,7 +13,7 @@ _DANGLING = frozenset(
     "currently am be been being another every not cannot can't don't didn't doesn't isn't aren't "
     "won't i".split()
 )
-_WORDS = re.compile(r"[a-z']+")
+_WORDS = re.compile(r"[a-z']+|\d+")
 
 
 def is_unfinished(text: str) -> bool:
