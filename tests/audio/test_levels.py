@@ -54,23 +54,47 @@ def at_level(dbfs: float, ms: int) -> NDArray[np.int16]:
 
 def test_speech_is_heard_from_a_level_on() -> None:
     sound = np.concatenate([at_level(-60, 40), at_level(-20, 100), at_level(-60, 200)])
-    assert first_audible(sound, 8000) == 8 * 40
-    assert last_audible(sound, 8000) == 8 * 140
+    assert first_audible(sound, 8000) == pytest.approx(8 * 40, abs=8 * 5)
+    assert last_audible(sound, 8000) == pytest.approx(8 * 140, abs=8 * 5)
 
 
 def test_what_can_be_heard_begins_where_it_does_however_much_of_it_is_there() -> None:
     sound = np.concatenate([at_level(-60, 40), at_level(-38, 60), at_level(-10, 300)])
     whole = first_audible(sound, 8000)
-    assert whole == 8 * 40
+    assert whole == pytest.approx(8 * 40, abs=8 * 5)
     assert first_audible(sound[: 8 * 60], 8000) == whole
 
 
 def test_the_noise_of_a_line_does_not_prolong_what_was_said() -> None:
     noisy = np.concatenate([at_level(-8, 300), at_level(AUDIBLE_DBFS + 3, 300)])
-    assert last_audible(noisy, 8000) == 8 * 300
+    assert last_audible(noisy, 8000) == pytest.approx(8 * 300, abs=8 * 5)
 
 
 def test_nothing_is_heard_in_silence() -> None:
     for silence in (np.zeros(0, np.int16), np.zeros(39, np.int16), at_level(-60, 100)):
         assert first_audible(silence, 8000) is None
         assert last_audible(silence, 8000) is None
+
+
+@pytest.mark.parametrize("offset", [1, 3, 40, 77, 159])
+def test_two_who_look_at_the_same_utterance_find_the_same_sample(offset: int) -> None:
+    """A fading tail right at the level, seen in frames that begin elsewhere."""
+    fade = at_level(0, 700) * 10 ** (-np.linspace(10, 60, 8 * 700) / 20)
+    sound = np.concatenate([np.zeros(800, np.int16), fade.astype(np.int16)])
+    first, last = first_audible(sound, 8000), last_audible(sound, 8000)
+    later_first, later_last = (
+        first_audible(sound[offset:], 8000),
+        last_audible(sound[offset:], 8000),
+    )
+    assert first is not None
+    assert last is not None
+    assert later_first == pytest.approx(first - offset, abs=8)
+    assert later_last == pytest.approx(last - offset, abs=8 * 5)
+
+
+def test_the_known_noise_of_a_line_is_not_speech() -> None:
+    noise = at_level(-35, 300)
+    noisy = np.concatenate([at_level(-20, 300), noise])
+    assert last_audible(noisy, 8000) == 8 * 600
+    power = float(np.mean(noise.astype(float) ** 2))
+    assert last_audible(noisy, 8000, power) == pytest.approx(8 * 300, abs=8 * 5)

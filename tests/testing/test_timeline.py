@@ -99,3 +99,25 @@ def test_each_turn_has_one_latency() -> None:
 
 def test_frames_are_twenty_milliseconds() -> None:
     assert FRAME_SECONDS == 0.02
+
+
+def test_what_can_be_heard_reaches_beyond_the_loud_samples() -> None:
+    faint = np.full(FRAME_SAMPLES, 250, np.int16)  # -42 dBFS, in the middle of an "s"
+    track = _track(
+        (99.98, QUIET), (100.0, faint), (100.02, LOUD), (100.04, faint // 3), (100.06, QUIET)
+    )
+    (loud,) = track.segments()
+    assert loud.start == pytest.approx(100.02)
+    heard = track.audible(loud)
+    assert heard.start == pytest.approx(100.0, abs=0.005)
+    assert heard.end == pytest.approx(100.04, abs=0.005)
+
+
+def test_who_speaks_while_the_phone_stutters_has_not_spoken_later() -> None:
+    stutter = {7: 0.05, 8: 0.03, 9: 0.01}
+    track = _track(
+        *((100 + n * 0.02 + stutter.get(n, 0), LOUD if 2 <= n < 10 else QUIET) for n in range(15))
+    )
+    (segment,) = track.segments()
+    assert track.audible(segment, spoken=True).end == pytest.approx(100.2, abs=0.001)
+    assert track.audible(segment).end == pytest.approx(100.21, abs=0.001)

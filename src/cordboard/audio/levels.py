@@ -23,40 +23,63 @@ AUDIBLE_DBFS = -45.0
 """Level of 5 ms from which sound on a telephone line is taken to be heard."""
 FADED_DB = 30.0
 """What is so much below the loudest of an utterance has faded away: breath, echo, line noise."""
-_AUDIBLE_WINDOW_MS = 5
+OVER_NOISE_DB = 8.0
+"""What is to be heard on a noisy line is louder than its noise by this."""
+_STRETCH_MS = 5
+"""The level is that of so much sound; where it begins counts to the millisecond."""
 
 
 def first_audible(samples: NDArray[np.int16], rate: int) -> int | None:
     """Index of the first sample that can be heard; None when there is none.
 
-    Looks at stretches of 5 ms. The level is a fixed one, so that the answer does not depend on what
-    follows: speech that is still being made has its beginning where the whole of it will have.
+    The level is a fixed one, so that the answer does not depend on what follows: speech that is
+    still being made has its beginning where the whole of it will have.
     """
-    loud = np.flatnonzero(_window_power(samples, rate) >= _power(AUDIBLE_DBFS))
-    return int(loud[0]) * (rate * _AUDIBLE_WINDOW_MS // 1000) if len(loud) else None
+    parts = _power_by_ms(samples, rate)
+    level = _power(AUDIBLE_DBFS)
+    loud = np.flatnonzero(_stretches(parts) >= level)
+    if not len(loud):
+        return None
+    within = parts[loud[0] : loud[0] + _STRETCH_MS] >= level
+    return (int(loud[0]) + int(np.argmax(within))) * (rate // 1000)
 
 
-def last_audible(samples: NDArray[np.int16], rate: int) -> int | None:
+def last_audible(samples: NDArray[np.int16], rate: int, noise: float = 0.0) -> int | None:
     """Index of the sample after the last one that can be heard; None when there is none.
 
-    Looks at stretches of 5 ms. What is `FADED_DB` below the loudest one does not count either, so
-    that a noisy line, always above the fixed level, does not prolong what its caller said.
+    What is `FADED_DB` below the loudest does not count, nor what does not stand out by
+    `OVER_NOISE_DB` from the noise of the line (its mean square, where it is known): neither a
+    breath nor a noisy line prolongs what a caller said. Two who look at the same utterance find the
+    same sample, wherever their frames begin.
     """
-    power = _window_power(samples, rate)
+    parts = _power_by_ms(samples, rate)
+    power = _stretches(parts)
     if not len(power):
         return None
-    level = max(_power(AUDIBLE_DBFS), float(power.max()) * 10 ** (-FADED_DB / 10))
+    faded = float(power.max()) * 10 ** (-FADED_DB / 10)
+    level = max(_power(AUDIBLE_DBFS), faded, noise * 10 ** (OVER_NOISE_DB / 10))
     loud = np.flatnonzero(power >= level)
-    size = rate * _AUDIBLE_WINDOW_MS // 1000
-    return int(loud[-1] + 1) * size if len(loud) else None
+    if not len(loud):
+        return None
+    within = np.flatnonzero(parts[loud[-1] : loud[-1] + _STRETCH_MS] >= level)
+    return (int(loud[-1]) + int(within[-1]) + 1) * (rate // 1000)
 
 
-def _window_power(samples: NDArray[np.int16], rate: int) -> NDArray[np.float32]:
-    """Mean square of each whole 5 ms."""
-    size = rate * _AUDIBLE_WINDOW_MS // 1000
-    windows = samples[: len(samples) // size * size].reshape(-1, size).astype(np.float32)
-    power: NDArray[np.float32] = np.einsum("ij,ij->i", windows, windows) / np.float32(size)
+def _power_by_ms(samples: NDArray[np.int16], rate: int) -> NDArray[np.float32]:
+    """Mean square of each whole millisecond."""
+    size = rate // 1000
+    parts = samples[: len(samples) // size * size].reshape(-1, size).astype(np.float32)
+    power: NDArray[np.float32] = np.einsum("ij,ij->i", parts, parts) / np.float32(size)
     return power
+
+
+def _stretches(power: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Mean square of the stretch that begins at each millisecond."""
+    if len(power) < _STRETCH_MS:
+        return np.zeros(0, np.float32)
+    sums = np.cumsum(np.concatenate((np.zeros(1), power)), dtype=np.float64)
+    means = (sums[_STRETCH_MS:] - sums[:-_STRETCH_MS]) / _STRETCH_MS
+    return means.astype(np.float32)
 
 
 def _power(dbfs: float) -> float:

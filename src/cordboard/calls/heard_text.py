@@ -2,6 +2,9 @@
 
 Words are given shares of the sound by how long they take to say: by their letters, not by their
 number. Digits are whole words when they are spoken; a comma or a full stop is a pause.
+
+Measured on 40 cuts through eight sentences of the offline voice, a recogniser telling what was
+heard: 0.65 words off on average and at most one in 92 % (equal shares a word: 1.08 and 68 %).
 """
 
 from __future__ import annotations

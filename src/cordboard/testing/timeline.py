@@ -21,6 +21,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from cordboard.audio.levels import first_audible, last_audible
+from cordboard.audio.sample_clock import SampleClock
+
 Samples: TypeAlias = NDArray[np.int16]
 
 RATE = 8000
@@ -31,6 +34,7 @@ SPEECH_LEVEL = 328
 """Absolute sample value that counts as speech: -40 dBFS."""
 
 _JITTER = 0.005  # s; a frame that is early by less is on time
+_EDGE = 0.15  # s; half of what divides two segments
 _LATE_TOLERANCE = 0.06  # s; a later frame leaves an audible gap, as in a 60 ms jitter buffer
 
 
@@ -164,6 +168,43 @@ class Track:
             else:
                 found.append(Segment(start, end))
         return found
+
+    def audible(self, segment: Segment, *, spoken: bool = False) -> Segment:
+        """The stretch of speech in `segment` by the rule of the engine's ledger.
+
+        `segments` divides the sound by its loud samples; this looks into the quieter beginning and
+        end of one of them, no further than half way to a pause that divides (0.15 s).
+
+        `spoken`: the track is what a microphone took, one sample after the other, however late its
+        frames left. What is heard counts from when it came.
+        """
+        frames = [
+            frame
+            for frame in self.frames
+            if segment.start - _EDGE < frame.audible_at + FRAME_SECONDS
+            and frame.audible_at < segment.end + _EDGE
+        ]
+        if not frames:
+            return segment
+        sound = np.concatenate([frame.samples for frame in frames])
+        first, last = first_audible(sound, RATE), last_audible(sound, RATE)
+        if first is None or last is None:
+            return segment
+        if not spoken:
+            return Segment(_moment(frames, first), _moment(frames, last - 1) + 1 / RATE)
+        clock = SampleClock(RATE)
+        for frame in frames:
+            clock.take(len(frame.samples), frame.passed_at)
+        return Segment(segment.start, clock.time_of(last))
+
+
+def _moment(frames: list[TrackFrame], sample: int) -> float:
+    """When that sample of these frames, taken together, was heard."""
+    for frame in frames:
+        if sample < len(frame.samples):
+            return frame.audible_at + sample / RATE
+        sample -= len(frame.samples)
+    raise IndexError(sample)
 
 
 def turn_latencies(caller: list[Segment], agent: list[Segment]) -> list[TurnLatency]:

@@ -160,8 +160,15 @@ class VoiceLine:
         return np.concatenate([f.samples for f in frames]) if frames else np.zeros(0, np.int16)
 
     def turn_latencies(self, join: float = 0.6) -> list[TurnLatency]:
-        """Last speech sample of each turn of the caller to the far side's first, per turn."""
-        return turn_latencies(self.spoken_segments(join), self.heard_segments(join))
+        """Last audible sample of each turn of the caller to the far side's first, per turn.
+
+        Audible by the rule by which the engine's ledger counts (`cordboard.audio.levels`).
+        """
+        mouth, ear = self._mouth.track, self._ear.track
+        return turn_latencies(
+            [mouth.audible(segment, spoken=True) for segment in mouth.segments(join=join)],
+            [ear.audible(segment) for segment in ear.segments(join=join)],
+        )
 
     def write_wav(self, path: Path) -> None:
         """Write the whole call as stereo: caller left, far side right."""

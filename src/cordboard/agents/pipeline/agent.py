@@ -9,9 +9,10 @@ is over and what is an interruption; `docs/turn-taking.md` tells how.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -79,7 +80,7 @@ class PipelineAgent:
         self._mouth = Mouth(self._parts.voice, session, hearing.floor_is_free, self._fail)
         self._hearing = hearing
         if session.greeting:
-            self._queue_answer(self._greet(session.greeting))
+            self._queue_answer(partial(self._greet, session.greeting))
 
     def hear(self, pcm: bytes) -> None:
         if self._hearing is not None:
@@ -124,7 +125,8 @@ class PipelineAgent:
         return AgentVoice.OPEN
 
     def turn_heard(self, turn: int, text: str, *, wants_answer: bool) -> None:
-        self._queue_answer(self._answer(turn, text) if wants_answer else self._leave(turn))
+        answer = partial(self._answer, turn, text) if wants_answer else partial(self._leave, turn)
+        self._queue_answer(answer)
 
     def caller_cuts_in(self) -> None:
         for task in (*self._answers, *self._fillers):
@@ -158,7 +160,7 @@ class PipelineAgent:
         """A turn that wants no answer: there is nothing to hand over."""
         self._emit_unless_closed(AgentAudioDone(turn))
 
-    def _queue_answer(self, answer: Coroutine[None, None, None]) -> None:
+    def _queue_answer(self, answer: Callable[[], Coroutine[None, None, None]]) -> None:
         """Answers follow one another in the order of the turns."""
         task = self._spawn(self._after_the_last(answer, self._answers[-1:]))
         self._answers.append(task)
@@ -166,14 +168,11 @@ class PipelineAgent:
 
     @staticmethod
     async def _after_the_last(
-        answer: Coroutine[None, None, None], before: list[asyncio.Task[None]]
+        answer: Callable[[], Coroutine[None, None, None]], before: list[asyncio.Task[None]]
     ) -> None:
-        try:
-            if before:
-                await asyncio.wait(before)
-            await answer
-        finally:
-            answer.close()
+        if before:
+            await asyncio.wait(before)
+        await answer()
 
     async def _say(self, text: str, *, filler: bool) -> None:
         try:

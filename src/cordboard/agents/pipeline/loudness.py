@@ -18,7 +18,11 @@ _FADED = 10 ** (-FADED_DB / 10)
 _OVER_NOISE = 10 ** (8 / 10)
 _FORGET_PEAK = 0.98
 """For each window: 2.7 dB a second, so that one shout does not hide what follows it."""
-_NOISE_PACE = 0.05
+_NOISE_FALL = 0.2
+_NOISE_RISE = 10 ** (0.5 / 10)
+"""For each window: 16 dB a second. The first windows of a soft word, which the detector takes for
+silence, must not pass for the noise of the line (a whole word was then not heard, measured)."""
+_LEAST_NOISE = BLOCK_SAMPLES * 32768.0**2 * 10 ** (-75 / 10)
 
 
 class Loudness:
@@ -42,7 +46,11 @@ class Loudness:
         samples = np.frombuffer(window, "<i2").astype(np.float32).reshape(-1, BLOCK_SAMPLES)
         energies: list[float] = np.einsum("ij,ij->i", samples, samples).tolist()
         if silent:
-            self._noise += _NOISE_PACE * (sum(energies) / len(energies) - self._noise)
+            mean = sum(energies) / len(energies)
+            if mean < self._noise:
+                self._noise += _NOISE_FALL * (mean - self._noise)
+            else:
+                self._noise = min(mean, max(self._noise, _LEAST_NOISE) * _NOISE_RISE)
         self._peak = max(self._peak * _FORGET_PEAK, *energies)
         level = max(_AUDIBLE, self._peak * _FADED, self._noise * _OVER_NOISE)
         for place in range(len(energies) - 1, -1, -1):
