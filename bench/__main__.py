@@ -60,6 +60,9 @@ def main() -> int:
     parser.add_argument(
         "--only", action="append", default=[], metavar="GROUP", help="turns, load: these only"
     )
+    parser.add_argument(
+        "--together", type=int, default=0, help="turns: callers at the same time, at most"
+    )
     chosen = parser.parse_args()
     unknown = [name for name in chosen.name if name not in BENCHMARKS]
     if unknown:
@@ -68,7 +71,7 @@ def main() -> int:
     console = Console(highlight=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = WIDTH
-    options = Options(chosen.half, tuple(chosen.only), chosen.pictures)
+    options = Options(chosen.half, tuple(chosen.only), chosen.pictures, chosen.together)
     began = datetime.now(UTC)
     reports: dict[str, object] = {}
     failed = False

@@ -20,5 +20,8 @@ class Options:
     pictures: Path | None = None
     """The folder for plots; none are drawn without one."""
 
+    together: int = 0
+    """Callers at the same time, at most (turns); 0 = as many as are foreseen."""
+
     def chosen(self, group: str) -> bool:
         return not self.only or group in self.only

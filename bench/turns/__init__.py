@@ -19,7 +19,7 @@ from bench.options import Half, Options
 from bench.report import Report
 from bench.turns.cases import TALK, TURNS, Case, cases
 from bench.turns.corpus import ANSWERS, GREETINGS
-from bench.turns.judge import Verdict, judge_overlap, judge_turn, ledgers, stages
+from bench.turns.judge import Verdict, judge_overlap, judge_turn, ledgers, overload, stages
 from bench.turns.play import Played, play
 from bench.turns.plots import draw
 from bench.turns.table import report_on
@@ -28,8 +28,9 @@ from cordboard.testing.media_thread import MediaThread
 
 CONTEXT = "turns"
 QUESTION = "Hello. Shall I go on?"
-TOGETHER = {TURNS: 4, TALK: 10, "listen": 20}
-"""Calls at the same time. Listeners need no recogniser, so more of them fit."""
+TOGETHER = {TURNS: 3, TALK: 6, "listen": 12}
+"""Calls at the same time. Listeners need no recogniser, so more of them fit. An engine that gives up
+something under it says so in its log, and the report repeats it."""
 _EVERY = 25
 Progress = Callable[[str], None]
 
@@ -43,12 +44,16 @@ async def measure(progress: Progress, options: Options = Options()) -> Report:  
     turns = [case for case in chosen if case.group == TURNS]
     talk = [case for case in chosen if case.group == TALK]
     if turns:
-        await _take_turns(turns, options.half, verdict, progress)
+        await _take_turns(turns, options, verdict, progress)
     if talk:
-        await _speak_over(talk, options.half, verdict, progress)
+        await _speak_over(talk, options, verdict, progress)
     if options.pictures is not None:
         draw(verdict, options.pictures)
     return report_on(verdict, options)
+
+
+def _at_once(foreseen: int, options: Options) -> int:
+    return min(foreseen, options.together or foreseen)
 
 
 def _is_chosen(case: Case, options: Options) -> bool:
@@ -57,12 +62,13 @@ def _is_chosen(case: Case, options: Options) -> bool:
 
 
 async def _take_turns(
-    chosen: Sequence[Case], half: Half, verdict: Verdict, progress: Progress
+    chosen: Sequence[Case], options: Options, verdict: Verdict, progress: Progress
 ) -> None:
-    async with running_engine(demo_config(), _changes(QUESTION, half)) as engine:
-        played = await _play(engine, chosen, TOGETHER[TURNS], progress)
+    async with running_engine(demo_config(), _changes(QUESTION, options.half)) as engine:
+        played = await _play(engine, chosen, _at_once(TOGETHER[TURNS], options), progress)
         await engine.stop()  # every ledger is complete
         books = ledgers(engine.folder / "ledger")
+        verdict.overload += overload(engine.log())
     for one in _whole(played, verdict):
         verdict.turns.append(judge_turn(one))
         for stage, seconds in stages(books.get(one.call_id, [])).items():
@@ -70,17 +76,20 @@ async def _take_turns(
 
 
 async def _speak_over(
-    chosen: Sequence[Case], half: Half, verdict: Verdict, progress: Progress
+    chosen: Sequence[Case], options: Options, verdict: Verdict, progress: Progress
 ) -> None:
     listeners = [case for case in chosen if not len(case.sound) and not case.keys]
     speakers = [case for case in chosen if case not in listeners]
-    async with running_engine(demo_config(), _changes(GREETINGS[half], half)) as engine:
+    async with running_engine(
+        demo_config(), _changes(GREETINGS[options.half], options.half)
+    ) as engine:
         alone = Case(TALK, "undisturbed", "undisturbed")
         (undisturbed,) = await _play(engine, [alone], 1, progress)
-        played = await _play(engine, speakers, TOGETHER[TALK], progress)
-        played += await _play(engine, listeners, TOGETHER["listen"], progress)
+        played = await _play(engine, speakers, _at_once(TOGETHER[TALK], options), progress)
+        played += await _play(engine, listeners, _at_once(TOGETHER["listen"], options), progress)
         await engine.stop()
         books = ledgers(engine.folder / "ledger")
+        verdict.overload += overload(engine.log())
     for one in _whole(played, verdict):
         book = books.get(one.call_id, [])
         interruption = one.case.kind.startswith("interruption")

@@ -106,7 +106,7 @@ class _Maker:
 
     def finished(self) -> list[Case]:
         """Whole sentences, and every second of them again on a noisy line."""
-        names = self._sentences()[::2]
+        names = self._sentences()[::3]
         quiet = [(name, "finished", FLOOR_DBFS) for name in names]
         noisy = [(name, "finished, noise -40 dBFS", -40.0) for name in names[::2]]
         return [
@@ -188,11 +188,11 @@ class _Maker:
 
     def interruptions(self) -> list[Case]:
         """Sentences of a second and more, begun over the agent; some under the agent's echo."""
-        onsets = corpus.INTERRUPTED_AT
+        onsets = corpus.INTERRUPTED_AT[self._half]
         made = []
         for number, name in enumerate(self._sentences()):
             sound = on_line(trimmed(self._sounds[name]))
-            if len(sound) < RATE or number % 4 == 3:
+            if len(sound) < 1.2 * RATE or number % 4 == 3:
                 continue
             echo = number % 3 == 2
             made.append(
@@ -225,7 +225,7 @@ class _Maker:
     def _over(self, kind: str, name: str, sound: Samples) -> Case:
         level = float(self._rng.uniform(0.4, 1.0))
         quieter = np.rint(sound * level).astype(np.int16)
-        return Case(TALK, kind, name, quieter, after=float(self._rng.uniform(0.8, 5.5)))
+        return Case(TALK, kind, name, quieter, after=float(self._rng.uniform(0.6, 4.0)))
 
     def _hum(self, times: int) -> Samples:
         """The nasal of the recorded letter M, once or twice with a breath's gap."""

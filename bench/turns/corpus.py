@@ -120,15 +120,18 @@ HUMMED = ("mm", "mm-hm")
 """Made of the recorded letter M: human, the nasal alone."""
 
 GREETINGS: dict[Half, str] = {
-    "tune": "Thank you very much for calling the information desk of the county library where our "
-    "staff will gladly tell you all about the new reading rooms and the longer opening hours",
+    "tune": "Our library staff will gladly tell you all about the new reading rooms and the longer "
+    "opening hours of this year",
     "held-out": "The harbour office looks after the pleasure boats and the fishing vessels that "
-    "come into our little port during the season and the price of a berth along the northern quay",
+    "come into our little port during the season",
 }
-"""What the agent says to be spoken over: one sentence. The voice pauses for breath in it, 0.3 to
-0.5 s long; the interruptions begin where there is no such pause within the next 0.6 s."""
-INTERRUPTED_AT = (0.4, 0.8, 1.2, 1.5, 2.9)
-"""Seconds from the agent's first sample."""
+"""What the agent says to be spoken over: one sentence of six seconds. The voice pauses for breath
+in it, 0.3 to 0.5 s long."""
+INTERRUPTED_AT: dict[Half, tuple[float, ...]] = {
+    "tune": (0.3, 1.3, 1.7, 2.3, 2.9),
+    "held-out": (0.3, 0.8, 1.2, 1.4, 2.8),
+}
+"""Seconds from the agent's first sample; no such pause follows within the next 0.6 s."""
 
 ANSWERS: dict[Half, str] = {
     "tune": "Our colleagues are going to look into that as soon as they have finished with the "

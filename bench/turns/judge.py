@@ -10,6 +10,7 @@ whole        every sample of its sentence was heard, in order, none missing or t
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ _AFTER_PAUSE = 0.15
 """Seconds: who begins so shortly after the caller went on has decided in the pause."""
 _YIELDS_WITHIN = 1.0
 _FELL_SILENT = 0.25
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(slots=True)
@@ -71,11 +73,21 @@ class Verdict:
     stages: dict[str, list[float]] = field(default_factory=dict)
     """The ledgers' stages of the caller's wait, in seconds."""
     failures: list[str] = field(default_factory=list)
+    overload: list[str] = field(default_factory=list)
+    """What the engine's log says of overload: figures of such a run are of an overloaded engine."""
 
 
 def ledgers(folder: Path) -> dict[str, list[LedgerLine]]:
     """Every call's ledger below a folder, by call id."""
     return {path.stem: read_lines(path) for path in folder.glob("*/*.jsonl")}
+
+
+def overload(log: str) -> list[str]:
+    """The lines of an engine's log that tell of overload, and how many callers were refused."""
+    lines = [_COLOUR.sub("", line) for line in log.splitlines()]
+    told = [line for line in lines if "degraded" in line or "event_loop_was_blocked" in line]
+    refused = sum("offer_refused" in line or "caller_turned_away" in line for line in lines)
+    return [*told[:6], f"{refused} callers refused"] if told or refused else []
 
 
 def judge_turn(played: Played) -> Turn:
