@@ -33,8 +33,11 @@ Transcript, latencies, pictures and the live view are made of it and of nothing 
 - Every line has `at_ms`, milliseconds since the offer, and `type`. Lines are written as things
   become known; one that tells of a moment that is past bears that moment's time, so `at_ms` may
   step back a little.
-- `turn` counts the turns of a conversation: 0 is the greeting. A turn without `caller.stopped` is
-  the agent's own: it spoke because nothing was heard for long.
+- `turn` counts the caller's turns: 0 is the greeting. What the engine has said in a silence
+  (`call.silence`) is an `agent.text` of the turn before it.
+- "First" and "last" samples are those that can be heard, by one rule (`cordboard.audio.levels`):
+  the fixed level of -45 dBFS, and at the end of a turn not more than 30 dB below its loudest. A
+  telephone that goes by the same rule measures the same waits; a test holds the two within 40 ms.
 - Fields whose names end in `_ms` are milliseconds.
 - The schema has version {events.SCHEMA} (`schema` in the first line). Types and fields may be added
   to it; none is renamed or removed without another number. Readers pass over what they do not know.
@@ -114,7 +117,7 @@ def _example() -> Iterator[str]:
     history = read(EXAMPLE)
     yield "## An example"
     yield ""
-    yield "The offline agent and a simulated caller, as it was written:"
+    yield "The offline agent and a simulated caller, who interrupts it, as it was written:"
     yield ""
     yield "```json"
     yield from EXAMPLE.read_text(encoding="utf-8").splitlines()
