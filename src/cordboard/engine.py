@@ -285,7 +285,7 @@ class Engine:
             stack.push_async_callback(self._workers.close)
             self._models = await load_offline_models(self._workers)
             stack.callback(self._models.close)
-        self._providers = Providers(self._config, self._models)
+        self._providers = Providers(self._config, self._models, self.degradation)
         for context in self._config.contexts:
             self._providers.warm(context, self._generation.toolbox(context).specs)
         if self._models is not None:

@@ -20,14 +20,22 @@ from cordboard.audio.echo import EchoGuard
 from cordboard.audio.tones import is_dtmf
 from cordboard.config.schema import Config, Context, PipelineProvider
 from cordboard.errors import AgentError
+from cordboard.observe.degradation import Degradation
 from cordboard.tools.tool import ToolSpec
 
 
 class Providers:
     """Opens agents for one configuration."""
 
-    def __init__(self, config: Config, models: OfflineModels | None) -> None:
-        """`models` may be None when no provider of the configuration needs them."""
+    def __init__(
+        self,
+        config: Config,
+        models: OfflineModels | None,
+        degradation: Degradation | None = None,
+    ) -> None:
+        """`models` may be None when no provider of the configuration needs them. `degradation`:
+        what an overloaded engine gives up; None = nothing ever."""
+        self._degradation = degradation or Degradation()
         self._providers: Mapping[str, PipelineProvider] = config.providers
         self._contexts: Mapping[str, Context] = config.contexts
         self._models = models
@@ -48,6 +56,7 @@ class Providers:
             turn_odds=_turn_odds(self._models) if settings.turn_taking.turn_model else None,
             echo=EchoGuard,
             is_key_tone=is_dtmf,
+            degradation=self._degradation,
             promote=self._models.workers.promote,
         )
         return PipelineAgent(

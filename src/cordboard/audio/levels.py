@@ -25,6 +25,7 @@ FADED_DB = 30.0
 """What is so much below the loudest of an utterance has faded away: breath, echo, line noise."""
 OVER_NOISE_DB = 8.0
 """What is to be heard on a noisy line is louder than its noise by this."""
+_PAUSE_MS = 60
 _STRETCH_MS = 5
 """The level is that of so much sound; where it begins counts to the millisecond."""
 
@@ -63,6 +64,23 @@ def last_audible(samples: NDArray[np.int16], rate: int, noise: float = 0.0) -> i
         return None
     within = np.flatnonzero(parts[loud[-1] : loud[-1] + _STRETCH_MS] >= level)
     return (int(loud[-1]) + int(within[-1]) + 1) * (rate // 1000)
+
+
+def speech_onset(samples: NDArray[np.int16], rate: int, noise: float = 0.0) -> int | None:
+    """Where the speech that goes on at the end of `samples` began to be heard; None: nowhere.
+
+    A voice detector is sure of speech some windows after its first soft sound. Going back from
+    there, a pause of 60 ms divides it from whatever was heard before; `noise` as above.
+    """
+    parts = _power_by_ms(samples, rate)
+    level = max(_power(AUDIBLE_DBFS), noise * 10 ** (OVER_NOISE_DB / 10))
+    loud = np.flatnonzero(_stretches(parts) >= level)
+    if not len(loud):
+        return None
+    pauses = np.flatnonzero(np.diff(loud) > _PAUSE_MS)
+    begin = int(loud[pauses[-1] + 1] if len(pauses) else loud[0])
+    within = parts[begin : begin + _STRETCH_MS] >= level
+    return (begin + int(np.argmax(within))) * (rate // 1000)
 
 
 def _power_by_ms(samples: NDArray[np.int16], rate: int) -> NDArray[np.float32]:

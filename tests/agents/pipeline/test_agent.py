@@ -29,6 +29,7 @@ from cordboard.audio.format import SLIN_8K
 from cordboard.audio.vad import VoiceActivityBank
 from cordboard.config.conversation import BargeIn
 from cordboard.errors import RecogniserError, VoiceError
+from cordboard.observe.degradation import Degradation
 from cordboard.testing.fake_line import FakeMedia
 from cordboard.testing.fake_pipeline import (
     MS_PER_WORD,
@@ -71,6 +72,7 @@ class Stage:
         self.times: list[float] = []
         self._profile = profile or TurnProfile()
         self._turn_odds = turn_odds
+        self.degradation = Degradation()
         self._barge_in = barge_in
         self.agent = self.with_recogniser(self.recogniser)
 
@@ -80,6 +82,7 @@ class Stage:
             recogniser,
             self._profile,
             self._turn_odds,
+            degradation=self.degradation,
         )
         return PipelineAgent(PipelineParts(hearing, self.brain, self.voice, self._barge_in))
 
@@ -539,3 +542,35 @@ def test_an_unanswered_turn_is_declared_done() -> None:
     stage = play(scenario, [""])
     assert stage.of(AgentAudioDone) == [AgentAudioDone(1)]
     assert stage.sentences() == []
+
+
+def test_under_overload_nothing_is_done_ahead_and_the_turn_is_still_understood() -> None:
+    async def turn_odds(pcm: bytes) -> float:
+        raise AssertionError("the model is not asked")
+
+    async def scenario(stage: Stage) -> None:
+        stage.degradation.level = 2
+        await stage.start()
+        await stage.say()
+
+    stage = play(scenario, ["Good morning"], turn_odds=turn_odds)
+    assert stage.sentences() == ["You said Good morning"]
+    assert [speculative for _, speculative in stage.recogniser.requests] == [False]
+
+
+def test_the_melody_is_that_of_the_last_phrase() -> None:
+    lengths: list[int] = []
+
+    async def turn_odds(pcm: bytes) -> float:
+        lengths.append(len(pcm) // 16)
+        return 0.5
+
+    async def scenario(stage: Stage) -> None:
+        await stage.start()
+        await stage.media.say(speech(800) + silence(150) + speech(500) + silence(450))
+        await stage.media.say(speech(600) + silence(2000))
+
+    play(scenario, ["One two", "One two three", "One two three four"], turn_odds=turn_odds)
+    first, second, third = lengths
+    assert second > first + 600, "a short pause does not divide a phrase"
+    assert 900 <= third < 1100, "0.3 s before it, the phrase, and the beginning of the pause"

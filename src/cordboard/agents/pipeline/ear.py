@@ -25,7 +25,7 @@ from cordboard.agents.pipeline.turn_taking import (
     TurnEvent,
     TurnTaker,
 )
-from cordboard.audio.levels import last_audible
+from cordboard.audio.levels import last_audible, speech_onset
 from cordboard.audio.sample_clock import SampleClock
 from cordboard.audio.vad import RATE, WINDOW_SAMPLES, VoiceActivityBank
 from cordboard.errors import AgentError
@@ -111,6 +111,13 @@ class Ear:
         begin = max(self._audio_start, onset - LEAD_MS * SAMPLES_PER_MS)
         stop = self._fed if end is None else end
         return bytes(self._audio[2 * (begin - self._audio_start) : 2 * (stop - self._audio_start)])
+
+    def began_at(self, onset: int) -> float:
+        """When the voice began to be heard of which the detector is sure from `onset` on."""
+        pcm = self.utterance(onset, onset + WINDOW_SAMPLES)
+        first = speech_onset(np.frombuffer(pcm, "<i2"), RATE, self._loudness.noise)
+        begin = onset if first is None else onset + WINDOW_SAMPLES - len(pcm) // 2 + first
+        return self.time_of(min(begin, onset))
 
     def last_audible(self, onset: int, until: int) -> int | None:
         """The sample after the last one of an utterance that can be heard, by the rule that every

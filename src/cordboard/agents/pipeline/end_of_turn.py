@@ -20,11 +20,14 @@ def silence_for(
     """Milliseconds of silence that end the turn.
 
     `clue` is None while the draft is not there, `odds` (probability that the turn is over) is None
-    while the model has not answered, or there is none. `learned_ms` is this caller's.
+    while the model has not answered, or there is none. `learned_ms` is this caller's; a third of it
+    where the turn sounds over.
     """
     if clue is TextClue.COMPLETE:
         return profile.complete_silence_ms
-    return _without_learning(profile, clue, odds) + min(learned_ms, profile.most_learned_ms)
+    silence = _without_learning(profile, clue, odds)
+    learned = min(learned_ms, profile.most_learned_ms)
+    return silence + (learned // 3 if silence == profile.finished_silence_ms else learned)
 
 
 def _without_learning(profile: TurnProfile, clue: TextClue | None, odds: float | None) -> int:
@@ -34,8 +37,8 @@ def _without_learning(profile: TurnProfile, clue: TextClue | None, odds: float |
         return profile.unfinished_silence_ms
     if odds is None:
         return profile.silence_ms
-    if odds >= profile.finished_above and clue not in (None, TextClue.NOTHING):
-        return profile.finished_silence_ms
+    if odds >= profile.finished_above and clue is not TextClue.NOTHING:
+        return profile.silence_ms if clue is None else profile.finished_silence_ms
     if clue in _TOO_SHORT_FOR_MELODY:
         return profile.silence_ms
     if odds < profile.unfinished_below:

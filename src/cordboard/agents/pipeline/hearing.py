@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import structlog
@@ -47,6 +47,7 @@ from cordboard.agents.pipeline.turn_taking import (
 )
 from cordboard.audio.vad import VoiceActivityBank
 from cordboard.errors import AgentError, RecogniserError
+from cordboard.observe.degradation import Degradation
 
 log = structlog.get_logger()
 
@@ -58,6 +59,10 @@ LATE_SOUND_MS = 200
 """A soft last sound may outlast the notice of the silence by so much; what comes later is noise."""
 SHORTEST_SPEECH_MS = 250
 """Voice shorter than this in which no word was found is a noise, not a turn to be answered."""
+MELODY_PAUSE_MS = 300
+"""After a pause within the turn of so long, the melody is that of what follows it. With the pause
+in the middle, the model doubts 62 % of finished sentences (held-out half); of the last phrase alone
+41 %."""
 ECHO_EXPLAINS = 0.7
 """A sound of which the echo guard explains so much is our own."""
 ECHO_MS = 200
@@ -97,6 +102,8 @@ class HearingParts:
     """Makes the echo judge of a call."""
     is_key_tone: Callable[[bytes], bool] = lambda _: False
     """Whether s16 samples at 8 kHz are the tone of a telephone key."""
+    degradation: Degradation = field(default_factory=Degradation)
+    """What may be done at present: under overload nothing is done ahead."""
     promote: Callable[[asyncio.Task[Any]], None] = lambda _: None
     """Tells the workers that somebody now waits for what this task waits for."""
 
@@ -139,6 +146,8 @@ class Hearing:
         self._side_work: set[asyncio.Task[None]] = set()
         """Questions to models about the present pause or overlap."""
         self._failures = 0
+        self._melody_from = 0
+        """Sample at which the present phrase begins."""
         self._agent_heard_at = -ECHO_TAIL
         self._overlap_onset = 0
         self._murmured = False
@@ -198,9 +207,11 @@ class Hearing:
             case TurnBegan(onset):
                 self._caller_started(onset)
             case Paused():
-                self._make_draft(event)
-            case Resumed():
+                self._look_at(event)
+            case Resumed(sample, silence):
                 self._drop_draft()
+                if silence >= MELODY_PAUSE_MS * SAMPLES_PER_MS:
+                    self._melody_from = sample
             case TurnEnded():
                 self._turn_ended(event)
             case AsideEnded():
@@ -208,7 +219,7 @@ class Hearing:
             case OverlapHeld(onset):
                 self._murmured = self._murmured and onset == self._overlap_onset
                 self._overlap_onset = onset
-                self._emit(OverlapBegan(self._loop.time(), self._ear.time_of(onset)))
+                self._emit(OverlapBegan(self._loop.time(), self._ear.began_at(onset)))
             case WordsWanted():
                 self._work_aside(self._look_for_words(event))
             case OverlapLetPass(_, why):
@@ -219,16 +230,20 @@ class Hearing:
 
     def _caller_started(self, onset: int) -> None:
         self.floor_is_free.clear()
-        self._emit(CallerStarted(self._ear.time_of(onset)))
+        self._emit(CallerStarted(self._ear.began_at(onset)))
 
     # A pause: what was said, and does it sound finished?
 
-    def _make_draft(self, pause: Paused) -> None:
+    def _look_at(self, pause: Paused) -> None:
         self._drop_draft()
+        may = self._parts.degradation
         pcm = self._ear.utterance(self._ear.onset)
-        self._draft = self._loop.create_task(self._recognise_draft(pause, pcm))
-        if self._parts.turn_odds is not None and not pause.aside:
-            self._work_aside(self._judge_melody(pause.pause, pcm, self._parts.turn_odds))
+        if may.allows_speculation:
+            self._draft = self._loop.create_task(self._recognise_draft(pause, pcm))
+        turn_odds = self._parts.turn_odds
+        if turn_odds is not None and may.allows_turn_model and not pause.aside:
+            phrase = self._ear.utterance(max(self._ear.onset, self._melody_from))
+            self._work_aside(self._judge_melody(pause.pause, phrase, turn_odds))
 
     async def _recognise_draft(self, pause: Paused, pcm: bytes) -> Transcript:
         hints = self._dialogue.hints()
@@ -334,7 +349,7 @@ class Hearing:
         transcript = await self._final(pcm, draft)
         if not self._aside_clue(transcript, pcm).has_words:
             return
-        self._emit(CallerStarted(self._ear.time_of(ended.onset)))
+        self._emit(CallerStarted(self._ear.began_at(ended.onset)))
         turn = self._tell_stopped(ended)
         now = self._loop.time()
         self._emit(CallerText(turn, transcript.text, now, transcript.confidence))

@@ -49,7 +49,8 @@ class TurnProfile:
     unfinished_below: float = 0.06
     """And for a no: 5 % of finished sentences, 33 % of cut ones."""
     most_learned_ms: int = 400
-    """By how much a caller who pauses long can prolong the silences, `complete` excepted."""
+    """By how much a caller who pauses long can prolong the silences: `complete` not at all,
+    `finished` by a third of it."""
 
     # A voice over the agent's.
     overlap_sure_above: float = 0.85

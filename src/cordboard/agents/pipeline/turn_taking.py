@@ -89,6 +89,8 @@ class Resumed:
     """The voice goes on: it was only a pause."""
 
     sample: int
+    silence: int
+    """Samples of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,8 +361,9 @@ class TurnTaker:
         if probability >= self._profile.voiced_above:
             self.floor = Floor.SPEAKING
             self._voiced_until = end
-            self._learned.resumed((start - self._quiet_since) // SAMPLES_PER_MS)
-            return (Resumed(start),)
+            silence = start - self._quiet_since
+            self._learned.resumed(silence // SAMPLES_PER_MS)
+            return (Resumed(start, silence),)
         self._quiet_since = max(self._quiet_since, self._last_heard)
         return self._end_if_due()
 
@@ -480,9 +483,10 @@ class TurnTaker:
         if probability >= self._profile.voiced_above:
             self._voiced_until = end
             self.floor = Floor.ASIDE
+            resumed = Resumed(start, start - self._quiet_since)
             if self._agent is AgentVoice.SILENT:
-                return (Resumed(start), *self._begin_turn())
-            return (Resumed(start),)
+                return (resumed, *self._begin_turn())
+            return (resumed,)
         self._quiet_since = max(self._quiet_since, self._last_heard)
         if end - self._quiet_since < self._profile.aside_silence_ms * SAMPLES_PER_MS:
             return NONE
