@@ -14,6 +14,7 @@ from cordboard.audio.levels import (
     last_audible,
     peak_dbfs,
     rms_dbfs,
+    speech_onset,
     speech_rms_dbfs,
 )
 
@@ -98,3 +99,14 @@ def test_the_known_noise_of_a_line_is_not_speech() -> None:
     assert last_audible(noisy, 8000) == 8 * 600
     power = float(np.mean(noise.astype(float) ** 2))
     assert last_audible(noisy, 8000, power) == pytest.approx(8 * 300, abs=8 * 5)
+
+
+def test_speech_begins_where_its_soft_sound_does() -> None:
+    before = np.concatenate([at_level(-20, 80), at_level(-70, 90)])
+    soft = np.concatenate([at_level(-41, 110), at_level(-70, 30), at_level(-15, 32)])
+    sound = np.concatenate([before, soft])
+    assert speech_onset(sound, 8000) == pytest.approx(8 * 170, abs=8 * 5)
+    assert speech_onset(soft, 8000) == pytest.approx(0, abs=8 * 5)
+    noise = float(np.mean(at_level(-44, 100).astype(float) ** 2))
+    assert speech_onset(sound, 8000, noise) == pytest.approx(8 * 310, abs=8 * 5)
+    assert speech_onset(at_level(-70, 100), 8000) is None

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,5 +33,5 @@ def test_more_sound_is_never_less_text_and_always_its_beginning(
 ) -> None:
     text = " ".join(words)
     heard = [heard_words(text, share) for share in sorted(shares)]
-    assert all(later.startswith(sooner) for sooner, later in zip(heard, heard[1:], strict=False))
+    assert all(later.startswith(sooner) for sooner, later in pairwise(heard))
     assert " ".join(text.split()).startswith(heard[-1])

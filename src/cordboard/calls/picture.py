@@ -43,7 +43,7 @@ STRIP = 2 * LANE + BETWEEN + 22
 CALLER, AGENT, TOOL, WAIT = "#2563eb", "#059669", "#d97706", "#dc2626"
 HELD, SILENCE = "#7c3aed", "#6b7280"
 STAGES = (
-    ("vad_ms", "silence noticed", "#cbd5e1"),
+    ("vad_ms", "silence noticed", "#64748b"),
     ("endpoint_ms", "end of turn", "#94a3b8"),
     ("stt_ms", "recogniser", "#60a5fa"),
     ("brain_ms", "brain and tools", "#f59e0b"),

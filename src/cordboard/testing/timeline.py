@@ -195,7 +195,7 @@ class Track:
         clock = SampleClock(RATE)
         for frame in frames:
             clock.take(len(frame.samples), frame.passed_at)
-        return Segment(segment.start, clock.time_of(last))
+        return Segment(clock.time_of(first), clock.time_of(last))
 
 
 def _moment(frames: list[TrackFrame], sample: int) -> float:

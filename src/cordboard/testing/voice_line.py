@@ -164,11 +164,14 @@ class VoiceLine:
 
         Audible by the rule by which the engine's ledger counts (`cordboard.audio.levels`).
         """
-        mouth, ear = self._mouth.track, self._ear.track
-        return turn_latencies(
-            [mouth.audible(segment, spoken=True) for segment in mouth.segments(join=join)],
-            [ear.audible(segment) for segment in ear.segments(join=join)],
-        )
+        ear = self._ear.track
+        heard = [ear.audible(segment) for segment in ear.segments(join=join)]
+        return turn_latencies(self.audibly_spoken(join), heard)
+
+    def audibly_spoken(self, join: float = 0.6) -> list[Segment]:
+        """The utterances of this caller, each from its first audible sample to its last one."""
+        mouth = self._mouth.track
+        return [mouth.audible(segment, spoken=True) for segment in mouth.segments(join=join)]
 
     def write_wav(self, path: Path) -> None:
         """Write the whole call as stereo: caller left, far side right."""
