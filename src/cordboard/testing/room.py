@@ -17,6 +17,10 @@ from cordboard.testing.timeline import FRAME_SAMPLES, RATE, Samples, TrackFrame
 
 _KEEP = 0.1
 """Seconds of heard sound kept beyond the delay."""
+BUFFER = 0.02
+"""Seconds after its arrival at which the telephone plays a frame: the least jitter buffer."""
+_CLOCK_SLIP = 0.06
+"""Seconds off its schedule after which the microphone's clock starts anew (a stalled machine)."""
 
 
 class Room:
@@ -30,12 +34,14 @@ class Room:
         noise: Samples | None = None,
     ) -> None:
         """`echo_db`: the echo's level relative to what is heard (negative), None = no echo;
-        `echo_delay` in seconds; `noise` is played over and over."""
+        `echo_delay` in seconds, from loudspeaker to microphone; `noise` is played over and over."""
         self._gain = 0.0 if echo_db is None else 10 ** (echo_db / 20)
-        self._delay = echo_delay
+        self._delay = echo_delay + BUFFER
         self._noise = noise
         self._noise_at = 0
         self._heard: deque[TrackFrame] = deque()
+        self._next_at = float("-inf")
+        """When the microphone's next frame begins: it counts samples, whatever the wire does."""
 
     def played(self, frame: TrackFrame) -> None:
         """The telephone plays this frame of the far side's."""
@@ -47,10 +53,13 @@ class Room:
             self._heard.popleft()
 
     def picked_up(self, at: float, frame: Samples) -> Samples:
-        """What the microphone gives for the 20 ms of the caller's that leave at `at`."""
+        """What the microphone gives for the 20 ms of the caller's that leave at about `at`."""
+        if abs(at - self._next_at) > _CLOCK_SLIP:
+            self._next_at = at
         sound = frame.astype(np.float32)
         if self._gain:
-            sound += self._gain * self._echo(at - self._delay)
+            sound += self._gain * self._echo(self._next_at - self._delay)
+        self._next_at += len(frame) / RATE
         if self._noise is not None:
             places = (self._noise_at + np.arange(len(sound))) % len(self._noise)
             sound += self._noise[places]
