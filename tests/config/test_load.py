@@ -436,7 +436,7 @@ def test_an_unknown_placeholder_is_refused_with_the_known_ones(key: str) -> None
     text = f"contexts:\n  demo:\n    variables: [TIER]\n    {key}: 'Hi {{caller_nam}} {{TIER}}'\n"
     assert told(text) == [
         f"a.yaml:4: contexts.demo.{key}: there is no call variable {{caller_nam}};"
-        " did you mean caller_name or caller_number?; known: caller_number, caller_name,"
+        " did you mean caller_name?; known: caller_number, caller_name,"
         " called_number, call_id, context_name, provider_name, current_date, current_weekday,"
         " current_time, current_datetime_iso, TIER; a channel variable must be listed in"
         " `variables`, and a brace that is meant as such is written twice"

@@ -33,6 +33,8 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     """A trailing hint for a wrong word: the nearest known ones, else all of them."""
     known = sorted(known)
     near = get_close_matches(word, known, n=2, cutoff=0.6)
+    if len(near) == 2 and get_close_matches(word, near, n=2, cutoff=0.85) == near[:1]:
+        near = near[:1]  # so near that the other is nobody's guess
     if near:
         return f"; did you mean {' or '.join(near)}?"
     return f"; known here: {', '.join(known)}" if known else ""
