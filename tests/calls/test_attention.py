@@ -186,6 +186,24 @@ def test_a_tools_own_filler_is_enough(tmp_path: Path) -> None:
     assert latency.total_ms < 1200
 
 
+@pytest.mark.parametrize(("threshold", "whose"), [(350, "I look it up."), (700, "One moment.")])
+def test_ours_gives_way_to_a_tools_own_filler_that_comes_in_time(
+    tmp_path: Path, threshold: int, whose: str
+) -> None:
+    """The tool is asked 0.6 s after the caller's last sound; ours would come at 0.9 s."""
+    tool = FakeTool("get_weather", 4, filler=Filler(threshold, "I look it up."))
+
+    async def script(agent: FakeAgent) -> None:
+        await agent.caller_says(1, "Weather?")
+        reply = await agent.ask("get_weather", {}, 1)
+        await agent.speak(1, reply.message)
+
+    stage = talk(tmp_path, script, tool, seconds=15)
+    assert isinstance(stage.agent, FakeAgent)
+    assert stage.agent.said[0] == whose
+    assert stage.of(events.Latency)[0].total_ms <= 1200
+
+
 def test_a_tools_own_filler_is_left_out_right_after_ours(tmp_path: Path) -> None:
     tool = FakeTool("get_weather", 4, filler=Filler(1000, "I look it up."))
 

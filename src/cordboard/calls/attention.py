@@ -37,7 +37,7 @@ LONGEST_SPEECH = 60.0
 """A caller who began to speak and is not said to have stopped is taken to be silent after this."""
 TAIL_MS = 250
 """A voice's last sound ends in about so much silence: who speaks then speaks after it."""
-_SOON = 0.001
+_SOON = 0.005
 
 
 class Owed(Enum):
@@ -109,6 +109,8 @@ class Attention:
         """An answer surely is wanted: not to a word at the very end of our own speech."""
         self._fillers = 0
         """Fillers said in this turn."""
+        self._filler_expected = 0.0
+        """Not before then: a tool's own filler is about to come."""
         self._next_filler = 0
         self._last_filler = ""
         self._reprompts = 0
@@ -212,6 +214,12 @@ class Attention:
             self.owed = Owed.NOTHING
         self._look()
 
+    def tool_filler_expected(self, at: float) -> None:
+        """A tool will have its own filler said at that time: ours gives way if that is in time."""
+        if at <= self._last_speech_at + DEAD_LINE:
+            self._filler_expected = at + _SOON
+            self._look()
+
     def tool_filler(self) -> None:
         """A tool's own filler is being said: ours need not be."""
         self._fillers = max(1, self._fillers)
@@ -229,6 +237,7 @@ class Attention:
     def _owe_answer(self) -> None:
         self.owed, self._asked = Owed.ANSWER, True
         self._turn, self._fillers = self._stopped_turn, 0
+        self._filler_expected = 0.0
         self._waiting_since = self._loop.time()
 
     def _look(self) -> None:
@@ -280,7 +289,8 @@ class Attention:
             last, patience = self._last_speech_at, self._stopped_at + GRACE
             if self._stopped_at <= last + DEAD_LINE:
                 patience = min(patience, last + DEAD_LINE)
-            return max(last + self._settings.filler_after_ms / 1000, patience), self._fill
+            after = self._settings.filler_after_ms / 1000
+            return max(last + after, patience, self._filler_expected), self._fill
         wait = SECOND_FILLER if self._fillers <= 1 else FURTHER_FILLERS
         return self._quiet_since + wait, self._fill
 

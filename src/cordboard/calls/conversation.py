@@ -238,6 +238,9 @@ class Conversation:
     def asked(self, ask: ToolAsk, spec: ToolSpec | None) -> None:
         if spec is not None and spec.effects is Effects.DESTRUCTIVE:
             self._protected.add(ask.ask_id)
+        if spec is not None and spec.filler.threshold_ms > 0 and spec.filler.message:
+            expected = self._loop.time() + spec.filler.threshold_ms / 1000
+            self._attention.tool_filler_expected(expected)
         origin = spec.origin if spec is not None else ""
         self._ledger.record(
             events.ToolCalled(ask.turn, ask.ask_id, ask.name, origin, ask.arguments)

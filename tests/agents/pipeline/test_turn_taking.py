@@ -117,7 +117,7 @@ def test_a_turn_begins_at_its_first_window_and_ends_after_the_silence() -> None:
     assert isinstance(paused, Paused)
     assert isinstance(ended, TurnEnded)
     assert paused.sample == ended.noticed
-    assert 560 <= (ended.sample - ended.last_speech) // MS < 560 + 32
+    assert 540 <= (ended.sample - ended.last_speech) // MS < 540 + 32
 
 
 def test_a_click_of_one_window_is_no_turn() -> None:

@@ -67,6 +67,8 @@ ECHO_EXPLAINS = 0.7
 """A sound of which the echo guard explains so much is our own."""
 ECHO_MS = 200
 """Of this much sound."""
+ECHO_EVERY = 0.08
+"""Seconds for which a verdict on echo holds: one costs the event loop milliseconds."""
 ECHO_TAIL = 0.6
 """Seconds for which the agent's last words may still come back."""
 _FAILED = Transcript(text="", no_speech=1.0, confidence=0.0, took_ms=0)
@@ -149,6 +151,8 @@ class Hearing:
         self._melody_from = 0
         """Sample at which the present phrase begins."""
         self._agent_heard_at = -ECHO_TAIL
+        self._echo_judged_at = -ECHO_EVERY
+        self._is_echo = False
         self._overlap_onset = 0
         self._murmured = False
         """The voice that began at `_overlap_onset` surely began as a murmur."""
@@ -196,7 +200,11 @@ class Hearing:
         speaks = self.agent_voice() is not AgentVoice.SILENT
         if not speaks and self._loop.time() - self._agent_heard_at > ECHO_TAIL:
             return ""
-        return "echo" if self._echo.explained(ECHO_MS) >= ECHO_EXPLAINS else ""
+        now = self._loop.time()
+        if now - self._echo_judged_at >= ECHO_EVERY:
+            self._echo_judged_at = now
+            self._is_echo = self._echo.explained(ECHO_MS) >= ECHO_EXPLAINS
+        return "echo" if self._is_echo else ""
 
     def ear_failed(self, error: Exception) -> None:
         log.error("ear_failed", call_id=self._session.call_id, error=repr(error))

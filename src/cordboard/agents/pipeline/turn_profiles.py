@@ -32,9 +32,9 @@ class TurnProfile:
     # How long a silence ends a turn, counted from the last sample that can be heard.
     complete_silence_ms: int = 250
     """After a whole answer to what was asked (`yes`, four letters)."""
-    finished_silence_ms: int = 520
+    finished_silence_ms: int = 480
     """In a voice that ends as turns do."""
-    silence_ms: int = 560
+    silence_ms: int = 540
     """When the melody is not known, or tells nothing: after one word."""
     doubtful_silence_ms: int = 860
     """In a voice of which the model is not sure; when no words were understood."""
