@@ -29,7 +29,7 @@ CALL: tuple[tuple[int, events.LedgerEvent], ...] = (
     (900, events.AudioEnded(0)),
     (1300, events.SpeechBegan(1200)),
     (2500, events.TurnEnded(1, 2000)),
-    (2600, events.Heard(1, "Weather at Værnes?", 0.93)),
+    (2600, events.Heard(1, "Weather at Verness?", 0.93, "Weather at Værnes?")),
     (2610, events.ToolCalled(1, "1.1", "get_atis", "mcp:atis:get_atis", {"icao": "ENVA"})),
     (2700, events.ToolFiller("1.1", "One moment.")),
     (2900, events.ToolAnswered("1.1", "get_atis", "ok", "Wind calm.", 290)),

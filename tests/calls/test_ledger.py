@@ -35,6 +35,7 @@ def test_each_event_is_one_line_stamped_in_call_time(tmp_path: Path) -> None:
             "turn": 1,
             "text": 'line\nbreak and "quotes" æøå',
             "confidence": 0.9,
+            "understood": "",
         },
         {"at_ms": 2250, "type": "caller.key", "key": "5", "secret": False},
     ]

@@ -50,8 +50,11 @@ class CallerText:
 
     turn: int
     text: str
+    """As the recogniser wrote it."""
     at: float
     confidence: float = 1.0
+    understood: str = ""
+    """The same with misheard names put right; empty when the agent changed nothing."""
 
 
 @dataclass(frozen=True, slots=True)

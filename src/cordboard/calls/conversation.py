@@ -193,10 +193,11 @@ class Conversation:
                 self._own = [entry for entry in self._own if not entry[1]]
                 self._ledger.record(events.TurnEnded(turn, self._ledger.ms(last_speech_at)), at)
                 self._attention.caller_stopped(turn, last_speech_at)
-            case CallerText(turn, text, at, confidence):
+            case CallerText(turn, text, at, confidence, understood):
                 if self._stopwatch is not None and self._stopwatch.turn == turn:
                     self._stopwatch.text_at = at
-                self._ledger.record(events.Heard(turn, text, round(confidence, 3)), at)
+                heard = events.Heard(turn, text, round(confidence, 3), understood)
+                self._ledger.record(heard, at)
                 self._attention.caller_text(turn, text)
 
     # What attention wants.

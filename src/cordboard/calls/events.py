@@ -87,12 +87,15 @@ class TurnEnded(LedgerEvent):
 
 @dataclass(frozen=True, slots=True)
 class Heard(LedgerEvent):
-    """What the caller said, as it was understood; empty when nothing was."""
+    """What the caller said; empty when nothing was understood."""
 
     type = "caller.text"
     turn: int
     text: str
+    """As the recogniser wrote it."""
     confidence: float
+    understood: str = ""
+    """The same with misheard names put right; empty when it is the same."""
 
 
 @dataclass(frozen=True, slots=True)

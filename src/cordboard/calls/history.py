@@ -66,6 +66,9 @@ class Turn:
     last_speech_ms: int | None = None
     endpoint_ms: int | None = None
     heard: str = ""
+    """As the recogniser wrote it."""
+    understood: str = ""
+    """The same with misheard names put right."""
     confidence: float = 0.0
     answer: list[str] = field(default_factory=list)
     """The sentences the agent set out to speak."""
@@ -134,7 +137,7 @@ class CallHistory:
         spoken = [
             line
             for _, turn in sorted(self.turns.items())
-            for line in (("caller", turn.heard), ("agent", " ".join(filter(None, turn.said))))
+            for line in (("caller", turn.understood), ("agent", " ".join(filter(None, turn.said))))
         ]
         return [(who, text) for who, text in spoken if text]
 
@@ -215,6 +218,7 @@ class _Reader:
             turn.last_speech_ms, turn.endpoint_ms = line["last_speech_ms"], at
         elif kind == "caller.text":
             turn.heard, turn.confidence = line["text"], line["confidence"]
+            turn.understood = line.get("understood") or line["text"]
         elif kind == "agent.text":
             turn.answer.append(line["text"])
             turn.said.append(line["text"])

@@ -55,8 +55,9 @@ class LivePrinter:
         match event:
             case events.Offered(call_id=call_id, source=source):
                 return f"call {call_id} from {source}"
-            case events.Heard(text=text):
-                return f"[blue]heard[/]        {escape(text) if text else '(nothing)'}"
+            case events.Heard(text=text, understood=understood):
+                meant = f" [dim](understood: {escape(understood)})[/]" if understood else ""
+                return f"[blue]heard[/]        {escape(text) if text else '(nothing)'}{meant}"
             case events.Answering(text=text):
                 return f"[green]agent[/]        {escape(text)}"
             case events.ToolCalled(name=name, arguments=arguments):

@@ -106,6 +106,9 @@ class FunctionDialogue:
     def is_complete(self, text: str) -> bool:
         return text.lower().strip(".") in ("yes", "no")
 
+    def understood(self, text: str) -> str:
+        return text.replace("Gulf", "Golf")
+
     def respond(self, text: str) -> AsyncGenerator[str, None]:
         self.asked.append(text)
         return self._respond(self, text)

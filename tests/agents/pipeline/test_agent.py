@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
+import pytest
+
 from cordboard.agents.base import (
     AgentAudio,
     AgentAudioDone,
@@ -161,6 +163,19 @@ def test_a_turn_is_heard_understood_and_answered() -> None:
     spoken_until = 1000.0 + 1.0 + 0.6
     assert abs(stopped.last_speech_at - spoken_until) < 0.05
     assert stage.of(AgentAudioDone) == [AgentAudioDone(0), AgentAudioDone(1)]
+
+
+@pytest.mark.parametrize(("heard", "understood"), [("Gulf Kilo", "Golf Kilo"), ("Golf Kilo", "")])
+def test_what_was_surely_misheard_is_put_right_beside_what_was_written(
+    heard: str, understood: str
+) -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.start()
+        await stage.say()
+
+    (told,) = play(scenario, [heard]).of(CallerText)
+    assert isinstance(told, CallerText)
+    assert (told.text, told.understood) == (heard, understood)
 
 
 def test_recognition_hides_in_the_pause() -> None:

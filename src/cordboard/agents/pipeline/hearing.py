@@ -341,7 +341,7 @@ class Hearing:
         transcript = await self._final(pcm, draft)
         self._count_failures(transcript)
         text = transcript.text
-        self._emit(CallerText(turn, text, self._loop.time(), transcript.confidence))
+        self._tell_text(turn, transcript)
         if text:
             murmured = ended.over_agent and self._clue(transcript) is TextClue.MURMUR
             wants_answer = not murmured
@@ -359,11 +359,16 @@ class Hearing:
             return
         self._emit(CallerStarted(self._ear.began_at(ended.onset)))
         turn = self._tell_stopped(ended)
-        now = self._loop.time()
-        self._emit(CallerText(turn, transcript.text, now, transcript.confidence))
+        self._tell_text(turn, transcript)
         if self._listener.agent_voice() is AgentVoice.OPEN:
             self._listener.caller_cuts_in()
         self._listener.turn_heard(turn, transcript.text, wants_answer=True)
+
+    def _tell_text(self, turn: int, transcript: Transcript) -> None:
+        at, text = self._loop.time(), transcript.text
+        understood = self._dialogue.understood(text) if text else text
+        changed = understood if understood != text else ""
+        self._emit(CallerText(turn, text, at, transcript.confidence, changed))
 
     def _count_failures(self, transcript: Transcript) -> None:
         self._failures = self._failures + 1 if transcript is _FAILED else 0

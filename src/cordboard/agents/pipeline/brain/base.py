@@ -38,6 +38,11 @@ class Dialogue(Protocol):
         """Whether a partial text already is a whole answer (`yes`, four letters)."""
         ...
 
+    def understood(self, text: str) -> str:
+        """The caller's words with what was surely misheard put right, else `text` itself: for the
+        record, of the words that `respond` gets next. It changes nothing."""
+        ...
+
     def respond(self, text: str) -> AsyncGenerator[str, None]:
         """Answer a caller's turn (empty text: nothing was understood), sentence by sentence.
 
