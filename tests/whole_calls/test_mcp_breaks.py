@@ -21,6 +21,8 @@ pytestmark = [
 async def test_a_server_killed_at_work_is_said_comes_back_and_is_used_again(open_hotline):
     def slow_restart(tree):
         tree["mcp"]["servers"]["orders"]["restart"] = {"backoff_ms": 8_000}
+        # This caller says nothing until the server is back.
+        tree["contexts"]["orders"]["silence"] = {"caller_after_ms": 60_000}
 
     async with open_hotline(slow_restart) as hotline:
         other = await hotline.dial("ctx-reception")
