@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cordboard.config.load import load
+from cordboard.config.patterns import PATTERNS_IN_WORDS
 from cordboard.config.reference import reference
-from cordboard.config.schema import PATTERNS_IN_WORDS
 from cordboard.config.shape import Shape
 
 REPOSITORY = Path(__file__).parents[2]

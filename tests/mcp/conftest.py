@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest_asyncio
 
-from cordboard.config.schema import McpServer
+from cordboard.config.mcp import McpServer
 from cordboard.mcp.server import SupervisedServer
 from cordboard.testing.mcp_servers import FAULTY_SERVER
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cordboard.config.schema import McpServer
+from cordboard.config.mcp import McpServer
 from cordboard.errors import McpError, McpTimeout, McpUnavailable
 from cordboard.mcp.server import ServerState, SupervisedServer
 
@@ -318,7 +318,7 @@ async def test_a_server_dies_with_the_engine(start: Start) -> None:
     """A parent that is killed outright takes its direct child with it."""
     script = (
         "import asyncio, sys\n"
-        "from cordboard.config.schema import McpServer\n"
+        "from cordboard.config.mcp import McpServer\n"
         "from cordboard.mcp.server import SupervisedServer\n"
         "async def main():\n"
         "    server = SupervisedServer('s', McpServer(command=tuple(sys.argv[1:])))\n"

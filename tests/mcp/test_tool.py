@@ -5,8 +5,8 @@ import time
 import mcp_types as types
 import pytest
 
-from cordboard.config.schema import McpDefaults
-from cordboard.config.schema import McpTool as ToolConfig
+from cordboard.config.mcp import McpDefaults
+from cordboard.config.mcp import McpTool as ToolConfig
 from cordboard.mcp.result import read_result
 from cordboard.mcp.tool import clean_description, effects_of, make_spec
 from cordboard.tools.tool import Effects, Speech, Status

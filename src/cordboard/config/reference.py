@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterator
 
-from cordboard.config.schema import PATTERNS_IN_WORDS
+from cordboard.config.patterns import PATTERNS_IN_WORDS
 from cordboard.config.semantics import BUILTIN_TOOLS
 from cordboard.config.shape import Shape
 from cordboard.config.variables import CALL_VARIABLES

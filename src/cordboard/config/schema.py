@@ -7,45 +7,24 @@ refused. Times are integers in ms and end in `_ms`. Reading and error messages: 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from cordboard.config.conversation import KEY_OR_NONE, BargeIn, Recording, Silence, TurnTaking
-from cordboard.config.rules import Rules, Template
+from cordboard.config.conversation import BargeIn, Recording, Silence, TurnTaking
+from cordboard.config.mcp import Mcp
+from cordboard.config.patterns import (
+    APP,
+    DIALPLAN_CONTEXT,
+    EXTENSION,
+    URL,
+    Name,
+    Port,
+    ToolName,
+    VariableName,
+)
+from cordboard.config.rules import Rules
 from cordboard.config.section import Section
-
-_NAME = r"^[a-z][a-z0-9_-]{0,62}$"
-_SERVER_ID = r"^[a-z][a-z0-9_]{0,40}$"
-_TOOL_NAME = r"^[a-zA-Z_][a-zA-Z0-9_]{0,63}$"
-_VARIABLE_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,79}$"
-_URL = r"^https?://[^\s/@?#]+(/[^\s?#]*)?$"
-_APP = r"^[A-Za-z0-9_.-]+$"
-_EXTENSION = r"^[A-Za-z0-9_*#+.-]{1,79}$"
-_DIALPLAN_CONTEXT = r"^[A-Za-z0-9_.-]{1,79}$"
-
-PATTERNS_IN_WORDS = {
-    _NAME: "a name (lower-case letters, digits, - and _, a letter first, at most 63)",
-    _SERVER_ID: "an identifier (lower-case letters, digits and _, a letter first, at most 41)",
-    _TOOL_NAME: "a tool name (letters, digits and _, no digit first, at most 64)",
-    _VARIABLE_NAME: "a variable name (letters, digits and _, no digit first, at most 80)",
-    _URL: "a URL such as http://127.0.0.1:8088, without user, password or query",
-    _APP: "an application name (letters, digits, and . - _)",
-    _EXTENSION: "an extension or queue (letters, digits, and * # + . - _, at most 79)",
-    KEY_OR_NONE: "a key (0 to 9, * or #) or nothing",
-    _DIALPLAN_CONTEXT: "a dialplan context (letters, digits, and . - _, at most 79)",
-}
-"""How error messages and the reference say what a pattern means."""
-
-Name = Annotated[str, Field(pattern=_NAME)]
-"""A name that operators choose: context, provider, destination."""
-ServerId = Annotated[str, Field(pattern=_SERVER_ID)]
-"""An MCP server's id; part of the exposed tool names, hence no hyphen."""
-ToolName = Annotated[str, Field(pattern=_TOOL_NAME)]
-"""An exposed tool name, safe for every provider."""
-Port = Annotated[int, Field(ge=0, le=65535)]
-"""A TCP port; 0 lets the system choose one."""
-VariableName = Annotated[str, Field(pattern=_VARIABLE_NAME)]
 
 
 class Health(Section):
@@ -55,17 +34,51 @@ class Health(Section):
     port: Port = Field(15000, description="TCP port; 0 = any free one.")
 
 
+class Admin(Section):
+    """Who may change what runs, by HTTP or the command line."""
+
+    token: SecretStr | None = Field(
+        None,
+        description='Bearer token of requests that change something, usually "${CORDBOARD_TOKEN}". '
+        "Left out: such requests are refused.",
+    )
+
+
+class Reload(Section):
+    """How a changed file comes into force while calls go on."""
+
+    watch: bool = Field(
+        True, description="Take a changed file by itself; else by `POST /reload` or SIGHUP."
+    )
+    mcp: Literal["idle", "live"] = Field(
+        "idle",
+        description="When changed MCP servers are restarted: `idle` = when no call is active; "
+        "`live` = at once, beside the old ones, which serve their calls to the end.",
+    )
+
+
+class Tracing(Section):
+    """OpenTelemetry spans of calls, turns and tool calls. Needs the extra `tracing`."""
+
+    otlp_endpoint: str | None = Field(
+        None,
+        pattern=URL,
+        description="Where spans are sent by OTLP over HTTP. Left out: none are made.",
+    )
+    service_name: str = Field("cordboard", description="Name of this engine in the traces.")
+
+
 class Asterisk(Section):
     """How to control Asterisk through ARI. Left out: no ARI."""
 
     url: str = Field(
         "http://127.0.0.1:8088",
-        pattern=_URL,
+        pattern=URL,
         description="Base URL of Asterisk's HTTP server, without /ari.",
     )
     username: str = Field("cordboard", description="ARI user (ari.conf).")
     password: SecretStr = Field(description='ARI password, usually "${ASTERISK_ARI_PASSWORD}".')
-    app: str = Field("cordboard", pattern=_APP, description="Stasis application name.")
+    app: str = Field("cordboard", pattern=APP, description="Stasis application name.")
     media: Literal["websocket", "audiosocket", "rtp"] = Field(
         "audiosocket", description="Transport of the audio."
     )
@@ -175,8 +188,8 @@ class TransferDestination(Section):
     type: Literal["extension", "queue", "dialplan"] = Field(
         "extension", description="What `target` names."
     )
-    target: str = Field(pattern=_EXTENSION, description="Extension or queue.")
-    context: str = Field("default", pattern=_DIALPLAN_CONTEXT, description="Dialplan context.")
+    target: str = Field(pattern=EXTENSION, description="Extension or queue.")
+    context: str = Field("default", pattern=DIALPLAN_CONTEXT, description="Dialplan context.")
     priority: int = Field(1, ge=1, description="Dialplan priority.")
     description: str = Field("", description="What the agent is told about it.")
 
@@ -193,82 +206,6 @@ class Tools(Section):
     """Settings of the built-in tools."""
 
     transfer: TransferTool = Field(TransferTool(), description="The built-in `transfer`.")
-
-
-class McpRestart(Section):
-    """What happens when an MCP server dies."""
-
-    enabled: bool = Field(True, description="Whether to start it again.")
-    max_restarts: int = Field(5, ge=0, description="Restarts before the server stays down.")
-    backoff_ms: int = Field(1_000, ge=10, description="First pause; doubles with each failure.")
-
-
-class McpDefaults(Section):
-    """Rules for every tool of a server, unless the tool says otherwise."""
-
-    timeout_ms: int = Field(
-        10_000, ge=50, le=600_000, description="How long a tool may take to answer."
-    )
-    slow_response_threshold_ms: int = Field(
-        0, ge=0, description="After this time the caller is told to wait; 0 = never."
-    )
-    slow_response_message: str = Field(
-        "One moment, please.", description="What the caller is told then."
-    )
-
-
-class McpTool(Section):
-    """One tool of a server: offered at all, under which name, spoken how."""
-
-    name: str = Field(description="The tool's name as the server gives it.")
-    expose_as: ToolName | None = Field(None, description="Default: mcp_{server}_{tool}.")
-    description: str | None = Field(None, description="Replaces the server's description.")
-    speech_field: str | None = Field(
-        None, description="The field of the result that is spoken; dots lead further in."
-    )
-    speech_template: Template | None = Field(
-        None, description="What is spoken, with {fields} of the result."
-    )
-    timeout_ms: int | None = Field(
-        None, ge=50, le=600_000, description="Default: the server's `defaults`."
-    )
-    slow_response_threshold_ms: int | None = Field(
-        None, ge=0, description="Default: the server's `defaults`."
-    )
-    slow_response_message: str | None = Field(None, description="Default: the server's `defaults`.")
-
-
-class McpServer(Section):
-    """One MCP server, a supervised subprocess."""
-
-    transport: Literal["stdio"] = Field("stdio", description="How to talk to it.")
-    command: tuple[str, ...] = Field(min_length=1, description="Program and its arguments.")
-    env: dict[str, str] = Field(
-        default_factory=dict, description="Environment variables it gets on top; never logged."
-    )
-    cwd: Path | None = Field(None, description="Working directory. Default: the engine's.")
-    enabled: bool = Field(True, description="Whether to start it.")
-    start_timeout_ms: int = Field(
-        15_000, ge=100, description="How long it may take to list its tools."
-    )
-    stop_grace_ms: int = Field(
-        2_000,
-        ge=0,
-        le=60_000,
-        description="How long it may take to end: half after its input closes, half after SIGTERM.",
-    )
-    restart: McpRestart = Field(McpRestart(), description="What happens when it dies.")
-    defaults: McpDefaults = Field(McpDefaults(), description="Rules for each of its tools.")
-    tools: tuple[McpTool, ...] = Field((), description="Empty = all tools of the server.")
-
-
-class Mcp(Section):
-    """The MCP servers."""
-
-    enabled: bool = Field(True, description="False: no server is started.")
-    servers: dict[ServerId, McpServer] = Field(
-        default_factory=dict, description="The servers by name."
-    )
 
 
 class Calls(Section):
@@ -298,6 +235,9 @@ class Config(Section):
         "Default: `local` if it is there, else the first.",
     )
     health: Health = Field(Health(), description="The HTTP port of the engine.")
+    admin: Admin = Field(Admin(), description="Who may change what runs.")
+    reload: Reload = Field(Reload(), description="How a changed file comes into force.")
+    tracing: Tracing = Field(Tracing(), description="OpenTelemetry spans.")
     asterisk: Asterisk | None = Field(
         None, description="Control of Asterisk through ARI. Left out: no ARI."
     )

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import inner_path, suggestion
+from cordboard.config.mcp import McpServer
 from cordboard.config.naming import exposed_name, exposed_prefix
-from cordboard.config.schema import Config, Context, McpServer
+from cordboard.config.schema import Config, Context
 from cordboard.config.variables import CALL_VARIABLES, placeholders
 from cordboard.errors import ConfigProblem
 
@@ -214,6 +215,8 @@ def _not_provided(
 def _programs(config: Config, document: Document, environ: Mapping[str, str]) -> Problems:
     """The program of each MCP server is there; else that server will be down."""
     for name, server in _running_servers(config).items():
+        if server.transport != "stdio":
+            continue
         program = server.command[0]
         place = ("mcp", "servers", name)
         if server.cwd is not None and not server.cwd.is_dir():

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cordboard.config.document import KeyPath
-from cordboard.config.schema import PATTERNS_IN_WORDS, Config
+from cordboard.config.patterns import PATTERNS_IN_WORDS
+from cordboard.config.schema import Config
 
 
 @dataclass(frozen=True, slots=True)

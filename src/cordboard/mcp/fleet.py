@@ -15,8 +15,8 @@ from contextlib import suppress
 import mcp_types as types
 import structlog
 
-from cordboard.config.schema import Mcp
-from cordboard.config.schema import McpTool as ToolConfig
+from cordboard.config.mcp import Mcp
+from cordboard.config.mcp import McpTool as ToolConfig
 from cordboard.errors import ConfigProblem
 from cordboard.mcp.server import ServerObserver, ServerState, ServerStatus, SupervisedServer
 from cordboard.mcp.tool import McpTool

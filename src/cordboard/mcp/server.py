@@ -24,7 +24,7 @@ from typing import Any, Protocol
 import mcp_types as types
 import structlog
 
-from cordboard.config.schema import McpServer
+from cordboard.config.mcp import McpServer
 from cordboard.errors import McpCommandMissing, McpError, McpUnavailable
 from cordboard.mcp.connection import Connection, Progress, Transport, connect
 from cordboard.mcp.process import Launch

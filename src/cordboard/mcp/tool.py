@@ -13,8 +13,8 @@ import unicodedata
 import mcp_types as types
 import structlog
 
-from cordboard.config.schema import McpDefaults
-from cordboard.config.schema import McpTool as ToolConfig
+from cordboard.config.mcp import McpDefaults
+from cordboard.config.mcp import McpTool as ToolConfig
 from cordboard.errors import (
     McpError,
     McpTimeout,
