@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -19,55 +17,7 @@ from cordboard.api.server import HttpServer
 from cordboard.config.schema import Health
 from cordboard.errors import ListenError
 
-
-class ShownEngine:
-    """An engine that shows what a test sets."""
-
-    def __init__(self) -> None:
-        self.components = {
-            "ari": ComponentState(True),
-            "media": ComponentState(True),
-            "agents": ComponentState(True),
-            "mcp": ComponentState(True, required=False),
-        }
-
-    def readiness(self) -> Mapping[str, ComponentState]:
-        return self.components
-
-    def health(self) -> dict[str, Any]:
-        return {"version": "1.2.3", "calls": {"active": 0}}
-
-    def metrics(self) -> bytes:
-        return b"ai_agent_active_calls 0.0\n"
-
-
-@dataclass
-class Answer:
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-
-async def ask(port: int, path: str, *, method: str = "GET", host: str = "localhost") -> Answer:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    request = f"{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
-    writer.write(request.encode())
-    raw = await asyncio.wait_for(reader.read(), 10)
-    writer.close()
-    await writer.wait_closed()
-    head, _, body = raw.partition(b"\r\n\r\n")
-    status, *lines = head.decode("latin-1").split("\r\n")
-    headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
-    return Answer(int(status.split()[1]), headers, body)
-
-
-@pytest.fixture
-def engine() -> ShownEngine:
-    return ShownEngine()
+from .conftest import ShownEngine, ask
 
 
 @pytest.fixture

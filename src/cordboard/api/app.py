@@ -1,13 +1,15 @@
-"""The HTTP face of the engine, for people, load balancers and Prometheus. Reads only.
+"""The HTTP face of the engine, for people, load balancers and Prometheus.
 
     GET /live      200 while the event loop runs
     GET /ready     200 when calls can be answered, else 503; says which component is not ready, why
     GET /health    everything worth knowing at a glance, as JSON
     GET /metrics   Prometheus
+    /mcp/..., POST /reload      administration (`cordboard.api.administration`)
 
 It has no logic of its own: whatever it shows comes from an `EngineView`, whose methods return at
-once. On loopback it answers only requests that name loopback in their Host header, so that no web
-page can reach it through a name that it makes point here (DNS rebinding).
+once; what it does, an `Administration` does. On loopback it answers only requests that name
+loopback in their Host header, so that no web page can reach it through a name that it makes point
+here (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pydantic import SecretStr
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -24,6 +27,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cordboard.api.administration import AdministrationEndpoints
+from cordboard.api.administration_view import Administration
+from cordboard.api.bearer import BearerGate
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECURITY_HEADERS = {
@@ -64,8 +71,19 @@ class EngineView(Protocol):
         ...
 
 
-def create_app(engine: EngineView, *, loopback_only: bool) -> ASGIApp:
-    """The application. `loopback_only`: refuse Host headers that do not name loopback."""
+def create_app(
+    engine: EngineView,
+    *,
+    loopback_only: bool,
+    administration: Administration | None = None,
+    token: SecretStr | None = None,
+) -> ASGIApp:
+    """The application.
+
+    `loopback_only`: refuse Host headers that do not name loopback; reading is then free for all.
+    `administration`: who does what `/mcp` and `/reload` ask; without it, they do not exist.
+    `token`: what a request must bring to change anything; without it, nothing can be changed.
+    """
 
     async def live(request: Request) -> Response:
         return JSONResponse({"live": True})
@@ -88,8 +106,13 @@ def create_app(engine: EngineView, *, loopback_only: bool) -> ASGIApp:
         "/health": health,
         "/metrics": metrics,
     }
+    routes = [Route(path, handler, methods=["GET"]) for path, handler in handlers.items()]
+    if administration is not None:
+        gate = BearerGate(token)
+        endpoints = AdministrationEndpoints(administration, gate, reading_is_free=loopback_only)
+        routes += endpoints.routes()
     app = Starlette(
-        routes=[Route(path, handler, methods=["GET"]) for path, handler in handlers.items()],
+        routes=routes,
         exception_handlers={HTTPException: _refuse, Exception: _failed},
     )
     app.router.redirect_slashes = False

@@ -1,0 +1,240 @@
+"""The administration of the engine over HTTP.
+
+    GET  /mcp/status                            every MCP server: state, tools, errors, stderr
+    GET  /mcp/tools                             every tool of theirs: offered, or why not
+    POST /mcp/test/{server}                     handshake and tool list; starts it aside if need be
+    POST /mcp/servers/{server}/start|stop|restart
+    POST /reload                                put the changed file into force
+
+POST needs the admin token (`cordboard.api.bearer`) and takes no body. There is no other defence
+against forged requests, and none is needed: a browser sends the header across origins only after a
+preflight, which is never granted, and the content types of plain forms are refused besides. GET is
+free on loopback and needs the token elsewhere. One piece of work at a time per server; everybody
+else is told 409, so that impatience starts no fleet of processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import structlog
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from cordboard.api.administration_view import Administration, ReloadReportView
+from cordboard.api.answers import JsonAnswer, list_to_json
+from cordboard.api.bearer import BearerGate, Refusal
+from cordboard.errors import CordboardError
+from cordboard.mcp.server import ServerStatus
+
+STDERR_LINES = 20
+"""How many of a server's last lines are shown."""
+MAX_BODY = 4_096
+"""Bytes that a request may bring, though none are needed."""
+BODY_SECONDS = 5.0
+_FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
+"""What a browser sends across origins without asking first (WHATWG Fetch, section 4.10)."""
+
+Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+log = structlog.get_logger()
+
+
+class AdministrationEndpoints:
+    """The routes above, over one `Administration`."""
+
+    def __init__(
+        self, administration: Administration, gate: BearerGate, *, reading_is_free: bool
+    ) -> None:
+        """`reading_is_free`: GET needs no token."""
+        self._administration = administration
+        self._gate = gate
+        self._reading_is_free = reading_is_free
+        self._busy: set[str] = set()
+
+    def routes(self) -> list[Route]:
+        """For the application."""
+        reading: dict[str, Handler] = {"/mcp/status": self._status, "/mcp/tools": self._tools}
+        changing: dict[str, Handler] = {
+            "/mcp/test/{server}": self._test,
+            "/mcp/servers/{server}/start": self._moving(self._administration.mcp_start),
+            "/mcp/servers/{server}/stop": self._moving(self._administration.mcp_stop),
+            "/mcp/servers/{server}/restart": self._moving(self._administration.mcp_restart),
+            "/reload": self._reload,
+        }
+        return [
+            *(
+                Route(path, self._read(handler), methods=["GET"])
+                for path, handler in reading.items()
+            ),
+            *(
+                Route(path, self._change(handler), methods=["POST"])
+                for path, handler in changing.items()
+            ),
+        ]
+
+    # Who may.
+
+    def _read(self, handler: Handler) -> Handler:
+        async def guarded(request: Request) -> Response:
+            if not self._reading_is_free and (refusal := self._refusal(request)):
+                return _refused(refusal)
+            return await handler(request)
+
+        return guarded
+
+    def _change(self, handler: Handler) -> Handler:
+        async def guarded(request: Request) -> Response:
+            if refusal := self._refusal(request):
+                return _refused(refusal)
+            await _check_body(request)
+            answer = await handler(request)
+            log.info("admin_request", path=request.url.path, status=answer.status_code)
+            return answer
+
+        return guarded
+
+    def _refusal(self, request: Request) -> Refusal | None:
+        refusal = self._gate.refusal(request.headers.getlist("authorization"))
+        if refusal is not None:
+            log.warning("admin_request_refused", path=request.url.path, status=refusal.status)
+        return refusal
+
+    # What is answered.
+
+    async def _status(self, request: Request) -> Response:
+        quarantined = self._quarantined()
+        servers = [
+            server_as_json(status, quarantined.get(status.server, []))
+            for status in self._administration.mcp_status()
+        ]
+        return JsonAnswer({"servers": servers})
+
+    async def _tools(self, request: Request) -> Response:
+        tools = [dict(tool) for tool in self._administration.mcp_tools()]
+        return JsonAnswer(await asyncio.to_thread(list_to_json, "tools", tools))
+
+    async def _test(self, request: Request) -> Response:
+        server = request.path_params["server"]
+        with self._working_on(server):
+            report = await self._administration.mcp_test(server)
+        return JsonAnswer(
+            {
+                "server": server,
+                "ok": report.ok,
+                "error": report.error,
+                "took_ms": report.took_ms,
+                "protocol": report.protocol,
+                "tools": list(report.tools),
+            }
+        )
+
+    def _moving(self, move: Callable[[str], Awaitable[ServerStatus]]) -> Handler:
+        async def moved(request: Request) -> Response:
+            server = request.path_params["server"]
+            with self._working_on(server):
+                status = await move(server)
+            return JsonAnswer(server_as_json(status, self._quarantined().get(server, [])))
+
+        return moved
+
+    async def _reload(self, request: Request) -> Response:
+        report = await self._administration.reload()
+        return JsonAnswer(report_as_json(report), status_code=200 if report.applied else 422)
+
+    def _quarantined(self) -> dict[str, list[str]]:
+        """Server → its tools that wait for being accepted."""
+        found: dict[str, list[str]] = {}
+        for tool in self._administration.mcp_tools():
+            if tool.get("quarantined"):
+                found.setdefault(str(tool["server"]), []).append(str(tool["tool"]))
+        return found
+
+    @contextmanager
+    def _working_on(self, server: str) -> Iterator[None]:
+        """Raises `HTTPException`: 409 while somebody else works on it, 404 when there is none."""
+        if server in self._busy:
+            raise HTTPException(409, f"the MCP server {server!r} is being worked on already")
+        self._busy.add(server)
+        try:
+            yield
+        except KeyError:
+            if any(server == status.server for status in self._administration.mcp_status()):
+                raise  # a mistake of ours, not of who asked
+            raise HTTPException(404, f"there is no MCP server {server[:64]!r}") from None
+        except CordboardError as error:
+            raise HTTPException(409, str(error)) from error
+        finally:
+            self._busy.discard(server)
+
+
+def server_as_json(status: ServerStatus, quarantined: list[str]) -> dict[str, Any]:
+    """What is shown of a server."""
+    return {
+        "server": status.server,
+        "state": str(status.state),
+        "since": iso_time(status.since),
+        "pid": status.pid,
+        "protocol": status.protocol,
+        "tools": list(status.tools),
+        "quarantined": quarantined,
+        "restarts": status.restarts,
+        "last_error": status.last_error,
+        "stderr": list(status.stderr[-STDERR_LINES:]),
+    }
+
+
+def report_as_json(report: ReloadReportView) -> dict[str, Any]:
+    """What is answered to a reload."""
+    return {
+        "applied": report.applied,
+        "generation": report.generation,
+        "changed": list(report.changed),
+        "deferred": [{"what": item.what, "until": item.until} for item in report.deferred],
+        "problems": [
+            {
+                "file": problem.file,
+                "line": problem.line,
+                "key": problem.key,
+                "message": problem.message,
+                "fatal": problem.fatal,
+            }
+            for problem in report.problems
+        ],
+    }
+
+
+def iso_time(seconds: float) -> str:
+    """Unix time as ISO 8601 in UTC, to the millisecond: `2026-11-21T15:36:14.250Z`."""
+    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _refused(refusal: Refusal) -> Response:
+    return JsonAnswer(
+        {"error": refusal.error}, status_code=refusal.status, headers=dict(refusal.headers)
+    )
+
+
+async def _check_body(request: Request) -> None:
+    """Nothing, or an empty JSON object, and no more than a little. Raises `HTTPException`."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind in _FORM_TYPES:
+        raise HTTPException(415, "a form is not taken here; send no body, or JSON")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MAX_BODY:
+                    raise HTTPException(413, f"a body may have at most {MAX_BODY} bytes")
+    except (TimeoutError, ClientDisconnect):
+        raise HTTPException(408, "the body did not come") from None
+    if bytes(body).strip() not in (b"", b"{}"):
+        raise HTTPException(400, "this takes no parameters; send no body, or {}")
