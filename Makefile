@@ -1,9 +1,9 @@
 # One command for each thing a developer does; `make` alone lists them.
 #
-# Every target sets up what it needs, once: Python packages into .venv, Asterisk into the
-# cache. Settings, on the command line or in the environment:
+# Every target sets up what it needs, once: Python packages into .venv, Asterisk and the MCP
+# servers of the tests into the cache. Settings, on the command line or in the environment:
 #   PYTHON=python3.12       the interpreter that .venv is made with
-#   CORDBOARD_CACHE=DIR     where Asterisk goes (default .cache; may be shared by checkouts)
+#   CORDBOARD_CACHE=DIR     where those go (default .cache; may be shared by checkouts)
 #   CORDBOARD_ASTERISK=FILE the asterisk program to use, instead of looking for one
 #   PYTEST_ARGS="-k ari"    more arguments for `make test`
 #   BENCH="turns --json F"  which benchmarks, and arguments for them (default: all)
@@ -30,6 +30,8 @@ NEEDS_RUN := $(if $(wildcard $(ALL_READY)),$(ALL_READY),$(RUN_READY))
 
 # Says which asterisk to use, for the commands that place calls through a real one.
 WITH_ASTERISK := CORDBOARD_ASTERISK="$$(scripts/install-asterisk --print)"
+# Says where the MCP servers of other projects are, for the tests that talk to them.
+WITH_MCP_SERVERS := CORDBOARD_MCP_SERVERS="$$(scripts/install-mcp-servers --print)"
 
 .PHONY: help
 help: ## list these commands
@@ -49,8 +51,8 @@ run: $(NEEDS_RUN) ## run the engine with CONFIG (default config/ai-agent.yaml) u
 	@$(BIN)/cordboard run --config $(CONFIG)
 
 .PHONY: test
-test: $(ALL_READY) asterisk ## run every test, real Asterisk and real voices included
-	@$(WITH_ASTERISK) $(BIN)/python -m pytest $(PYTEST_ARGS)
+test: $(ALL_READY) asterisk mcp-servers ## run every test, real Asterisk and real voices included
+	@$(WITH_ASTERISK) $(WITH_MCP_SERVERS) $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(ALL_READY) ## check style, formatting, types and the import rules
@@ -67,18 +69,23 @@ bench: $(ALL_READY) asterisk ## measure everything (or BENCH="turns load"), and 
 	@$(WITH_ASTERISK) $(BIN)/python -m bench $(BENCH)
 
 .PHONY: setup
-setup: $(ALL_READY) asterisk ## only set up; run nothing
+setup: $(ALL_READY) asterisk mcp-servers ## only set up; run nothing
 
 .PHONY: asterisk
 asterisk:
 	@scripts/install-asterisk
 
+.PHONY: mcp-servers
+mcp-servers: $(ALL_READY)
+	@scripts/install-mcp-servers
+
 .PHONY: lock
 lock: ## write requirements/ anew from pyproject.toml (needs uv)
 	@scripts/lock
+	@scripts/lock-mcp-servers
 
 .PHONY: clean
-clean: ## remove .venv, the Asterisk in .cache, and every cache and build product
+clean: ## remove .venv, .cache, and every cache and build product
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 	  .import_linter_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
