@@ -47,6 +47,7 @@ from cordboard.observe.degradation import LEVELS, Degradation, OverloadGuard
 from cordboard.observe.loop_lag import LoopLagMonitor
 from cordboard.observe.loop_watchdog import LoopWatchdog
 from cordboard.observe.metrics import Metrics
+from cordboard.observe.tracing import open_tracing
 from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
 from cordboard.telephony.asterisk.media_path import MediaPath
@@ -72,6 +73,12 @@ class Engine:
         self._started_at = time.time()
         self._metrics = Metrics()
         self._metrics.version(__version__)
+        self._tracing = open_tracing(
+            config.tracing.otlp_endpoint,
+            config.tracing.service_name,
+            __version__,
+            self._metrics.spans_dropped,
+        )
         self._stack = AsyncExitStack()
         self._generation = Generation(config, self._metrics)
         self._writer = LedgerWriter()
@@ -103,6 +110,7 @@ class Engine:
                 listener,
                 self._recordings,
                 self._apology,
+                self._tracing,
             ),
             self.degradation,
         )
@@ -269,6 +277,8 @@ class Engine:
 
     async def _start(self) -> None:
         stack = self._stack
+        self._tracing.start()
+        stack.push_async_callback(asyncio.to_thread, self._tracing.close)
         stack.callback(self._writer.close)
         stack.callback(self._recordings.close)
         await asyncio.to_thread(self._writer.prepare, self._config.calls.directory)

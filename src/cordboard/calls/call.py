@@ -121,7 +121,7 @@ class Call:
             self._tell,
             self._loop.time,
         )
-        self._toolbox = generation.catalogue.toolbox(binding.context.tools)
+        self._toolbox = generation.admit(binding.context_name)
         self._secret_keys = may_collect_keys(self._toolbox.specs)
         self._recording = CallRecording(
             binding.context.recording,
@@ -294,7 +294,8 @@ class Call:
             ),
             self._binding.context.silence,
         )
-        conversation.seat(Desk(toolbox, self, conversation, self._loop.time))
+        tracing = self._services.tracing
+        conversation.seat(Desk(toolbox, self, conversation, self._loop.time, tracing=tracing))
         self._conversation = conversation
         self._ledger.record(events.Connected())
         sound = self._connect(media, conversation)
@@ -492,5 +493,6 @@ class Call:
         await step(name, work, self._trouble, limit)
 
     def _tell(self, at_ms: int, event: events.LedgerEvent) -> None:
+        self._services.tracing.ledger(self.call_id, at_ms, event)
         if self._services.listener is not None:
             self._services.listener(self.call_id, at_ms, event)

@@ -263,7 +263,7 @@ class Conversation:
         seconds = reply.took_ms / 1000
         self._metrics.tool_called(spec.name if spec else "unknown", reply.status, seconds)
         if spec is not None and spec.server:
-            tool = spec.origin.rpartition(":")[2]
+            tool = spec.origin.removeprefix(f"mcp:{spec.server}:")
             self._metrics.mcp_tool_called(spec.server, tool, reply.status, seconds)
 
     # Sound.

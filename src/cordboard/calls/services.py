@@ -11,6 +11,7 @@ from cordboard.calls.events import LedgerEvent
 from cordboard.calls.ledger import LedgerWriter
 from cordboard.calls.recording_writer import RecordingWriter
 from cordboard.observe.metrics import Metrics
+from cordboard.observe.tracing import NO_TRACING, Tracing
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +27,5 @@ class CallServices:
     apology: Callable[[AudioFormat], Awaitable[bytes]] | None = None
     """The sound of `call.TROUBLE`, for callers whose agent cannot even start; empty when there is
     no voice for it."""
+    tracing: Tracing = NO_TRACING
+    """Is told of every ledger event and every tool call."""

@@ -7,6 +7,7 @@ off or whose program is not there): it runs, offers less, and `/ready` says so.
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -54,6 +55,7 @@ def with_defaults(config: Config) -> Config:
 def check(config: Config, document: Document, environ: Mapping[str, str]) -> list[ConfigProblem]:
     """All that does not fit together. `config` has its defaults filled in."""
     problems = [*_names(config, document), *_ports(config, document)]
+    problems += _extras(config, document)
     problems += _shared_names(config, document)
     for name, context in config.contexts.items():
         problems += _texts(context, ("contexts", name), document)
@@ -94,6 +96,23 @@ def _ports(config: Config, document: Document) -> Problems:
         message = f"health.port and audiosocket.port are both {health.port}; expected two ports"
         place = "audiosocket" if document.has(("audiosocket", "port")) else "health"
         yield document.problem((place, "port"), message)
+
+
+def _extras(config: Config, document: Document) -> Problems:
+    """What is configured is installed."""
+    if config.tracing.otlp_endpoint is not None and not _is_installed("opentelemetry.sdk"):
+        message = (
+            "this needs the extra `tracing`, which is not installed;"
+            " pip install 'cordboard[tracing]', or leave it out"
+        )
+        yield document.problem(("tracing", "otlp_endpoint"), message)
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # not even the package around it
+        return False
 
 
 # --- the texts of a context ----------------------------------------------------------------

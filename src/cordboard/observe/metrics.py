@@ -4,7 +4,9 @@ One `Metrics` per engine, with a registry of its own: nothing is global, so two 
 process (tests do that) never mix. Every method is a quick, synchronous update in memory and may be
 called from the event loop. All label values come from the configuration or from a fixed set of
 words, never from a caller, so the number of series is bounded; tool names pass through the desk,
-which knows only configured ones.
+which knows only listed ones, and of one server at most 256 are told apart (`OTHER_TOOLS`), since a
+server may list others every second. The series of an MCP server go when the server does
+(`mcp_server_gone`).
 
 Names keep the prefix `ai_agent_`. Times are seconds.
 """
@@ -43,7 +45,32 @@ _TURN_BUCKETS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.3, 1.
 _REACTION_BUCKETS = (0.05, 0.075, 0.1, 0.125, 0.15, 0.175, 0.2, 0.25, 0.3, 0.4, 0.6, 1.0)
 _GREETING_BUCKETS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 5.0)
 _TOOL_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_MCP_BUCKETS = (
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.2,
+    0.3,
+    0.5,
+    0.75,
+    1.0,
+    1.5,
+    2.0,
+    3.0,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+)
+"""Fine where a caller notices the difference."""
 _LAG_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0)
+
+MAX_TOOLS = 256
+"""Tools of one server that have series of their own."""
+OTHER_TOOLS = "other"
+"""Stands for all further ones."""
+_MAX_LABEL = 128
 
 
 class Metrics:
@@ -53,6 +80,8 @@ class Metrics:
         # Otherwise each counter comes with a second series that nobody looks at.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry(auto_describe=True)
+        self._tools_known: dict[str, set[str]] = {}
+        """By server; the key "" is for exposed names."""
         self._define_calls()
         self._define_tools()
         self._define_engine()
@@ -126,9 +155,9 @@ class Metrics:
         )
         self._mcp_latency = Histogram(
             "ai_agent_mcp_tool_latency_seconds",
-            "Request to an MCP server to its answer.",
+            "Request to an MCP server to its answer; refused ones never got there.",
             ["server", "tool"],
-            buckets=_TOOL_BUCKETS,
+            buckets=_MCP_BUCKETS,
             registry=registry,
         )
         self._mcp_up = Gauge(
@@ -140,6 +169,12 @@ class Metrics:
         self._mcp_restarts = Counter(
             "ai_agent_mcp_server_restarts",
             "Restarts of an MCP server after it died.",
+            ["server"],
+            registry=registry,
+        )
+        self._mcp_breaker = Gauge(
+            "ai_agent_mcp_breaker_open",
+            "1 while an MCP server is left alone, because it did not answer.",
             ["server"],
             registry=registry,
         )
@@ -186,6 +221,11 @@ class Metrics:
         self._worker_busy = Gauge(
             "ai_agent_worker_busy", "Worker threads at work.", registry=registry
         )
+        self._spans_dropped = Counter(
+            "ai_agent_spans_dropped",
+            "OpenTelemetry spans that could not be sent.",
+            registry=registry,
+        )
         self._info = Gauge(
             "ai_agent_info", "The running version; always 1.", ["version"], registry=registry
         )
@@ -231,21 +271,57 @@ class Metrics:
     def tool_called(self, tool: str, status: str, seconds: float) -> None:
         """Count one answer of the desk. `tool` is a name of the catalogue, never one an agent made
         up: the desk reports those as `unknown`."""
+        tool = self._tool_label("", tool)
         self._tool_calls.labels(tool, status).inc()
         self._tool_latency.labels(tool).observe(seconds)
 
     def mcp_tool_called(self, server: str, tool: str, status: str, seconds: float) -> None:
+        """Count one answer to an ask for a listed tool of a server, by the server's own name of it.
+
+        `refused` is what our desk turned down: it is counted, but not timed.
+        """
+        tool = self._tool_label(server, tool)
         self._mcp_calls.labels(server, tool, status).inc()
-        self._mcp_latency.labels(server, tool).observe(seconds)
+        if status != "refused":
+            self._mcp_latency.labels(server, tool).observe(seconds)
 
     def mcp_server_up(self, server: str, up: bool) -> None:
         """Say whether a server answers. Call it for each configured server at start, so that its
         series exist from the beginning."""
         self._mcp_up.labels(server).set(1 if up else 0)
         self._mcp_restarts.labels(server)
+        self._mcp_breaker.labels(server)
 
     def mcp_server_restarted(self, server: str) -> None:
         self._mcp_restarts.labels(server).inc()
+
+    def mcp_breaker(self, server: str, is_open: bool) -> None:
+        """Say whether a server is left alone for a while."""
+        self._mcp_breaker.labels(server).set(1 if is_open else 0)
+
+    def mcp_server_gone(self, server: str) -> None:
+        """Take away all series of a server that no configuration in force has, when it is closed:
+        whatever is reported later would bring series back. What it counted is gone with them, so
+        a server of that name that comes later counts from 0, which Prometheus takes for a reset."""
+        self._tools_known.pop(server, None)
+        for series in (
+            self._mcp_calls,
+            self._mcp_latency,
+            self._mcp_up,
+            self._mcp_restarts,
+            self._mcp_breaker,
+        ):
+            series.remove_by_labels({"server": server})
+
+    def _tool_label(self, server: str, tool: str) -> str:
+        """The tool as a label: fit for the text format, and one of a bounded number."""
+        label = tool[:_MAX_LABEL].encode("utf-8", "replace").decode()
+        known = self._tools_known.setdefault(server, set())
+        if label not in known:
+            if len(known) >= (MAX_TOOLS if server else 8 * MAX_TOOLS):
+                return OTHER_TOOLS
+            known.add(label)
+        return label
 
     # --- engine ----------------------------------------------------------------------------
 
@@ -276,6 +352,10 @@ class Metrics:
 
     def workers_busy(self, threads: int) -> None:
         self._worker_busy.set(threads)
+
+    def spans_dropped(self, count: int) -> None:
+        """Count spans that are lost. May be called from any thread."""
+        self._spans_dropped.inc(count)
 
     def version(self, version: str) -> None:
         self._info.labels(version).set(1)

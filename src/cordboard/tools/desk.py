@@ -5,6 +5,9 @@ tool's own schema? → policy (tool rounds and calls of this turn; an identical 
 running is joined) → filler timer → run with a timeout → words to speak → data capped for the agent
 → observer (ledger, metrics). There is no result cache yet; it belongs between policy and filler.
 
+Each ask ends in one log line, `tool_call`, and is one span: names, time and outcome. Arguments and
+results are in neither, since they may be personal or secret.
+
 A reply of status `refused` speaks to the model that asked ("icao: …is not a string"), every other
 message may be spoken to the caller. `Desk.run` never raises for a tool's failure: an unexpected
 exception inside a tool ends at this task border, logged with its traceback and answered as an
@@ -24,6 +27,7 @@ import orjson
 import structlog
 
 from cordboard.errors import LineError, ToolError, ToolTimeout
+from cordboard.observe.tracing import NO_TRACING, ToolFacts, ToolSpan, Tracing
 from cordboard.tools import speech
 from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits, as_object, cap
 from cordboard.tools.tool import (
@@ -107,12 +111,14 @@ class Desk:
         observer: DeskObserver | None = None,
         clock: Callable[[], float] = time.monotonic,
         payload: PayloadLimits = DEFAULT_LIMITS,
+        tracing: Tracing = NO_TRACING,
     ) -> None:
         self.toolbox = toolbox
         self._line = line
         self._observer: DeskObserver = observer if observer is not None else SilentObserver()
         self._clock = clock
         self._payload = payload
+        self._tracing = tracing
         self._turn = _Turn(0)
         self._running: dict[tuple[str, bytes], _Running] = {}
 
@@ -127,17 +133,17 @@ class Desk:
         offered = self.toolbox.find(ask.name)
         spec = offered.spec if offered is not None else None
         self._observer.asked(ask, spec)
-        try:
-            if offered is None:
-                result = self._not_in_toolbox(ask)
-            else:
-                result = self._refusal(ask, offered) or await self._work(ask, offered)
-        except asyncio.CancelledError:
-            self._finish(
-                ask, spec, ToolResult(Status.CANCELLED, "The request was cancelled."), started
-            )
-            raise
-        return self._finish(ask, spec, result, started)
+        with self._tracing.tool_call(self._facts(ask, spec)) as span:
+            try:
+                if offered is None:
+                    result = self._not_in_toolbox(ask)
+                else:
+                    result = self._refusal(ask, offered) or await self._work(ask, offered)
+            except asyncio.CancelledError:
+                cancelled = ToolResult(Status.CANCELLED, "The request was cancelled.")
+                self._finish(ask, spec, cancelled, started, span)
+                raise
+            return self._finish(ask, spec, result, started, span)
 
     def _not_in_toolbox(self, ask: ToolAsk) -> ToolResult:
         """Not to be had here. A tool of this context whose server is down is no refusal."""
@@ -249,7 +255,12 @@ class Desk:
         return await offered.tool.run(arguments, self._line)
 
     def _finish(
-        self, ask: ToolAsk, spec: ToolSpec | None, result: ToolResult, started: float
+        self,
+        ask: ToolAsk,
+        spec: ToolSpec | None,
+        result: ToolResult,
+        started: float,
+        span: ToolSpan,
     ) -> ToolReply:
         data, cut = cap(result.data, self._payload)
         reply = ToolReply(
@@ -260,8 +271,9 @@ class Desk:
             data=data,
             took_ms=max(0, round((self._clock() - started) * 1000)),
         )
+        span.answered(str(reply.status))
         log.info(
-            "tool_answered",
+            "tool_call",
             tool=spec.origin if spec is not None else "",
             server=spec.server if spec is not None else "",
             ms=reply.took_ms,
@@ -271,6 +283,17 @@ class Desk:
         )
         self._observer.answered(ask, spec, reply)
         return reply
+
+    def _facts(self, ask: ToolAsk, spec: ToolSpec | None) -> ToolFacts:
+        return ToolFacts(
+            call_id=self._line.call_id,
+            turn=ask.turn,
+            context=self._line.context_name,
+            provider=self._line.provider_name,
+            server=spec.server if spec is not None else "",
+            tool=spec.origin if spec is not None else "",
+            exposed_name=ask.name,
+        )
 
     def _who(self, ask: ToolAsk) -> dict[str, str]:
         return {

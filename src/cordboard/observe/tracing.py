@@ -1,0 +1,133 @@
+"""The door to tracing: what is told of a call becomes OpenTelemetry spans, or nothing.
+
+    call                     from the offer to the end
+    ├── turn                 from the caller's first sound to the end of the answer
+    │   └── execute_tool …   one request of the agent, from asking to answering
+    │       └── MCP send …   the MCP SDK's own span of it
+    └── execute_tool …       outside of any turn
+
+Calls and turns are made from the lines of the ledger as they are written, with the ledger's times,
+so nothing is done on the way of the sound. `Tracing` itself makes no spans and costs a method call
+for each ledger line and each tool call; `open_tracing` gives the real one where `tracing:` is
+configured (`cordboard.observe.spans`, loaded only then).
+
+Spans hold ids, names, times and outcomes: no arguments, no results, no words of the conversation,
+no numbers of callers, and no texts of errors, which servers write as they like.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, ClassVar, Protocol
+
+from cordboard.errors import ConfigError, ConfigProblem
+
+EXTRA = "tracing"
+"""The extra of Cordboard's that brings the OpenTelemetry SDK."""
+
+
+class LedgerLine(Protocol):
+    """An event of the ledger, by its documented type and fields (`docs/call-ledger.md`)."""
+
+    type: ClassVar[str]
+
+    def fields(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFacts:
+    """What a span says of a tool call. Names only; `exposed_name` may be an invented one."""
+
+    call_id: str
+    turn: int
+    context: str
+    provider: str
+    server: str
+    tool: str
+    """Internal id, such as `mcp:aviation_atis:get_atis`; empty when there is no such tool."""
+    exposed_name: str
+
+
+class ToolSpan:
+    """The time in which a tool call is answered. This one is no span."""
+
+    def __enter__(self) -> ToolSpan:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """The tool call is over."""
+
+    def answered(self, status: str) -> None:
+        """How it ended: a `Status`. Call it before the end."""
+
+
+_NO_SPAN = ToolSpan()
+
+
+class Tracing:
+    """Makes no spans. Every method is quick and may be called on the event loop, but `close`."""
+
+    def start(self) -> None:
+        """From now on spans may be made."""
+
+    def close(self) -> None:
+        """Send what is waiting and stop. Blocks, for 2 s at the most: not on the loop."""
+
+    def ledger(self, call_id: str, at_ms: int, event: LedgerLine) -> None:
+        """A line was written to a call's ledger. Never raises."""
+
+    def tool_call(self, facts: ToolFacts) -> ToolSpan:
+        """Enter it before the tool is asked; what runs inside nests under it."""
+        return _NO_SPAN
+
+
+NO_TRACING = Tracing()
+"""Has no state."""
+
+
+def open_tracing(
+    otlp_endpoint: str | None,
+    service_name: str,
+    version: str,
+    on_dropped: Callable[[int], None] = lambda _: None,
+) -> Tracing:
+    """Tracing to that collector, or none. Raises `ConfigError` when the extra is not installed.
+
+    `on_dropped(count)` is told of spans that could not be sent, from any thread.
+    """
+    if otlp_endpoint is None:
+        return NO_TRACING
+    if not is_installed():
+        raise ConfigError([ConfigProblem(missing_extra(), key="tracing.otlp_endpoint")])
+    from cordboard.observe.span_sender import SpanSender
+    from cordboard.observe.spans import SpanTracing
+
+    sender = SpanSender(otlp_endpoint, on_dropped)
+    return SpanTracing(sender, service_name, version)
+
+
+def is_installed() -> bool:
+    """Whether the extra is there."""
+    try:
+        return all(
+            importlib.util.find_spec(name) is not None
+            for name in ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.common", "httpx2")
+        )
+    except ModuleNotFoundError:  # a parent package is missing
+        return False
+
+
+def missing_extra() -> str:
+    """What is said when it is not."""
+    return (
+        f"tracing needs the extra `{EXTRA}`, which is not installed: "
+        f"pip install 'cordboard[{EXTRA}]', or leave tracing.otlp_endpoint out"
+    )
