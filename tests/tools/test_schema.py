@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import socket
+import time
 from typing import Any
 
 import pytest
@@ -111,3 +113,92 @@ def test_any_arguments_get_a_verdict(arguments: dict[str, Any]) -> None:
     )
     fits = not arguments or (set(arguments) == {"a"} and isinstance(arguments["a"], str))
     assert (checker.problems(arguments) == []) == fits
+
+
+def filter_language(alternatives: int) -> dict[str, Any]:
+    again = {"$ref": "#/$defs/filter"}
+    lists = [{"type": "array", "items": again, "maxItems": n} for n in range(2, alternatives + 2)]
+    filters = {"filter": {"anyOf": [*lists, {"type": "string"}]}}
+    return {"type": "object", "properties": {"where": again}, "$defs": filters}
+
+
+def deep_list(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def test_a_schema_that_multiplies_with_depth_is_asked_about_shallow_values_only() -> None:
+    checker = ArgumentChecker(filter_language(10))
+    assert checker.problems({"where": ["a", ["b"]]}) == []
+    assert checker.problems({"where": [1]}) != []
+    began = time.thread_time()
+    (problem,) = checker.problems({"where": deep_list(12)})
+    assert "nested deeper than" in problem
+    assert time.thread_time() - began < 1.0  # 10^12 checks otherwise
+
+
+def test_a_plain_recursive_schema_takes_all_the_depth_there_is() -> None:
+    tree = {"type": "object", "additionalProperties": {"$ref": "#"}}
+    value: dict[str, Any] = {}
+    for _ in range(15):
+        value = {"a": value}
+    assert ArgumentChecker(tree).problems(value) == []
+
+
+def test_doubling_by_anchors_is_seen() -> None:
+    steps: dict[str, Any] = {"s0": {"$anchor": "a0", "type": "object"}}
+    for level in range(1, 40):
+        reference = {"$ref": f"#a{level - 1}"}
+        steps[f"s{level}"] = {"$anchor": f"a{level}", "allOf": [reference, reference]}
+    with pytest.raises(SchemaRefused, match="multiplies"):
+        ArgumentChecker({"type": "object", "$defs": steps, "$ref": "#a39"})
+
+
+def long_chain(links: int) -> dict[str, Any]:
+    definitions = {f"s{n}": {"$ref": f"#/$defs/s{n + 1}"} for n in range(links)}
+    return {"$ref": "#/$defs/s0", "$defs": definitions}
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({"properties": {"a": {"pattern": r"((\p{L}{50}){20}){20}"}}}, "not a usable"),
+        ({"properties": {f"p{n}": {"pattern": f"^{n}$"} for n in range(33)}}, "33 patterns"),
+        ({"patternProperties": {"x" * 1001: {}}}, "1001 characters"),
+        ({"properties": {"a": {"$id": "http://x/y", "type": "string"}}}, "of its own"),
+        (long_chain(999), "too long"),
+        ({"$dynamicRef": "http://x/y"}, "outside the schema"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_schemas_that_are_costly_to_compile_are_refused(schema: Any, reason: str) -> None:
+    began = time.thread_time()
+    with pytest.raises(SchemaRefused, match=reason):
+        ArgumentChecker(schema)
+    assert time.thread_time() - began < 1.0
+
+
+def test_no_reference_is_fetched() -> None:
+    """Even by a spelling that our own look through the schema does not know."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.05)
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}/schema.json"
+        for schema in (
+            {"$ref": address},
+            {"$schema": address, "type": "object"},
+            {"$id": address, "properties": {"a": {"$ref": "#/$defs/none"}}},
+            {"properties": {"a": {"items": [{"$ref": address}]}}},
+        ):
+            with pytest.raises(SchemaRefused):
+                ArgumentChecker(schema)
+        with pytest.raises(TimeoutError):
+            listener.accept()
+
+
+def test_many_values_under_a_costly_schema_are_not_checked_one_by_one() -> None:
+    costly = {"additionalProperties": {"allOf": [{"maximum": n} for n in range(1_000)]}}
+    checker = ArgumentChecker(costly)
+    assert checker.problems({"a": 0}) == []
+    assert "more than can be checked" in checker.problems({str(n): 0 for n in range(5_000)})[0]

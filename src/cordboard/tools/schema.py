@@ -2,8 +2,8 @@
 
 MCP servers control their schemas, so a schema is material from outside: it is compiled once, when
 the tool is found, and refused there (`SchemaRefused`) if it is no schema, names anything outside
-itself, or is so large, deep or self-multiplying that a check could hold the event loop. No `$ref`
-is ever fetched. Patterns run on an engine with a step limit.
+itself, or could hold the event loop (`cordboard.tools.schema_safety`). No `$ref` is ever fetched.
+Patterns run in linear time; those that need more (look-ahead, back references) with a step limit.
 
 Arguments that do not fit give texts written for a model that should mend them.
 """
@@ -17,22 +17,22 @@ import jsonschema_rs
 import orjson
 
 from cordboard.errors import SchemaRefused
+from cordboard.tools.schema_safety import MAX_VALUE_DEPTH, Reach, depth_of, examine, weight_of
 from cordboard.tools.tool import JsonObject
 
-MAX_SCHEMA_BYTES = 256 * 1024
-MAX_SCHEMA_DEPTH = 64
-MAX_EXPANSION = 20_000
-"""Sub-schemas that one value may have to pass, all local references followed."""
-MAX_ARGUMENT_DEPTH = 16
 MAX_ARGUMENT_BYTES = 256 * 1024
 MAX_PROBLEMS = 5
 MAX_PROBLEM_LENGTH = 240
+MAX_WORK = 2_000_000
+"""Sub-schemas passed in one check, all parts of the value together: about 60 ms (measured with
+jsonschema-rs 0.60; a tool call of a phone conversation needs some dozens)."""
+MAX_DESCRIBED_WORK = 5_000
+"""The same where it is to be said what does not fit: that takes 17 µs each (measured)."""
 
-_BACKTRACK_LIMIT = 100_000
-
-_IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
-_IN_PLACE_SINGLE = ("not", "if", "then", "else")
-_IN_PLACE_MAPS = ("dependentSchemas",)
+_PATTERN_BYTES = 256 * 1024
+_BACKTRACK_LIMIT = 10_000
+_BACKTRACKING_COSTS = 50
+"""How many plain sub-schemas a pattern with a step limit may cost."""
 
 
 class Validator(Protocol):
@@ -43,43 +43,109 @@ class Validator(Protocol):
     def iter_errors(self, instance: Any) -> Iterator[jsonschema_rs.ValidationError]: ...
 
 
-def compile_schema(schema: JsonObject) -> Validator:
-    """Compile a schema from outside. Raises `SchemaRefused`."""
-    _refuse_hostile(schema)
-    try:
-        return jsonschema_rs.validator_for(
-            schema,
-            retriever=_refuse_retrieval,
-            pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACK_LIMIT),
-        )
-    except (ValueError, jsonschema_rs.ReferencingError) as error:
-        reason = str(error).partition("\n")[0]
-        raise SchemaRefused(f"not a usable JSON Schema: {reason[:MAX_PROBLEM_LENGTH]}") from None
+def compile_schema(schema: JsonObject, root_is_object: bool = True) -> Checker:
+    """Compile a schema from outside. Raises `SchemaRefused`.
+
+    A hostile one may take some hundred ms: where servers are listened to, off the event loop.
+    """
+    reach = examine(schema, root_is_object)
+    return Checker(*_compile(schema, reach), reach.depth)
+
+
+class Checker:
+    """A compiled schema that is only asked what it can answer at once. By `compile_schema`."""
+
+    __slots__ = ("_depth", "_per_part", "_validator")
+
+    def __init__(self, validator: Validator, per_part: int, depth: int) -> None:
+        self._validator = validator
+        self._per_part = per_part
+        self._depth = depth
+
+    def too_much(self, value: Any) -> str:
+        """Why this value is not checked; empty when it can be."""
+        if depth_of(value, self._depth) > self._depth:
+            return f"nested deeper than {self._depth} levels"
+        if self._is_more(value, MAX_WORK, text=64):
+            return "more than can be checked against the schema"
+        return ""
+
+    def is_valid(self, value: Any) -> bool:
+        """Whether a value that is not `too_much` fits."""
+        return self._validator.is_valid(value)
+
+    def problems(self, value: Any) -> Iterator[str]:
+        """What does not fit in a value that is not `too_much`, as short texts."""
+        if self._is_more(value, MAX_DESCRIBED_WORK, text=10_000):
+            yield "they do not fit the schema"
+            return
+        for error in self._validator.iter_errors(value):
+            yield _describe(error)
+
+    def _is_more(self, value: Any, work: int, text: int) -> bool:
+        parts = work // self._per_part + 1  # the smallest object is one part, and is checked
+        return weight_of(value, parts, text) > parts
 
 
 class ArgumentChecker:
     """A compiled schema; `problems` is empty when the arguments fit."""
 
-    __slots__ = ("_validator",)
+    __slots__ = ("_checker",)
 
     def __init__(self, schema: JsonObject) -> None:
         """Compile a schema. Raises `SchemaRefused`."""
-        self._validator = compile_schema(schema)
+        self._checker = compile_schema(schema)
 
     def problems(self, arguments: JsonObject) -> list[str]:
         """What is wrong with the arguments, at most `MAX_PROBLEMS` texts; empty when they fit."""
-        too_much = _too_much(arguments)
+        too_much = self._too_much(arguments)
         if too_much:
             return [too_much]
-        if self._validator.is_valid(arguments):
+        if self._checker.is_valid(arguments):
             return []
         found: list[str] = []
-        for error in self._validator.iter_errors(arguments):
+        for problem in self._checker.problems(arguments):
             if len(found) == MAX_PROBLEMS:
                 found.append("and more")
                 break
-            found.append(_describe(error))
+            found.append(problem)
         return found
+
+    def _too_much(self, arguments: JsonObject) -> str:
+        if depth_of(arguments, MAX_VALUE_DEPTH) > MAX_VALUE_DEPTH:
+            return f"the arguments are nested deeper than {MAX_VALUE_DEPTH} levels"
+        try:
+            size = len(orjson.dumps(arguments))
+        except TypeError as error:
+            return f"the arguments are not JSON: {error}"
+        if size > MAX_ARGUMENT_BYTES:
+            return f"the arguments are longer than {MAX_ARGUMENT_BYTES} bytes"
+        too_much = self._checker.too_much(arguments)
+        return f"the arguments are {too_much}" if too_much else ""
+
+
+def _compile(schema: JsonObject, reach: Reach) -> tuple[Validator, int]:
+    """The compiled schema, and what one part of a value costs at most."""
+    try:
+        linear = jsonschema_rs.RegexOptions(size_limit=_PATTERN_BYTES)
+        return _validator(schema, linear), reach.work
+    except ValueError:
+        limited = jsonschema_rs.FancyRegexOptions(
+            backtrack_limit=_BACKTRACK_LIMIT, size_limit=_PATTERN_BYTES
+        )
+    try:
+        return _validator(schema, limited), reach.work * _BACKTRACKING_COSTS
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        reason = str(error).partition("\n")[0]
+        raise SchemaRefused(f"not a usable JSON Schema: {reason[:MAX_PROBLEM_LENGTH]}") from None
+
+
+def _validator(
+    schema: JsonObject, patterns: jsonschema_rs.RegexOptions | jsonschema_rs.FancyRegexOptions
+) -> Validator:
+    return jsonschema_rs.validator_for(
+        schema, retriever=_refuse_retrieval, pattern_options=patterns
+    )
 
 
 def _describe(error: jsonschema_rs.ValidationError) -> str:
@@ -91,119 +157,5 @@ def _describe(error: jsonschema_rs.ValidationError) -> str:
     return f"{path}: {text}" if path else text
 
 
-def _too_much(arguments: JsonObject) -> str:
-    if _depth(arguments, MAX_ARGUMENT_DEPTH) > MAX_ARGUMENT_DEPTH:
-        return f"the arguments are nested deeper than {MAX_ARGUMENT_DEPTH} levels"
-    try:
-        size = len(orjson.dumps(arguments))
-    except TypeError as error:
-        return f"the arguments are not JSON: {error}"
-    if size > MAX_ARGUMENT_BYTES:
-        return f"the arguments are longer than {MAX_ARGUMENT_BYTES} bytes"
-    return ""
-
-
 def _refuse_retrieval(uri: str) -> jsonschema_rs.JSONType:
     raise ValueError(f"references outside the schema are not followed ({uri[:80]})")
-
-
-def _refuse_hostile(schema: JsonObject) -> None:
-    if not isinstance(schema, dict):
-        raise SchemaRefused(f"the schema is {type(schema).__name__}, expected an object")
-    if _depth(schema, MAX_SCHEMA_DEPTH) > MAX_SCHEMA_DEPTH:
-        raise SchemaRefused(f"the schema is nested deeper than {MAX_SCHEMA_DEPTH} levels")
-    try:
-        size = len(orjson.dumps(schema))
-    except TypeError as error:
-        raise SchemaRefused(f"the schema is not JSON: {error}") from None
-    if size > MAX_SCHEMA_BYTES:
-        raise SchemaRefused(f"the schema has {size} bytes, at most {MAX_SCHEMA_BYTES} are accepted")
-    if schema.get("type", "object") != "object":
-        raise SchemaRefused(f"the schema's root is of type {schema['type']!r}, expected 'object'")
-    for node in _nodes(schema):
-        reference = node.get("$ref", node.get("$dynamicRef"))
-        if isinstance(reference, str) and not reference.startswith("#"):
-            raise SchemaRefused(f"reference outside the schema: {reference[:80]!r}")
-    _Expansion(schema).check()
-
-
-class _Expansion:
-    """Counts how many sub-schemas one value must pass: chains of `$ref` may multiply."""
-
-    def __init__(self, root: JsonObject) -> None:
-        self._root = root
-        self._cost: dict[int, int] = {}
-
-    def check(self) -> None:
-        for node in _nodes(self._root):
-            if self._of(node, 0) > MAX_EXPANSION:
-                raise SchemaRefused("the schema multiplies itself through its references")
-
-    def _of(self, node: Any, depth: int) -> int:
-        if not isinstance(node, dict):
-            return 1
-        known = self._cost.get(id(node))
-        if known is not None:
-            return known
-        if depth > 4 * MAX_SCHEMA_DEPTH:
-            raise SchemaRefused("the schema's references form a chain that is too long")
-        self._cost[id(node)] = 1  # a circle in place is cut by the validator; count it once
-        total = 1
-        for child in self._in_place(node):
-            total += self._of(child, depth + 1)
-            if total > MAX_EXPANSION:
-                break
-        self._cost[id(node)] = total
-        return total
-
-    def _in_place(self, node: JsonObject) -> Iterator[Any]:
-        for key in _IN_PLACE_LISTS:
-            children = node.get(key)
-            if isinstance(children, list):
-                yield from children
-        for key in _IN_PLACE_SINGLE:
-            if key in node:
-                yield node[key]
-        for key in _IN_PLACE_MAPS:
-            mapping = node.get(key)
-            if isinstance(mapping, dict):
-                yield from mapping.values()
-        reference = node.get("$ref")
-        if isinstance(reference, str):
-            yield self._target(reference)
-
-    def _target(self, reference: str) -> Any:
-        target: Any = self._root
-        for part in reference.removeprefix("#").strip("/").split("/"):
-            if part:
-                name = part.replace("~1", "/").replace("~0", "~")
-                target = target.get(name) if isinstance(target, dict) else None
-        return target
-
-
-def _nodes(schema: JsonObject) -> Iterator[JsonObject]:
-    """Every object inside the schema, the root included, without recursion."""
-    waiting: list[Any] = [schema]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            yield node
-            waiting.extend(node.values())
-        elif isinstance(node, list):
-            waiting.extend(node)
-
-
-def _depth(value: Any, limit: int) -> int:
-    """Levels of nesting, counted no further than `limit + 1`, without recursion."""
-    level = 0
-    layer: list[Any] = [value]
-    while layer and level <= limit:
-        below: list[Any] = []
-        for node in layer:
-            if isinstance(node, dict):
-                below.extend(node.values())
-            elif isinstance(node, (list, tuple)):
-                below.extend(node)
-        layer = below
-        level += 1
-    return level
