@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cordboard.config.naming import exposed_name, exposed_prefix
+from cordboard.config.naming import exposed_name, exposed_names, exposed_prefix
 
 SERVERS = st.from_regex(r"[a-z][a-z0-9_]{0,40}", fullmatch=True)
 
@@ -39,3 +39,32 @@ def test_every_name_is_safe_for_every_provider(server: str, tool: str) -> None:
     assert re.fullmatch(r"[a-z_][a-z0-9_]{0,63}", name)
     assert name.startswith(exposed_prefix(server)[:54])
     assert name == exposed_name(server, tool)
+
+
+def test_names_that_meet_all_end_in_a_hash_whatever_their_order() -> None:
+    names = exposed_names("s", ["get.a", "other", "get-a"])
+    assert names["other"] == "mcp_s_other"
+    assert re.fullmatch(r"mcp_s_get_a_[0-9a-f]{8}", names["get.a"])
+    assert re.fullmatch(r"mcp_s_get_a_[0-9a-f]{8}", names["get-a"])
+    assert names == exposed_names("s", ["get-a", "other", "get.a"])
+    assert names["get.a"] != names["get-a"]
+
+
+def test_a_tool_cannot_take_the_name_that_another_would_escape_to() -> None:
+    escape = exposed_names("s", ["get.a", "get-a"])["get.a"]
+    impostor = escape.removeprefix("mcp_s_")
+    names = exposed_names("s", ["get.a", "get-a", impostor])
+    assert len(set(names.values())) == 3
+    assert names["get.a"] != escape
+    assert names[impostor] != escape
+
+
+AWKWARD = st.text("aA_-. é\ud800\U0001f600\u200b", max_size=12) | st.text(max_size=200)
+
+
+@given(SERVERS, st.sets(AWKWARD, max_size=12))
+def test_no_two_tools_of_a_server_share_a_name(server: str, tools: set[str]) -> None:
+    names = exposed_names(server, tools)
+    assert set(names) == tools
+    assert len(set(names.values())) == len(tools)
+    assert all(re.fullmatch(r"mcp_[a-z0-9_]{1,60}", name) for name in names.values())

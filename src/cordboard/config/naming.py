@@ -10,10 +10,12 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections.abc import Iterable
 
 LONGEST_NAME = 64
 """The shortest of the providers' limits (OpenAI functions)."""
-_HASH_DIGITS = 8
+_HASH_DIGITS = (8, 16, 32)
+"""Of the first try, and of the next ones where a server sees to it that names meet again."""
 _WORD_BORDER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ILLEGAL = re.compile(r"[^a-z0-9]+")
 
@@ -23,14 +25,46 @@ def exposed_name(server: str, tool: str) -> str:
 
     A name that would be too long keeps its head and ends in 8 hex digits of a hash of the whole, so
     that it is readable, stable between runs, and differs from its neighbours'; a tool name without
-    any usable character is a hash. Names that differ only in case or punctuation do collide; the
-    operator then chooses one with `expose_as`.
+    any usable character is a hash. Names that differ only in case or punctuation do collide: see
+    `exposed_names`.
     """
-    digest = hashlib.sha256(f"{server}\0{tool}".encode()).hexdigest()[:_HASH_DIGITS]
-    name = exposed_prefix(server) + (_snake_case(tool) or digest)
-    if len(name) <= LONGEST_NAME:
+    readable = _snake_case(tool)
+    name = exposed_prefix(server) + readable
+    if readable and len(name) <= LONGEST_NAME:
         return name
-    return f"{name[: LONGEST_NAME - _HASH_DIGITS - 1].rstrip('_')}_{digest}"
+    return _hashed(server, tool, _HASH_DIGITS[0])
+
+
+def exposed_names(server: str, tools: Iterable[str]) -> dict[str, str]:
+    """Tool → exposed name for all tools that a server offers; no two of them share one.
+
+    Tools whose names collide (`get.a`, `get-a`) all get names that end in a hash, whatever their
+    order: which of them had the plain name otherwise would be for the server to choose.
+    """
+    names = {tool: exposed_name(server, tool) for tool in tools}
+    for digits in _HASH_DIGITS:
+        clashing = _sharing(names)
+        if not clashing:
+            break
+        names |= {tool: _hashed(server, tool, digits) for tool in clashing}
+    return names
+
+
+def _sharing(names: dict[str, str]) -> list[str]:
+    owners: dict[str, list[str]] = {}
+    for tool, name in names.items():
+        owners.setdefault(name, []).append(tool)
+    return [tool for several in owners.values() if len(several) > 1 for tool in several]
+
+
+def _hashed(server: str, tool: str, digits: int) -> str:
+    whole = f"{server}\0{tool}".encode("utf-8", "surrogatepass")
+    digest = hashlib.sha256(whole).hexdigest()[:digits]
+    readable = _snake_case(tool)
+    if not readable and digits == _HASH_DIGITS[0]:
+        return f"{exposed_prefix(server)}{digest}"
+    head = f"{exposed_prefix(server)}{readable}"[: LONGEST_NAME - digits - 1]
+    return f"{head.rstrip('_')}_{digest}"
 
 
 def exposed_prefix(server: str) -> str:
