@@ -14,11 +14,14 @@ from typing import Any, TextIO
 
 import structlog
 
+from cordboard.observe.library_log import FloodGate, without_quotes
+
 MASK = "***"
 _SHORTEST_SECRET = 4
 """Shorter values would mask ordinary words; nobody should use them as a secret."""
-_LEVELS_OF_LIBRARIES = {"websockets": "WARNING", "uvicorn": "WARNING", "mcp": "WARNING"}
-"""Libraries whose lower levels tell each frame or request."""
+_LEVELS_OF_LIBRARIES = {"websockets": "WARNING", "uvicorn": "WARNING"}
+"""Libraries whose lower levels tell each frame or request. `mcp` and `httpx2`, whose lower levels
+quote what others say, are not heard there even at DEBUG: `cordboard.observe.library_log`."""
 
 
 class SecretFilter:
@@ -102,10 +105,11 @@ def configure(
     handler = logging.StreamHandler(output)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder()],
+            foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder(), without_quotes],
             processors=_rendering(json, secret_filter, colors=output.isatty()),
         )
     )
+    handler.addFilter(FloodGate())
     root = logging.getLogger()
     for earlier in [*root.handlers]:
         if getattr(earlier, "_cordboard", False):

@@ -1,0 +1,70 @@
+"""What libraries may write into our log: little, and nothing that outsiders have said.
+
+The MCP SDK logs what servers send it, whole messages at DEBUG and, behind each warning, a traceback
+whose error quotes what it could not read; the HTTP client logs addresses and headers. So these two
+are never heard below WARNING, their tracebacks become the name of the error, their words are cut,
+and what comes too often is counted instead of written.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
+import structlog
+
+QUOTING_LIBRARIES = ("mcp", "httpx2", "httpcore2")
+"""Those that quote what others say."""
+MAX_WORDS = 200
+MAX_LINES = 20
+WINDOW_SECONDS = 10.0
+
+log = structlog.get_logger()
+
+
+def quoting_library(record: logging.LogRecord) -> str:
+    """The library of a record that may quote others; empty when it is none of those."""
+    library = record.name.partition(".")[0]
+    return library if library in QUOTING_LIBRARIES else ""
+
+
+def without_quotes(
+    logger: Any, method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """A structlog processor for records of libraries, before anything is made of their errors."""
+    record = event.get("_record")
+    if not isinstance(record, logging.LogRecord) or not quoting_library(record):
+        return event
+    event["library"] = record.name
+    event["event"] = str(event["event"]).partition("\n")[0][:MAX_WORDS]
+    error = event.pop("exc_info", None)
+    if isinstance(error, tuple) and error[0] is not None:
+        event["error"] = error[0].__name__
+    return event
+
+
+class FloodGate(logging.Filter):
+    """Lets a library write so many lines in so many seconds, and counts the rest."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._windows: dict[str, tuple[float, int]] = {}
+        """By library: when its window began, and the lines since then."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        library = quoting_library(record)
+        if not library:
+            return True
+        if record.levelno < logging.WARNING:
+            return False
+        now = self._clock()
+        began, lines = self._windows.get(library, (now, 0))
+        if now - began >= WINDOW_SECONDS:
+            if lines > MAX_LINES:
+                log.warning("library_log_suppressed", library=library, lines=lines - MAX_LINES)
+            began, lines = now, 0
+        self._windows[library] = began, lines + 1
+        return lines < MAX_LINES
