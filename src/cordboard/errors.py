@@ -20,7 +20,9 @@ narrowest class it can answer; a message never contains a secret.
     ├── McpError               an MCP server cannot be reached, started or understood
     │   ├── McpCommandMissing  the server's program does not exist; trying again is no use
     │   ├── McpUnavailable     the server is down, or went down during the call
-    │   └── McpTimeout         the server is alive but did not answer in time
+    │   ├── McpTimeout         the server is alive but did not answer in time
+    │   ├── McpLoginFailed     a remote server or its token endpoint does not accept us
+    │   └── McpAddressRefused  a remote server is, or sends us, where nothing must be sent
     ├── AgentError             an agent cannot start or go on
     └── KitError               the test kit (`cordboard.testing`) cannot do its part
         ├── AsteriskMissing    no Asterisk on this machine to test with
@@ -135,6 +137,14 @@ class McpUnavailable(McpError):
 
 class McpTimeout(McpError):
     """The server is alive but did not answer in time."""
+
+
+class McpLoginFailed(McpError):
+    """A remote server, or its token endpoint, does not accept our credentials."""
+
+
+class McpAddressRefused(McpError):
+    """A remote server is, or sends us, where our requests must not go."""
 
 
 class AgentError(CordboardError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -13,6 +14,26 @@ from cordboard.config.section import Section
 
 McpTransport: TypeAlias = Literal["stdio", "http", "sse"]
 McpLock: TypeAlias = Literal["off", "warn", "enforce"]
+
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
+_TOKEN = re.compile(r"[\x21-\x7e]+")
+_OWN_HEADERS = {
+    "accept",
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "last-event-id",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+}
+"""Set by the transport; with other values it would not work, or reach another host."""
 
 
 class McpRestart(Section):
@@ -103,8 +124,16 @@ class McpAuth(Section):
     )
     key_id: str | None = Field(None, description="`kid` in the assertion's header.")
     scopes: tuple[str, ...] = Field((), description="Scopes to ask for.")
-    audience: str | None = Field(
-        None, description="Audience to ask for. The server itself is always named (RFC 8707)."
+    audience: str | None = Field(None, description="Audience to ask for.")
+    resource: str | None = Field(
+        None,
+        description="The resource to ask for (RFC 8707). Default: the `url`; empty = none, "
+        "where the token endpoint does not know it.",
+    )
+    assertion_audience: str | None = Field(
+        None,
+        description="Whom the assertion of `private_key_jwt` is for. Default: `token_url`; some "
+        "want their issuer.",
     )
 
     @model_validator(mode="after")
@@ -117,6 +146,8 @@ class McpAuth(Section):
         missing = [name for name in needed if getattr(self, name) is None]
         if missing:
             raise ValueError(f"`type: {self.type}` needs {', '.join(missing)}")
+        if self.token is not None and not _TOKEN.fullmatch(self.token.get_secret_value()):
+            raise ValueError("`token` has characters that no token has (a space, a line break?)")
         return self
 
 
@@ -187,6 +218,13 @@ class McpServer(Section):
             foreign = [name for name in ("command", "env", "cwd") if getattr(self, name)]
         if foreign:
             raise ValueError(f"`transport: {self.transport}` knows no `{foreign[0]}`")
+        for name, value in self.headers.items():
+            if not _HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
+                raise ValueError(
+                    f"`headers` cannot have {name!r}: it is no header, or the engine's own"
+                )
+            if not _HEADER_VALUE.fullmatch(value.get_secret_value()):
+                raise ValueError(f"`headers.{name}` has characters that HTTP does not allow")
         return self
 
 

@@ -16,6 +16,7 @@ from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import inner_path, suggestion
 from cordboard.config.mcp import McpServer
 from cordboard.config.naming import exposed_name, exposed_prefix
+from cordboard.config.remote_url import url_problem
 from cordboard.config.schema import Config, Context
 from cordboard.config.variables import CALL_VARIABLES, placeholders
 from cordboard.errors import ConfigProblem
@@ -61,6 +62,7 @@ def check(config: Config, document: Document, environ: Mapping[str, str]) -> lis
         problems += _texts(context, ("contexts", name), document)
         problems += _tools(config, context, ("contexts", name), document)
         problems += _rules(config, context, ("contexts", name), document)
+    problems += _remote_servers(config, document)
     problems += _programs(config, document, environ)
     return problems
 
@@ -229,6 +231,19 @@ def _not_provided(
             message = f"the tool {tool} is not offered, since {switch}.enabled is false"
             return document.problem(place, message, fatal=False)
     return document.problem(place, f"nobody provides the tool {tool}{suggestion(tool, provided)}")
+
+
+def _remote_servers(config: Config, document: Document) -> Problems:
+    """What is sent to a server on the network, and to its token endpoint, can be sent safely."""
+    for name, server in _running_servers(config).items():
+        auth = server.auth
+        for url, key in (
+            (server.url, ("url",)),
+            (auth.token_url if auth is not None else None, ("auth", "token_url")),
+        ):
+            problem = url_problem(url, server.plain_http) if url is not None else None
+            if problem is not None:
+                yield document.problem(("mcp", "servers", name, *key), problem)
 
 
 def _programs(config: Config, document: Document, environ: Mapping[str, str]) -> Problems:

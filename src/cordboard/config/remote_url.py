@@ -1,0 +1,100 @@
+"""Where a server on the network may be, and when it must be spoken to by https.
+
+Pure: no name is looked up here. `cordboard.config.semantics` checks what the operator wrote,
+`cordboard.mcp.http_guard` checks the address that a name really leads to, at each connect.
+
+Link-local addresses (the metadata services of clouds are there), multicast, broadcast, reserved
+ones and 0.0.0.0 are refused always, in every spelling: as IPv6 that carries an IPv4 address, and
+as the short, hexadecimal and decimal forms that resolvers take. Private addresses are allowed:
+only the operator can name a server.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+Address: TypeAlias = IPv4Address | IPv6Address
+
+_NAT64 = IPv6Network("64:ff9b::/96")
+_COMPATIBLE = IPv6Network("::/96")
+_THIS_NETWORK = IPv4Network("0.0.0.0/8")
+_OLD_FORM = re.compile(r"(0x[0-9a-f]+|[0-9]+)(\.(0x[0-9a-f]+|[0-9]+)){0,3}")
+"""What `inet_aton` takes besides dotted quads: 127.1, 0x7f000001, 2130706433."""
+
+
+def address_problem(address: Address) -> str | None:
+    """Why no server may be at an address, or None."""
+    address = unwrapped(address)
+    if address.is_link_local:
+        return "link-local"
+    if address.is_multicast:
+        return "multicast"
+    if address.is_unspecified:
+        return "unspecified"
+    if isinstance(address, IPv4Address) and (address in _THIS_NETWORK or address.is_reserved):
+        return "reserved"
+    return None
+
+
+def unwrapped(address: Address) -> Address:
+    """The IPv4 address that an IPv6 address stands for, else the address itself."""
+    if isinstance(address, IPv4Address):
+        return address
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address.sixtofour is not None:
+        return address.sixtofour
+    if address.teredo is not None:
+        return address.teredo[1]
+    carried = IPv4Address(int(address) & 0xFFFF_FFFF)
+    if address in _NAT64 or (address in _COMPATIBLE and int(address) > 1):
+        return carried
+    return address
+
+
+def literal_address(host: str) -> Address | None:
+    """The address that a host is, in any spelling; None for a name."""
+    host = host.strip("[]").lower()
+    try:
+        return ip_address(host)
+    except ValueError:
+        pass
+    if _OLD_FORM.fullmatch(host):
+        try:
+            return IPv4Address(socket.inet_aton(host))
+        except OSError:
+            pass
+    return None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host can only be this machine, as far as its name tells."""
+    address = literal_address(host)
+    if address is not None:
+        return unwrapped(address).is_loopback
+    name = host.lower().rstrip(".")
+    return name == "localhost" or name.endswith(".localhost")
+
+
+def url_problem(url: str, plain_http: bool) -> str | None:
+    """Why a server's URL cannot be used, or None. `plain_http` allows http:// off loopback."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return "it is not a URL; expected for example https://tools.example.com/mcp"
+    if parts.scheme not in ("http", "https") or not host or port == 0:
+        return "it is not a URL; expected for example https://tools.example.com/mcp"
+    address = literal_address(host)
+    if address is not None and (kind := address_problem(address)):
+        return f"{host} is a {kind} address; no server may be there"
+    if parts.scheme == "http" and not plain_http and not is_loopback(host):
+        return (
+            f"http:// would send everything to {host} in the clear; expected https://, or"
+            " `plain_http: true` for a network you trust"
+        )
+    return None

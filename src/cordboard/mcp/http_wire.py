@@ -1,0 +1,124 @@
+"""httpcore2's connections under httpx2's client, over the guarded backend; failures in words.
+
+What goes wrong between us and the server becomes an `McpError` here, at the lowest place: words
+that follow "it ...", without a header or anything else that could be secret. Used by
+`cordboard.mcp.http_channel`.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+
+import httpcore2
+import httpx2
+
+from cordboard.errors import McpError, McpTimeout, McpUnavailable
+from cordboard.mcp.http_guard import GuardedBackend
+
+MAX_CONNECTIONS = 256
+IDLE_CONNECTIONS = 16
+IDLE_SECONDS = 15.0
+MAX_CAUSES = 10
+
+_KEEPALIVE: list[httpcore2.SOCKET_OPTION] = [
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+]
+"""A silent event stream whose far end is gone breaks after 30 s."""
+
+
+class Wire(httpx2.AsyncBaseTransport):
+    """httpcore2's connection pool over the guarded backend; its errors become ours here."""
+
+    def __init__(self, backend: GuardedBackend, context: ssl.SSLContext | None) -> None:
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=context,
+            max_connections=MAX_CONNECTIONS,
+            max_keepalive_connections=IDLE_CONNECTIONS,
+            keepalive_expiry=IDLE_SECONDS,
+            network_backend=backend,
+            socket_options=_KEEPALIVE,
+        )
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        url = httpcore2.URL(
+            scheme=request.url.raw_scheme,
+            host=request.url.raw_host,
+            port=request.url.port,
+            target=request.url.raw_path,
+        )
+        with _explained():
+            response = await self._pool.handle_async_request(
+                httpcore2.Request(
+                    request.method,
+                    url,
+                    headers=request.headers.raw,
+                    content=await request.aread(),
+                    extensions=request.extensions,
+                )
+            )
+        return httpx2.Response(
+            response.status,
+            headers=response.headers,
+            stream=_Body(response),
+            extensions=response.extensions,
+        )
+
+    async def aclose(self) -> None:
+        await self._pool.aclose()
+
+
+class _Body(httpx2.AsyncByteStream):
+    def __init__(self, response: httpcore2.Response) -> None:
+        self._response = response
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with _explained():
+            async for piece in self._response.aiter_stream():
+                yield piece
+
+    async def aclose(self) -> None:
+        with _explained():
+            await self._response.aclose()
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except httpcore2.PoolTimeout as error:
+        raise McpUnavailable("it has too many of our requests to answer already") from error
+    except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+        raise McpUnavailable(f"it cannot be reached: {_why(error)}") from error
+    except httpcore2.TimeoutException as error:
+        raise McpTimeout("it did not answer in time") from error
+    except (httpcore2.NetworkError, httpcore2.RemoteProtocolError) as error:
+        raise McpUnavailable("it broke the connection off") from error
+    except (httpcore2.ProtocolError, httpcore2.UnsupportedProtocol) as error:
+        # Says no more: the reason may quote a header.
+        raise McpError("the request cannot be sent as it is") from error
+
+
+def _why(error: BaseException) -> str:
+    """The reason for a failed connection, from the chain of its causes."""
+    cause: BaseException | None = error
+    for _ in range(MAX_CAUSES):
+        if cause is None:
+            break
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not valid ({cause.verify_message[:100]})"
+        if isinstance(cause, ssl.SSLError):
+            return "it does not speak TLS as we do"
+        if isinstance(cause, ConnectionRefusedError):
+            return "connection refused"
+        if isinstance(cause, OSError) and cause.errno and cause.strerror:
+            return cause.strerror[:100]
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(error, httpcore2.ConnectTimeout):
+        return "it does not answer"
+    return str(error)[:100] if str(error).startswith("its name") else "no connection"
