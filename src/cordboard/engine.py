@@ -42,6 +42,7 @@ from cordboard.calls.services import CallServices
 from cordboard.config.schema import Asterisk, Config
 from cordboard.errors import AgentError
 from cordboard.generation import Generation
+from cordboard.mcp.pool import ServerPool
 from cordboard.mcp.server import ServerState
 from cordboard.observe.degradation import LEVELS, Degradation, OverloadGuard
 from cordboard.observe.loop_lag import LoopLagMonitor
@@ -80,7 +81,7 @@ class Engine:
             self._metrics.spans_dropped,
         )
         self._stack = AsyncExitStack()
-        self._generation = Generation(config, self._metrics)
+        self._generation = Generation(config, ServerPool(self._metrics))
         self._writer = LedgerWriter()
         self._recordings = RecordingWriter(self._metrics.recording_dropped)
         self._stopping: asyncio.Task[None] | None = None

@@ -1,20 +1,22 @@
 """A generation: one configuration in force, with its tools and MCP servers, counted by its calls.
 
-A call acquires the generation when it is admitted, takes its toolbox, and releases it at the end;
-it never looks at "the current configuration". A retired generation serves its calls to their end
-and then closes its servers. When servers come, go or change their tools, a new immutable catalogue
-takes the place of the old one; toolboxes that were handed out stay as they are.
+A call is admitted to a generation, which gives it its toolbox, acquires it, and releases it at the
+end; it never looks at "the current configuration". A retired generation serves its calls to their
+end and then gives back its servers; those that the next generation uses too go on running. When
+servers come, go or change their tools, a new immutable catalogue takes the place of the old one;
+toolboxes that were handed out stay as they are.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import structlog
 
 from cordboard.config.schema import Config
 from cordboard.mcp.fleet import Fleet
-from cordboard.mcp.server import ServerObserver
+from cordboard.mcp.pool import Replacement, ServerPool
 from cordboard.tools.builtin import builtin_tools
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.toolbox import Toolbox
@@ -26,18 +28,27 @@ class Generation:
     """One configuration in force."""
 
     def __init__(
-        self, config: Config, observer: ServerObserver | None = None, number: int = 1
+        self,
+        config: Config,
+        pool: ServerPool | None = None,
+        number: int = 1,
+        earlier: Generation | None = None,
     ) -> None:
+        """`pool`: where servers are shared. `earlier` lends what it has compiled for tools that
+        have not changed."""
         self.config = config
         self.number = number
         """Counts the configurations that this engine has had in force."""
-        self.fleet = Fleet(config.mcp, observer)
+        lender = earlier.fleet if earlier is not None else None
+        self.fleet: Fleet = Fleet(config.mcp, pool, lender)
         self._builtin = tuple(ToolEntry(tool) for tool in builtin_tools(config.tools))
+        self._lender = earlier.catalogue if earlier is not None else None
         self._catalogue = Catalogue(self._builtin)
         self._reported: frozenset[str] = frozenset()
         self._calls = 0
         self._idle = asyncio.Event()
         self._idle.set()
+        self._on_tools_changed: Callable[[], None] = lambda: None
         self.retired = False
         self.fleet.on_change(self._rebuild)
 
@@ -51,13 +62,26 @@ class Generation:
         """How many calls hold this generation."""
         return self._calls
 
-    def start(self) -> None:
-        """Begin to start the MCP servers; returns at once."""
-        self.fleet.start()
+    def on_tools_changed(self, callback: Callable[[], None]) -> None:
+        """Have a callback called after each new catalogue. Replaces the last one."""
+        self._on_tools_changed = callback
+
+    def start(self, replacement: Replacement = Replacement.BESIDE) -> None:
+        """Claim the MCP servers and begin to start those that do not run yet; returns at once.
+
+        `replacement`: what becomes of servers that run by another configuration.
+        """
+        self.fleet.start(replacement)
 
     def toolbox(self, context: str) -> Toolbox:
-        """The toolbox of a call in that context, as of now. Raises `KeyError` for no context."""
+        """The tools of a context as of now. Raises `KeyError` for no context."""
         return self._catalogue.toolbox(self.config.contexts[context].tools)
+
+    def admit(self, context: str) -> Toolbox:
+        """The toolbox of a call in that context, as of now; lazy servers that the context needs
+        begin to start, for the calls after it. Raises `KeyError` for no context."""
+        self.fleet.wake(self.config.contexts[context].tools)
+        return self.toolbox(context)
 
     def acquire(self) -> None:
         """Count a call in."""
@@ -72,21 +96,29 @@ class Generation:
         if self._calls == 0:
             self._idle.set()
 
+    async def idle(self) -> None:
+        """Wait until no call holds this generation."""
+        await self._idle.wait()
+
     async def retire(self) -> None:
-        """Wait until the last call has released this generation, then close it."""
+        """Wait until the last call has released this generation, then close it. Nobody may be
+        admitted to it any more."""
         self.retired = True
+        self.fleet.on_change(lambda: None)  # nobody asks for its catalogue any more
         await self._idle.wait()
         await self.close()
 
     async def close(self) -> None:
-        """Close the MCP servers now, whoever may still be calling. Idempotent."""
+        """Give back the MCP servers now, whoever may still be calling. Idempotent."""
         self.retired = True
         await self.fleet.close()
 
     def _rebuild(self) -> None:
         entries = (*self._builtin, *self.fleet.tools())
-        self._catalogue = Catalogue(entries, reuse=self._catalogue)
+        self._catalogue = Catalogue(entries, reuse=self._lender or self._catalogue)
+        self._lender = None
         problems = frozenset(str(problem) for problem in self._catalogue.problems)
         for problem in sorted(problems - self._reported):
             log.error("tool_not_offered", problem=problem)
         self._reported = problems
+        self._on_tools_changed()

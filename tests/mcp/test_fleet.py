@@ -12,6 +12,7 @@ import mcp_types as types
 from cordboard.config.schema import Config
 from cordboard.generation import Generation
 from cordboard.mcp.fleet import Fleet
+from cordboard.mcp.pool import ServerPool
 from cordboard.mcp.server import ServerState
 from cordboard.testing.mcp_servers import FAULTY_SERVER
 from cordboard.tools.builtin import BUILTIN_NAMES
@@ -202,7 +203,8 @@ async def test_disabled_servers_do_not_exist() -> None:
 
 
 async def test_a_server_that_renames_its_tools_again_and_again_fills_no_memory() -> None:
-    fleet = Fleet(config({"s": server()}).mcp)
+    fleet = Fleet(config({"s": server()}).mcp, ServerPool(is_open=False))
+    fleet.start()  # which waits for the pool
     (only,) = fleet.servers.values()
     only._set_state(ServerState.READY)
     forgotten = []
@@ -216,6 +218,7 @@ async def test_a_server_that_renames_its_tools_again_and_again_fills_no_memory()
         del entry
     gc.collect()
     assert [tool() is None for tool in forgotten] == [True] * 4 + [False]
+    await fleet.close()
 
 
 STORMY = """

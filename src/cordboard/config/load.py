@@ -9,9 +9,10 @@ Reading is quick (a few ms) but reads the disk: do it before calls, or in a thre
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +39,20 @@ class LoadedConfig:
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     """Values that must never be printed: secret fields, and what `mcp` servers get as `env` from
     the environment. For `observe.logging`."""
+    digest: str = field(default="", repr=False)
+    """Of the file's bytes (`digest_of`), to tell whether it has changed since."""
+
+
+def digest_of(content: bytes) -> str:
+    """What tells one content of a file from another."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def load(path: Path, environ: Mapping[str, str]) -> LoadedConfig:
     """Read, expand and check the file. Raises `ConfigError` with every problem at once."""
     try:
-        text = path.read_text("utf-8-sig")
+        content = path.read_bytes()
+        text = content.decode("utf-8-sig")
     except OSError as error:
         message = f"cannot be read: {error.strerror or error}"
         raise ConfigError([ConfigProblem(message, file=str(path))]) from None
@@ -51,7 +60,7 @@ def load(path: Path, environ: Mapping[str, str]) -> LoadedConfig:
         line = error.object.count(b"\n", 0, error.start) + 1
         problem = ConfigProblem("not UTF-8 text", file=str(path), line=line)
         raise ConfigError([problem]) from None
-    return read(text, path, environ)
+    return replace(read(text, path, environ), digest=digest_of(content))
 
 
 def read(text: str, path: Path, environ: Mapping[str, str]) -> LoadedConfig:

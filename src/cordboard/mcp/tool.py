@@ -55,12 +55,16 @@ class McpTool:
         server: SupervisedServer,
         listed: types.Tool,
         override: ToolConfig | None = None,
+        defaults: McpDefaults | None = None,
     ) -> None:
-        """`override` is the tool's entry under the server's `tools:`, if it has one."""
+        """`override` is the tool's entry under the server's `tools:`, if it has one; `defaults`
+        are the server's (those of another generation may differ)."""
         self.listed = listed
         self.override = override
+        self.defaults = server.config.defaults if defaults is None else defaults
+        self.server = server
         self._server = server
-        self._spec = make_spec(server.id, listed, server.config.defaults, override)
+        self._spec = make_spec(server.id, listed, self.defaults, override)
         self._output = _output_check(self._spec.origin, listed.output_schema)
 
     @property

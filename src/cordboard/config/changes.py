@@ -1,0 +1,49 @@
+"""What differs between two configurations, as dotted keys. Pure.
+
+A key names the smallest thing that can be told apart by name: `contexts.demo.greeting`, a server
+that came or went as a whole (`mcp.servers.orders`), a list as a whole (`contexts.demo.tools`).
+Values are never shown: any of them may be a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from cordboard.config.document import KeyPath, dotted
+from cordboard.config.schema import Config
+from cordboard.config.section import Section
+
+_FIXED = (
+    "health",
+    "tracing",
+    "asterisk",
+    "rtp",
+    "audiosocket.host",
+    "audiosocket.port",
+    "calls.directory",
+)
+"""What is opened, or connected to, once in the life of an engine."""
+
+
+def changes(before: Config, after: Config) -> tuple[str, ...]:
+    """The keys whose values differ, in the order of the schema."""
+    return tuple(dotted(path) for path in _differences(before, after, ()))
+
+
+def needs_restart(key: str) -> bool:
+    """Whether a change of this key waits for the next start of the engine."""
+    return any(key == fixed or key.startswith(f"{fixed}.") for fixed in _FIXED)
+
+
+def _differences(before: object, after: object, path: KeyPath) -> Iterator[KeyPath]:
+    if isinstance(before, Section) and type(before) is type(after):
+        for name in type(before).model_fields:
+            yield from _differences(getattr(before, name), getattr(after, name), (*path, name))
+    elif isinstance(before, Mapping) and isinstance(after, Mapping):
+        for name in {**after, **before}:
+            if name in before and name in after:
+                yield from _differences(before[name], after[name], (*path, name))
+            else:
+                yield (*path, name)
+    elif before != after:
+        yield path

@@ -1,0 +1,28 @@
+"""Where a running engine has its configuration from, so that it can be read again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cordboard.config.load import LoadedConfig, load
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSource:
+    """A file and the environment that fills its `${VARIABLES}`."""
+
+    path: Path
+    environ: Mapping[str, str]
+    digest: str = ""
+    """Of the text that is in force now (`LoadedConfig.digest`); a file that has changed since it
+    was read is noticed by it."""
+    register_secrets: Callable[[frozenset[str]], None] = lambda _: None
+    """Is told of values that must never be printed, before anything is done with them."""
+
+    def load(self) -> LoadedConfig:
+        """Read the file. Blocks on the disk: call it in a thread. Raises `ConfigError`."""
+        loaded = load(self.path, self.environ)
+        self.register_secrets(loaded.secrets)
+        return loaded
