@@ -1,8 +1,8 @@
 """One connection to an MCP server: the official SDK's session, with every wait bounded.
 
-Opens over any transport, negotiates the protocol (the handshake of 2024-11-05 to 2025-11-25 first,
-since a silent old server would otherwise cost 10 s; `server/discover` when that is rejected), lists
-the tools page by page, calls them. All that can go wrong comes out as `McpError` or a subclass.
+Opens over any transport, agrees on a protocol revision (`cordboard.mcp.negotiation`), lists the
+tools page by page, hears of changes to them, calls them. All that can go wrong comes out as
+`McpError` or a subclass.
 
 Results are checked against the tool's output schema by us (`cordboard.mcp.tool`), not by the SDK:
 its check runs patterns from the server on Python's `re`, which can hold the loop for ever.
@@ -18,17 +18,23 @@ from typing import Any, Protocol, TypeAlias
 
 import anyio
 import mcp_types as types
+import structlog
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp import ClientSession
+from mcp.client.subscriptions import SubscriptionLost, listen
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from cordboard.errors import McpError, McpTimeout, McpUnavailable
+from cordboard.mcp.definitions import ListedTool
+from cordboard.mcp.large_result import whole_result
+from cordboard.mcp.listing import ListingRouter, Pages
+from cordboard.mcp.negotiation import Negotiation, is_closed
+from cordboard.mcp.parameter_headers import admitted
+from cordboard.mcp.printable import printable
 from cordboard.version import __version__
-
-MAX_PAGES = 100
-MAX_TOOLS = 2_000
 
 Streams: TypeAlias = tuple[
     MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]
@@ -49,13 +55,12 @@ _FAILURES = (
     anyio.ClosedResourceError,
     anyio.BrokenResourceError,
 )
-_NO_HANDSHAKE = {
-    types.METHOD_NOT_FOUND,
-    types.INVALID_REQUEST,
-    types.INVALID_PARAMS,
-    types.UNSUPPORTED_PROTOCOL_VERSION,
-}
-"""Error codes with which servers of 2026-07-28 and later turn `initialize` down."""
+LISTEN_SECONDS = 10.0
+"""How long a server may take to confirm a subscription."""
+LISTEN_AGAIN_SECONDS = 5.0
+"""Pause before a subscription that was lost is asked for again."""
+
+log = structlog.get_logger()
 
 
 class Transport(AbstractAsyncContextManager[Streams], Protocol):
@@ -78,8 +83,11 @@ class Transport(AbstractAsyncContextManager[Streams], Protocol):
 class Connection:
     """A negotiated session. Made by `connect`."""
 
-    def __init__(self, session: ClientSession, list_changed: asyncio.Event) -> None:
+    def __init__(
+        self, session: ClientSession, router: ListingRouter, list_changed: asyncio.Event
+    ) -> None:
         self._session = session
+        self._router = router
         self.list_changed = list_changed
         """Set when the server says that its tools have changed."""
 
@@ -89,7 +97,8 @@ class Connection:
         return self._session.protocol_version or ""
 
     async def list_tools(self, timeout: float) -> tuple[types.Tool, ...]:
-        """All tools of the server, each name once, within `timeout` seconds. Raises `McpError`."""
+        """All tools of the server within `timeout` seconds; each is a `ListedTool`, which may be
+        refused (`cordboard.mcp.listing`). Raises `McpError`."""
         try:
             async with asyncio.timeout(timeout):
                 return await self._list_pages()
@@ -97,19 +106,23 @@ class Connection:
             raise explain(error) from error
 
     async def _list_pages(self) -> tuple[types.Tool, ...]:
-        found: dict[str, types.Tool] = {}
+        pages = Pages()
         cursor: str | None = None
-        for _ in range(MAX_PAGES):
+        while True:
             page = await self._session.send_request(
                 types.ListToolsRequest(params=types.PaginatedRequestParams(cursor=cursor)),
                 types.ListToolsResult,
             )
-            for tool in page.tools:
-                found.setdefault(tool.name, tool)
-            cursor = page.next_cursor
-            if not cursor or len(found) >= MAX_TOOLS:
-                break
-        return tuple(found.values())[:MAX_TOOLS]
+            cursor = await pages.add(self._router.take(), page.next_cursor)
+            if cursor is None:
+                return await self._admitted(pages.tools)
+
+    async def _admitted(self, tools: tuple[ListedTool, ...]) -> tuple[ListedTool, ...]:
+        """From 2026-07-28 on, tools may ask for headers (`cordboard.mcp.parameter_headers`)."""
+        if self.protocol not in MODERN_PROTOCOL_VERSIONS:
+            return tools
+        tools, self._router.parameters = await asyncio.to_thread(admitted, tools)
+        return tools
 
     async def call(
         self,
@@ -127,18 +140,23 @@ class Connection:
         )
         try:
             async with asyncio.timeout(timeout):
-                return await self._session.send_request(
-                    request, types.CallToolResult, progress_callback=progress
+                return whole_result(
+                    await self._session.send_request(
+                        request, types.CallToolResult, progress_callback=progress
+                    )
                 )
         except _FAILURES as error:
             raise explain(error) from error
 
 
 @asynccontextmanager
-async def connect(transport: Transport, timeout: float) -> AsyncIterator[Connection]:
+async def connect(
+    transport: Transport, timeout: float, negotiation: Negotiation | None = None
+) -> AsyncIterator[Connection]:
     """Open a connection within `timeout` seconds. Raises `McpError` when it does not come about.
 
-    A `McpError` out of the body comes out as it is, after the transport has been closed.
+    `negotiation` is what the server's earlier connections have agreed on. A `McpError` out of the
+    body comes out as it is, after the transport has been closed.
     """
     list_changed = asyncio.Event()
 
@@ -150,33 +168,50 @@ async def connect(transport: Transport, timeout: float) -> AsyncIterator[Connect
     async with (
         transport as (read, write),
         ClientSession(
-            read,
-            write,
+            dispatcher=(router := ListingRouter(read, write)),
             message_handler=on_message,
             client_info=types.Implementation(name="cordboard", version=__version__),
         ) as session,
     ):
         try:
             async with asyncio.timeout(timeout):
-                await _negotiate(session)
+                await (negotiation or Negotiation()).run(session)
         except _FAILURES as error:
             failure = explain(error)
         else:
+            listening = asyncio.create_task(_listen(session, list_changed))
             try:
-                yield Connection(session, list_changed)
+                yield Connection(session, router, list_changed)
             except McpError as error:
                 failure = error
+            finally:
+                listening.cancel()
+                await asyncio.wait({listening})
     if failure is not None:  # raised out here: the SDK would wrap it into a group
         raise failure
 
 
-async def _negotiate(session: ClientSession) -> None:
-    try:
-        await session.initialize()
-    except MCPError as error:
-        if error.code not in _NO_HANDSHAKE:
-            raise
-        await session.discover()
+async def _listen(session: ClientSession, list_changed: asyncio.Event) -> None:
+    """Subscribe to changes of the tools where they are not told unasked: from 2026-07-28 on."""
+    capabilities = session.server_capabilities
+    if session.discover_result is None or capabilities is None or capabilities.tools is None:
+        return
+    if not capabilities.tools.list_changed:
+        return
+    while True:
+        try:
+            async with asyncio.timeout(LISTEN_SECONDS) as opening:
+                async with listen(session, tools_list_changed=True) as changes:
+                    opening.reschedule(None)
+                    async for _ in changes:
+                        list_changed.set()
+        except SubscriptionLost as error:
+            log.info("mcp_subscription_lost", error=printable(str(error)))
+        except _FAILURES as error:
+            log.info("mcp_no_subscription", error=str(explain(error)))
+            return
+        await asyncio.sleep(LISTEN_AGAIN_SECONDS)
+        list_changed.set()  # what happened meanwhile is not told again
 
 
 def explain(error: Exception) -> McpError:
@@ -188,13 +223,16 @@ def explain(error: Exception) -> McpError:
     if isinstance(error, (anyio.ClosedResourceError, anyio.BrokenResourceError)):
         return McpUnavailable("the connection is closed")
     if isinstance(error, MCPError):
-        if error.code == types.CONNECTION_CLOSED:
+        if isinstance(error.error.data, McpError):
+            return error.error.data  # put there by our own transport (`http_messages.lost`)
+        if is_closed(error):
             return McpUnavailable("the connection was closed")
         if error.code == types.REQUEST_TIMEOUT:
             return McpTimeout("it did not answer in time")
-        return McpError(f"it answered with error {error.code}: {error.message[:300]}")
+        return McpError(f"it answered with error {error.code}: {printable(error.message)}")
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        return McpError(f"its answer has the wrong shape ({place}: {first['msg']})")
-    return McpError(str(error)[:300])
+        words = printable(f"{place}: {first['msg']}")
+        return McpError(f"its answer has the wrong shape ({words})")
+    return McpError(printable(str(error)))

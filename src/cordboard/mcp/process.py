@@ -8,7 +8,8 @@
   this to the spawning thread, so spawn from the thread that runs the loop for good).
 - Death is noticed from the process itself, not from its pipes, which a grandchild may hold open.
 - `stop` closes stdin, waits, sends SIGTERM to the group, waits, sends SIGKILL. Whenever the leader
-  dies, for whatever reason, what is left of its group is killed.
+  dies, for whatever reason, what is left of its group is killed; `stop` also ends what has left the
+  group for a session of its own (`cordboard.mcp.orphans`).
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from pathlib import Path
 from typing import Any
 
 from cordboard.errors import McpCommandMissing, McpError
+from cordboard.mcp.orphans import MARK, end_marked, new_mark
 
 INHERITED_VARIABLES = (
     "HOME",
     "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
+    "LANGUAGE",
     "LOGNAME",
     "PATH",
     "SHELL",
@@ -42,6 +43,7 @@ INHERITED_VARIABLES = (
     "TZ",
     "USER",
 )
+INHERITED_PREFIX = "LC_"
 READ_BYTES = 256 * 1024
 KILL_SECONDS = 2.0
 """Only a process stuck in the kernel outlives SIGKILL for so long."""
@@ -60,8 +62,10 @@ class Launch:
 class ServerProcess:
     """A running server. Made by `spawn`; whoever spawns it must `stop` it."""
 
-    def __init__(self, popen: subprocess.Popen[bytes]) -> None:
+    def __init__(self, popen: subprocess.Popen[bytes], mark: str = "") -> None:
+        """`mark` is what everything that the server starts can be told by."""
         self._popen = popen
+        self._mark = mark
         self._loop = asyncio.get_running_loop()
         self._outputs: list[asyncio.ReadTransport] = []
         self.pid = popen.pid
@@ -77,7 +81,8 @@ class ServerProcess:
     @classmethod
     async def spawn(cls, launch: Launch) -> ServerProcess:
         """Start the server. Raises `McpCommandMissing` or `McpError`."""
-        env = child_environment(launch.env)
+        mark = new_mark()
+        env = child_environment(launch.env) | ({MARK: mark} if mark else {})
         argv = resolve(launch.command, env)
         if launch.cwd is not None and not launch.cwd.is_dir():
             raise McpCommandMissing(f"the working directory {str(launch.cwd)!r} does not exist")
@@ -98,7 +103,7 @@ class ServerProcess:
             )
         except (OSError, ValueError) as error:
             raise McpError(f"cannot start {argv[0]!r}: {error}") from error
-        process = cls(popen)
+        process = cls(popen, mark)
         process._watch()
         try:
             await see_through(process._connect())
@@ -126,13 +131,17 @@ class ServerProcess:
         return self.exited.is_set()
 
     async def stop(self, grace: float) -> None:
-        """End the server and all of its group; takes at most `grace` and `KILL_SECONDS`."""
+        """End the server and all that it has started; idempotent.
+
+        Takes at most `grace` and `KILL_SECONDS`, and as long again for what has left its group.
+        """
         self.stdin.close()
         if not await self.wait_exit(grace / 2):
             self.signal_group(signal.SIGTERM)
             if not await self.wait_exit(grace / 2):
                 self.signal_group(signal.SIGKILL)
                 await self.wait_exit(KILL_SECONDS)
+        await asyncio.to_thread(end_marked, self._mark)
         for output in self._outputs:
             output.close()
         if not self._input.lost:
@@ -196,7 +205,11 @@ async def see_through(work: Coroutine[Any, Any, None]) -> None:
 
 def child_environment(declared: Mapping[str, str]) -> dict[str, str]:
     """The allow-listed part of our environment, and what the operator declared on top."""
-    inherited = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name in INHERITED_VARIABLES or name.startswith(INHERITED_PREFIX)
+    }
     return {**inherited, **declared}
 
 

@@ -1,101 +1,46 @@
 """One supervised MCP server: started, watched, restarted, stopped, and callable from every call.
 
 One owner task enters the connection, lists the tools, waits for the end of it and leaves it again;
-the SDK's cancel scopes allow nothing else. Between lives it pauses with exponential back-off. A
-server is given up after `max_restarts` in a row; a healthy minute forgives what was before.
+the SDK's cancel scopes allow nothing else. When a life ends unasked, `RestartPolicy` says how long
+to pause before the next one, or to give up. `Breaker` keeps calls away from a server that is up but
+does not answer; a subprocess that does not answer the breaker's probe either is restarted.
 
-    starting ─► ready ◄─► restarting ─► failed          any ─► stopped
+    (idle ─►) starting ─► ready ◄─► restarting ─► failed          any ─► stopped ─► starting
 
-Calls never wait for a server: one that is not ready is answered with `McpUnavailable` at once, and
-calls that are under way when it dies fail in that moment. All waits are on events.
+Calls never wait for a server that went down: they are answered with `McpUnavailable` at once, and
+those under way fail in that moment. Only a start that was asked for is waited for, within the
+call's own time. All waits are on events.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 import mcp_types as types
 import structlog
 
 from cordboard.config.mcp import McpServer
-from cordboard.errors import McpCommandMissing, McpError, McpUnavailable
+from cordboard.errors import McpCommandMissing, McpError, McpTimeout, McpUnavailable
+from cordboard.mcp.breaker import Breaker, BreakerState
 from cordboard.mcp.connection import Connection, Progress, Transport, connect
-from cordboard.mcp.process import Launch
+from cordboard.mcp.from_config import expected_tools, transport_of
+from cordboard.mcp.life import Life, happens
+from cordboard.mcp.negotiation import Negotiation
+from cordboard.mcp.process import see_through
+from cordboard.mcp.restart_policy import RestartPolicy
+from cordboard.mcp.status import ServerObserver, ServerState, ServerStatus, SilentServerObserver
 from cordboard.mcp.stderr import StderrTail
-from cordboard.mcp.transport import StdioTransport
 
-HEALTHY_SECONDS = 60.0
-MAX_PAUSE_SECONDS = 30.0
-LIST_AGAIN_SECONDS = 2.0
-"""Pause after the tools were listed again, whatever the server says meanwhile. Without it, 500
-tools that change all the time took a whole core, and 80 ms of the event loop each time (measured).
-"""
-JITTER = 0.2
-"""A pause is up to this share longer or shorter, so that servers do not restart in step."""
+__all__ = ["ServerObserver", "ServerState", "ServerStatus", "SupervisedServer"]
 
 log = structlog.get_logger()
 
 
-class ServerState(StrEnum):
-    """Where a server is in its life."""
-
-    STARTING = "starting"
-    READY = "ready"
-    RESTARTING = "restarting"
-    FAILED = "failed"
-    STOPPED = "stopped"
-
-
-@dataclass(frozen=True, slots=True)
-class ServerStatus:
-    """What the operator may know of a server at one moment."""
-
-    server: str
-    state: ServerState
-    since: float
-    """Unix time of the last change of state."""
-    pid: int | None
-    protocol: str
-    tools: tuple[str, ...]
-    """Names as the server gives them."""
-    restarts: int
-    """Lives after the first, since the engine runs."""
-    last_error: str
-    stderr: tuple[str, ...]
-    """The last lines the server wrote there."""
-
-
-class ServerObserver(Protocol):
-    """What metrics want to know. Called on the event loop; must return at once."""
-
-    def mcp_server_up(self, server: str, up: bool) -> None:
-        """The server became ready, or is no longer."""
-        ...
-
-    def mcp_server_restarted(self, server: str) -> None:
-        """A new life of the server begins."""
-        ...
-
-
-class SilentServerObserver:
-    """A `ServerObserver` that wants to know nothing."""
-
-    def mcp_server_up(self, server: str, up: bool) -> None:
-        """Ignore it."""
-
-    def mcp_server_restarted(self, server: str) -> None:
-        """Ignore it."""
-
-
 class SupervisedServer:
-    """One configured server. `start` it, `close` it; both return quickly or are awaited."""
+    """One configured server. `start` it; `stop` or `restart` it at will; `close` it for good."""
 
     def __init__(
         self,
@@ -103,29 +48,41 @@ class SupervisedServer:
         config: McpServer,
         observer: ServerObserver | None = None,
         on_change: Callable[[], None] = lambda: None,
-        healthy_seconds: float = HEALTHY_SECONDS,
     ) -> None:
         """`on_change` is called whenever `listing` or the state has changed."""
         self.id = server_id
         self.config = config
         self._observer: ServerObserver = observer or SilentServerObserver()
         self._on_change = on_change
-        self._healthy_seconds = healthy_seconds
         self._stderr = StderrTail(server_id, config.env.values())
-        self._state = ServerState.STOPPED
+        self._negotiation = Negotiation(config.protocol, handshake_first=config.transport != "http")
+        self._policy = RestartPolicy(config.restart)
+        lazy = config.start == "lazy"
+        self._state = ServerState.IDLE if lazy else ServerState.STOPPED
         self._since = time.time()
         self._last_error = ""
         self._restarts = 0
-        self._pid: int | None = None
-        self._protocol = ""
-        self._connection: Connection | None = None
+        self._life: Life | None = None
+        self._hung = False
+        """Whether the last life was ended because it did not answer."""
+        self._breaker_told = False
         self._owner: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
+        """Held by whoever starts, stops or restarts it."""
+        self._closed = False
         self._stop = asyncio.Event()
+        self._afterwards = ServerState.STOPPED
+        """The state when the owner task has ended."""
         self._ready = asyncio.Event()
+        self._started = asyncio.Event()
+        """Set unless it is starting."""
         self.settled = asyncio.Event()
         """Set once the outcome of the first start is known, good or bad."""
-        self.listing: tuple[types.Tool, ...] = ()
-        """The tools as last listed; kept while the server restarts, empty when it is given up."""
+        self.discovered = False
+        """Whether `listing` is what the server itself has listed, at some time."""
+        self.listing: tuple[types.Tool, ...] = expected_tools(config) if lazy else ()
+        """The tools as last listed; kept while the server restarts, empty when it is given up or
+        stopped. Of a lazy one that was never started, those that the operator has named."""
 
     @property
     def state(self) -> ServerState:
@@ -133,39 +90,52 @@ class SupervisedServer:
 
     def status(self) -> ServerStatus:
         """A snapshot for the operator."""
+        life = self._life
         return ServerStatus(
             server=self.id,
             state=self._state,
             since=self._since,
-            pid=self._pid,
-            protocol=self._protocol,
+            pid=life.transport.pid if life else None,
+            protocol=life.connection.protocol if life else "",
             tools=tuple(tool.name for tool in self.listing),
             restarts=self._restarts,
             last_error=self._last_error,
             stderr=self._stderr.lines,
+            breaker=life.breaker if life else BreakerState.CLOSED,
         )
 
     def start(self) -> None:
-        """Begin to start the server; returns at once."""
-        if self._owner is None:
-            self._set_state(ServerState.STARTING)
-            self._observer.mcp_server_up(self.id, False)
-            self._owner = asyncio.create_task(self._own(), name=f"mcp server {self.id}")
+        """Begin to start the server, unless it runs or was closed; returns at once."""
+        if not (self._closed or self._runs or self._turn.locked()):
+            self._begin(ServerState.STARTING)
+
+    def request_start(self) -> None:
+        """Begin to start a lazy server that nobody has needed yet; returns at once."""
+        if self._state is ServerState.IDLE:
+            self.start()
+
+    async def stop(self) -> None:
+        """Stop the server until `start` or `restart`; calls under way get `stop_grace_ms` to end.
+
+        Nothing of it is left afterwards. Is seen through even when the caller is cancelled.
+        """
+        await see_through(self._stop_in_turn(drain=True))
+
+    async def restart(self) -> None:
+        """Stop the server likewise, if it runs, and begin a new life, all failures forgiven.
+
+        Its tools stay offered. The new life is not waited for (`wait_ready`).
+        """
+        await see_through(self._restart_in_turn())
 
     async def close(self) -> None:
-        """Stop the server and wait until nothing of it is left. Idempotent."""
-        self._stop.set()
-        if self._owner is not None:
-            if self._connection is None:
-                self._owner.cancel()  # out of a start or a pause; leaving cleans up all the same
-            await asyncio.wait({self._owner})
+        """Stop the server for good and wait until nothing of it is left. Idempotent."""
+        self._closed = True
+        await see_through(self._stop_in_turn(drain=False))
 
     async def wait_ready(self, timeout: float) -> bool:
         """Whether the server is ready within `timeout` seconds."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                await self._ready.wait()
-        return self._ready.is_set()
+        return await happens(self._ready, timeout)
 
     async def call(
         self,
@@ -174,48 +144,107 @@ class SupervisedServer:
         timeout: float,
         progress: Progress | None = None,
     ) -> types.CallToolResult:
-        """Call a tool by the server's own name; `timeout` in seconds.
+        """Call a tool by the server's own name; `timeout` in seconds, a start included.
 
-        Raises `McpUnavailable` at once when the server is down, `McpTimeout`, or `McpError`.
+        Raises `McpUnavailable` at once when the server is down or left alone by its breaker;
+        `McpTimeout`; or `McpError`.
         """
-        connection = self._connection
-        if connection is None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        self.request_start()
+        if not await happens(self._started, timeout):
+            raise McpTimeout("the server is still starting")
+        life = self._life
+        if life is None:
             raise McpUnavailable(f"the server is {self._state}")
-        return await connection.call(tool, arguments, timeout, progress)
+        return await life.call(tool, arguments, deadline - loop.time(), progress)
+
+    def _tell_breaker(self) -> None:
+        """Tell when calls are refused from now on, or pass again."""
+        is_open = self._life is not None and self._life.breaker is not BreakerState.CLOSED
+        if is_open != self._breaker_told:
+            self._breaker_told = is_open
+            self._observer.mcp_breaker(self.id, is_open)
+            log.warning("mcp_breaker", server=self.id, open=is_open)
+            self._on_change()
+
+    # Starting and stopping, one at a time.
+
+    @property
+    def _runs(self) -> bool:
+        return self._owner is not None and not self._owner.done()
+
+    def _begin(self, state: ServerState) -> None:
+        self._stop.clear()
+        self._policy = RestartPolicy(self.config.restart)
+        self._hung = False
+        self._afterwards = ServerState.STOPPED
+        self._observer.mcp_server_up(self.id, False)
+        self._owner = asyncio.create_task(self._own(), name=f"mcp server {self.id}")
+        self._set_state(state)
+
+    async def _stop_in_turn(self, drain: bool) -> None:
+        async with self._turn:
+            if self._runs:
+                await self._end(ServerState.STOPPED, drain)
+            elif self._state is not ServerState.STOPPED:
+                self.listing = ()
+                self._set_state(ServerState.STOPPED)
+
+    async def _restart_in_turn(self) -> None:
+        async with self._turn:
+            if self._closed:
+                return
+            if self._runs:
+                await self._end(ServerState.RESTARTING, drain=True)
+            if self._owner is not None:  # else it is the first life
+                self._restarts += 1
+                self._observer.mcp_server_restarted(self.id)
+            self._begin(ServerState.STARTING)
+
+    async def _end(self, afterwards: ServerState, drain: bool) -> None:
+        if drain and self._life is not None:
+            await self._life.quiet(self.config.stop_grace_ms / 1000)
+        owner = self._owner
+        if owner is None or owner.done():
+            return
+        self._afterwards = afterwards
+        self._stop.set()
+        if self._life is None:
+            owner.cancel()  # out of a start or a pause; leaving cleans up all the same
+        await asyncio.wait({owner})
+
+    # The owner task.
 
     async def _own(self) -> None:
-        """The owner task: one life after another."""
         try:
             await self._live_on()
         finally:
             self._leave_ready()
-            self.listing = ()
-            self._set_state(ServerState.STOPPED)
+            self._hung = False
+            self._tell_breaker()
+            if self._afterwards is not ServerState.RESTARTING:
+                self.listing = ()
+            self._set_state(self._afterwards)
 
     async def _live_on(self) -> None:
-        failures = 0
+        """One life after another."""
         while True:
             error, ready_for = await self._live()
             if self._stop.is_set():
                 return
-            if ready_for >= self._healthy_seconds:
-                failures = 0
-            failures += 1
-            if self._is_hopeless(error, failures):
-                self.listing = ()
-                self._set_state(ServerState.FAILED, str(error))
+            self._last_error = self._stderr.mask(str(error))
+            pause = self._policy.pause(asyncio.get_running_loop().time(), ready_for)
+            if pause is None or isinstance(error, McpCommandMissing):
+                self._afterwards = ServerState.FAILED
                 log.error("mcp_server_failed", server=self.id, error=self._last_error)
-                await self._stop.wait()
                 return
-            pause = self._pause(failures)
-            self._set_state(ServerState.RESTARTING, str(error))
+            self._set_state(ServerState.RESTARTING)
+            pause_ms = int(pause * 1000)
             log.warning(
-                "mcp_server_down",
-                server=self.id,
-                error=self._last_error,
-                pause_ms=int(pause * 1000),
+                "mcp_server_down", server=self.id, error=self._last_error, pause_ms=pause_ms
             )
-            if await _happens(self._stop, pause):
+            if await happens(self._stop, pause):
                 return
             self._restarts += 1
             self._observer.mcp_server_restarted(self.id)
@@ -223,17 +252,20 @@ class SupervisedServer:
     async def _live(self) -> tuple[McpError, float]:
         """One life, from start to end; returns why it ended and for how long it was ready."""
         loop = asyncio.get_running_loop()
-        transport = self._transport()
+        transport: Transport | None = None
         began = loop.time()
         ready_at: float | None = None
         error: McpError = McpUnavailable("it was stopped")
         try:
+            transport = transport_of(self.id, self.config, self._stderr)
             deadline = self.config.start_timeout_ms / 1000
-            async with connect(transport, deadline) as connection:
+            async with connect(transport, deadline, self._negotiation) as connection:
                 listing = await connection.list_tools(began + deadline - loop.time())
                 ready_at = loop.time()
-                self._become_ready(connection, transport, listing, ready_at - began)
-                await self._until_over(connection, transport)
+                life = self._become_ready(connection, transport, listing, ready_at - began)
+                await life.until_over(self._stop, self._list_again)
+                if life.hangs.is_set():
+                    error = McpTimeout("it did not answer")
                 self._leave_ready()
         except McpError as failure:
             error = failure
@@ -242,40 +274,19 @@ class SupervisedServer:
             error = McpError(f"unexpected {type(failure).__name__}: {failure}")
         finally:
             self._leave_ready()
-        return self._why(error, transport, ready_at), loop.time() - (ready_at or loop.time())
+        if ready_at is None:
+            self._negotiation.forget()
+        ready_for = loop.time() - (ready_at or loop.time())
+        return self._why(error, transport, ready_at is not None), ready_for
 
-    def _why(self, error: McpError, transport: Transport, ready_at: float | None) -> McpError:
+    def _why(self, error: McpError, transport: Transport | None, was_ready: bool) -> McpError:
         """The error, said with what is known of the process."""
-        if isinstance(error, McpCommandMissing) or not isinstance(error, McpUnavailable):
+        if transport is None or not isinstance(error, McpUnavailable):
             return error
-        when = "" if ready_at is not None else " before it was ready"
-        words = f"it {transport.ending}{when}"
-        if ready_at is None and self._stderr.lines:
+        words = f"it {transport.ending}" + ("" if was_ready else " before it was ready")
+        if not was_ready and self._stderr.lines:
             words += f"; its last words: {self._stderr.lines[-1][:200]}"
         return McpUnavailable(words)
-
-    async def _until_over(self, connection: Connection, transport: Transport) -> None:
-        """Wait for the end of this life; list the tools again whenever they change."""
-        stop = asyncio.ensure_future(self._stop.wait())
-        closed = asyncio.ensure_future(transport.closed.wait())
-        try:
-            while not (stop.done() or closed.done()):
-                changed = asyncio.ensure_future(connection.list_changed.wait())
-                try:
-                    await asyncio.wait({stop, closed, changed}, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    changed.cancel()
-                if connection.list_changed.is_set() and not closed.done():
-                    connection.list_changed.clear()
-                    await self._list_again(connection)
-                    await asyncio.wait(
-                        {stop, closed},
-                        timeout=LIST_AGAIN_SECONDS,
-                        return_when=asyncio.FIRST_COMPLETED,
-                    )
-        finally:
-            stop.cancel()
-            closed.cancel()
 
     async def _list_again(self, connection: Connection) -> None:
         try:
@@ -292,60 +303,46 @@ class SupervisedServer:
         transport: Transport,
         listing: tuple[types.Tool, ...],
         took: float,
-    ) -> None:
-        self._connection = connection
-        self._pid = transport.pid
-        self._protocol = connection.protocol
-        self.listing = listing
+    ) -> Life:
+        # One that was restarted because it did not answer has to show first that it does.
+        breaker = Breaker(self.config.breaker, probe_first=self._hung)
+        is_ours = self.config.transport == "stdio"
+        life = Life(connection, transport, breaker, self._tell_breaker, may_hang=not is_ours)
+        self._life = life
+        self._tell_breaker()
+        self.listing, self.discovered = listing, True
         self._observer.mcp_server_up(self.id, True)
         log.info(
             "mcp_server_ready",
             server=self.id,
-            pid=self._pid,
-            protocol=self._protocol,
+            pid=transport.pid,
+            protocol=connection.protocol,
             tools=len(listing),
             ms=int(took * 1000),
         )
         self._ready.set()
         self._set_state(ServerState.READY)
+        return life
 
     def _leave_ready(self) -> None:
-        if self._connection is not None:
-            self._connection = None
-            self._pid = None
+        """From this moment on no call is passed on."""
+        if self._life is not None:
+            self._hung = self._life.hangs.is_set()
+            self._life = None
             self._ready.clear()
             self._observer.mcp_server_up(self.id, False)
+            if not self._hung:
+                self._tell_breaker()
+            if not self._stop.is_set():
+                self._set_state(ServerState.RESTARTING)
 
-    def _set_state(self, state: ServerState, error: str = "") -> None:
+    def _set_state(self, state: ServerState) -> None:
+        if state is not self._state:
+            self._since = time.time()
         self._state = state
-        self._since = time.time()
-        if error:
-            self._last_error = self._stderr.mask(error)
-        if state is not ServerState.STARTING:
+        if state is ServerState.STARTING:
+            self._started.clear()
+        else:
+            self._started.set()
             self.settled.set()
         self._on_change()
-
-    def _is_hopeless(self, error: McpError, failures: int) -> bool:
-        restart = self.config.restart
-        return (
-            isinstance(error, McpCommandMissing)
-            or not restart.enabled
-            or failures > restart.max_restarts
-        )
-
-    def _pause(self, failures: int) -> float:
-        doubled = self.config.restart.backoff_ms / 1000 * 2.0 ** min(failures - 1, 16)
-        jitter = 1 + random.uniform(-JITTER, JITTER)  # noqa: S311  (not for secrecy)
-        return min(doubled, MAX_PAUSE_SECONDS) * jitter
-
-    def _transport(self) -> Transport:
-        launch = Launch(self.config.command, self.config.env, self.config.cwd)
-        grace = self.config.stop_grace_ms / 1000
-        return StdioTransport(self.id, launch, self._stderr, grace)
-
-
-async def _happens(event: asyncio.Event, seconds: float) -> bool:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    return event.is_set()

@@ -2,7 +2,8 @@
 
 The pipe is always drained, so that a chatty server never blocks. Kept are the last 200 lines and no
 more than 64 kB; logged are at most 20 lines in 10 s, the rest is counted. Values that the operator
-put into the server's environment (tokens, passwords) are masked wherever they appear.
+put into the server's environment (tokens, passwords) are masked wherever they appear, and control
+characters are shown as spaces. Of a flood only the end is looked at.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from cordboard.mcp.lines import Line, LineSplitter
+from cordboard.mcp.printable import printable
 
 MAX_LINES = 200
 MAX_BYTES = 64 * 1024
@@ -59,9 +61,15 @@ class StderrTail:
 
     def feed(self, chunk: bytes) -> None:
         """Take what was read from the pipe."""
+        _, *last = chunk.rsplit(b"\n", MAX_LINES + 1)
+        if len(last) > MAX_LINES:
+            self._suppressed += chunk.count(b"\n") - MAX_LINES
+            self._splitter = LineSplitter(MAX_LINE)
+            chunk = b"\n".join(last)
         for event in self._splitter.feed(chunk):
             if isinstance(event, Line):
-                self._add(self.mask(event.data.decode("utf-8", "replace")))
+                line = self.mask(event.data.decode("utf-8", "replace"))
+                self._add(printable(line, MAX_LINE))
 
     def _add(self, line: str) -> None:
         if len(self._lines) == MAX_LINES:

@@ -6,7 +6,8 @@ a grandchild holds the pipe, and leaves processes behind (mcp 2.3.0, measured). 
 - cuts lines with a cap (`cordboard.mcp.lines`) and answers the request whose reply was too long;
 - decodes tolerantly; what is no JSON-RPC message is counted and logged, never fatal;
 - ends the connection as soon as the process dies, so pending calls fail at once;
-- drains stderr always (`cordboard.mcp.stderr`) and leaves no process of the group behind.
+- reads long answers beside the event loop, and slows a flood down before it costs a core;
+- drains stderr always (`cordboard.mcp.stderr`) and leaves no process of the server behind.
 
 Used by `cordboard.mcp.server` only: enter and leave it in one task. Single use.
 """
@@ -25,6 +26,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 
 from cordboard.errors import McpError
+from cordboard.mcp.allowance import Allowance
+from cordboard.mcp.large_result import LARGE_BYTES, read_large
 from cordboard.mcp.lines import (
     KEPT_BYTES,
     MAX_LINE_BYTES,
@@ -33,6 +36,7 @@ from cordboard.mcp.lines import (
     LineSplitter,
     OverlongBegan,
 )
+from cordboard.mcp.printable import printable
 from cordboard.mcp.process import READ_BYTES, Launch, ServerProcess, exit_text, see_through
 from cordboard.mcp.stderr import StderrTail
 
@@ -41,9 +45,17 @@ Incoming = SessionMessage | Exception
 WRITE_BUFFER = 256
 """Messages that may wait for a server that does not read; then writers wait too."""
 FLUSH_SECONDS = 0.2
-DRAIN_SECONDS = 0.1
+DRAIN_SECONDS = 0.05
 """How long after a death its last words may still arrive before the connection is cut."""
 LOGGED_GARBAGE = 5
+NEEDLESS_LINES = 1_000
+"""Lines per second that answer nothing (notifications, requests, garbage) before reading slows.
+Each costs up to 0.1 ms of the event loop."""
+STDOUT_BYTES = 64 * 1024 * 1024
+STDERR_BYTES = 32 * 1024 * 1024
+"""Bytes per second that are read."""
+SLICE_SECONDS = 0.002
+"""For how long lines are worked off before the event loop gets its turn."""
 
 _HEAD_ID = re.compile(rb'^\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*"?([0-9]+)"?\s*[,}]')
 _TAIL_ID = re.compile(rb'"id"\s*:\s*"?([0-9]+)"?\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
@@ -70,7 +82,12 @@ class StdioTransport:
         self._stop_grace = stop_grace
         self._max_line = max_line
         self._splitter = LineSplitter(max_line)
-        self._pending: set[int] = set()
+        self._pending: dict[int, str] = {}
+        """The requests under way: id to method."""
+        self._settled = 0
+        """How many requests have been answered."""
+        self._needless = Allowance(NEEDLESS_LINES)
+        self._flooding = False
         self._overlong_unclaimed = False
         self._garbage = 0
         self._process: ServerProcess | None = None
@@ -140,16 +157,56 @@ class StdioTransport:
     async def _read(
         self, process: ServerProcess, session: MemoryObjectSendStream[Incoming]
     ) -> None:
+        allowed = Allowance(STDOUT_BYTES)
+        loop = asyncio.get_running_loop()
         try:
             async with session:
                 while chunk := await process.stdout.read(READ_BYTES):
-                    for event in self._splitter.feed(chunk):
-                        for message in self._messages(event):
-                            await session.send(message)
+                    await self._work_off(chunk, session)
+                    if pause := allowed.spend(len(chunk), loop.time()):
+                        await asyncio.sleep(pause)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             await self._drain(process)
         finally:
             self.closed.set()
+
+    async def _work_off(self, chunk: bytes, session: MemoryObjectSendStream[Incoming]) -> None:
+        """Pass on the messages that a chunk completes, without holding up the event loop."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for event in self._splitter.feed(chunk):
+            settled = self._settled
+            if isinstance(event, Line) and len(event.data) > LARGE_BYTES:
+                messages = await self._read_large(event.data)
+            else:
+                messages = self._messages(event)
+            for message in messages:
+                await session.send(message)
+            if self._settled == settled:
+                await self._slow_down(self._needless.spend(1, loop.time()))
+            if loop.time() - began > SLICE_SECONDS:
+                await asyncio.sleep(0)
+                began = loop.time()
+
+    async def _slow_down(self, pause: float) -> None:
+        if pause > 0 and not self._flooding:
+            self._flooding = True
+            log.warning("mcp_flood", server=self._server, limit=NEEDLESS_LINES)
+        if pause > 0.05:  # a few lines at a time
+            await asyncio.sleep(pause)
+
+    async def _read_large(self, line: bytes) -> list[Incoming]:
+        """Read a long line in a thread: parsing it here would hold up every call."""
+        tool_calls = {number for number, method in self._pending.items() if method == "tools/call"}
+        try:
+            message = await asyncio.to_thread(read_large, line, tool_calls)
+        except ValueError:
+            return self._unreadable(line)
+        if message is None:
+            return []
+        if isinstance(message, (types.JSONRPCResponse, types.JSONRPCError)):
+            self._settle(message.id)
+        return [SessionMessage(message)]
 
     async def _drain(self, process: ServerProcess) -> None:
         """Read on into nothing, so that a server which is being stopped never blocks on us."""
@@ -157,8 +214,12 @@ class StdioTransport:
             pass
 
     async def _read_stderr(self, process: ServerProcess) -> None:
+        allowed = Allowance(STDERR_BYTES)
+        loop = asyncio.get_running_loop()
         while chunk := await process.stderr.read(READ_BYTES):
             self._stderr_tail.feed(chunk)
+            if pause := allowed.spend(len(chunk), loop.time()):
+                await asyncio.sleep(pause)
 
     async def _write(
         self, process: ServerProcess, session: MemoryObjectReceiveStream[SessionMessage]
@@ -174,12 +235,12 @@ class StdioTransport:
 
     def _note_outgoing(self, message: types.JSONRPCMessage) -> None:
         if isinstance(message, types.JSONRPCRequest) and isinstance(message.id, int):
-            self._pending.add(message.id)
+            self._pending[message.id] = message.method
         elif (
             isinstance(message, types.JSONRPCNotification)
             and message.method == "notifications/cancelled"
         ):
-            self._pending.discard((message.params or {}).get("requestId", -1))
+            self._pending.pop((message.params or {}).get("requestId", -1), None)
 
     def _messages(self, event: LineEvent) -> list[Incoming]:
         if isinstance(event, Line):
@@ -202,7 +263,7 @@ class StdioTransport:
         """Count a line that is no message; if it was meant as an answer, fail that call."""
         self._garbage += 1
         if self._garbage <= LOGGED_GARBAGE:
-            shown = self._stderr_tail.mask(line[:200].decode("utf-8", "replace"))
+            shown = printable(self._stderr_tail.mask(line[:200].decode("utf-8", "replace")))
             log.warning("mcp_garbage", server=self._server, line=shown, count=self._garbage)
         match = _HEAD_ID.match(line) or _TAIL_ID.search(line[-KEPT_BYTES:])
         if match and int(match[1]) in self._pending:
@@ -210,8 +271,9 @@ class StdioTransport:
         return []
 
     def _settle(self, request_id: object) -> None:
-        with suppress(ValueError, TypeError):
-            self._pending.discard(int(str(request_id)))
+        with suppress(ValueError, KeyError):
+            self._pending.pop(int(str(request_id)))
+            self._settled += 1
 
     def _overlong_began(self, head: bytes) -> list[Incoming]:
         log.warning("mcp_line_too_long", server=self._server, limit=self._max_line)
@@ -241,6 +303,6 @@ class StdioTransport:
         )
 
     def _failed(self, request_id: int, words: str) -> SessionMessage:
-        self._pending.discard(request_id)
+        self._settle(request_id)
         error = types.ErrorData(code=types.INTERNAL_ERROR, message=words)
         return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error))

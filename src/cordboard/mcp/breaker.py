@@ -1,0 +1,93 @@
+"""A circuit breaker: a server that does not answer is left alone for a while. Pure: no clock.
+
+    closed ──`failures` in a row unanswered──► open ──`open_ms`──► probing ──answered──► closed
+                                                ▲                     │
+                                                └──────unanswered─────┘
+
+While it is open, calls are refused at once instead of each burning its whole timeout. Then one
+call, the probe, is let through; the others are refused until its outcome is known. An answer is an
+answer whatever it says: an error of the tool (`isError`) is no failure of the server.
+
+Ask `admit` before each call and tell the outcome with exactly one of `answered`, `unanswered` and
+`abandoned`, all with the admission that `admit` gave.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, StrEnum
+
+from cordboard.config.mcp import McpBreaker
+
+
+class BreakerState(StrEnum):
+    """Whether calls pass."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    PROBING = "probing"
+    """The pause is over: the next call, or the one under way, decides."""
+
+
+class Admission(Enum):
+    """What `Breaker.admit` says to a call."""
+
+    CALL = "call"
+    PROBE = "probe"
+    REFUSED = "refused"
+
+
+class Breaker:
+    """The breaker of one life of one server."""
+
+    def __init__(self, config: McpBreaker, *, probe_first: bool = False) -> None:
+        """`probe_first`: begin with a probe, after a restart that this breaker's like has asked."""
+        self._config = config
+        self._unanswered = 0
+        self._open_until: float | None = None
+        self._state = BreakerState.PROBING if probe_first else BreakerState.CLOSED
+        self._probe_under_way = False
+
+    @property
+    def state(self) -> BreakerState:
+        return self._state
+
+    def refused_for(self, now: float) -> float:
+        """Seconds until a call may be tried, as far as that is known; 0 when it may be now."""
+        return max(0.0, (self._open_until or now) - now)
+
+    def admit(self, now: float) -> Admission:
+        """Whether a call may be made at `now`, in seconds on any steady clock."""
+        if self._state is BreakerState.CLOSED:
+            return Admission.CALL
+        if self._state is BreakerState.OPEN and now >= (self._open_until or now):
+            self._state = BreakerState.PROBING
+            self._probe_under_way = False
+        if self._state is BreakerState.OPEN or self._probe_under_way:
+            return Admission.REFUSED
+        self._probe_under_way = True
+        return Admission.PROBE
+
+    def answered(self, admission: Admission) -> bool:
+        """The server answered. Returns whether calls pass again from now on."""
+        was = self._state
+        self.abandoned(admission)
+        self._unanswered = 0
+        self._state = BreakerState.CLOSED
+        return was is not BreakerState.CLOSED
+
+    def unanswered(self, admission: Admission, now: float) -> bool:
+        """The call timed out or broke. Returns whether calls are refused from now on."""
+        self.abandoned(admission)
+        self._unanswered += 1
+        full = 0 < self._config.failures <= self._unanswered
+        probed = admission is Admission.PROBE and self._state is BreakerState.PROBING
+        if probed or (full and self._state is BreakerState.CLOSED):
+            self._state = BreakerState.OPEN
+            self._open_until = now + self._config.open_ms / 1000
+            return True
+        return False
+
+    def abandoned(self, admission: Admission) -> None:
+        """The caller gave the call up, or the connection ended: nothing is known of the server."""
+        if admission is Admission.PROBE:
+            self._probe_under_way = False

@@ -1,0 +1,111 @@
+"""Which protocol revision is spoken with a server: asked once, remembered between its lives.
+
+There are two kinds (mcp 2.3.0, client/session.py): up to 2025-11-25 a connection begins with the
+`initialize` handshake; 2026-07-28 has none, and `server/discover` tells what the server can do.
+With `auto` the likelier kind is tried first, then the other: the handshake over stdio, where old
+servers leave `server/discover` unanswered, which would cost the whole wait; `server/discover` over
+HTTP, where every request is answered. The answer serves the next connection too, for which a
+modern server then costs no round trip at all. It is forgotten when a start with it fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+import mcp_types as types
+from mcp import ClientSession
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from cordboard.errors import McpError, McpLoginFailed
+
+PROBE_SECONDS = 3.0
+"""How long `server/discover` may stay unanswered before the handshake is tried."""
+
+_NO_HANDSHAKE = {
+    types.METHOD_NOT_FOUND,
+    types.INVALID_REQUEST,
+    types.INVALID_PARAMS,
+    types.UNSUPPORTED_PROTOCOL_VERSION,
+}
+"""Error codes with which servers of 2026-07-28 and later turn `initialize` down."""
+
+
+class Negotiation:
+    """What one server is known to speak."""
+
+    def __init__(
+        self,
+        choice: Literal["auto", "legacy", "2026-07-28"] = "auto",
+        *,
+        handshake_first: bool = True,
+    ) -> None:
+        """`choice` is the operator's; `handshake_first` says what `auto` tries first."""
+        self._choice = choice
+        self._handshake_first = handshake_first
+        self._known: types.DiscoverResult | Literal["handshake"] | None = None
+
+    def forget(self) -> None:
+        """Ask again next time: a start with what was remembered has failed."""
+        self._known = None
+
+    async def run(self, session: ClientSession) -> None:
+        """Agree on a revision. Raises what the SDK raises when there is none in common."""
+        if isinstance(self._known, types.DiscoverResult):
+            session.adopt(self._known)
+            return
+        if self._choice == "legacy" or self._known == "handshake":
+            await session.initialize()
+        elif self._choice == "2026-07-28":
+            await session.discover()
+        elif self._handshake_first:
+            await _handshake_else_discover(session)
+        else:
+            await _discover_else_handshake(session)
+        self._known = session.discover_result or "handshake"
+
+
+async def _handshake_else_discover(session: ClientSession) -> None:
+    try:
+        await session.initialize()
+    except MCPError as error:
+        if error.code not in _NO_HANDSHAKE:
+            raise
+        await session.discover()
+
+
+async def _discover_else_handshake(session: ClientSession) -> None:
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            await session.discover()
+        return
+    except MCPError as error:
+        if is_closed(error) or isinstance(error.error.data, McpLoginFailed) or _modern_only(error):
+            raise
+    except (TimeoutError, RuntimeError, ValidationError):
+        pass  # mute, without a revision in common, or of another shape: an old one may do better
+    await session.initialize()
+
+
+def is_closed(error: MCPError) -> bool:
+    """Whether the connection is at its end.
+
+    The code alone does not tell: it is -32000, which old servers send with whatever displeases
+    them (the TypeScript SDK's, with "Server not initialized", to a `server/discover`).
+    """
+    if error.code != types.CONNECTION_CLOSED:
+        return False
+    return error.message == "Connection closed" or isinstance(error.error.data, McpError)
+
+
+def _modern_only(error: MCPError) -> bool:
+    """Whether a server says that it speaks revisions without handshake only, and none of ours."""
+    if error.code != types.UNSUPPORTED_PROTOCOL_VERSION:
+        return False
+    try:
+        data = types.UnsupportedProtocolVersionErrorData.model_validate(error.error.data)
+    except ValidationError:
+        return False
+    return not set(data.supported) & set(HANDSHAKE_PROTOCOL_VERSIONS)

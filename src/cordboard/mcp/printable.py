@@ -1,0 +1,22 @@
+"""Words of an outsider made fit for a log line and an operator's terminal. Pure.
+
+A server's error message or stderr line may hold escape sequences that repaint a terminal, line ends
+that forge further log lines, and characters that reverse what is read. They are shown as spaces.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+MAX_CHARACTERS = 300
+
+_HIDDEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
+"""Unicode categories: control, format (also bidirectional), private use, surrogate, line ends."""
+
+
+def printable(text: str, limit: int = MAX_CHARACTERS) -> str:
+    """The text on one line, visible characters only, with at most `limit` of them."""
+    cut = text[:limit]
+    if cut.isascii() and cut.isprintable():
+        return cut
+    return "".join(" " if unicodedata.category(c) in _HIDDEN else c for c in cut)
