@@ -27,6 +27,8 @@ log = structlog.get_logger()
 def quoting_library(record: logging.LogRecord) -> str:
     """The library of a record that may quote others; empty when it is none of those."""
     library = record.name.partition(".")[0]
+    if library == "client" and "/mcp/client/" in record.pathname:
+        return "mcp"  # the SDK's session logs under this name (mcp 2.3.0, client/session.py)
     return library if library in QUOTING_LIBRARIES else ""
 
 
@@ -39,6 +41,7 @@ def without_quotes(
         return event
     event["library"] = record.name
     event["event"] = str(event["event"]).partition("\n")[0][:MAX_WORDS]
+    event.pop("message", None)  # the whole once more, where another handler has formatted it
     error = event.pop("exc_info", None)
     if isinstance(error, tuple) and error[0] is not None:
         event["error"] = error[0].__name__
