@@ -86,7 +86,8 @@ async def play(name: str, url: str, context: dict[str, Any]) -> None:
     transport = remote_transport("conformance", config)
     failed: list[McpError] = []
     async with connect(transport, SECONDS, negotiation) as connection:
-        tools = await connection.list_tools(SECONDS)
+        listed = await connection.list_tools(SECONDS)
+        tools = [tool for tool in listed if not tool.refusal]  # the others are not offered
         for tool, arguments in calls(() if name in ONLY_LISTED else tools, context):
             try:
                 await connection.call(tool, arguments, SECONDS)
