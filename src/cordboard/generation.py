@@ -78,10 +78,11 @@ class Generation:
         return self._catalogue.toolbox(self.config.contexts[context].tools)
 
     def admit(self, context: str) -> Toolbox:
-        """The toolbox of a call in that context, as of now; lazy servers that the context needs
-        begin to start, for the calls after it. Raises `KeyError` for no context."""
-        self.fleet.wake(self.config.contexts[context].tools)
-        return self.toolbox(context)
+        """The toolbox of a call in that context, as of now; lazy servers that it needs begin to
+        start. Raises `KeyError` for no context."""
+        toolbox = self.toolbox(context)
+        self.fleet.wake({spec.server for spec in toolbox.specs if spec.kind == "mcp"})
+        return toolbox
 
     def acquire(self) -> None:
         """Count a call in."""

@@ -13,18 +13,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 
 import mcp_types as types
 import structlog
 
 from cordboard.config.mcp import Mcp, McpDefaults, McpServer
 from cordboard.config.mcp import McpTool as ToolConfig
-from cordboard.config.naming import exposed_name
 from cordboard.errors import ConfigProblem
+from cordboard.mcp.definitions import ListedTool
+from cordboard.mcp.lock import Lock
+from cordboard.mcp.offering import Choice, Offering, offer
 from cordboard.mcp.pool import Lease, Replacement, ServerPool
 from cordboard.mcp.server import ServerState, ServerStatus, SupervisedServer
 from cordboard.mcp.tool import McpTool
 from cordboard.tools.catalogue import ToolEntry
+from cordboard.tools.naming import mcp_origin
+
+LOGGED_DIFF = 20
+"""Lines of what has changed in a definition."""
+MAX_TOLD = 10_000
+"""Warnings about tools; a server that renames its tools all the time gets no more of them."""
 
 log = structlog.get_logger()
 
@@ -33,13 +43,22 @@ class Fleet:
     """All servers of one `mcp:` section."""
 
     def __init__(
-        self, config: Mcp, pool: ServerPool | None = None, earlier: Fleet | None = None
+        self,
+        config: Mcp,
+        pool: ServerPool | None = None,
+        earlier: Fleet | None = None,
+        lock: Lock | None = None,
     ) -> None:
-        """`pool` is where servers are shared. `earlier` lends the tools that it has made of the
-        same listings, so that a reload compiles only what is new."""
+        """`pool` is where servers are shared. `earlier` is the fleet before this one: what it has
+        warned about is not warned about again. `lock` is what the operator has accepted; it counts
+        when `mcp.lock` is not `off`, and None means nothing."""
         self._pool = pool or ServerPool()
         self._on_change: Callable[[], None] = lambda: None
-        self._tools: dict[tuple[str, str], McpTool] = {} if earlier is None else {**earlier._tools}
+        self._tools: dict[tuple[str, str], McpTool] = {}
+        self._lock_mode = config.lock
+        self._lock = lock
+        self._offerings: dict[str, tuple[tuple[types.Tool, ...], Offering]] = {}
+        self._told: set[tuple[str, str, str, str]] = set() if earlier is None else earlier._told
         self._leases: dict[str, Lease] = {}
         self.configs: Mapping[str, McpServer] = {
             server_id: server
@@ -81,15 +100,12 @@ class Fleet:
                 self._leases[server_id].start()
         self._changed()
 
-    def wake(self, tools: Iterable[str]) -> None:
-        """Begin to start the lazy servers that have a tool of these exposed names; at once."""
-        wanted = frozenset(tools)
-        for server_id, lease in self._leases.items():
-            names = (
-                tool.expose_as or exposed_name(server_id, tool.name)
-                for tool in self.configs[server_id].tools
-            )
-            if not lease.begun and any(name in wanted for name in names):
+    def wake(self, servers: Iterable[str]) -> None:
+        """Begin to start those of these servers that are lazy and were not needed before; returns
+        at once."""
+        for server_id in servers:
+            lease = self._leases[server_id]
+            if lease.server.state is ServerState.IDLE:
                 log.info("mcp_server_needed", server=server_id)
                 lease.start()
 
@@ -103,8 +119,9 @@ class Fleet:
                 server_id, self.configs[server_id], self._changed, Replacement.AFTER
             )
             self._leases[server_id] = new
+            was_idle = old.server.state is ServerState.IDLE
             old.release()
-            if old.begun or self.configs[server_id].start == "boot":
+            if self.configs[server_id].start == "boot" or not was_idle:
                 new.start()
         if taken:
             self._changed()
@@ -129,89 +146,116 @@ class Fleet:
 
     def status(self) -> tuple[ServerStatus, ...]:
         """A snapshot of every server."""
-        return tuple(lease.status() for lease in self._leases.values())
+        return tuple(
+            replace(lease.status(), quarantined=self.offering(server_id).quarantined)
+            for server_id, lease in self._leases.items()
+        )
 
     def _changed(self) -> None:
         self._on_change()
 
     # What they offer.
 
+    def use_lock(self, lock: Lock | None) -> None:
+        """Judge all tools by another lock from now on, e.g. after `cordboard mcp accept`."""
+        self._lock = lock
+        self._offerings.clear()
+        self._changed()
+
     def tools(self) -> tuple[ToolEntry, ...]:
         """The tools offered now, in the order of the file and of the servers' listings.
 
         A tool that has not changed is the same object as before.
         """
-        offered = {
-            (server_id, tool.listed.name): tool
-            for server_id, lease in self._leases.items()
-            for tool in self._tools_of(server_id, lease)
-        }
+        offered: dict[tuple[str, str], McpTool] = {}
+        for server_id, lease in self._leases.items():
+            offering = self.offering(server_id)
+            self._warn(server_id, offering)
+            for choice in offering.choices:
+                offered[server_id, choice.listed.name] = self._tool(server_id, lease, choice)
         self._tools = offered  # what is no longer listed is forgotten
         return tuple(
-            ToolEntry(tool, chosen=tool.override is not None and bool(tool.override.expose_as))
+            ToolEntry(tool, chosen=tool.override is not None, arguments=tool.arguments)
             for tool in offered.values()
         )
 
+    def offering(self, server_id: str) -> Offering:
+        """What that server offers now, and what it does not. Raises `KeyError` for no server."""
+        listing = self._leases[server_id].listing
+        known = self._offerings.get(server_id)
+        if known is None or known[0] is not listing:
+            config = self.configs[server_id]
+            known = (listing, offer(server_id, config, listing, self._lock_mode, self._lock))
+            self._offerings[server_id] = known
+        return known[1]
+
     def problems(self) -> tuple[ConfigProblem, ...]:
-        """Servers that are down and tools that a ready server does not have. None is fatal."""
+        """Servers that are down, tools that a ready server does not have, and tools that are not
+        offered although they are listed. None is fatal."""
         found: list[ConfigProblem] = []
         for server_id, lease in self._leases.items():
-            key = f"mcp.servers.{server_id}"
             status = lease.status()
-            if status.state is ServerState.READY:
-                found.extend(_unlisted(key, lease.listing, self.configs[server_id].tools))
-            elif status.state is not ServerState.STOPPED:
+            if status.state not in {ServerState.READY, ServerState.STOPPED, ServerState.IDLE}:
                 error = status.last_error
                 words = f"the server is {status.state}{': ' + error if error else ''}"
-                found.append(ConfigProblem(words, key=key, fatal=False))
+                found.append(ConfigProblem(words, key=f"mcp.servers.{server_id}", fatal=False))
+            if lease.listing:
+                found.extend(self.offering(server_id).problems)
+            elif status.state is ServerState.READY:
+                found.extend(self.offering(server_id).problems)
         return tuple(found)
 
-    def _tools_of(self, server_id: str, lease: Lease) -> list[McpTool]:
-        config = self.configs[server_id]
-        return [
-            self._tool(lease.server, listed, override, config.defaults)
-            for listed, override in _chosen(lease.listing, config.tools)
-        ]
-
-    def _tool(
-        self,
-        server: SupervisedServer,
-        listed: types.Tool,
-        override: ToolConfig | None,
-        defaults: McpDefaults,
-    ) -> McpTool:
-        key = (server.id, listed.name)
-        known = self._tools.get(key)
-        if known is None or (known.server, known.listed, known.override, known.defaults) != (
-            server,
-            listed,
-            override,
+    def _tool(self, server_id: str, lease: Lease, choice: Choice) -> McpTool:
+        defaults = self.configs[server_id].defaults
+        known = self._tools.get((server_id, choice.listed.name))
+        if known is not None and (known.server, known.listed, known.override, known.defaults) == (
+            lease.server,
+            choice.listed,
+            choice.override,
             defaults,
         ):
-            known = self._tools[key] = McpTool(server, listed, override, defaults)
-        return known
-
-
-def _chosen(
-    listing: tuple[types.Tool, ...], configured: tuple[ToolConfig, ...]
-) -> list[tuple[types.Tool, ToolConfig | None]]:
-    if not configured:
-        return [(listed, None) for listed in listing]
-    by_name = {listed.name: listed for listed in listing}
-    return [(by_name[tool.name], tool) for tool in configured if tool.name in by_name]
-
-
-def _unlisted(
-    key: str, listing: tuple[types.Tool, ...], configured: tuple[ToolConfig, ...]
-) -> list[ConfigProblem]:
-    names = {listed.name for listed in listing}
-    has = ", ".join(sorted(names)) or "none"
-    return [
-        ConfigProblem(
-            f"the server has no tool {tool.name!r}; it has: {has}",
-            key=f"{key}.tools.{index}.name",
-            fatal=False,
+            if known.spec.name == choice.name:
+                return known
+        return McpTool(
+            lease.server,
+            choice.listed,
+            choice.override,
+            defaults,
+            choice.name,
+            partial(self._is_offered, server_id, choice.listed.name),
         )
-        for index, tool in enumerate(configured)
-        if tool.name not in names
-    ]
+
+    def _is_offered(self, server_id: str, tool: str) -> bool:
+        """Whether a call that has this tool may still use it. A server that is down says so
+        itself."""
+        lease = self._leases.get(server_id)
+        if lease is None or lease.server.state is not ServerState.READY:
+            return True
+        return any(choice.listed.name == tool for choice in self.offering(server_id).choices)
+
+    def _warn(self, server_id: str, offering: Offering) -> None:
+        """Log what is withheld or suspicious, each thing once."""
+        for item in offering.withheld:
+            if self._first_time(server_id, item.listed, item.reason):
+                log.warning(
+                    "mcp_tool_withheld",
+                    tool=mcp_origin(server_id, item.listed.name),
+                    reason=item.reason,
+                    diff=item.diff[:LOGGED_DIFF],
+                )
+        for suspicion in offering.suspicions:
+            judgement = suspicion.judgement
+            if self._first_time(server_id, suspicion.listed, judgement.standing):
+                log.warning(
+                    "mcp_tool_not_as_accepted",
+                    tool=mcp_origin(server_id, suspicion.listed.name),
+                    standing=str(judgement.standing),
+                    diff=judgement.diff[:LOGGED_DIFF],
+                )
+
+    def _first_time(self, server_id: str, listed: ListedTool, why: str) -> bool:
+        told = (server_id, listed.name, listed.fingerprint, why)
+        if told in self._told or len(self._told) >= MAX_TOLD:
+            return False
+        self._told.add(told)
+        return True

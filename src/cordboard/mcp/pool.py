@@ -24,6 +24,7 @@ import mcp_types as types
 import structlog
 
 from cordboard.config.mcp import McpDefaults, McpServer
+from cordboard.mcp.from_config import expected_tools
 from cordboard.mcp.server import ServerObserver, ServerState, ServerStatus, SupervisedServer
 
 log = structlog.get_logger()
@@ -89,11 +90,11 @@ class Lease:
     def listing(self) -> tuple[types.Tool, ...]:
         """The tools to offer now. A server that replaces another has those of the other until its
         own are known, so that calls which begin meanwhile do not go without."""
-        state = self.server.state
-        if state in {ServerState.READY, ServerState.RESTARTING}:
-            return self.server.listing
-        waiting = self._shared.waiting or state is ServerState.STARTING
-        return self._shared.inherited if waiting else ()
+        server = self.server
+        if self._wanted.start == "lazy" and not server.discovered:
+            return expected_tools(self._wanted)
+        starts = self._shared.waiting or server.state is ServerState.STARTING
+        return server.listing or (self._shared.inherited if starts else ())
 
     def status(self) -> ServerStatus:
         """A snapshot for the operator; who waits for a start is starting."""
@@ -104,9 +105,20 @@ class Lease:
         """Begin to start the server, unless that was done before; returns at once."""
         self._shared.begin()
 
-    def stop_waiting(self) -> None:
-        """Have a start that has not begun yet not happen by itself any more."""
+    def start_again(self) -> None:
+        """The same for a server that was stopped or given up."""
+        self._shared.begin(again=True)
+
+    async def stop(self) -> None:
+        """Stop the server, whoever holds it, until `start_again` or `restart`."""
         self._shared.stop_waiting()
+        await self.server.stop()
+
+    async def restart(self) -> None:
+        """Stop the server, whoever holds it, and begin to start it again."""
+        if not self._shared.waiting:
+            self._shared.begun = True
+            await self.server.restart()
 
     def release(self) -> asyncio.Future[None]:
         """Give the claim back, at once. Idempotent.
@@ -241,9 +253,9 @@ class _Shared:
         """The tools that calls expect of whoever takes its place."""
         return self.server.listing or (self.inherited if self.waiting else ())
 
-    def begin(self) -> None:
+    def begin(self, *, again: bool = False) -> None:
         """Start when nothing stands in the way."""
-        if self.begun:
+        if self.waiting or (self.begun and not again):
             return
         self.begun = True
         if self._pool.is_open and all(gone.is_set() for gone in self._after):
