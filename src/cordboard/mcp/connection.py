@@ -55,6 +55,9 @@ _FAILURES = (
     anyio.ClosedResourceError,
     anyio.BrokenResourceError,
 )
+MAX_QUOTED = 2_000
+"""Characters of a server's own words in an error: more than is shown of them in the end, so that
+secrets are still whole when they are masked (`SupervisedServer`)."""
 LISTEN_SECONDS = 10.0
 """How long a server may take to confirm a subscription."""
 LISTEN_AGAIN_SECONDS = 5.0
@@ -229,10 +232,11 @@ def explain(error: Exception) -> McpError:
             return McpUnavailable("the connection was closed")
         if error.code == types.REQUEST_TIMEOUT:
             return McpTimeout("it did not answer in time")
-        return McpError(f"it answered with error {error.code}: {printable(error.message)}")
+        words = printable(error.message, MAX_QUOTED)
+        return McpError(f"it answered with error {error.code}: {words}")
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         words = printable(f"{place}: {first['msg']}")
         return McpError(f"its answer has the wrong shape ({words})")
-    return McpError(printable(str(error)))
+    return McpError(printable(str(error), MAX_QUOTED))

@@ -1,4 +1,5 @@
-"""What a server's configuration asks for: its transport, and the tools it is expected to have."""
+"""What a server's configuration asks for: its transport, the tools it is expected to have, and the
+values that nobody may read."""
 
 from __future__ import annotations
 
@@ -19,6 +20,15 @@ def transport_of(server_id: str, config: McpServer, stderr: StderrTail) -> Trans
     from cordboard.mcp.http_transport import remote_transport  # the HTTP client: only if needed
 
     return remote_transport(server_id, config)
+
+
+def secrets_of(config: McpServer) -> tuple[str, ...]:
+    """What the server has been given to keep, and might say in its errors."""
+    auth = config.auth
+    hidden = [*config.headers.values()]
+    if auth is not None:
+        hidden += [s for s in (auth.token, auth.client_secret, auth.private_key) if s is not None]
+    return (*config.env.values(), *(secret.get_secret_value() for secret in hidden))
 
 
 def expected_tools(config: McpServer) -> tuple[types.Tool, ...]:

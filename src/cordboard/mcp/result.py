@@ -5,6 +5,7 @@ the text; and words, where the result itself is a sentence. Pure.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import mcp_types as types
@@ -17,11 +18,14 @@ _SDK_PREFIX = re.compile(r"Error executing tool [^\s:]+: ")
 """What the official server SDKs put before a tool's own error text."""
 
 
-def read_result(result: types.CallToolResult) -> ToolResult:
-    """Read a result; `isError` is an error whatever else it holds."""
+def read_result(
+    result: types.CallToolResult, mask: Callable[[str], str] = lambda text: text
+) -> ToolResult:
+    """Read a result; `isError` is an error whatever else it holds, and is `mask`ed: a server's
+    complaint that a login failed often quotes it."""
     text = "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
     if result.is_error:
-        own_words = _SDK_PREFIX.sub("", text, count=1)
+        own_words = mask(_SDK_PREFIX.sub("", text, count=1))
         return ToolResult(Status.ERROR, speech.spoken_error(own_words), {"error": own_words})
     data = result.structured_content
     if data is None:

@@ -15,7 +15,9 @@ call's own time. All waits are on events.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -26,9 +28,10 @@ from cordboard.config.mcp import McpServer
 from cordboard.errors import McpCommandMissing, McpError, McpTimeout, McpUnavailable
 from cordboard.mcp.breaker import Breaker, BreakerState
 from cordboard.mcp.connection import Connection, Progress, Transport, connect
-from cordboard.mcp.from_config import expected_tools, transport_of
+from cordboard.mcp.from_config import expected_tools, secrets_of, transport_of
 from cordboard.mcp.life import Life, happens
 from cordboard.mcp.negotiation import Negotiation
+from cordboard.mcp.printable import printable
 from cordboard.mcp.process import see_through
 from cordboard.mcp.restart_policy import RestartPolicy
 from cordboard.mcp.status import ServerObserver, ServerState, ServerStatus, SilentServerObserver
@@ -54,7 +57,7 @@ class SupervisedServer:
         self.config = config
         self._observer: ServerObserver = observer or SilentServerObserver()
         self._on_change = on_change
-        self._stderr = StderrTail(server_id, config.env.values())
+        self._stderr = StderrTail(server_id, secrets_of(config))
         self._negotiation = Negotiation(config.protocol, handshake_first=config.transport != "http")
         self._policy = RestartPolicy(config.restart)
         lazy = config.start == "lazy"
@@ -133,9 +136,23 @@ class SupervisedServer:
         self._closed = True
         await see_through(self._stop_in_turn(drain=False))
 
+    def mask(self, text: str) -> str:
+        """The text without what the server was given to keep, for logs and error messages."""
+        return self._stderr.mask(text)
+
     async def wait_ready(self, timeout: float) -> bool:
         """Whether the server is ready within `timeout` seconds."""
         return await happens(self._ready, timeout)
+
+    async def list_now(self, timeout: float) -> tuple[types.Tool, ...]:
+        """The server's tools, asked for at this moment; `listing` stays as it is.
+
+        Raises `McpError`; `timeout` in seconds.
+        """
+        life = self._life
+        if life is None:
+            raise McpUnavailable(f"the server is {self._state}")
+        return await life.connection.list_tools(timeout)
 
     async def call(
         self,
@@ -157,7 +174,10 @@ class SupervisedServer:
         life = self._life
         if life is None:
             raise McpUnavailable(f"the server is {self._state}")
-        return await life.call(tool, arguments, deadline - loop.time(), progress)
+        try:
+            return await life.call(tool, arguments, deadline - loop.time(), progress)
+        except McpError as error:
+            raise type(error)(self._shown(error)) from None  # its cause quotes the server
 
     def _tell_breaker(self) -> None:
         """Tell when calls are refused from now on, or pass again."""
@@ -180,7 +200,10 @@ class SupervisedServer:
         self._hung = False
         self._afterwards = ServerState.STOPPED
         self._observer.mcp_server_up(self.id, False)
-        self._owner = asyncio.create_task(self._own(), name=f"mcp server {self.id}")
+        # Not in the context of a call that wakes it: its log lines and spans are not the call's.
+        context = contextvars.Context()
+        name = f"mcp server {self.id}"
+        self._owner = asyncio.create_task(self._own(), name=name, context=context)
         self._set_state(state)
 
     async def _stop_in_turn(self, drain: bool) -> None:
@@ -233,7 +256,7 @@ class SupervisedServer:
             error, ready_for = await self._live()
             if self._stop.is_set():
                 return
-            self._last_error = self._stderr.mask(str(error))
+            self._last_error = self._shown(error)
             pause = self._policy.pause(asyncio.get_running_loop().time(), ready_for)
             if pause is None or isinstance(error, McpCommandMissing):
                 self._afterwards = ServerState.FAILED
@@ -269,8 +292,9 @@ class SupervisedServer:
                 self._leave_ready()
         except McpError as failure:
             error = failure
-        except Exception as failure:  # task border: the supervision itself must go on
-            log.exception("mcp_server_crashed", server=self.id)
+        except Exception as failure:  # noqa: BLE001 - task border: the supervision must go on
+            seen = self.mask(traceback.format_exc())
+            log.error("mcp_server_crashed", server=self.id, exception=seen)
             error = McpError(f"unexpected {type(failure).__name__}: {failure}")
         finally:
             self._leave_ready()
@@ -288,11 +312,15 @@ class SupervisedServer:
             words += f"; its last words: {self._stderr.lines[-1][:200]}"
         return McpUnavailable(words)
 
+    def _shown(self, error: McpError) -> str:
+        """The error for logs and operators: secrets masked first, then cut."""
+        return printable(self.mask(str(error)))
+
     async def _list_again(self, connection: Connection) -> None:
         try:
             self.listing = await connection.list_tools(self.config.start_timeout_ms / 1000)
         except McpError as error:
-            log.warning("mcp_relist_failed", server=self.id, error=str(error))
+            log.warning("mcp_relist_failed", server=self.id, error=self._shown(error))
             return
         log.info("mcp_tools_changed", server=self.id, tools=len(self.listing))
         self._on_change()

@@ -39,7 +39,9 @@ class StderrTail:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._server = server
-        self._secrets = sorted({s for s in secrets if len(s) >= MIN_SECRET}, key=len, reverse=True)
+        lines = {line.strip() for secret in secrets for line in secret.splitlines()}  # of a PEM
+        hidden = {line for line in lines if len(line) >= MIN_SECRET}
+        self._secrets = sorted(hidden, key=len, reverse=True)
         self._clock = clock
         self._lines: deque[str] = deque(maxlen=MAX_LINES)
         self._bytes = 0

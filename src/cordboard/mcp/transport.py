@@ -263,7 +263,8 @@ class StdioTransport:
         """Count a line that is no message; if it was meant as an answer, fail that call."""
         self._garbage += 1
         if self._garbage <= LOGGED_GARBAGE:
-            shown = printable(self._stderr_tail.mask(line[:200].decode("utf-8", "replace")))
+            head = line[:4_000].decode("utf-8", "replace")  # cut further when it is masked
+            shown = printable(self._stderr_tail.mask(head), 200)
             log.warning("mcp_garbage", server=self._server, line=shown, count=self._garbage)
         match = _HEAD_ID.match(line) or _TAIL_ID.search(line[-KEPT_BYTES:])
         if match and int(match[1]) in self._pending:

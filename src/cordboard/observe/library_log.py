@@ -40,7 +40,9 @@ def without_quotes(
     if not isinstance(record, logging.LogRecord) or not quoting_library(record):
         return event
     event["library"] = record.name
-    event["event"] = str(event["event"]).partition("\n")[0][:MAX_WORDS]
+    words = str(event["event"]).partition("\n")[0]
+    # Cut between words: half a secret would not be recognised, and so not be masked, later.
+    event["event"] = words if len(words) <= MAX_WORDS else words[:MAX_WORDS].rpartition(" ")[0]
     event.pop("message", None)  # the whole once more, where another handler has formatted it
     error = event.pop("exc_info", None)
     if isinstance(error, tuple) and error[0] is not None:
