@@ -24,6 +24,8 @@ narrowest class it can answer; a message never contains a secret.
     │   ├── McpLoginFailed     a remote server or its token endpoint does not accept us
     │   └── McpAddressRefused  a remote server is, or sends us, where nothing must be sent
     ├── AgentError             an agent cannot start or go on
+    ├── EngineUnreachable      a command found no running engine to talk to
+    ├── EngineRefused          the running engine answered a command with an error
     └── KitError               the test kit (`cordboard.testing`) cannot do its part
         ├── AsteriskMissing    no Asterisk on this machine to test with
         ├── CallRefused        the far side did not take the call
@@ -149,6 +151,18 @@ class McpAddressRefused(McpError):
 
 class AgentError(CordboardError):
     """An agent cannot start or go on."""
+
+
+class EngineUnreachable(CordboardError):
+    """No running engine answers where the configuration says."""
+
+
+class EngineRefused(CordboardError):
+    """The running engine did not do what a command asked. `status` is the HTTP status."""
+
+    def __init__(self, message: str, status: int) -> None:
+        self.status = status
+        super().__init__(message)
 
 
 class KitError(CordboardError):

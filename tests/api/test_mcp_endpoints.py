@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +17,14 @@ from cordboard.api.app import create_app
 from cordboard.api.server import HttpServer
 from cordboard.config.schema import Health
 from cordboard.errors import ConfigProblem, McpUnavailable
-from cordboard.mcp.server import ServerState, ServerStatus
+from cordboard.mcp.status import ServerState
+from cordboard.testing.fake_administration import (
+    ATIS,
+    Deferred,
+    FakeAdministration,
+    Reloaded,
+    Report,
+)
 
 from .conftest import Answer, ShownEngine, ask, ask_app
 
@@ -32,91 +39,6 @@ CHANGING = [
     "/mcp/servers/atis/restart",
     "/reload",
 ]
-ATIS = ServerStatus(
-    server="atis",
-    state=ServerState.READY,
-    since=1_795_275_374.25,
-    pid=4711,
-    protocol="2025-11-25",
-    tools=("get_atis", "get_metar"),
-    restarts=2,
-    last_error="it ended with status 1",
-    stderr=tuple(f"line {number}" for number in range(50)),
-)
-
-
-@dataclass(frozen=True)
-class Report:
-    ok: bool = True
-    error: str = ""
-    took_ms: int = 312
-    protocol: str = "2025-11-25"
-    tools: tuple[str, ...] = ("get_atis",)
-
-
-@dataclass(frozen=True)
-class Deferred:
-    what: str
-    until: str
-
-
-@dataclass(frozen=True)
-class Reloaded:
-    applied: bool = True
-    generation: int = 2
-    changed: tuple[str, ...] = ()
-    deferred: tuple[Deferred, ...] = ()
-    problems: tuple[ConfigProblem, ...] = ()
-
-
-class FakeAdministration:
-    """Knows one server, `atis`; remembers what was asked of it."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.status = ATIS
-        self.tools: list[Mapping[str, Any]] = []
-        self.report = Report()
-        self.reloaded = Reloaded()
-        self.failure: Exception | None = None
-        self.hold: asyncio.Event | None = None
-        self.held = asyncio.Event()
-
-    def mcp_status(self) -> Sequence[ServerStatus]:
-        return [self.status]
-
-    def mcp_tools(self) -> Sequence[Mapping[str, Any]]:
-        return self.tools
-
-    async def mcp_test(self, server_id: str) -> Report:
-        await self._asked("test", server_id)
-        return self.report
-
-    async def mcp_start(self, server_id: str) -> ServerStatus:
-        return await self._asked("start", server_id)
-
-    async def mcp_stop(self, server_id: str) -> ServerStatus:
-        return await self._asked("stop", server_id)
-
-    async def mcp_restart(self, server_id: str) -> ServerStatus:
-        return await self._asked("restart", server_id)
-
-    async def reload(self) -> Reloaded:
-        self.asked.append("reload")
-        return self.reloaded
-
-    async def _asked(self, what: str, server_id: str) -> ServerStatus:
-        self.asked.append(f"{what} {server_id}")
-        if self.hold is not None:
-            self.held.set()
-            await self.hold.wait()
-        if server_id != "atis":
-            raise KeyError(server_id)
-        if self.failure is not None:
-            raise self.failure
-        return self.status
-
-
 Serve = Callable[..., ASGIApp]
 
 
@@ -318,6 +240,7 @@ async def test_the_status_of_a_server(app: ASGIApp, fake: FakeAdministration) ->
         "tools": ["get_atis", "get_metar"],
         "quarantined": ["get_metar"],
         "restarts": 2,
+        "breaker": "open",
         "last_error": "it ended with status 1",
     }
 

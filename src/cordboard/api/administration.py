@@ -31,7 +31,7 @@ from cordboard.api.administration_view import Administration, ReloadReportView
 from cordboard.api.answers import JsonAnswer, list_to_json
 from cordboard.api.bearer import BearerGate, Refusal
 from cordboard.errors import CordboardError
-from cordboard.mcp.server import ServerStatus
+from cordboard.mcp.status import ServerStatus
 
 STDERR_LINES = 20
 """How many of a server's last lines are shown."""
@@ -185,6 +185,7 @@ def server_as_json(status: ServerStatus, quarantined: list[str]) -> dict[str, An
         "tools": list(status.tools),
         "quarantined": quarantined,
         "restarts": status.restarts,
+        "breaker": str(status.breaker),
         "last_error": status.last_error,
         "stderr": list(status.stderr[-STDERR_LINES:]),
     }

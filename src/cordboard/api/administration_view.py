@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from cordboard.errors import ConfigProblem
-from cordboard.mcp.server import ServerStatus
+from cordboard.mcp.status import ServerStatus
 
 
 class TestReportView(Protocol):

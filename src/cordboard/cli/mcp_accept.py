@@ -1,0 +1,135 @@
+"""`cordboard mcp accept`: look at what the servers' tools say today, and pin it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cordboard.cli.event_loop import run_async
+from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, load_config
+from cordboard.errors import CordboardError
+
+if TYPE_CHECKING:
+    from cordboard.cli.aside import Trial
+    from cordboard.config.load import LoadedConfig
+    from cordboard.config.mcp import McpServer
+    from cordboard.mcp.lockfile import Lock
+
+_OUTPUT = "outputSchema"
+
+
+def command(
+    servers: Annotated[
+        list[str] | None,
+        typer.Argument(help="Names under mcp.servers. Default: all that are enabled."),
+    ] = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Start the servers aside, show how their tools differ from mcp.lock, and accept that.
+
+    Needs no running engine. Without names, servers that are no longer in the file are forgotten.
+    Exit status 1 when a server could not be looked at, or nothing was accepted on your word.
+    """
+    from cordboard.cli.aside import quiet, try_servers
+    from cordboard.mcp.lockfile import load_lock, save_lock
+
+    loaded = load_config(config)
+    quiet(loaded)
+    chosen = _chosen(loaded, servers or [])
+    path = lock_path(loaded)
+    old = load_lock(path)
+    trials = run_async(try_servers(chosen))
+    for trial in trials:
+        _tell_what_is_left_out(trial)
+    new = _accepted(old, trials, None if servers else loaded.config.mcp.servers)
+    if new.changed:
+        print("\n".join(_differences(old, new)))
+        if not yes:
+            typer.confirm(f"\nAccept this into {path}?", abort=True)
+        save_lock(path, new)
+        print(f"{path} is written; a running engine takes it with: cordboard reload")
+    elif any(trial.ok for trial in trials) or not trials:
+        print(f"{path}: nothing has changed")
+    if not all(trial.ok for trial in trials):
+        raise typer.Exit(1)
+
+
+def lock_path(loaded: LoadedConfig) -> Path:
+    """Where the lockfile of a configuration is: beside it, unless it says otherwise."""
+    return loaded.path.parent / loaded.config.mcp.lock_file
+
+
+def _chosen(loaded: LoadedConfig, names: Sequence[str]) -> dict[str, McpServer]:
+    known = loaded.config.mcp.servers
+    for name in names:
+        if name not in known:
+            words = f"there is no MCP server {name!r}; known: {', '.join(known) or 'none'}"
+            raise CordboardError(words)
+    if names:
+        return {name: known[name] for name in names}
+    return {name: server for name, server in known.items() if server.enabled}
+
+
+def _accepted(
+    old: Lock, trials: Sequence[Trial], all_servers: Mapping[str, McpServer] | None
+) -> Lock:
+    """The lock with everything that differs accepted, and only that marked as changed."""
+    from cordboard.mcp.lockfile import diff
+
+    new = old
+    for trial in trials:
+        if trial.ok:
+            candidate = new.accepted(trial.server, trial.listing)
+            if trial.server not in old.servers or diff(new, candidate):
+                new = candidate
+    if all_servers is not None:
+        for server in old.servers:
+            if server not in all_servers:
+                new = new.forgotten(server)
+    return new
+
+
+def _differences(old: Lock, new: Lock) -> list[str]:
+    """What would be accepted: of a changed tool the change, of a new one what an agent is told.
+
+    What a tool promises to answer is only checked, never told, so it is not shown of a new one.
+    """
+    from cordboard.mcp.definition_diff import definition_diff, heading
+
+    lines: list[str] = []
+    for server in sorted(new.changed):
+        before, after = old.servers.get(server, {}), new.servers.get(server, {})
+        if not before and not after:
+            lines.append(f"{server}: no tools")
+        for tool in sorted({*before, *after}):
+            was, now = before.get(tool), after.get(tool)
+            if now is None:
+                lines.append(heading(server, tool, "gone"))
+            elif was is None:
+                told = {k: v for k, v in now.definition.items() if k not in ("name", _OUTPUT)}
+                shown = definition_diff({"name": tool}, {"name": tool, **told})
+                lines += [heading(server, tool, "new"), *shown]
+            elif was.sha256 != now.sha256:
+                changed = definition_diff(was.definition, now.definition)
+                lines += [heading(server, tool, "changed"), *changed]
+    return lines
+
+
+def _tell_what_is_left_out(trial: Trial) -> None:
+    from cordboard.mcp.definitions import read_tool
+    from cordboard.mcp.printable import printable
+
+    if not trial.ok:
+        print(f"cordboard: {trial.server} cannot be looked at: {trial.error}", file=sys.stderr)
+        for line in trial.stderr[-5:]:
+            print(f"  {trial.server} | {printable(line)}", file=sys.stderr)
+    for position, listed in enumerate(trial.listing):
+        tool = read_tool(listed, position)
+        if tool.refusal:
+            words = f"{trial.server}: {tool.name} is never offered: {tool.refusal}"
+            print(f"cordboard: {words}", file=sys.stderr)

@@ -1,0 +1,150 @@
+"""The running engine, as commands see it: its HTTP port, found by the configuration file.
+
+Only `health` and `admin` of the file are read. So commands work in a shell that lacks some of the
+engine's environment variables, and while the rest of the file is being mended.
+"""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+
+from cordboard.config.document import Document, parse
+from cordboard.config.expansion import expand
+from cordboard.config.load import load
+from cordboard.config.schema import Admin, Health
+from cordboard.errors import ConfigError, EngineRefused, EngineUnreachable
+
+READ_SECONDS = 10.0
+"""How long a question may take."""
+WORK_SECONDS = 300.0
+"""How long work may take that starts or stops MCP servers; the engine has tighter limits."""
+_MOST_BYTES = 64 * 1024 * 1024
+_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - not bound to
+
+
+@dataclass(frozen=True, slots=True)
+class RunningEngine:
+    """Where an engine with that configuration listens. Made by `running_engine`."""
+
+    config: Path
+    host: str
+    port: int
+    token: str = field(default="", repr=False)
+    unset: tuple[str, ...] = ()
+    """Environment variables that the token needs and that are not set here."""
+
+    @property
+    def url(self) -> str:
+        """For messages."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+    def get(self, path: str) -> Any:
+        """Ask. Raises `EngineUnreachable` or `EngineRefused`."""
+        return self.taken(*self.answer("GET", path, READ_SECONDS))
+
+    def post(self, path: str) -> Any:
+        """Have something done. Raises `EngineUnreachable` or `EngineRefused`."""
+        return self.taken(*self.answer("POST", path, WORK_SECONDS))
+
+    def answer(self, method: str, path: str, seconds: float) -> tuple[int, Any]:
+        """Status and JSON of an answer, whatever they are. Raises `EngineUnreachable`."""
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=seconds)
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        encoded = {name: value.encode() for name, value in headers.items()}
+        try:
+            connection.request(method, path, headers=encoded)
+            response = connection.getresponse()
+            body = response.read(_MOST_BYTES)
+        except ValueError:  # http.client's word for a header that cannot be sent
+            message = "admin.token has characters that no HTTP header can have (a line break?)"
+            raise EngineUnreachable(message) from None
+        except TimeoutError:
+            message = f"the engine at {self.url} did not answer within {seconds:.0f} s"
+            raise EngineUnreachable(message) from None
+        except (OSError, http.client.HTTPException) as error:
+            raise EngineUnreachable(self._absent(error)) from None
+        finally:
+            connection.close()
+        try:
+            return response.status, orjson.loads(body)
+        except orjson.JSONDecodeError:
+            raise EngineUnreachable(f"what answers at {self.url} is no engine of ours") from None
+
+    def _absent(self, error: Exception) -> str:
+        if isinstance(error, ConnectionRefusedError):
+            return (
+                f"no engine is running at {self.url}; start it with: "
+                f"cordboard run --config {self.config}"
+            )
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        return f"the engine at {self.url} cannot be reached: {reason}"
+
+    def taken(self, status: int, body: Any) -> Any:
+        """The body of a good answer. Raises `EngineRefused` for any other."""
+        if 200 <= status < 300:
+            return body
+        message = body.get("error") if isinstance(body, dict) else None
+        words = f"the engine at {self.url} refused: {message or f'HTTP status {status}'}"
+        if status == 401 and not self.token:
+            words += f"; {self._no_token()}"
+        elif status == 401:
+            words += f"; the one in {self.config} (admin.token) is another than the engine's"
+        raise EngineRefused(words, status)
+
+    def _no_token(self) -> str:
+        if self.unset:
+            return f"set {' and '.join(self.unset)} here as in the engine's environment"
+        return f"set admin.token in {self.config}"
+
+
+def running_engine(config: Path, environ: Mapping[str, str]) -> RunningEngine:
+    """Where the engine of a configuration file listens. Raises `ConfigError`."""
+    try:
+        text = config.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        load(config, environ)  # raises, with the reason in words
+        raise
+    document = parse(text, str(config))
+    unset: list[str] = []
+    health = Health.model_validate(_section(document, "health", Health, environ, []))
+    admin = Admin.model_validate(_section(document, "admin", Admin, environ, unset))
+    if health.port == 0:
+        message = "the port is 0, any free one; commands need a fixed one to find the engine"
+        raise ConfigError([document.problem(("health", "port"), message)])
+    token = admin.token.get_secret_value() if admin.token is not None else ""
+    host = _ANYWHERE.get(health.host, health.host)
+    return RunningEngine(config, host, health.port, token, tuple(unset))
+
+
+def _section(
+    document: Document,
+    name: str,
+    kind: type[Health] | type[Admin],
+    environ: Mapping[str, str],
+    unset: list[str],
+) -> dict[str, Any]:
+    """One section with its texts expanded; `unset` takes the variables that are missing."""
+    section = document.get((name,)) or {}
+    if not isinstance(section, dict):
+        raise ConfigError([document.problem((name,), "expected a mapping")])
+    expanded: dict[str, Any] = {}
+    for key, value in section.items():
+        if isinstance(value, str):
+            result = expand(value, environ)
+            unset += result.missing
+            value = result.text
+        expanded[key] = value
+    try:
+        kind.model_validate(expanded)
+    except ValidationError:
+        message = "it is not in order; `cordboard check` says what is wrong"
+        raise ConfigError([document.problem((name,), message)]) from None
+    return expanded

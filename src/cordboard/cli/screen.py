@@ -1,0 +1,116 @@
+"""What commands about MCP put on the terminal. Everything that a server says is an outsider's word:
+nothing of it may steer the terminal or be taken for markup.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from cordboard.mcp.printable import printable
+
+TROUBLE = {"failed", "restarting"}
+STDERR_SHOWN = 5
+STDERR_AFTER_TEST = 20
+_STATE_STYLES = {"ready": "green", "failed": "red", "restarting": "yellow", "starting": "yellow"}
+
+
+def print_json(value: Any) -> None:
+    """Indented JSON to standard output."""
+    print(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+
+
+def terminal() -> Console:
+    """Standard output, wide enough for a table also when it is a pipe."""
+    console = Console(highlight=False, markup=False, soft_wrap=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, markup=False, width=160)
+    return console
+
+
+def status_table(servers: Iterable[Mapping[str, Any]], now: datetime.datetime) -> Table:
+    """One line per server."""
+    table = _table("server", "state", "for", "pid", "protocol", "tools", "restarts", "breaker")
+    for server in servers:
+        state = str(server["state"])
+        quarantined = len(server["quarantined"])
+        tools = f"{len(server['tools'])}" + (f" ({quarantined} quarantined)" if quarantined else "")
+        table.add_row(
+            Text(printable(server["server"])),
+            Text(state, style=_STATE_STYLES.get(state, "")),
+            Text(age(str(server["since"]), now)),
+            Text("" if server["pid"] is None else str(server["pid"])),
+            Text(printable(server["protocol"])),
+            Text(tools),
+            Text(str(server["restarts"])),
+            Text(str(server["breaker"])),
+        )
+    return table
+
+
+def trouble_lines(servers: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What is the matter, and the last words of those servers that are down."""
+    lines: list[str] = []
+    for server in servers:
+        name = printable(server["server"])
+        if server["state"] in TROUBLE or (server["last_error"] and server["state"] != "ready"):
+            lines.append(f"{name}: {printable(server['last_error'] or server['state'])}")
+            lines += [f"{name} | {printable(line)}" for line in server["stderr"][-STDERR_SHOWN:]]
+        if server["quarantined"]:
+            tools = ", ".join(printable(tool) for tool in server["quarantined"])
+            lines.append(f"{name}: quarantined until `cordboard mcp accept`: {tools}")
+    return lines
+
+
+def report_lines(report: Mapping[str, Any]) -> list[str]:
+    """How a server did when it was tried."""
+    name, took = printable(report["server"]), report["took_ms"]
+    said = [f"{name} | {printable(line)}" for line in report.get("stderr", [])[-STDERR_AFTER_TEST:]]
+    if not report["ok"]:
+        return [f"{name}: FAILED after {took} ms: {printable(report['error'])}", *said]
+    tools = [f"  {printable(tool)}" for tool in report["tools"]]
+    head = f"{name}: in order. MCP {printable(report['protocol'])}, ready after {took} ms"
+    return [f"{head}, {len(tools)} tool{'' if len(tools) == 1 else 's'}", *tools, *said]
+
+
+def tools_table(tools: Iterable[Mapping[str, Any]]) -> Table:
+    """One line per tool."""
+    table = _table("exposed as", "server", "tool", "offered", "description")
+    for tool in tools:
+        if "tool" not in tool:
+            table.add_row(
+                "", "", "", Text("no", style="red"), Text(printable(str(tool.get("error"))))
+            )
+            continue
+        offered = bool(tool["offered"])
+        words = str(tool["description"]).strip().partition("\n")[0]
+        table.add_row(
+            Text(printable(tool["exposed"])),
+            Text(printable(tool["server"])),
+            Text(printable(tool["tool"])),
+            Text("yes" if offered else f"no: {printable(tool.get('why_not', ''))}"),
+            Text(printable(words[:100])),
+        )
+    return table
+
+
+def age(since: str, now: datetime.datetime) -> str:
+    """How long ago an ISO 8601 time was: `12 s`, `5 min`, `3 h`, `4 days`."""
+    seconds = max(0, int((now - datetime.datetime.fromisoformat(since)).total_seconds()))
+    for limit, size, unit in ((120, 1, "s"), (7_200, 60, "min"), (172_800, 3_600, "h")):
+        if seconds < limit:
+            return f"{seconds // size} {unit}"
+    return f"{seconds // 86_400} days"
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    return table
