@@ -148,6 +148,17 @@ class Intent(_Part):
         description="Templates of words without {lists} that, wherever they stand beside a clear"
         " value of the intent's only list, are enough for it.",
     )
+    unless: tuple[str, ...] = Field(
+        default=(),
+        description="Templates of words without {lists} that show that something else is wanted:"
+        " beside one of these a value alone is not enough.",
+    )
+    harmless: bool | None = Field(
+        default=None,
+        description="Whether doing it needlessly costs the caller nothing but time; then one clear"
+        " value is enough to act on, without asking back. Default: whether its tool only reads."
+        " Never with `confirm`, `transfer` or `hang_up`.",
+    )
     slots: dict[Identifier, Slot] = Field(default_factory=dict)
     confirm: Template | None = Field(
         default=None, description="A yes/no question asked before acting."
@@ -284,10 +295,13 @@ class Rules(_Part):
 
     def _check_keywords(self, name: str, intent: Intent) -> None:
         key = f"intents.{name}.keywords"
-        for number, text in enumerate(intent.keywords):
-            for wording in self.wordings(text, f"{key}[{number}]"):
-                if any(position.list for position in wording):
-                    raise ValueError(f"{key}[{number}]: {text!r}: keywords have no {{lists}}")
+        for field, texts in (("keywords", intent.keywords), ("unless", intent.unless)):
+            for number, text in enumerate(texts):
+                at = f"intents.{name}.{field}[{number}]"
+                if any(p.list for wording in self.wordings(text, at) for p in wording):
+                    raise ValueError(f"{at}: {text!r}: {field} have no {{lists}}")
+        if intent.unless and not intent.keywords:
+            raise ValueError(f"intents.{name}.unless: only beside keywords")
         if intent.keywords:
             found = list(self.slots_of(name).values())
             spec = self.lists.get(found[0]) if len(found) == 1 else None

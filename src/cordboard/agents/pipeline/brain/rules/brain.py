@@ -4,7 +4,8 @@
     dialogue = brain.open(session)
 
 One brain serves all calls of a context. The tables are built at the first call for each toolbox
-(its transfer destinations are part of what callers may say) and kept; `warm` builds them ahead.
+(its transfer destinations are part of what callers may say, and tools that only read are run more
+readily) and kept; `warm` builds them ahead.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from cordboard.agents.pipeline.brain.rules.grammar import Grammar, compile_gramm
 from cordboard.config.rules import Rules
 from cordboard.tools.tool import ToolSpec
 
+MOST_GRAMMARS = 4
+"""Kept for as many toolboxes: a context's tools come and go with their servers."""
+
 
 class RulesBrain:
     """Implements `cordboard.agents.pipeline.brain.base.Brain`."""
@@ -27,8 +31,15 @@ class RulesBrain:
         self._today = today
         self._grammars: dict[str, Grammar] = {}
 
-    def warm(self, toolbox: Sequence[ToolSpec]) -> None:
-        """Build the tables for a toolbox (some tens of ms), so that no call waits for it."""
+    def warm(self, toolbox: Sequence[ToolSpec], earlier: RulesBrain | None = None) -> None:
+        """Build the tables for a toolbox (some tens of ms), so that no call waits for it.
+
+        `earlier` is the brain that the same context had before a reload; what it has built for the
+        same rules is used again.
+        """
+        key = _key(self._rules, toolbox)
+        if earlier is not None and earlier._rules == self._rules and key in earlier._grammars:
+            self._grammars[key] = earlier._grammars[key]
         self._grammar(toolbox)
 
     def open(self, session: DialogueSession) -> RulesDialogue:
@@ -36,7 +47,18 @@ class RulesBrain:
         return RulesDialogue(self._rules, grammar, session, self._today)
 
     def _grammar(self, toolbox: Sequence[ToolSpec]) -> Grammar:
-        key = repr([spec.parameters for spec in toolbox if spec.name == "transfer"])
-        if key not in self._grammars:
-            self._grammars[key] = compile_grammar(self._rules, toolbox)
-        return self._grammars[key]
+        key = _key(self._rules, toolbox)
+        grammar = self._grammars.get(key)
+        if grammar is None:
+            grammar = self._grammars[key] = compile_grammar(self._rules, toolbox)
+            for oldest in [*self._grammars][:-MOST_GRAMMARS]:
+                self._grammars.pop(oldest, None)
+        return grammar
+
+
+def _key(rules: Rules, toolbox: Sequence[ToolSpec]) -> str:
+    """What the tables depend on besides the rules: transfer destinations, and what the rules' own
+    tools may do."""
+    transfers = [spec.parameters for spec in toolbox if spec.name == "transfer"]
+    own = rules.tools()
+    return repr((transfers, sorted((s.name, s.effects) for s in toolbox if s.name in own)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from itertools import pairwise
 
-from cordboard.agents.pipeline.brain.rules.words import Token
+from cordboard.agents.pipeline.brain.rules.words import FILLERS, Token
 
 _DENIALS = frozenset("not never neither nor except without".split())
 _AUXILIARIES = frozenset("do does can could would will should is are am have has may might".split())
@@ -18,10 +18,20 @@ _BE = frozenset(("is", "are"))
 _FAR = 6
 """Words that a denial reaches ahead of itself."""
 _PAST = frozenset("was were did had been yesterday ago".split())
-_OPENERS = frozenset("wondering hoping thinking asking told going planning looking".split())
+_OPENERS = frozenset(
+    "wondering hoping thinking asking told going planning looking calling curious after interested"
+    " supposed trying able".split()
+)
 """`I was wondering ...`: a past that asks for the present."""
+_BETWEEN = frozenset("just only simply really actually not also".split())
 _SPANS = frozenset("year month week night summer winter spring autumn time".split())
 """`last year` is the past; `the last report` is not."""
+_LACKING = frozenset(
+    "sure know have got get see find hear heard seen received receive tell reach catch certain"
+    " remember understand read able copy make pick".split()
+)
+"""`I don't have ...`, `we haven't received ...`: what is missing, not what is unwanted."""
+_SUBJECTS = frozenset("i we he she they".split())
 _PREPOSITIONS = frozenset("in at to for from into over near via of around".split())
 
 AFTER_PLACES = frozenset(
@@ -55,13 +65,26 @@ def _is_polite(tokens: Sequence[Token], place: int) -> bool:
     before = tokens[place - 1] if place else None
     if before is None:
         return False
-    if before.text == "why":
+    if before.text == "why" or _is_lacking(tokens, place):
         return True
     opens = before.after_stop or (place > 1 and tokens[place - 2].text in ("why", "and", "but"))
     if before.text not in _AUXILIARIES or not opens:
         return False
     follows = tokens[place + 1].text if place + 1 < len(tokens) else ""
     return before.text in _BE or follows in _PRONOUNS
+
+
+def _is_lacking(tokens: Sequence[Token], place: int) -> bool:
+    """Whether somebody tells what he does *not* know, have or hear."""
+    opens = tokens[place - 1].after_stop and tokens[place - 1].text in ("can", "could", "have")
+    if not opens and (place < 2 or tokens[place - 2].text not in _SUBJECTS):
+        return False
+    follows = [token.text for token in tokens[place + 1 :] if token.text not in FILLERS | {"yet"}]
+    return (
+        tokens[place - 1].text in _AUXILIARIES | _PAST
+        and follows[:1] != []
+        and (follows[0] in _LACKING)
+    )
 
 
 def is_denied(tokens: Sequence[Token], place: int) -> bool:
@@ -78,8 +101,14 @@ def is_denied(tokens: Sequence[Token], place: int) -> bool:
 def is_past(tokens: Sequence[Token]) -> bool:
     """Whether it is told of the past."""
     for place, token in enumerate(tokens):
-        follows = tokens[place + 1].text if place + 1 < len(tokens) else ""
-        if token.text in _PAST and follows not in _OPENERS:
+        after = [other.text for other in tokens[place + 1 :] if other.text not in _BETWEEN]
+        follows = after[0] if after else ""
+        if token.text == "been":
+            if follows in _PREPOSITIONS or follows in ("", "there"):
+                return True
+        elif token.text == "did" and (follows == "you" or follows in _LACKING):
+            continue
+        elif token.text in _PAST and follows not in _OPENERS:
             return True
         if token.text == "last" and follows in _SPANS:
             return True

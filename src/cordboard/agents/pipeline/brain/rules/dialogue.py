@@ -7,7 +7,7 @@ is given out, so an interruption between sentences leaves nothing half done.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -81,6 +81,8 @@ class RulesDialogue:
         """Turns in a row that were not understood."""
         self._last_answer: tuple[str, ...] = split_sentences(session.greeting)
         self._looked: Look | None = None
+        self._named: Mapping[str, Value] = {}
+        """List → the value of it that the caller named in the last turn: `there`."""
 
     # The door.
 
@@ -124,6 +126,8 @@ class RulesDialogue:
 
     def _decide(self, text: str) -> _Turn:
         readings = self._readings(text)
+        if there := self._about_there(readings):
+            readings = [there]
         if not readings:
             return self._not_understood(silent=not text.strip())
         best = readings[0]
@@ -137,6 +141,16 @@ class RulesDialogue:
         if best.intent.startswith((VALUE_OF, CHANGE_TO)):
             return self._take_value(best)
         return self._begin(self._task_of(best))
+
+    def _about_there(self, readings: Sequence[Reading]) -> Reading | None:
+        """The reading with the place named in the turn before, and what `there` is from now on."""
+        if self._looked is None:
+            return None
+        best = readings[0] if readings else None
+        there = self._grammar.about_there(self._looked, best, self._named)
+        if there is None:
+            self._named = self._grammar.named(self._looked)
+        return there
 
     def _rival(self, readings: Sequence[Reading]) -> Reading | None:
         """Another intent that fits as well, when both can be asked about."""

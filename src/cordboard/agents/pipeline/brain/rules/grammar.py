@@ -14,8 +14,10 @@ from datetime import date
 
 from cordboard.agents.pipeline.brain.rules.builtin import (
     CANCEL,
+    GOODBYE,
     HELLO,
     HELP,
+    NO,
     PICKS,
     REPEAT,
     STEERING,
@@ -25,7 +27,18 @@ from cordboard.agents.pipeline.brain.rules.builtin import (
 )
 from cordboard.agents.pipeline.brain.rules.clauses import split_clauses
 from cordboard.agents.pipeline.brain.rules.codes import in_alphabet_words, is_clear
-from cordboard.agents.pipeline.brain.rules.keywords import Keywords, compile_keywords, find_value
+from cordboard.agents.pipeline.brain.rules.harmless import (
+    clear_values,
+    find_at_once,
+    speaks_against,
+    the_only_one,
+)
+from cordboard.agents.pipeline.brain.rules.keywords import (
+    MOST_WORDINGS,
+    Keywords,
+    compile_keywords,
+    find_value,
+)
 from cordboard.agents.pipeline.brain.rules.letters import ALPHABET, AlphabetHit
 from cordboard.agents.pipeline.brain.rules.matching import (
     Fit,
@@ -35,6 +48,7 @@ from cordboard.agents.pipeline.brain.rules.matching import (
 )
 from cordboard.agents.pipeline.brain.rules.rewriting import rewrite, spellings
 from cordboard.agents.pipeline.brain.rules.sound import SoundIndex, phrase_sounds
+from cordboard.agents.pipeline.brain.rules.stories import points_there
 from cordboard.agents.pipeline.brain.rules.values import (
     Finder,
     Judged,
@@ -52,7 +66,7 @@ from cordboard.agents.pipeline.brain.rules.words import (
     tokenise,
 )
 from cordboard.config.rules import BUILT_IN_LISTS, Intent, Rules, WordList
-from cordboard.config.sentences import MAX_WORDINGS, Wording, read_sentence
+from cordboard.config.sentences import Wording, read_sentence
 from cordboard.tools.tool import ToolSpec
 
 VALUE_OF = "_value:"
@@ -82,10 +96,10 @@ _KEYWORD_QUALITY = 0.4
 """Found by keywords: never word for word."""
 _CLEARLY_SAID = 0.2
 """Quality up to which a clause wants something else."""
+_SURELY_SAID = 0.1
+"""The same for a clause of something longer: "good evening" is 0.13 from "goodbye"."""
 _LIGHT = frozenset({REPEAT, HELP, HELLO, THANKS, YES})
 """What may be read into a sentence about something else: `what`, `sorry`, `right`."""
-_MOST_WORDINGS = 16 * MAX_WORDINGS
-"""What the configuration has let pass may grow here: `(what's|how's)` becomes two words each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +110,11 @@ class Look:
     tokens: tuple[Token, ...]
     windows: Windows
     spans: Mapping[str, Sequence[Span]]
+
+    @property
+    def capitals(self) -> bool:
+        """Whether the recogniser writes names with a capital letter."""
+        return self.text != self.text.lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +203,7 @@ class Grammar:
             return []
         fits = self.table.fits(look.tokens, look.windows, active)
         readings = [self._reading(look, fit) for fit in fits if fit.is_good]
+        readings = [reading for reading in readings if not self._is_vetoed(look, reading)]
         readings.sort(key=lambda reading: reading.cost)
         found = self._by_keywords(look, active, readings[0] if readings else None)
         return [found, *readings] if found else readings
@@ -196,40 +216,93 @@ class Grammar:
             if rule.intent not in active or not _leaves_room(best, rule):
                 continue
             places = rule.places(look.tokens)
-            found = find_value(
-                look.tokens,
-                look.spans[rule.list],
-                places,
-                self.known,
-                asked_for=VALUE_OF + rule.list in active,
-            )
-            if found is None or self._wants_something_else(look, active, rule.intent):
+            asked_for = VALUE_OF + rule.list in active
+            found = self._find(look, rule, places, asked_for=asked_for)
+            if found is None:
+                continue
+            # "That's all" and "have a nice day" end a request as well as a call.
+            ignored = (rule.intent, GOODBYE) if rule.harmless else (rule.intent,)
+            before = found[1].start if rule.harmless else None
+            if self._wants_something_else(look, active, ignored, before):
                 continue
             judged, span = found
             if best is not None and best.slots and judged.value is None:
                 continue
-            intent = rule.intent if places else VALUE_OF + rule.list
+            intent = VALUE_OF + rule.list if asked_for and not places else rule.intent
             cost = min(_KEYWORD_QUALITY, best.cost) if best else _KEYWORD_QUALITY
             slots, lists = {rule.slot: judged}, {rule.slot: rule.list}
             at = {rule.slot: (span.start, span.end)}
             return Reading(intent, cost, _KEYWORD_QUALITY, slots, lists, at)
         return None
 
-    def _wants_something_else(self, look: Look, active: Collection[str], intent: str) -> bool:
-        """Whether a clause by itself says goodbye, asks for a transfer, ..."""
-        others = [
-            name
-            for name in active
-            if name in self.intents and name != intent and (name not in STEERING or name == CANCEL)
-        ]
-        for start, end in split_clauses(look.tokens):
+    def _find(
+        self, look: Look, rule: Keywords, places: frozenset[int], *, asked_for: bool
+    ) -> tuple[Judged, Span] | None:
+        """The value that the utterance is about, as readily as the rule's intent allows."""
+        tokens, spans = look.tokens, look.spans[rule.list]
+        if rule.harmless:
+            found = find_at_once(rule, tokens, spans, places, self.known, capitals=look.capitals)
+            if found is not None or (clear_values(tokens, spans) and not asked_for):
+                return found
+        return find_value(tokens, spans, places, self.known, asked_for=asked_for)
+
+    def _is_vetoed(self, look: Look, reading: Reading) -> bool:
+        """Whether a sentence fits, but what stands around its value speaks against it."""
+        for rule in self.keywords:
+            if rule.harmless and rule.intent == reading.intent and rule.slot in reading.places:
+                place = reading.places[rule.slot]
+                return speaks_against(rule, look.tokens, place, rule.places(look.tokens))
+        return False
+
+    def named(self, look: Look) -> dict[str, Value]:
+        """List → the one value of it that was clearly named; for lists of harmless look-ups."""
+        found: dict[str, Value] = {}
+        for rule in self.keywords:
+            if rule.harmless:
+                spans = look.spans[rule.list]
+                value = the_only_one(look.tokens, spans, self.known, capitals=look.capitals)
+                if value is not None:
+                    found[rule.list] = value
+        return found
+
+    def about_there(
+        self, look: Look, best: Reading | None, named: Mapping[str, Value]
+    ) -> Reading | None:
+        """`Is it windy there?`, where one place was named just before: a reading with that one."""
+        if not points_there(look.tokens):
+            return None
+        for rule in self.keywords:
+            if not rule.harmless or rule.list not in named:
+                continue
+            if clear_values(look.tokens, look.spans[rule.list]):
+                continue
+            asked = best is not None and best.intent == rule.intent
+            asked = asked or bool(rule.places(look.tokens))
+            if asked and _leaves_room(best, rule):
+                slots = {rule.slot: Judged(named[rule.list])}
+                lists = {rule.slot: rule.list}
+                return Reading(rule.intent, 0.0, _KEYWORD_QUALITY, slots, lists, {})
+        return None
+
+    def _wants_something_else(
+        self, look: Look, active: Collection[str], ignored: Collection[str], before: int | None
+    ) -> bool:
+        """Whether a clause by itself says goodbye, asks for a transfer, ...; or what is said of it
+        `before` a word: "put me through to sales in" Boston."""
+        clauses = split_clauses(look.tokens)
+        parts = [(start, before) for start, end in clauses if before and start < before < end]
+        for start, end in (*clauses, *parts):
             windows = {
                 (first - start, last - start): costs
                 for (first, last), costs in look.windows.items()
                 if start <= first and last <= end
             }
-            fits = self.table.fits(look.tokens[start:end], windows, others)
-            if any(fit.is_good and fit.quality <= _CLEARLY_SAID for fit in fits):
+            intents = [name for name in active if name in self.intents and name not in ignored]
+            fits = self.table.fits(look.tokens[start:end], windows, intents)
+            best = min(fits, key=lambda fit: fit.cost, default=None)
+            if best is None or (best.intent in STEERING and best.intent != CANCEL):
+                continue
+            if best.is_good and best.quality <= _SURELY_SAID:
                 return True
         return False
 
@@ -275,7 +348,7 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
     slots: dict[str, dict[str, str]] = {name: {} for name in intents}
     for name, intent in intents.items():
         for sentence in intent.sentences:
-            for wording in read_sentence(plain_sentence(sentence), pieces, most=_MOST_WORDINGS):
+            for wording in read_sentence(plain_sentence(sentence), pieces, most=MOST_WORDINGS):
                 rows.append((name, wording))
                 for position in wording:
                     if position.list:
@@ -304,7 +377,7 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
         finders=finders,
         vocabulary=vocabulary,
         known=vocabulary | names,
-        keywords=tuple(_keywords(intents, slots, pieces)),
+        keywords=tuple(compile_keywords(intents, slots, pieces, toolbox)),
         entries=entries,
         index=index,
         table=table,
@@ -315,27 +388,11 @@ def _leaves_room(best: Reading | None, rule: Keywords) -> bool:
     """Whether the keywords of a rule may say more than the best sentence does."""
     if best is None:
         return True
-    if best.intent in _LIGHT:
+    if best.intent in _LIGHT or (rule.harmless and best.intent in (NO, GOODBYE)):
         return best.quality > _CLEARLY_SAID
     if best.intent not in (rule.intent, VALUE_OF + rule.list):
         return False
     return all(judged.value is None for judged in best.slots.values())
-
-
-def _keywords(
-    intents: Mapping[str, Intent],
-    slots: Mapping[str, Mapping[str, str]],
-    pieces: Mapping[str, str],
-) -> Iterator[Keywords]:
-    for name, intent in intents.items():
-        if intent.keywords:
-            wordings = [
-                wording
-                for text in intent.keywords
-                for wording in read_sentence(plain_sentence(text), pieces, most=_MOST_WORDINGS)
-            ]
-            ((slot, list_name),) = slots[name].items()
-            yield compile_keywords(name, slot, list_name, wordings)
 
 
 def _answers(name: str, spec: WordList) -> Iterator[tuple[str, Wording]]:

@@ -4,13 +4,14 @@
 clearly heard, and `snowing` is among the `keywords` of the intent that needs an aerodrome. That is
 enough, unless something speaks against it: a second value, a denial, the past, an unknown name
 beside it ("London Gatwick") or where something is ("in Gothenburg"). Then the value is only a guess
-or nothing at all. An intent without `keywords` is never found in this way.
+or nothing at all. An intent without `keywords` is never found in this way. Where a look-up is
+harmless, less is needed: `harmless`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from cordboard.agents.pipeline.brain.rules.clauses import (
@@ -22,8 +23,10 @@ from cordboard.agents.pipeline.brain.rules.clauses import (
     split_clauses,
 )
 from cordboard.agents.pipeline.brain.rules.values import Judged, Span, judge
-from cordboard.agents.pipeline.brain.rules.words import FUNCTION_WORDS, Token
-from cordboard.config.sentences import Wording
+from cordboard.agents.pipeline.brain.rules.words import FUNCTION_WORDS, Token, plain_sentence
+from cordboard.config.rules import Intent
+from cordboard.config.sentences import MAX_WORDINGS, Wording, read_sentence
+from cordboard.tools.tool import Effects, ToolSpec
 
 MOST_LOOSE_WORDS = 3
 """Without a keyword, a value that was asked for may have so many unexplained words around it and
@@ -31,6 +34,8 @@ is still worth a question."""
 
 MOST_OTHERS = 2
 """Unexplained words in a clause that has both a keyword and the value; with more it is a guess."""
+MOST_WORDINGS = 16 * MAX_WORDINGS
+"""What the configuration has let pass may grow here: `(what's|how's)` becomes two words each."""
 _LENGTH_BONUS = 0.05
 """What a word more in a value is worth in likeness."""
 
@@ -43,6 +48,17 @@ class Keywords:
     slot: str
     list: str
     pattern: re.Pattern[str]
+    unless: re.Pattern[str] | None = None
+    """What shows that something else is wanted."""
+    harmless: bool = False
+    """Acting on it needlessly costs the caller some seconds and nothing else."""
+    sole: bool = False
+    """No other intent of the context takes a value of the list."""
+
+    def says_otherwise(self, tokens: Sequence[Token]) -> bool:
+        """Whether one of the `unless` words was said."""
+        text = "".join(f"{token.text} " for token in tokens)
+        return self.unless is not None and self.unless.search(text) is not None
 
     def places(self, tokens: Sequence[Token]) -> frozenset[int]:
         """The words that are keywords, or parts of one."""
@@ -54,12 +70,52 @@ class Keywords:
         )
 
 
-def compile_keywords(
-    intent: str, slot: str, list_name: str, wordings: Iterable[Wording]
-) -> Keywords:
-    """From the wordings of the intent's `keywords`, which have words only."""
+def _any_of(wordings: Iterable[Wording]) -> re.Pattern[str]:
+    """What finds any of the wordings, which have words only, in an utterance's words."""
     patterns = sorted({_pattern(wording) for wording in wordings}, key=len, reverse=True)
-    return Keywords(intent, slot, list_name, re.compile(rf"(?<![^ ])(?:{'|'.join(patterns)})"))
+    return re.compile(rf"(?<![^ ])(?:{'|'.join(patterns)})")
+
+
+def compile_keywords(
+    intents: Mapping[str, Intent],
+    slots: Mapping[str, Mapping[str, str]],
+    pieces: Mapping[str, str],
+    toolbox: Sequence[ToolSpec],
+) -> Iterator[Keywords]:
+    """The rules of the intents that have keywords. `slots`: intent → slot → list; `pieces`: what
+    `<name>` stands for."""
+
+    def pattern(texts: Sequence[str]) -> re.Pattern[str]:
+        return _any_of(
+            wording
+            for text in texts
+            for wording in read_sentence(plain_sentence(text), pieces, most=MOST_WORDINGS)
+        )
+
+    for name, intent in intents.items():
+        if intent.keywords:
+            ((slot, list_name),) = slots[name].items()
+            users = [user for user, found in slots.items() if list_name in found.values()]
+            yield Keywords(
+                name,
+                slot,
+                list_name,
+                pattern(intent.keywords),
+                unless=pattern(intent.unless) if intent.unless else None,
+                harmless=is_harmless(intent, toolbox),
+                sole=users == [name],
+            )
+
+
+def is_harmless(intent: Intent, toolbox: Sequence[ToolSpec]) -> bool:
+    """Whether doing it needlessly costs nothing but time: as the operator says, else where its tool
+    only reads."""
+    if intent.confirm is not None or intent.transfer is not None or intent.hang_up:
+        return False
+    if intent.harmless is not None:
+        return intent.harmless
+    effects = {spec.name: spec.effects for spec in toolbox}
+    return intent.tool is None or effects.get(intent.tool) is Effects.READ_ONLY
 
 
 def _pattern(wording: Wording) -> str:
@@ -88,13 +144,13 @@ def find_value(
         return None
     heard = sorted(
         (span for span in spans if span.value is not None),
-        key=lambda span: (span.cost > span.limit, _is_loose(tokens, span), _rank(span)),
+        key=lambda span: (span.cost > span.limit, is_loose(tokens, span), rank(span)),
     )
     if not heard or is_denied(tokens, heard[0].start):
         return None
     chosen = heard[0]
-    sure = chosen.cost <= chosen.limit and not _is_loose(tokens, chosen)
-    if sure and any(_is_another(tokens, span, chosen) for span in heard):
+    sure = chosen.cost <= chosen.limit and not is_loose(tokens, chosen)
+    if sure and any(is_another(tokens, span, chosen) for span in heard):
         return None
     if not keywords:
         words = [token for token in tokens if token.is_content]
@@ -125,24 +181,24 @@ def _clause_is_full(
     return False
 
 
-def _rank(span: Span) -> float:
+def rank(span: Span) -> float:
     """Longer ones first, exact ones before near ones."""
     return span.cost - _LENGTH_BONUS * (span.end - span.start)
 
 
-def _is_loose(tokens: Sequence[Token], span: Span) -> bool:
+def is_loose(tokens: Sequence[Token], span: Span) -> bool:
     """Only like the value, and partly made of little words: "land in" for London."""
     little = any(token.text in FUNCTION_WORDS for token in tokens[span.start : span.end])
     return span.cost > 0 and little
 
 
-def _is_another(tokens: Sequence[Token], span: Span, chosen: Span) -> bool:
+def is_another(tokens: Sequence[Token], span: Span, chosen: Span) -> bool:
     """Whether a second value was clearly named elsewhere."""
     return (
         span.value != chosen.value
         and (span.end <= chosen.start or span.start >= chosen.end)
         and span.cost <= span.limit
-        and not _is_loose(tokens, span)
+        and not is_loose(tokens, span)
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from cordboard.agents.pipeline.brain.rules.numbers import spell_out
 
-LONGEST_UTTERANCE = 24
+LONGEST_UTTERANCE = 40
 """Words that are looked at; of a longer speech the end counts, where people say what they want."""
 
 CONTRACTIONS = {
