@@ -484,6 +484,23 @@ def test_a_tool_of_a_server_that_is_switched_off_is_a_warning() -> None:
     ]
 
 
+def test_a_tool_that_is_named_twice_is_fatal() -> None:
+    text = """\
+        contexts: {demo: {}}
+        mcp:
+          servers:
+            a:
+              command: [sh]
+              tools:
+                - {name: find}
+                - {name: find, expose_as: lookup}
+        """
+    assert told(text) == [
+        "a.yaml:8: mcp.servers.a.tools[1].name: the tool find of this server is named twice;"
+        " name it once"
+    ]
+
+
 def test_two_tools_with_one_name_are_fatal_and_both_are_named() -> None:
     text = """\
         contexts: {demo: {}}

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-import time
-
 import mcp_types as types
 import pytest
 
 from cordboard.config.mcp import McpDefaults
 from cordboard.config.mcp import McpTool as ToolConfig
 from cordboard.mcp.result import read_result
-from cordboard.mcp.tool import clean_description, effects_of, make_spec
+from cordboard.mcp.tool import effects_of, make_spec
 from cordboard.tools.tool import Effects, Speech, Status
 
 
@@ -95,14 +93,3 @@ def test_without_override_the_defaults_hold() -> None:
     spec = make_spec("aviation", listed, McpDefaults(timeout_ms=1234), None)
     assert spec.name == "mcp_aviation_get_atis"
     assert spec.limits.timeout_ms == 1234
-
-
-def test_descriptions_hide_nothing() -> None:
-    assert clean_description("a\u202eb\u200bc\x07") == "abc"
-    assert len(clean_description("x" * 5_000)) == 1024
-
-
-def test_a_description_of_megabytes_is_not_read_to_its_end() -> None:
-    began = time.thread_time()
-    assert len(clean_description("é" * 4_000_000)) == 1024
-    assert time.thread_time() - began < 0.1  # a third of a second of it, before

@@ -182,7 +182,14 @@ def _shared_names(config: Config, document: Document) -> Problems:
     """No two tools have one exposed name."""
     owners = {name: f"the built-in tool {name}" for name in BUILTIN_TOOLS}
     for server_name, server in _running_servers(config).items():
+        named: set[str] = set()
         for index, tool in enumerate(server.tools):
+            if tool.name in named:
+                message = f"the tool {tool.name} of this server is named twice; name it once"
+                key = ("mcp", "servers", server_name, "tools", index, "name")
+                yield document.problem(key, message)
+                continue
+            named.add(tool.name)
             name = tool.expose_as or exposed_name(server_name, tool.name)
             owner = f"{tool.name} of the MCP server {server_name}"
             if name in owners:

@@ -19,8 +19,7 @@ from functools import partial
 import mcp_types as types
 import structlog
 
-from cordboard.config.mcp import Mcp, McpDefaults, McpServer
-from cordboard.config.mcp import McpTool as ToolConfig
+from cordboard.config.mcp import Mcp, McpServer
 from cordboard.errors import ConfigProblem
 from cordboard.mcp.definitions import ListedTool
 from cordboard.mcp.lock import Lock
@@ -199,31 +198,20 @@ class Fleet:
                 error = status.last_error
                 words = f"the server is {status.state}{': ' + error if error else ''}"
                 found.append(ConfigProblem(words, key=f"mcp.servers.{server_id}", fatal=False))
-            if lease.listing:
-                found.extend(self.offering(server_id).problems)
-            elif status.state is ServerState.READY:
+            if lease.listing or status.state is ServerState.READY:
                 found.extend(self.offering(server_id).problems)
         return tuple(found)
 
     def _tool(self, server_id: str, lease: Lease, choice: Choice) -> McpTool:
+        server, listed, override = lease.server, choice.listed, choice.override
         defaults = self.configs[server_id].defaults
-        known = self._tools.get((server_id, choice.listed.name))
-        if known is not None and (known.server, known.listed, known.override, known.defaults) == (
-            lease.server,
-            choice.listed,
-            choice.override,
-            defaults,
-        ):
-            if known.spec.name == choice.name:
+        known = self._tools.get((server_id, listed.name))
+        if known is not None and known.spec.name == choice.name:
+            made_of = (known.server, known.listed, known.override, known.defaults)
+            if made_of == (server, listed, override, defaults):
                 return known
-        return McpTool(
-            lease.server,
-            choice.listed,
-            choice.override,
-            defaults,
-            choice.name,
-            partial(self._is_offered, server_id, choice.listed.name),
-        )
+        may_be_used = partial(self._is_offered, server_id, listed.name)
+        return McpTool(server, listed, override, defaults, choice.name, may_be_used)
 
     def _is_offered(self, server_id: str, tool: str) -> bool:
         """Whether a call that has this tool may still use it. A server that is down says so

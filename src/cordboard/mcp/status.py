@@ -41,6 +41,8 @@ class ServerStatus:
     """The last lines the server wrote there."""
     breaker: BreakerState = BreakerState.CLOSED
     """Whether calls pass. Open: refused at once, because the last ones were not answered."""
+    quarantined: tuple[str, ...] = ()
+    """Tools that are not offered until they are accepted (`mcp.lock: enforce`)."""
 
 
 class ServerObserver(Protocol):

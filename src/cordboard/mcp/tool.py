@@ -1,14 +1,15 @@
 """An MCP server's tool as a `Tool`: its spec from the server's listing and the operator's words,
 its run through the supervised server, its result read into data and words.
 
-The server is an outsider: its description is stripped of invisible characters and capped, its
-result is checked against its own output schema, and its errors never pass on as anything but
-`ToolError`s that a caller may hear.
+The server is an outsider: its definition has been cleaned (`cordboard.mcp.definitions`), its result
+is checked against its own output schema, and its errors never pass on as anything but `ToolError`s
+that a caller may hear. A call keeps the tools it began with; one that its server no longer lists,
+or that was quarantined meanwhile, answers with an apology and is not called.
 """
 
 from __future__ import annotations
 
-import unicodedata
+from collections.abc import Callable
 
 import mcp_types as types
 import structlog
@@ -23,10 +24,12 @@ from cordboard.errors import (
     ToolError,
     ToolTimeout,
 )
+from cordboard.mcp.definitions import clean_description, read_tool
+from cordboard.mcp.printable import printable
 from cordboard.mcp.result import read_result
 from cordboard.mcp.server import SupervisedServer
 from cordboard.tools.naming import exposed_name, mcp_origin
-from cordboard.tools.schema import Validator, compile_schema
+from cordboard.tools.schema import ArgumentChecker, Checker
 from cordboard.tools.tool import (
     CallLine,
     Effects,
@@ -38,11 +41,10 @@ from cordboard.tools.tool import (
     ToolSpec,
 )
 
-MAX_DESCRIPTION = 1024
-"""Characters; OpenAI's limit for a function's description."""
 UNAVAILABLE = "Sorry, that service is not available right now."
 UNUSABLE = "Sorry, that service gave an answer I cannot use."
 TOO_SLOW = "Sorry, that service takes too long to answer."
+WITHDRAWN = "Sorry, that service is no longer offered."
 
 log = structlog.get_logger()
 
@@ -56,16 +58,29 @@ class McpTool:
         listed: types.Tool,
         override: ToolConfig | None = None,
         defaults: McpDefaults | None = None,
+        name: str = "",
+        is_offered: Callable[[], bool] = lambda: True,
     ) -> None:
         """`override` is the tool's entry under the server's `tools:`, if it has one; `defaults`
-        are the server's (those of another generation may differ)."""
-        self.listed = listed
+        are the server's (those of another generation may differ); `name` is the exposed name,
+        else that of the rule; `is_offered` says whether the tool may still be called.
+
+        Raises `SchemaRefused` for a tool whose definition is refused.
+        """
+        self.listed = read_tool(listed)
+        if self.listed.arguments is None:
+            raise SchemaRefused(self.listed.refusal)
+        self.arguments: ArgumentChecker = self.listed.arguments
+        """The check of its arguments."""
         self.override = override
         self.defaults = server.config.defaults if defaults is None else defaults
         self.server = server
         self._server = server
-        self._spec = make_spec(server.id, listed, self.defaults, override)
-        self._output = _output_check(self._spec.origin, listed.output_schema)
+        self._is_offered = is_offered
+        self._spec = make_spec(server.id, self.listed, self.defaults, override, name)
+        if self.listed.output_refusal:
+            reason = self.listed.output_refusal
+            log.warning("mcp_output_schema_ignored", tool=self._spec.origin, error=reason)
 
     @property
     def spec(self) -> ToolSpec:
@@ -73,6 +88,9 @@ class McpTool:
 
     async def run(self, arguments: JsonObject, line: CallLine) -> ToolResult:
         """Call the server. Raises `ToolTimeout` or `ToolError`."""
+        if not self._is_offered():
+            log.warning("mcp_tool_withdrawn", call_id=line.call_id, tool=self._spec.origin)
+            raise ToolError(WITHDRAWN)
         try:
             result = await self._server.call(
                 self.listed.name, arguments, self._spec.limits.timeout_ms / 1000
@@ -86,27 +104,33 @@ class McpTool:
                 error=str(error),
             )
             raise _speakable(error) from error
-        if not result.is_error and self._output is not None:
-            self._check_output(result, self._output)
-        return read_result(result)
+        if not result.is_error and self.listed.output is not None:
+            self._check_output(result.structured_content, self.listed.output)
+        return read_result(result, self._server.mask)
 
-    def _check_output(self, result: types.CallToolResult, output: Validator) -> None:
-        if output.is_valid(result.structured_content):
-            return
-        problem = next((e.message for e in output.iter_errors(result.structured_content)), "")
-        log.warning("mcp_result_invalid", tool=self._spec.origin, problem=problem[:300])
-        raise ToolError(UNUSABLE)
+    def _check_output(self, structured: object, output: Checker) -> None:
+        too_much = output.too_much(structured)
+        if too_much:  # nothing in here relies on its shape
+            log.info("mcp_result_unchecked", tool=self._spec.origin, reason=too_much)
+        elif not output.is_valid(structured):
+            problem = self._server.mask(next(output.problems(structured), ""))
+            log.warning("mcp_result_invalid", tool=self._spec.origin, problem=printable(problem))
+            raise ToolError(UNUSABLE)
 
 
 def make_spec(
-    server: str, listed: types.Tool, defaults: McpDefaults, override: ToolConfig | None
+    server: str,
+    listed: types.Tool,
+    defaults: McpDefaults,
+    override: ToolConfig | None,
+    name: str = "",
 ) -> ToolSpec:
     """All that the engine knows of a listed tool; the operator's words go before the server's."""
     own = override if override is not None else ToolConfig.model_validate({"name": listed.name})
     timeout = own.timeout_ms if own.timeout_ms is not None else defaults.timeout_ms
     threshold = own.slow_response_threshold_ms
     return ToolSpec(
-        name=own.expose_as or exposed_name(server, listed.name),
+        name=own.expose_as or name or exposed_name(server, listed.name),
         kind="mcp",
         description=clean_description(own.description or listed.description or listed.name),
         parameters=listed.input_schema,
@@ -131,26 +155,6 @@ def effects_of(annotations: types.ToolAnnotations | None) -> Effects:
     if annotations.idempotent_hint and annotations.destructive_hint is False:
         return Effects.IDEMPOTENT
     return Effects.DESTRUCTIVE
-
-
-def clean_description(text: str) -> str:
-    """Visible text only (no bidirectional or zero-width tricks), capped."""
-    visible = "".join(
-        character
-        for character in text[: 8 * MAX_DESCRIPTION]
-        if character in "\n\t" or unicodedata.category(character) not in {"Cc", "Cf", "Co", "Cs"}
-    ).strip()
-    return visible if len(visible) <= MAX_DESCRIPTION else visible[: MAX_DESCRIPTION - 1] + "…"
-
-
-def _output_check(origin: str, schema: JsonObject | None) -> Validator | None:
-    if schema is None:
-        return None
-    try:
-        return compile_schema(schema)
-    except SchemaRefused as error:
-        log.warning("mcp_output_schema_ignored", tool=origin, error=str(error))
-        return None
 
 
 def _speakable(error: McpError) -> ToolError:

@@ -2,9 +2,9 @@
 
 Whoever gathers tools (the generation, from the built-in ones and the MCP fleet) builds a new
 catalogue when something comes or goes; calls keep the toolbox they started with. Two tools with one
-exposed name are never settled silently: a name that the operator wrote (`expose_as`) or that is
-built in goes before one that was derived; equals lose it both, and each clash is a `ConfigProblem`
-that names both owners and what to write.
+exposed name are never settled silently: one that the operator named under `tools:` or that is built
+in goes before one that a server happens to list; equals lose it both, and each clash is a
+`ConfigProblem` that names both owners and what to write.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ class ToolEntry:
 
     tool: Tool
     chosen: bool = True
-    """True when the exposed name is built in or was written by the operator."""
+    """True when the tool is built in or named by the operator; it keeps its exposed name."""
+    arguments: ArgumentChecker | None = None
+    """The compiled check of its arguments, where there is one already."""
 
 
 class Catalogue(Mapping[str, Tool]):
@@ -43,7 +45,7 @@ class Catalogue(Mapping[str, Tool]):
                 self._offered[name] = _offer(winner, reuse)
             except SchemaRefused as error:
                 problems.append(
-                    ConfigProblem(f"{winner.spec.origin} is not offered: {error}", fatal=False)
+                    ConfigProblem(f"{winner.tool.spec.origin} is not offered: {error}", fatal=False)
                 )
         self.problems: tuple[ConfigProblem, ...] = tuple(problems)
         """Tools that are not offered, and why. None of them is fatal."""
@@ -81,18 +83,20 @@ def _by_name(entries: Iterable[ToolEntry]) -> dict[str, list[ToolEntry]]:
     return grouped
 
 
-def _winner(name: str, candidates: list[ToolEntry], problems: list[ConfigProblem]) -> Tool | None:
+def _winner(
+    name: str, candidates: list[ToolEntry], problems: list[ConfigProblem]
+) -> ToolEntry | None:
     if not EXPOSED_NAME.match(name):
         owner = candidates[0].tool.spec.origin
         problems.append(ConfigProblem(f"{owner} has the unusable name {name!r}", fatal=False))
         return None
-    chosen = [entry.tool for entry in candidates if entry.chosen]
+    chosen = [entry for entry in candidates if entry.chosen]
     if len(candidates) > 1:
         owners = " and ".join(entry.tool.spec.origin for entry in candidates)
         problems.append(ConfigProblem(clash_text(name, owners), fatal=False))
     if len(chosen) == 1:
         return chosen[0]
-    return candidates[0].tool if len(candidates) == 1 else None
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def clash_text(name: str, owners: str) -> str:
@@ -103,8 +107,10 @@ def clash_text(name: str, owners: str) -> str:
     )
 
 
-def _offer(tool: Tool, reuse: Catalogue | None) -> OfferedTool:
+def _offer(entry: ToolEntry, reuse: Catalogue | None) -> OfferedTool:
+    tool = entry.tool
     known = reuse.offered(tool.spec.name) if reuse is not None else None
     if known is not None and known.tool is tool:
         return known
-    return OfferedTool(tool, tool.spec, ArgumentChecker(tool.spec.parameters))
+    checker = entry.arguments or ArgumentChecker(tool.spec.parameters)
+    return OfferedTool(tool, tool.spec, checker)

@@ -5,7 +5,10 @@
 BEHAVIOUR at start: `good` (default), `exits`, `mute`, `slow-start`, `bad-list`, `modern-only`,
 `ignores-end` (neither the end of its input nor SIGTERM ends it), `deaf` (never reads its input),
 `paged`, `banner`, `stderr-flood`, `flaky FILE` (exits at start unless FILE exists; creates it),
-`names` (tools with unusual names), `hostile` (schemas that must be refused).
+`names` (tools with unusual names), `hostile` (schemas that must be refused), `endless` (pages
+without end), `circle` (its second page leads to the second page), `lists FILE` (lists what the JSON
+array in FILE holds at that moment, as it is; any tool works, and says that the tools have changed).
+With `--tells` as the last argument it says on stderr what it is asked.
 
 With `good`, each fault is a tool of its own; see the functions named `tool_*`.
 """
@@ -25,7 +28,10 @@ HANDSHAKE_VERSION = "2025-11-25"
 MODERN_VERSION = "2026-07-28"
 GRANDCHILD_SECONDS = "60"
 
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+
 extra_tools: list[str] = []
+subscriptions: list[Any] = []
 
 
 def send(message: dict[str, Any]) -> None:
@@ -111,6 +117,12 @@ def tool_leaves_grandchild(request_id: Any, arguments: dict[str, Any]) -> None:
     text(request_id, str(grandchild()))
 
 
+def tool_escapes(request_id: Any, arguments: dict[str, Any]) -> None:
+    """Start a process that holds our pipes open, in a session of its own."""
+    escaped = subprocess.Popen(["sleep", GRANDCHILD_SECONDS], start_new_session=True)
+    text(request_id, str(escaped.pid))
+
+
 def tool_closes_stdout(request_id: Any, arguments: dict[str, Any]) -> None:
     sys.stdout.flush()
     os.close(1)
@@ -136,6 +148,25 @@ def tool_stderr_flood(request_id: Any, arguments: dict[str, Any]) -> None:
     text(request_id, "still here")
 
 
+def tool_rows(request_id: Any, arguments: dict[str, Any]) -> None:
+    rows = [{"id": number, "name": f"row {number}"} for number in range(arguments["count"])]
+    text(request_id, "many", structuredContent={"rows": rows})
+
+
+def tool_parts(request_id: Any, arguments: dict[str, Any]) -> None:
+    part = {"type": "text", "text": "a part of it"}
+    answer(request_id, {"content": [part] * arguments["count"]})
+
+
+def tool_floods(request_id: Any, arguments: dict[str, Any]) -> None:
+    """Answer, then write without end until somebody reads no more, or for 10 s."""
+    text(request_id, "here it comes")
+    line = arguments["line"].encode() + b"\n"
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        write(line * 1_000)
+
+
 def tool_huge(request_id: Any, arguments: dict[str, Any]) -> None:
     text(request_id, "y" * arguments["bytes"])
 
@@ -147,7 +178,8 @@ def tool_huge_id_last(request_id: Any, arguments: dict[str, Any]) -> None:
 
 
 def tool_deep(request_id: Any, arguments: dict[str, Any]) -> None:
-    nested = "[" * 10_000 + "]" * 10_000
+    levels = arguments.get("levels", 10_000)
+    nested = "[" * levels + "]" * levels
     content = f'{{"content":[],"structuredContent":{{"a":{nested}}}}}'
     write(f'{{"jsonrpc":"2.0","id":{request_id},"result":{content}}}\n'.encode())
 
@@ -166,6 +198,24 @@ def tool_bad_structured(request_id: Any, arguments: dict[str, Any]) -> None:
 
 def tool_no_structured(request_id: Any, arguments: dict[str, Any]) -> None:
     text(request_id, "forgot it")
+
+
+def tool_partial(request_id: Any, arguments: dict[str, Any]) -> None:
+    write(f'{{"jsonrpc":"2.0","id":{request_id},"result":'.encode())
+
+
+def tool_wrong_id(request_id: Any, arguments: dict[str, Any]) -> None:
+    text(request_id + 1_000, "for somebody else")
+
+
+def tool_null_id(request_id: Any, arguments: dict[str, Any]) -> None:
+    send({"id": None, "error": {"code": -32700, "message": "parse error"}})
+
+
+def tool_controls(request_id: Any, arguments: dict[str, Any]) -> None:
+    say("\x1b[2Jwiped\x07")
+    message = "red\x1b[31m\nforged line\u202egnp"
+    send({"id": request_id, "error": {"code": -32000, "message": message}})
 
 
 def tool_twice(request_id: Any, arguments: dict[str, Any]) -> None:
@@ -198,8 +248,12 @@ def tool_progress(request_id: Any, arguments: dict[str, Any]) -> None:
 
 def tool_new_tool(request_id: Any, arguments: dict[str, Any]) -> None:
     extra_tools.append("surprise")
-    send({"method": "notifications/tools/list_changed"})
-    text(request_id, "listed")
+    for subscription in subscriptions:
+        meta = {"_meta": {SUBSCRIPTION: subscription}}
+        send({"method": "notifications/tools/list_changed", "params": meta})
+    if not subscriptions:
+        send({"method": "notifications/tools/list_changed"})
+    text(request_id, "listed", resultType="complete")
 
 
 def tool_surprise(request_id: Any, arguments: dict[str, Any]) -> None:
@@ -269,6 +323,13 @@ def list_tools(request_id: Any, behaviour: str, params: dict[str, Any]) -> None:
         listed = {"tools": [definition(f"page_{page}")]}
         if page < 4:
             listed["nextCursor"] = str(page + 1)
+    if behaviour in {"endless", "circle"}:
+        page = int(params.get("cursor", "0"))
+        listed = {"tools": [definition(f"page_{page}")], "nextCursor": str(page + 1)}
+        if behaviour == "circle":
+            listed["nextCursor"] = "1"
+    if behaviour == "lists":
+        listed = {"tools": json.loads(Path(sys.argv[2]).read_text())}
     if behaviour == "modern-only":
         listed |= {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
     answer(request_id, listed)
@@ -298,12 +359,20 @@ def discover(request_id: Any, behaviour: str) -> None:
         request_id,
         {
             "supportedVersions": [MODERN_VERSION],
-            "capabilities": {"tools": {}},
+            "capabilities": {"tools": {"listChanged": True}},
             "resultType": "complete",
             "ttlMs": 0,
             "cacheScope": "public",
         },
     )
+
+
+def subscribe(request_id: Any) -> None:
+    """Confirm `subscriptions/listen`; its answer comes when the subscription ends, so never."""
+    subscriptions.append(request_id)
+    honoured = {"toolsListChanged": True}
+    params = {"notifications": honoured, "_meta": {SUBSCRIPTION: request_id}}
+    send({"method": "notifications/subscriptions/acknowledged", "params": params})
 
 
 def serve(behaviour: str) -> None:
@@ -312,12 +381,19 @@ def serve(behaviour: str) -> None:
         message = json.loads(line)
         request_id, method = message.get("id"), message.get("method")
         params = message.get("params") or {}
+        if sys.argv[-1] == "--tells":
+            say(f"asked {method}")
         if method == "initialize":
             initialize(request_id, behaviour)
         elif method == "server/discover":
             discover(request_id, behaviour)
+        elif method == "subscriptions/listen":
+            subscribe(request_id)
         elif method == "tools/list":
             list_tools(request_id, behaviour, params)
+        elif method == "tools/call" and behaviour == "lists":
+            send({"method": "notifications/tools/list_changed"})
+            text(request_id, f"{params['name']} was called")
         elif method == "tools/call":
             FAULTS[params["name"]](request_id, params.get("arguments") or {})
         elif method == "notifications/cancelled":
@@ -337,7 +413,7 @@ def main() -> None:
     if behaviour in {"mute", "deaf"}:
         time.sleep(60)
     if behaviour == "slow-start":
-        time.sleep(1)
+        time.sleep(0.5)
     if behaviour == "banner":
         write(b"Welcome to the server!\n\n")
     if behaviour == "stderr-flood":

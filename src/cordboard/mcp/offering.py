@@ -1,0 +1,223 @@
+"""What one server offers to agents: which of its listed tools, under which names, why no others.
+
+Pure. Of the tools that `tools:` names (of all, when it names none), those are withheld
+
+- whose definition is refused (`cordboard.mcp.definitions`);
+- with `mcp.lock: enforce`, those that are not as they were accepted (`cordboard.mcp.lock`): changed
+  or new ones of a server that has an entry, all of one that has none, and everything when the
+  lockfile cannot be read. With `warn` they are offered, and warned about; a server of which nothing
+  has been accepted yet is not warned about.
+
+Tools whose names would meet all get names that end in a hash (`cordboard.config.naming`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import mcp_types as types
+
+from cordboard.config.mcp import McpLock, McpServer
+from cordboard.config.mcp import McpTool as ToolConfig
+from cordboard.config.naming import exposed_name, exposed_names
+from cordboard.errors import ConfigProblem
+from cordboard.mcp.definitions import ListedTool, read_tool
+from cordboard.mcp.lock import Judgement, Lock, Standing
+
+MAX_PROBLEMS = 20
+"""Of one server."""
+_NAMED_PROBLEMS = 5
+_CHANGED_PLACES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A tool that is offered."""
+
+    listed: ListedTool
+    override: ToolConfig | None
+    name: str
+    """The exposed name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """A tool that is not offered."""
+
+    listed: ListedTool
+    name: str
+    """The exposed name that it would have alone."""
+    reason: str
+    quarantined: bool = False
+    """It waits for `cordboard mcp accept`."""
+    diff: tuple[str, ...] = ()
+    """What is not as it was accepted (`cordboard.mcp.definition_diff`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """A tool that is offered although it is not as it was accepted (`mcp.lock: warn`)."""
+
+    listed: ListedTool
+    judgement: Judgement
+
+
+@dataclass(frozen=True, slots=True)
+class Offering:
+    """What a server offers at one moment."""
+
+    choices: tuple[Choice, ...] = ()
+    withheld: tuple[Withheld, ...] = ()
+    suspicions: tuple[Suspicion, ...] = ()
+    problems: tuple[ConfigProblem, ...] = ()
+    """None is fatal."""
+
+    @property
+    def quarantined(self) -> tuple[str, ...]:
+        """The tools that wait for `cordboard mcp accept`, as the server calls them."""
+        return tuple(item.listed.name for item in self.withheld if item.quarantined)
+
+
+def offer(
+    server: str,
+    config: McpServer,
+    listing: Iterable[types.Tool],
+    mode: McpLock = "off",
+    lock: Lock | None = None,
+) -> Offering:
+    """What a server with this listing offers. `config` is the server's section of the file.
+
+    An entry that is no `ListedTool` is one that is expected of a server which has not been asked
+    yet: where its definition was accepted once, that one is taken.
+    """
+    lock = (lock or Lock()) if mode != "off" else Lock()
+    tools = [
+        tool if isinstance(tool, ListedTool) else lock.pinned(server, tool.name) or read_tool(tool)
+        for tool in listing
+    ]
+    draft = _Draft(server, config)
+    draft.choose(tools)
+    if mode != "off":
+        draft.judge(lock, enforce=mode == "enforce")
+    return draft.finished()
+
+
+@dataclass(slots=True)
+class _Draft:
+    server: str
+    config: McpServer
+    wanted: list[tuple[ListedTool, ToolConfig | None]] = field(default_factory=list)
+    withheld: list[Withheld] = field(default_factory=list)
+    suspicions: list[Suspicion] = field(default_factory=list)
+    problems: list[ConfigProblem] = field(default_factory=list)
+
+    def choose(self, tools: Sequence[ListedTool]) -> None:
+        """Take what `tools:` names, or all; set aside what is refused."""
+        good = {tool.name: tool for tool in reversed(tools) if not tool.refusal}
+        if not self.config.tools:
+            self.wanted = [(tool, None) for tool in tools if not tool.refusal]
+            for tool in tools:
+                if tool.refusal:
+                    self._refuse(tool, None, "")
+            return
+        refused = {tool.name: tool for tool in reversed(tools) if tool.refusal}
+        for index, override in enumerate(self.config.tools):
+            name = override.name
+            if name in good:
+                self.wanted.append((good[name], override))
+            elif name in refused:
+                self._refuse(refused[name], override, f".tools.{index}")
+            else:
+                has = ", ".join(sorted(good)) or "none"
+                words = f"the server has no tool {name!r}; it has: {has}"
+                self._problem(words, f".tools.{index}.name")
+
+    def judge(self, lock: Lock, enforce: bool) -> None:
+        """Compare with what was accepted; set aside what is not so, if that is wanted."""
+        accepted = []
+        for tool, override in self.wanted:
+            judgement = lock.judge(self.server, tool)
+            if judgement.standing is Standing.SAME:
+                accepted.append((tool, override))
+            elif enforce:
+                name = self._name_alone(tool, override)
+                reason = "the lockfile cannot be read" if lock.problem else _reason(judgement)
+                self.withheld.append(Withheld(tool, name, reason, True, judgement.diff))
+            elif judgement.standing is not Standing.UNKNOWN:
+                self.suspicions.append(Suspicion(tool, judgement))
+        if enforce:
+            self.wanted = accepted
+            self._explain_quarantine(lock)
+
+    def finished(self) -> Offering:
+        """Give names to what is left."""
+        derived = [tool.name for tool, override in self.wanted if _chosen_name(override) is None]
+        names = exposed_names(self.server, derived)
+        self._explain_clashes(names)
+        choices = tuple(
+            Choice(tool, override, _chosen_name(override) or names[tool.name])
+            for tool, override in self.wanted
+        )
+        if len(self.problems) > MAX_PROBLEMS:
+            more = f"and {len(self.problems) - MAX_PROBLEMS} more problems with its tools"
+            del self.problems[MAX_PROBLEMS:]
+            self._problem(more)
+        return Offering(choices, tuple(self.withheld), tuple(self.suspicions), tuple(self.problems))
+
+    def _refuse(self, tool: ListedTool, override: ToolConfig | None, key: str) -> None:
+        name = self._name_alone(tool, override)
+        self.withheld.append(Withheld(tool, name, tool.refusal))
+        self._problem(f"the tool {tool.name!r} is not offered: {tool.refusal}", key)
+
+    def _explain_quarantine(self, lock: Lock) -> None:
+        waiting = [item for item in self.withheld if item.quarantined]
+        how = f"accept with `cordboard mcp accept {self.server}`, or do not use it"
+        if not waiting:
+            return
+        if lock.problem is not None:
+            self._problem(f"none of its tools is offered: {lock.problem}")
+            return
+        if self.server not in lock.servers:
+            words = f"none of its {len(waiting)} tools is offered: nothing of it was accepted yet"
+            self._problem(f"{words}; {how}")
+            return
+        for item in waiting:
+            self._problem(f"the tool {item.listed.name!r} is not offered: {item.reason}; {how}")
+
+    def _explain_clashes(self, names: dict[str, str]) -> None:
+        meeting: dict[str, list[str]] = {}
+        for tool in names:
+            meeting.setdefault(exposed_name(self.server, tool), []).append(tool)
+        for name, tools in meeting.items():
+            if len(tools) > 1 or names[tools[0]] != name:
+                shown = " and ".join(f"mcp:{self.server}:{t}" for t in tools[:_NAMED_PROBLEMS])
+                now = " and ".join(names[tool] for tool in tools[:_NAMED_PROBLEMS])
+                self._problem(
+                    f"the tool name {name!r} is claimed by {shown}; offered as {now}; to choose "
+                    f"the names yourself, name the tools under `tools:` with `expose_as:`"
+                )
+
+    def _name_alone(self, tool: ListedTool, override: ToolConfig | None) -> str:
+        return _chosen_name(override) or exposed_name(self.server, tool.name)
+
+    def _problem(self, words: str, key: str = "") -> None:
+        place = f"mcp.servers.{self.server}{key}"
+        self.problems.append(ConfigProblem(words, key=place, fatal=False))
+
+
+def _chosen_name(override: ToolConfig | None) -> str | None:
+    return override.expose_as if override is not None else None
+
+
+def _reason(judgement: Judgement) -> str:
+    if judgement.standing is Standing.CHANGED:
+        return f"its definition has changed since it was accepted ({_places(judgement.diff)})"
+    return "it is new since the server's tools were accepted"
+
+
+def _places(diff: Sequence[str]) -> str:
+    """Where a definition has changed: the paths out of the lines `- path: value`."""
+    paths = list(dict.fromkeys(line[2:].partition(": ")[0] for line in diff))
+    more = f" and {len(paths) - _CHANGED_PLACES} more" if len(paths) > _CHANGED_PLACES else ""
+    return ", ".join(paths[:_CHANGED_PLACES]) + more
