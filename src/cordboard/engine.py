@@ -1,10 +1,13 @@
 """The engine: everything that runs while calls are taken, started in order and stopped in order.
 
-    start   HTTP port → models and MCP servers side by side → AudioSocket port → ARI
+    start   HTTP port → models → AudioSocket port → ARI → MCP servers
     stop    no new calls → live calls end within the grace period → ARI, ports, servers, models
 
-No call is offered before an agent could answer it; a slow or broken MCP server delays nothing.
-`start` raises one `CordboardError` that says what is wrong; whatever was started is stopped again.
+No call is offered before an agent could answer it. No MCP server is waited for, and none begins to
+start before calls can come in: twenty interpreters that start would take the processors from the
+models. `start` raises one `CordboardError` that says what is wrong; whatever was started is stopped
+again. What a reload changes, it changes in `cordboard.succession`; the ports and connections made
+here stay as they are.
 """
 
 from __future__ import annotations
@@ -16,14 +19,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import structlog
 
+from cordboard.administration import Administration
 from cordboard.agents.base import Agent
 from cordboard.agents.pipeline.offline import OfflineModels, load_offline_models
 from cordboard.agents.pipeline.tts.base import Voice
-from cordboard.agents.providers import Providers, needs_models
+from cordboard.agents.providers import needs_models
 from cordboard.agents.workers import Priority, Workers
 from cordboard.api.app import ComponentState, create_app, is_loopback
 from cordboard.api.server import HttpServer
@@ -31,8 +36,7 @@ from cordboard.audio.format import AudioFormat
 from cordboard.audio.g711 import linear_to_alaw, linear_to_ulaw
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.binding import Binding
-from cordboard.calls.call import FAREWELLS, TROUBLE
-from cordboard.calls.call_recording import opening
+from cordboard.calls.call import TROUBLE
 from cordboard.calls.events import LedgerEvent
 from cordboard.calls.exchange import Exchange
 from cordboard.calls.ledger import LedgerWriter
@@ -40,8 +44,9 @@ from cordboard.calls.recording_writer import RecordingWriter
 from cordboard.calls.retention import INTERVAL, sweep
 from cordboard.calls.services import CallServices
 from cordboard.config.schema import Asterisk, Config
+from cordboard.config.source import ConfigSource
 from cordboard.errors import AgentError
-from cordboard.generation import Generation
+from cordboard.mcp.orphans import sweep_orphans
 from cordboard.mcp.pool import ServerPool
 from cordboard.mcp.server import ServerState
 from cordboard.observe.degradation import LEVELS, Degradation, OverloadGuard
@@ -49,6 +54,7 @@ from cordboard.observe.loop_lag import LoopLagMonitor
 from cordboard.observe.loop_watchdog import LoopWatchdog
 from cordboard.observe.metrics import Metrics
 from cordboard.observe.tracing import open_tracing
+from cordboard.succession import Succession
 from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
 from cordboard.telephony.asterisk.media_path import MediaPath
@@ -61,6 +67,8 @@ log = structlog.get_logger()
 
 JUDGE_INTERVAL = 1.0
 """Seconds between two looks at how much there is to do."""
+LINE_FIRST = 1.0
+"""Seconds for which MCP servers wait with their start until Asterisk is reached."""
 
 Listener = Callable[[str, int, LedgerEvent], None]
 
@@ -68,9 +76,16 @@ Listener = Callable[[str, int, LedgerEvent], None]
 class Engine:
     """One engine in one event loop. Use once: `start`, then `stop`."""
 
-    def __init__(self, config: Config, listener: Listener | None = None) -> None:
-        """`listener(call_id, at_ms, event)` gets every ledger event of every call."""
-        self._config = config
+    def __init__(
+        self,
+        config: Config,
+        listener: Listener | None = None,
+        source: ConfigSource | None = None,
+    ) -> None:
+        """`listener(call_id, at_ms, event)` gets every ledger event of every call. `source` is the
+        file that `config` is from; without it, nothing can be reloaded."""
+        self._begun_with = config
+        """For what stays as it is until the engine is started again."""
         self._started_at = time.time()
         self._metrics = Metrics()
         self._metrics.version(__version__)
@@ -81,7 +96,7 @@ class Engine:
             self._metrics.spans_dropped,
         )
         self._stack = AsyncExitStack()
-        self._generation = Generation(config, ServerPool(self._metrics))
+        self._pool = ServerPool(self._metrics, is_open=False)
         self._writer = LedgerWriter()
         self._recordings = RecordingWriter(self._metrics.recording_dropped)
         self._stopping: asyncio.Task[None] | None = None
@@ -92,7 +107,6 @@ class Engine:
         self._judged_at = 0.0
         self._workers: Workers | None = None
         self._models: OfflineModels | None = None
-        self._providers: Providers | None = None
         self._source: AsteriskSource | None = None
         self._media_path: MediaPath | None = None
         loop = asyncio.get_running_loop()
@@ -101,8 +115,17 @@ class Engine:
         self._rtp_told: Counter[str] = Counter()
         self._lag = LoopLagMonitor(self._measure)
         self._watchdog = LoopWatchdog(self._metrics.loop_blocked)
+        self._succession = Succession(
+            config,
+            self._pool,
+            self._load_models,
+            self.degradation,
+            source.path.parent if source is not None else Path(),
+            self._changed,
+        )
+        self.administration = Administration(self._succession, source)
         self.exchange = Exchange(
-            lambda: self._generation,
+            lambda: self._succession.generation,
             self._open_agent,
             CallServices(
                 self._writer,
@@ -116,8 +139,18 @@ class Engine:
             self.degradation,
         )
         self._audiosocket = AudioSocketServer(config.audiosocket, self._pacer, self.exchange.offer)
-        app = create_app(self, loopback_only=is_loopback(config.health.host))
+        app = create_app(
+            self,
+            loopback_only=is_loopback(config.health.host),
+            administration=self.administration,
+            token=config.admin.token,
+        )
         self._http = HttpServer(config.health, app)
+
+    @property
+    def _config(self) -> Config:
+        """The configuration in force."""
+        return self._succession.config
 
     @property
     def http_port(self) -> int:
@@ -156,13 +189,15 @@ class Engine:
 
     async def _stop(self, seconds: float) -> None:
         log.info("engine_stopping", calls=len(self.exchange.calls), grace=seconds)
+        self._succession.freeze()
+        await self.administration.close()
         await self.exchange.drain(seconds)
         await self._stack.aclose()
         log.info("engine_stopped")
 
     async def tools_settled(self, timeout: float) -> bool:
         """Wait until every MCP server has started or failed for the first time."""
-        return await self._generation.fleet.wait_settled(timeout)
+        return await self._succession.generation.fleet.wait_settled(timeout)
 
     async def calls_recorded(self) -> None:
         """Wait until no call is live and every ledger and recording is on disk."""
@@ -181,7 +216,8 @@ class Engine:
         accepting = self.exchange.accepting
         components = {
             "agents": ComponentState(
-                self._providers is not None, "" if self._providers else "models are being loaded"
+                self._succession.providers is not None,
+                "" if self._succession.providers else "models are being loaded",
             ),
             "media": self._media_state(),
             "calls": ComponentState(accepting, "" if accepting else "the engine is stopping"),
@@ -193,7 +229,7 @@ class Engine:
         if any(context.recording.enabled for context in self._config.contexts.values()):
             trouble = self._recordings.trouble
             components["recordings"] = ComponentState(not trouble, trouble, required=False)
-        if self._config.asterisk is not None:
+        if self._begun_with.asterisk is not None:
             components["ari"] = self._ari_state()
         return components
 
@@ -217,7 +253,10 @@ class Engine:
         return {
             "version": __version__,
             "uptime_seconds": round(time.time() - self._started_at, 1),
-            "generation": self._generation.number,
+            "generation": self._succession.generation.number,
+            "deferred": [
+                {"what": item.what, "until": item.until} for item in self._succession.deferred()
+            ],
             "active_calls": [
                 {
                     "call_id": call.call_id,
@@ -238,7 +277,7 @@ class Engine:
                     "restarts": status.restarts,
                     "last_error": status.last_error,
                 }
-                for status in self._generation.fleet.status()
+                for status in self._succession.generation.fleet.status()
             },
             "event_loop_lag_ms": {
                 "latest": round(self._lag.latest * 1000, 2),
@@ -282,68 +321,67 @@ class Engine:
         stack.push_async_callback(asyncio.to_thread, self._tracing.close)
         stack.callback(self._writer.close)
         stack.callback(self._recordings.close)
-        await asyncio.to_thread(self._writer.prepare, self._config.calls.directory)
+        fixed = self._begun_with
+        await asyncio.to_thread(self._writer.prepare, fixed.calls.directory)
         self._lag.start()
         stack.callback(self._lag.stop)
         sweeping = asyncio.create_task(self._sweep_recordings(), name="retention")
         stack.callback(sweeping.cancel)
         await self._http.start()
         stack.push_async_callback(self._http.close)
-        stack.push_async_callback(self._generation.close)
-        self._generation.start()
-        if needs_models(self._config):
-            self._workers = Workers()
-            stack.push_async_callback(self._workers.close)
-            self._models = await load_offline_models(self._workers)
-            stack.callback(self._models.close)
-        self._providers = Providers(self._config, self._models, self.degradation)
-        for context in self._config.contexts:
-            self._providers.warm(context, self._generation.toolbox(context).specs)
-        if self._models is not None:
-            await self._models.voice.prepare(
-                [*self._fixed_greetings(), *FAREWELLS, *self._silence_sentences()]
-            )
+        stack.push_async_callback(self._succession.close)
+        await self._succession.begin()
         _spare_the_collector()
         stack.callback(gc.unfreeze)
         self._watchdog.start()
         stack.callback(self._watchdog.stop)
         await self._audiosocket.start()
         stack.push_async_callback(self._audiosocket.stop)
-        if self._config.asterisk is not None:
-            self._media_path = self._choose_media_path(self._config.asterisk)
+        if fixed.asterisk is not None:
+            self._media_path = self._choose_media_path(fixed.asterisk)
             await self._media_path.start()
             stack.push_async_callback(self._media_path.stop)
             self._source = AsteriskSource(
-                self._config.asterisk,
+                fixed.asterisk,
                 self._media_path,
                 self.exchange.offer,
-                variables=self._channel_variables(),
+                variables=channel_variables(self._config),
             )
             await self._source.start()
             stack.push_async_callback(self._source.stop)
+        opening_servers = asyncio.create_task(self._open_servers(), name="open mcp servers")
+        stack.callback(opening_servers.cancel)
+        await self.administration.begin()
+
+    async def _load_models(self, config: Config) -> OfflineModels | None:
+        """What a configuration needs, loaded once and kept to the end."""
+        if self._models is None and needs_models(config):
+            if self._workers is None:
+                self._workers = Workers()
+                self._stack.push_async_callback(self._workers.close)
+            models = self._models = await load_offline_models(self._workers)
+            self._stack.callback(models.close)
+        return self._models
+
+    async def _open_servers(self) -> None:
+        """Let MCP servers start: when calls can come in, and when what an engine that was killed
+        has left behind is gone."""
+        await self.line_ready(LINE_FIRST)
+        await asyncio.to_thread(sweep_orphans)
+        self._pool.open()
+
+    def _changed(self, config: Config) -> None:
+        """A new configuration has come into force: pass on what is not read from it."""
+        self._audiosocket.use(config.audiosocket)
+        if self._source is not None:
+            self._source.read_variables(channel_variables(config))
 
     def _choose_media_path(self, asterisk: Asterisk) -> MediaPath:
         if asterisk.media == "rtp":
-            return RtpPath(self._config.rtp, self._pacer, asterisk.codec)
+            return RtpPath(self._begun_with.rtp, self._pacer, asterisk.codec)
         if asterisk.media == "websocket":
             return WebsocketPath(asterisk, self._pacer)
         return AudioSocketPath(self._audiosocket)
-
-    def _silence_sentences(self) -> list[str]:
-        """What is said when one side is silent; a filler that has to be made first is late."""
-        silences = [context.silence for context in self._config.contexts.values()]
-        return [
-            text
-            for silence in silences
-            for text in (*silence.fillers, *silence.reprompts, silence.goodbye)
-            if text
-        ]
-
-    def _fixed_greetings(self) -> list[str]:
-        """Greetings without call variables: they are rendered before anybody calls."""
-        contexts = self._config.contexts.values()
-        greetings = [opening(context.recording, context.greeting) for context in contexts]
-        return [greeting for greeting in greetings if greeting and "{" not in greeting]
 
     async def _apology(self, audio_format: AudioFormat) -> bytes:
         """What a caller hears whose agent cannot start; empty without the offline voice."""
@@ -360,31 +398,26 @@ class Engine:
 
     async def _sweep_recordings(self) -> None:
         """Delete old recordings now and once a day."""
-        keep = {
-            name: context.recording.keep_days for name, context in self._config.contexts.items()
-        }
         while True:
+            contexts = self._config.contexts
+            keep = {name: context.recording.keep_days for name, context in contexts.items()}
             today = datetime.datetime.now().astimezone().date()
-            await asyncio.to_thread(sweep, self._config.calls.directory, keep, today)
+            await asyncio.to_thread(sweep, self._begun_with.calls.directory, keep, today)
             await asyncio.sleep(INTERVAL)
 
-    def _channel_variables(self) -> frozenset[str]:
-        return frozenset(
-            name for context in self._config.contexts.values() for name in context.variables
-        )
-
     def _open_agent(self, binding: Binding) -> Agent:
-        if self._providers is None:
+        providers = self._succession.providers
+        if providers is None:
             raise AgentError("the models are not loaded yet")
-        return self._providers.open(binding.context_name, binding.provider_name)
+        return providers.open(binding.context_name, binding.provider_name)
 
     def _mcp_state(self) -> ComponentState:
         """Not required: without a server the other tools and contexts still work."""
         waiting = [
             f"{status.server} is {status.state}"
             + (f": {status.last_error}" if status.last_error else "")
-            for status in self._generation.fleet.status()
-            if status.state is not ServerState.READY
+            for status in self._succession.generation.fleet.status()
+            if status.state not in {ServerState.READY, ServerState.IDLE}
         ]
         return ComponentState(not waiting, "; ".join(waiting), required=False)
 
@@ -427,6 +460,11 @@ class Engine:
             self._judged_at = now
             self._overload.judge(now)
             self._tell_ready()
+
+
+def channel_variables(config: Config) -> frozenset[str]:
+    """The channel variables that any context may use."""
+    return frozenset(name for context in config.contexts.values() for name in context.variables)
 
 
 def _spare_the_collector() -> None:

@@ -16,6 +16,7 @@ import structlog
 
 from cordboard.config.schema import Config
 from cordboard.mcp.fleet import Fleet
+from cordboard.mcp.lock import Lock
 from cordboard.mcp.pool import Replacement, ServerPool
 from cordboard.tools.builtin import builtin_tools
 from cordboard.tools.catalogue import Catalogue, ToolEntry
@@ -33,16 +34,16 @@ class Generation:
         pool: ServerPool | None = None,
         number: int = 1,
         earlier: Generation | None = None,
+        lock: Lock | None = None,
     ) -> None:
-        """`pool`: where servers are shared. `earlier` lends what it has compiled for tools that
-        have not changed."""
+        """`pool`: where servers are shared. `earlier`: the one before. `lock`: what the operator
+        has accepted of the servers' tools."""
         self.config = config
         self.number = number
         """Counts the configurations that this engine has had in force."""
-        lender = earlier.fleet if earlier is not None else None
-        self.fleet: Fleet = Fleet(config.mcp, pool, lender)
+        before = earlier.fleet if earlier is not None else None
+        self.fleet: Fleet = Fleet(config.mcp, pool, before, lock)
         self._builtin = tuple(ToolEntry(tool) for tool in builtin_tools(config.tools))
-        self._lender = earlier.catalogue if earlier is not None else None
         self._catalogue = Catalogue(self._builtin)
         self._reported: frozenset[str] = frozenset()
         self._calls = 0
@@ -116,8 +117,7 @@ class Generation:
 
     def _rebuild(self) -> None:
         entries = (*self._builtin, *self.fleet.tools())
-        self._catalogue = Catalogue(entries, reuse=self._lender or self._catalogue)
-        self._lender = None
+        self._catalogue = Catalogue(entries, reuse=self._catalogue)
         problems = frozenset(str(problem) for problem in self._catalogue.problems)
         for problem in sorted(problems - self._reported):
             log.error("tool_not_offered", problem=problem)

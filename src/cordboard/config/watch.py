@@ -1,11 +1,11 @@
-"""Notices that the configuration file has changed, in a thread of its own.
+"""Notices that a file has changed, in a thread of its own.
 
-Watched is the folder, not the file: editors and deployment tools replace a file by renaming a new
-one over it, or turn a link. Whatever happens in the folder, the content decides: the callback is
-called only when the text is another one than last time. A file that is being written is left alone
-until nothing has happened for `QUIET_MS`; one that is gone is waited for.
+Watched are the folders, not the files: editors and deployment tools replace a file by renaming a
+new one over it, or turn a link. Whatever happens in a folder, the content decides: the callback is
+called only when a file's text is another one than last time. What is being written is left alone
+until nothing has happened for `QUIET_MS`; a file that is not there (yet) is waited for.
 
-    watch = FileWatch(path, digest, changed)     # `changed` is called in the watch's thread
+    watch = FileWatch({path: digest}, changed)   # `changed` is called in the watch's thread
     watch.start()                                # raises OSError when it cannot be watched
     watch.stop()                                 # waits for the thread: STEP_MS at most
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,29 +32,33 @@ STEP_MS = 100
 
 
 class FileWatch:
-    """One watched file, from `start` to `stop`."""
+    """A few watched files, from `start` to `stop`."""
 
-    def __init__(self, path: Path, digest: str, changed: Callable[[], None]) -> None:
-        """`digest`: of the content that needs no notice. `changed` must return at once."""
-        self._path = path
-        self._digest = digest
+    def __init__(self, files: Mapping[Path, str | None], changed: Callable[[], None]) -> None:
+        """`files`: for each the digest of the content that needs no notice (`digest_of`); None =
+        what it holds when the watch is started. `changed` must return at once."""
+        self._digests = dict(files)
         self._changed = changed
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
+    @property
+    def files(self) -> frozenset[Path]:
+        return frozenset(self._digests)
+
     def start(self) -> None:
-        """Begin to watch; a change since the digest was made is noticed too. Raises `OSError`."""
+        """Begin to watch; a change since a digest was made is noticed too. Raises `OSError`."""
         # Documented at watchfiles.helpmanual.io/api/rust_backend; `watchfiles.watch` begins to
         # watch at an unknown time, so that a change just before it would be missed.
         from watchfiles._rust_notify import RustNotify
 
-        folders = {self._path.absolute().parent, self._path.resolve().parent}
-        for folder in folders:
-            if not folder.is_dir():
-                raise FileNotFoundError(f"there is no directory {folder}")
-        notify = RustNotify([str(folder) for folder in folders], False, False, 0, False, False)
+        folders = [str(folder) for folder in _folders(self._digests)]
+        notify = RustNotify(folders, False, False, 0, False, False)
+        for path, digest in self._digests.items():
+            if digest is None:
+                self._digests[path] = _digest(path)
         self._thread = threading.Thread(
-            target=self._follow, args=(notify,), name="cordboard-config-watch", daemon=True
+            target=self._follow, args=(notify,), name="cordboard-file-watch", daemon=True
         )
         self._thread.start()
 
@@ -76,14 +80,32 @@ class FileWatch:
                 self._look()
 
     def _something_happens(self, notify: RustNotify, within_ms: int) -> bool:
-        """Wait for the next thing that happens in the folder; 0 = for ever."""
+        """Wait for the next thing that happens in the folders; 0 = for ever."""
         return isinstance(notify.watch(LONGEST_MS, STEP_MS, within_ms, self._stop), set)
 
     def _look(self) -> None:
-        try:
-            digest = digest_of(self._path.read_bytes())
-        except OSError:
-            return  # between two names; when it is back, something happens
-        if digest != self._digest:
-            self._digest = digest
+        changed = False
+        for path, known in self._digests.items():
+            digest = _digest(path)
+            if digest is not None and digest != known:
+                self._digests[path] = digest
+                changed = True
+        if changed:
             self._changed()
+
+
+def _folders(paths: Iterable[Path]) -> list[Path]:
+    """Where the files are, and where links among them lead. Raises `OSError`."""
+    found = {folder for path in paths for folder in (path.absolute().parent, path.resolve().parent)}
+    for folder in found:
+        if not folder.is_dir():
+            raise FileNotFoundError(f"there is no directory {folder}")
+    return sorted(found)
+
+
+def _digest(path: Path) -> str | None:
+    """None when there is no file to be read: between two names, or not yet."""
+    try:
+        return digest_of(path.read_bytes())
+    except OSError:
+        return None

@@ -72,6 +72,7 @@ class Lease:
     def __init__(self, shared: _Shared, wanted: McpServer, on_change: Callable[[], None]) -> None:
         self._shared = shared
         self._wanted = wanted
+        self._expected = expected_tools(wanted) if wanted.start == "lazy" else None
         self.changed = on_change
         self.server: SupervisedServer = shared.server
         """The server; never start or close it but through the lease."""
@@ -91,8 +92,8 @@ class Lease:
         """The tools to offer now. A server that replaces another has those of the other until its
         own are known, so that calls which begin meanwhile do not go without."""
         server = self.server
-        if self._wanted.start == "lazy" and not server.discovered:
-            return expected_tools(self._wanted)
+        if self._expected is not None and not server.discovered:
+            return self._expected
         starts = self._shared.waiting or server.state is ServerState.STARTING
         return server.listing or (self._shared.inherited if starts else ())
 

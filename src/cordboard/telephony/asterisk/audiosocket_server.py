@@ -86,6 +86,10 @@ class AudioSocketServer:
         await self._server.wait_closed()
         self._server = None
 
+    def use(self, config: AudioSocket) -> None:
+        """Go by other settings from now on; the port stays as it is."""
+        self._config = config
+
     @property
     def listening(self) -> bool:
         return self._server is not None and self._server.is_serving()

@@ -54,7 +54,7 @@ class AsteriskSource:
         self._app = config.app
         self._path = path
         self._on_offer = on_offer
-        self._names = tuple(dict.fromkeys((*CHOOSING_VARIABLES, *variables)))
+        self.read_variables(variables)
         self._ari = AriClient(config, self._handle, self._reconcile, self._disconnected)
         self._lines: dict[str, AsteriskLine] = {}
         """By the caller's channel id and by the media channel's."""
@@ -86,6 +86,10 @@ class AsteriskSource:
                 task.cancel()
         await asyncio.gather(*(task for task in tasks if task), return_exceptions=True)
         self._running = None
+
+    def read_variables(self, names: Collection[str]) -> None:
+        """Read these channel variables of every call from now on."""
+        self._names = tuple(dict.fromkeys((*CHOOSING_VARIABLES, *names)))
 
     @property
     def state(self) -> AriState:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -113,10 +113,10 @@ class HibariVoice:
             yield await self._sentence(sentence, rate)
 
     async def prepare(self, texts: Iterable[str], *, rate: int = 8000) -> None:
-        """See ``Voice.prepare``."""
+        """See ``Voice.prepare``: behind all that callers wait for."""
         for text in texts:
             for sentence in self.sentences(text):
-                await self._sentence(sentence, rate)
+                await self._sentence(sentence, rate, self._workers.run_speculative)
 
     def sentences(self, text: str) -> list[str]:
         """``text`` cut where the voice pauses; what holds no letter or digit is left out."""
@@ -127,12 +127,14 @@ class HibariVoice:
     def cached_bytes(self) -> int:
         return self._cached
 
-    async def _sentence(self, sentence: str, rate: int) -> bytes:
+    async def _sentence(
+        self, sentence: str, rate: int, run: Callable[..., Awaitable[bytes]] | None = None
+    ) -> bytes:
         pcm = self._cache.get((sentence, rate))
         if pcm is not None:
             self._cache.move_to_end((sentence, rate))
             return pcm
-        pcm = await self._workers.run(self._render, sentence, rate)
+        pcm = await (run or self._workers.run)(self._render, sentence, rate)
         self._keep((sentence, rate), pcm)
         return pcm
 

@@ -1,0 +1,58 @@
+"""Every tool that the servers of a fleet have listed, for people: under which name agents get it,
+or why they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from cordboard.mcp.definitions import ListedTool
+from cordboard.mcp.fleet import Fleet
+from cordboard.tools.catalogue import Catalogue
+from cordboard.tools.naming import mcp_origin
+
+
+def listed_tools(fleet: Fleet, catalogue: Catalogue) -> list[Mapping[str, Any]]:
+    """One mapping per tool, fit for JSON: `exposed`, `origin`, `server`, `tool`, `description`,
+    `parameters`, `offered`, `why_not` (empty when offered), `quarantined` (it waits for `cordboard
+    mcp accept`), `diff` (what in it is not as it was accepted, line by line)."""
+    return [tool for server in fleet.servers for tool in _tools_of(server, fleet, catalogue)]
+
+
+def _tools_of(server: str, fleet: Fleet, catalogue: Catalogue) -> Iterator[dict[str, Any]]:
+    offering = fleet.offering(server)
+    for choice in offering.choices:
+        tool = _described(server, choice.listed, choice.name)
+        entry = catalogue.offered(choice.name)
+        if entry is not None and entry.spec.origin == tool["origin"]:
+            tool |= {"description": entry.spec.description, "offered": True}
+        else:
+            tool["why_not"] = _why_not(tool["origin"], catalogue)
+        yield tool
+    for item in offering.withheld:
+        yield _described(server, item.listed, item.name) | {
+            "why_not": item.reason,
+            "quarantined": item.quarantined,
+            "diff": list(item.diff),
+        }
+
+
+def _described(server: str, listed: ListedTool, name: str) -> dict[str, Any]:
+    return {
+        "exposed": name,
+        "origin": mcp_origin(server, listed.name),
+        "server": server,
+        "tool": listed.name,
+        "description": listed.description or "",
+        "parameters": listed.input_schema,
+        "offered": False,
+        "why_not": "",
+        "quarantined": False,
+        "diff": [],
+    }
+
+
+def _why_not(origin: str, catalogue: Catalogue) -> str:
+    """The clash of names, or what else the catalogue says of it."""
+    found = (problem.message for problem in catalogue.problems if origin in problem.message)
+    return next(found, "its name is in use")

@@ -1,0 +1,66 @@
+"""Trying out a server: a handshake and its tools, whether it runs already or is started for it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from cordboard.config.mcp import McpRestart, McpServer
+from cordboard.errors import McpError
+from cordboard.mcp.server import SupervisedServer
+from cordboard.mcp.status import ServerState
+
+
+@dataclass(frozen=True, slots=True)
+class TestReport:
+    """How a server did."""
+
+    __test__ = False  # it is none of pytest's
+
+    ok: bool
+    error: str = ""
+    """Why not; without secrets."""
+    took_ms: int = 0
+    protocol: str = ""
+    tools: tuple[str, ...] = ()
+    """Names as the server gives them."""
+
+
+async def try_out(server_id: str, config: McpServer) -> TestReport:
+    """Start a server for this alone, and end it. Nothing of it is left afterwards.
+
+    Takes as long as its start does, `start_timeout_ms` at most, and its end.
+    """
+    once = McpRestart(enabled=False)
+    server = SupervisedServer(
+        server_id, config.model_copy(update={"start": "boot", "restart": once})
+    )
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    server.start()
+    try:
+        await server.settled.wait()
+        took_ms = _ms(loop.time() - began)
+        status = server.status()
+    finally:
+        await server.close()
+    if status.state is not ServerState.READY:
+        return TestReport(False, status.last_error or f"it is {status.state}", took_ms)
+    return TestReport(True, "", took_ms, status.protocol, status.tools)
+
+
+async def try_running(server: SupervisedServer) -> TestReport:
+    """Ask a server that runs for its tools, beside whatever calls ask of it."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    protocol = server.status().protocol
+    try:
+        listing = await server.list_now(server.config.start_timeout_ms / 1000)
+    except McpError as error:
+        return TestReport(False, server.mask(str(error)), _ms(loop.time() - began), protocol)
+    names = tuple(tool.name for tool in listing)
+    return TestReport(True, "", _ms(loop.time() - began), protocol, names)
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)

@@ -1,0 +1,265 @@
+"""One generation after another: which configuration is in force, and how the next one takes over.
+
+The next generation is made aside, while calls come and go: models that are newly needed are loaded,
+dialogues compiled and greetings rendered in threads. Only then, and all in one step of the event
+loop, it takes the place of the one before: the next call gets it, calls that live keep theirs. If
+anything fails on the way, nothing has happened.
+
+Of servers that have changed, `reload.mcp` says what becomes: `live` starts the new ones at once,
+beside the old ones; `idle` goes on with the old ones until no call is active. That moment is waited
+for here, by the events of the calls that end. A server that was given up harms nobody and is
+replaced at once either way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import structlog
+
+from cordboard.agents.pipeline.offline import OfflineModels
+from cordboard.agents.pipeline.tts.base import Voice
+from cordboard.agents.providers import Providers
+from cordboard.calls.call import FAREWELLS
+from cordboard.calls.call_recording import opening
+from cordboard.config.changes import changes, needs_restart
+from cordboard.config.schema import Config
+from cordboard.generation import Generation
+from cordboard.mcp.lock import Lock
+from cordboard.mcp.lockfile import load_lock, try_load_lock
+from cordboard.mcp.pool import Replacement, ServerPool
+from cordboard.observe.degradation import Degradation
+from cordboard.reload_report import UNTIL_CALLS_END, UNTIL_IDLE, UNTIL_RESTART, Deferred
+from cordboard.tools.tool import ToolSpec
+
+log = structlog.get_logger()
+
+Models: TypeAlias = Callable[[Config], Awaitable[OfflineModels | None]]
+"""Gives the models that a configuration needs, loaded once; None when it needs none."""
+Toolboxes: TypeAlias = dict[str, tuple[ToolSpec, ...]]
+"""What the agents of each context see."""
+
+
+class Succession:
+    """The generation in force, and those that still have calls."""
+
+    def __init__(
+        self,
+        config: Config,
+        pool: ServerPool,
+        models: Models,
+        degradation: Degradation,
+        folder: Path = Path(),
+        on_change: Callable[[Config], None] = lambda _: None,
+    ) -> None:
+        """`folder`: where relative paths of the configuration begin. `on_change` is told of each
+        new configuration, in the step in which it takes over."""
+        self.generation = Generation(config, pool)
+        """The one that new calls get."""
+        self.providers: Providers | None = None
+        """Who opens their agents; None until `begin` is done."""
+        self._begun_with = config
+        self._pool = pool
+        self._models = models
+        self._degradation = degradation
+        self._folder = folder
+        self._lock: Lock | None = None
+        self._on_change = on_change
+        self._retiring: dict[asyncio.Task[None], Generation] = {}
+        self._waiting: asyncio.Task[None] | None = None
+        """Waits for the moment without calls."""
+        self._warming: asyncio.Task[None] | None = None
+        self._tools_changed = asyncio.Event()
+        self._frozen = False
+
+    @property
+    def config(self) -> Config:
+        """The configuration in force."""
+        return self.generation.config
+
+    @property
+    def frozen(self) -> bool:
+        """Whether nothing changes any more, because the engine stops."""
+        return self._frozen
+
+    async def begin(self) -> None:
+        """Make ready for the first call; claims the servers, whose start is the pool's affair.
+        Raises a `CordboardError` when that cannot be done."""
+        mcp = self.config.mcp
+        if mcp.lock != "off":
+            self._lock = await asyncio.to_thread(try_load_lock, self._folder / mcp.lock_file)
+        self.generation.fleet.use_lock(self._lock)
+        self.generation.on_tools_changed(self._tools_changed.set)
+        self.generation.start()
+        self.providers = await self._providers_for(self.config, _specs(self.generation))
+        self._warming = asyncio.create_task(self._keep_warm(), name="warm dialogues")
+
+    async def succeed(self, config: Config) -> tuple[str, ...]:
+        """Put a checked configuration into force; returns the keys that have changed.
+
+        Raises a `CordboardError` when it cannot be; then nothing has changed. One at a time.
+        """
+        old = self.generation
+        changed = changes(old.config, config)
+        lock = await asyncio.to_thread(self._read_lock, config)
+        if not changed:
+            return self._take_lock(lock)
+        new = Generation(config, self._pool, old.number + 1, old, lock)
+        providers = await self._providers_for(config, _specs(new, old))
+        if self.frozen:  # meanwhile
+            return ()
+        # From here to the end nothing waits: no call can come between.
+        if self._waiting is not None:
+            self._waiting.cancel()
+        new.on_tools_changed(self._tools_changed.set)
+        new.start(self._replacement(config))
+        self.generation, self.providers, self._lock = new, providers, lock
+        self._retire(old)
+        self._on_change(config)
+        if new.fleet.outdated:
+            self._waiting = asyncio.create_task(self._take_over_when_idle(new))
+        return changed
+
+    def _read_lock(self, config: Config) -> Lock | None:
+        """What is accepted now; the same object as before when it is the same. Blocks."""
+        if config.mcp.lock == "off":
+            return None
+        lock = load_lock(self._folder / config.mcp.lock_file)
+        return self._lock if lock == self._lock else lock
+
+    def _take_lock(self, lock: Lock | None) -> tuple[str, ...]:
+        if lock is self._lock:
+            return ()
+        self._lock = lock
+        self.generation.fleet.use_lock(lock)
+        return ("mcp.lock_file",)
+
+    def deferred(self) -> tuple[Deferred, ...]:
+        """What the configuration in force says and does not hold yet."""
+        fixed = changes(self._begun_with, self.config)
+        found = [Deferred(key, UNTIL_RESTART) for key in fixed if needs_restart(key)]
+        fleet = self.generation.fleet
+        found += [Deferred(f"mcp.servers.{name}", UNTIL_IDLE) for name in fleet.outdated]
+        leaving = {
+            name
+            for generation in self._retiring.values()
+            if generation.calls
+            for name in generation.fleet.servers
+            if name not in fleet.servers
+        }
+        found += [Deferred(f"mcp.servers.{name}", UNTIL_CALLS_END) for name in sorted(leaving)]
+        return tuple(found)
+
+    def freeze(self) -> None:
+        """Let nothing change any more: the engine stops."""
+        self._frozen = True
+        for task in (self._waiting, self._warming):
+            if task is not None:
+                task.cancel()
+
+    async def close(self) -> None:
+        """Close every generation, whoever may still be calling. Nothing is left of the servers."""
+        self.freeze()
+        tasks = [*self._retiring, *(t for t in (self._waiting, self._warming) if t is not None)]
+        await self.generation.close()
+        await self._pool.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # The servers.
+
+    def _replacement(self, config: Config) -> Replacement:
+        if config.reload.mcp == "live":
+            return Replacement.BESIDE
+        return Replacement.LATER if any(self._generations_with_calls()) else Replacement.AFTER
+
+    def _generations_with_calls(self) -> Iterator[Generation]:
+        for generation in (self.generation, *self._retiring.values()):
+            if generation.calls:
+                yield generation
+
+    async def _take_over_when_idle(self, generation: Generation) -> None:
+        while (busy := next(self._generations_with_calls(), None)) is not None:
+            await busy.idle()
+        servers = generation.fleet.take_over()
+        log.info("mcp_servers_replaced", generation=generation.number, servers=list(servers))
+
+    def _retire(self, generation: Generation) -> None:
+        task = asyncio.create_task(generation.retire(), name=f"generation {generation.number}")
+        self._retiring[task] = generation
+        task.add_done_callback(self._retired)
+
+    def _retired(self, task: asyncio.Task[None]) -> None:
+        generation = self._retiring.pop(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("generation_close_failed", number=generation.number, error=repr(error))
+        elif not self._frozen:
+            log.info("generation_closed", number=generation.number)
+
+    # The agents.
+
+    async def _providers_for(self, config: Config, toolboxes: Toolboxes) -> Providers:
+        models = await self._models(config)
+        earlier = self.providers
+
+        def made() -> Providers:
+            return _warm(Providers(config, models, self._degradation), toolboxes, earlier)
+
+        providers = await asyncio.to_thread(made)
+        if models is not None:
+            await prepare_sentences(models.voice, config)
+        return providers
+
+    async def _keep_warm(self) -> None:
+        """A dialogue may depend on the tools that there are: compile it when they change, so that
+        no call has to."""
+        while True:
+            await self._tools_changed.wait()
+            self._tools_changed.clear()
+            if self.providers is not None:
+                await asyncio.to_thread(_warm, self.providers, _specs(self.generation))
+
+
+def _specs(generation: Generation, lender: Generation | None = None) -> Toolboxes:
+    """What the agents of each context will see; as far as it can be known before the servers of a
+    generation are claimed, by the tools that the lender has."""
+    found: Toolboxes = {}
+    for name, context in generation.config.contexts.items():
+        own = generation.catalogue
+        offered = [
+            own.offered(tool) or (lender.catalogue.offered(tool) if lender is not None else None)
+            for tool in dict.fromkeys(context.tools)
+        ]
+        found[name] = tuple(tool.spec for tool in offered if tool is not None)
+    return found
+
+
+def _warm(
+    providers: Providers, toolboxes: Toolboxes, earlier: Providers | None = None
+) -> Providers:
+    for context, toolbox in toolboxes.items():
+        providers.warm(context, toolbox, earlier)
+    return providers
+
+
+async def prepare_sentences(voice: Voice, config: Config) -> None:
+    """Render what is known to be said: a filler or a greeting that has to be made first is late."""
+    contexts = config.contexts.values()
+    greetings = [opening(context.recording, context.greeting) for context in contexts]
+    silences = [context.silence for context in contexts]
+    await voice.prepare(
+        [
+            *(text for text in greetings if text and "{" not in text),
+            *FAREWELLS,
+            *(
+                text
+                for silence in silences
+                for text in (*silence.fillers, *silence.reprompts, silence.goodbye)
+                if text
+            ),
+        ]
+    )
