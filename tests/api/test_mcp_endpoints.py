@@ -224,11 +224,7 @@ async def test_a_preflight_is_never_granted(app: ASGIApp) -> None:
 # What is answered.
 
 
-async def test_the_status_of_a_server(app: ASGIApp, fake: FakeAdministration) -> None:
-    fake.tools = [
-        {"server": "atis", "tool": "get_atis", "offered": True},
-        {"server": "atis", "tool": "get_metar", "offered": False, "quarantined": True},
-    ]
+async def test_the_status_of_a_server(app: ASGIApp) -> None:
     (server,) = (await ask_app(app, "/mcp/status")).json["servers"]
     assert server.pop("stderr") == [f"line {number}" for number in range(30, 50)]
     assert server == {

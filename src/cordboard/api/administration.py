@@ -109,11 +109,7 @@ class AdministrationEndpoints:
     # What is answered.
 
     async def _status(self, request: Request) -> Response:
-        quarantined = self._quarantined()
-        servers = [
-            server_as_json(status, quarantined.get(status.server, []))
-            for status in self._administration.mcp_status()
-        ]
+        servers = [server_as_json(status) for status in self._administration.mcp_status()]
         return JsonAnswer({"servers": servers})
 
     async def _tools(self, request: Request) -> Response:
@@ -140,21 +136,13 @@ class AdministrationEndpoints:
             server = request.path_params["server"]
             with self._working_on(server):
                 status = await move(server)
-            return JsonAnswer(server_as_json(status, self._quarantined().get(server, [])))
+            return JsonAnswer(server_as_json(status))
 
         return moved
 
     async def _reload(self, request: Request) -> Response:
         report = await self._administration.reload()
         return JsonAnswer(report_as_json(report), status_code=200 if report.applied else 422)
-
-    def _quarantined(self) -> dict[str, list[str]]:
-        """Server → its tools that wait for being accepted."""
-        found: dict[str, list[str]] = {}
-        for tool in self._administration.mcp_tools():
-            if tool.get("quarantined"):
-                found.setdefault(str(tool["server"]), []).append(str(tool["tool"]))
-        return found
 
     @contextmanager
     def _working_on(self, server: str) -> Iterator[None]:
@@ -174,7 +162,7 @@ class AdministrationEndpoints:
             self._busy.discard(server)
 
 
-def server_as_json(status: ServerStatus, quarantined: list[str]) -> dict[str, Any]:
+def server_as_json(status: ServerStatus) -> dict[str, Any]:
     """What is shown of a server."""
     return {
         "server": status.server,
@@ -183,7 +171,7 @@ def server_as_json(status: ServerStatus, quarantined: list[str]) -> dict[str, An
         "pid": status.pid,
         "protocol": status.protocol,
         "tools": list(status.tools),
-        "quarantined": quarantined,
+        "quarantined": list(status.quarantined),
         "restarts": status.restarts,
         "breaker": str(status.breaker),
         "last_error": status.last_error,

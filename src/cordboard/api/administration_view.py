@@ -79,7 +79,8 @@ class Administration(Protocol):
 
     def mcp_tools(self) -> Sequence[Mapping[str, Any]]:
         """Every listed tool: `exposed`, `origin`, `server`, `tool`, `description`, `parameters`,
-        `offered`, and `why_not` when it is not offered. At once."""
+        `offered`, `why_not` (empty when offered), `quarantined` (it waits for being accepted),
+        `diff` (what in it is not as it was accepted). At once."""
         ...
 
     async def mcp_test(self, server_id: str) -> TestReportView:

@@ -26,6 +26,7 @@ ATIS = ServerStatus(
     last_error="it ended with status 1",
     stderr=tuple(f"line {number}" for number in range(50)),
     breaker=BreakerState.OPEN,
+    quarantined=("get_metar",),
 )
 
 
