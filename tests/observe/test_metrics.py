@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from cordboard.observe.metrics import Metrics
+from cordboard.observe.metrics import MAX_TOOLS, Metrics
 
 
 def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -71,6 +71,77 @@ def test_a_server_has_its_series_before_anything_happens() -> None:
     metrics.mcp_server_up("a", True)
     assert value(metrics, "mcp_server_up", server="a") == 1
     assert value(metrics, "mcp_server_restarts_total", server="a") == 1
+
+
+def test_mcp_latencies_are_told_apart_where_a_caller_notices_them() -> None:
+    metrics = Metrics()
+    for seconds in (0.008, 0.4, 1.2, 45.0):
+        metrics.mcp_tool_called("a", "find", "ok", seconds)
+    labels = {"server": "a", "tool": "find"}
+    for bound, count in {"0.01": 1, "0.5": 2, "2.0": 3, "30.0": 3, "60.0": 4}.items():
+        assert value(metrics, "mcp_tool_latency_seconds_bucket", le=bound, **labels) == count
+
+
+def test_what_never_got_to_the_server_is_counted_and_not_timed() -> None:
+    metrics = Metrics()
+    metrics.mcp_tool_called("a", "find", "refused", 0.0)
+    labels = {"server": "a", "tool": "find"}
+    assert value(metrics, "mcp_tool_calls_total", status="refused", **labels) == 1
+    assert not any(
+        name == "ai_agent_mcp_tool_latency_seconds_count" for name, _ in samples(metrics)
+    )
+
+
+def test_a_server_that_renames_its_tools_for_ever_makes_no_series_for_ever() -> None:
+    metrics = Metrics()
+    for number in range(5 * MAX_TOOLS):
+        metrics.mcp_tool_called("a", f"tool_{number}", "refused", 0.0)
+    metrics.mcp_tool_called("a", "tool_0", "refused", 0.0)
+    metrics.mcp_tool_called("b", "find", "refused", 0.0)
+    counts = {
+        (dict(labels)["server"], dict(labels)["tool"]): count
+        for (name, labels), count in samples(metrics).items()
+        if name == "ai_agent_mcp_tool_calls_total"
+    }
+    assert len(counts) == MAX_TOOLS + 2
+    assert counts["a", "other"] == 4 * MAX_TOOLS
+    assert counts["a", "tool_0"] == 2
+    assert counts["b", "find"] == 1
+
+
+def test_no_name_breaks_the_page() -> None:
+    metrics = Metrics()
+    for tool in ('a "quoted"\nname\\', "half a pair \ud800", "x" * 10_000, "\x00\x1b[2J"):
+        metrics.mcp_tool_called("a", tool, "ok", 0.1)
+    counted = [n for n, labels in samples(metrics) if n == "ai_agent_mcp_tool_calls_total"]
+    assert len(counted) == 4
+    assert len(metrics.render()) < 20_000
+
+
+def test_a_breaker_is_seen() -> None:
+    metrics = Metrics()
+    metrics.mcp_server_up("a", True)
+    assert value(metrics, "mcp_breaker_open", server="a") == 0
+    metrics.mcp_breaker("a", True)
+    assert value(metrics, "mcp_breaker_open", server="a") == 1
+    metrics.mcp_breaker("a", False)
+    assert value(metrics, "mcp_breaker_open", server="a") == 0
+
+
+def test_the_series_of_a_server_go_with_it() -> None:
+    metrics = Metrics()
+    for server in ("a", "b"):
+        metrics.mcp_server_up(server, True)
+        metrics.mcp_server_restarted(server)
+        metrics.mcp_breaker(server, True)
+        metrics.mcp_tool_called(server, "find", "ok", 0.1)
+    metrics.mcp_server_gone("a")
+    metrics.mcp_server_gone("a")
+    servers = [dict(labels).get("server") for _, labels in samples(metrics)]
+    assert "a" not in servers
+    assert "b" in servers
+    metrics.mcp_server_up("a", False)
+    assert value(metrics, "mcp_server_restarts_total", server="a") == 0
 
 
 def test_the_engine_itself() -> None:

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from cordboard.errors import ToolError, ToolTimeout, TransferFailed
+from cordboard.observe.tracing import ToolFacts, ToolSpan, Tracing
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk import MAX_ROUNDS_PER_TURN, Desk
 from cordboard.tools.tool import (
@@ -211,3 +215,84 @@ async def test_transfer_error_of_the_line_is_no_crash() -> None:
         raise TransferFailed("busy")
 
     assert (await desk(Probe(body=fails)).run(ask())).status is Status.ERROR
+
+
+SECRET = "pin-4711-of-the-caller"
+
+
+async def lines_of(at: Desk, *asks: Any) -> list[Mapping[str, Any]]:
+    """The `tool_call` lines of these asks, each of which is given up when it takes long."""
+    with capture_logs() as log:
+        for each in asks:
+            running = asyncio.create_task(at.run(each))
+            await asyncio.wait({running}, timeout=0.2)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+    assert SECRET not in str(log)
+    return [entry for entry in log if entry["event"] == "tool_call"]
+
+
+async def test_each_ask_is_one_log_line_without_arguments_and_results() -> None:
+    async def fails(arguments: JsonObject) -> ToolResult:
+        raise ToolError(f"Sorry, {arguments['pin']} is wrong.")
+
+    mcp = {"kind": "mcp", "server": "crm"}
+    wanted = {"type": "object", "properties": {"pin": {"type": "string"}}}
+    at = desk(
+        Probe("works", origin="mcp:crm:works", parameters=wanted, **mcp),
+        Probe("fails", fails, origin="mcp:crm:fails", parameters=wanted, **mcp),
+        Probe("hangs", for_ever, origin="python:hangs"),
+    )
+    lines = await lines_of(
+        at,
+        ask("works", pin=SECRET),
+        ask("works", pin=[SECRET]),
+        ask("fails", pin=SECRET),
+        ask("hangs", pin=SECRET),
+        ask("invented" * 100, pin=SECRET),
+    )
+    assert [(line["tool"], line["server"], line["outcome"]) for line in lines] == [
+        ("mcp:crm:works", "crm", "ok"),
+        ("mcp:crm:works", "crm", "refused"),
+        ("mcp:crm:fails", "crm", "error"),
+        ("python:hangs", "", "cancelled"),
+        ("", "", "refused"),
+    ]
+    who = {"call_id": "call-1", "context": "demo", "provider": "local"}
+    for line in lines:
+        assert line.items() >= who.items()
+        assert isinstance(line["ms"], int)
+    assert [line["exposed_name"] for line in lines[:4]] == ["works", "works", "fails", "hangs"]
+    assert lines[4]["exposed_name"] == ("invented" * 100)[:100]
+    assert lines[3]["ms"] >= 150
+
+
+class Tracer(Tracing, ToolSpan):
+    """A tracing that writes down what it is told, as its own span."""
+
+    def __init__(self) -> None:
+        self.notes: list[Any] = []
+
+    def tool_call(self, facts: ToolFacts) -> ToolSpan:
+        self.notes.append((facts.exposed_name, facts.server, facts.tool, facts.turn))
+        return self
+
+    def answered(self, status: str) -> None:
+        self.notes.append(status)
+
+    def __exit__(self, *_: Any) -> None:
+        self.notes.append("over")
+
+
+async def test_each_ask_is_one_span_however_it_ends() -> None:
+    tracer = Tracer()
+    tools = [Probe("works", origin="mcp:crm:works", server="crm"), Probe("hangs", for_ever)]
+    catalogue = Catalogue(ToolEntry(tool) for tool in tools)
+    at = Desk(catalogue.toolbox(catalogue), Line(), tracing=tracer)
+    assert (await at.run(ask("works", turn=3))).ok
+    await lines_of(at, ask("hangs"), ask("invented"))
+    assert tracer.notes == [
+        ("works", "crm", "mcp:crm:works", 3), "ok", "over",
+        ("hangs", "", "python:hangs", 1), "cancelled", "over",
+        ("invented", "", "", 1), "refused", "over",
+    ]  # fmt: skip
