@@ -138,6 +138,23 @@ def test_noise_and_keys_are_no_echo(room: Room) -> None:
             assert asked(sent, room.carried(sound)).explained() < 0.3
 
 
+def test_an_echo_in_the_noise_of_the_line_is_one_and_the_noise_stands_out_from_nothing(
+    room: Room,
+) -> None:
+    chance = np.random.default_rng(5)
+    verdicts = []
+    for _ in range(20):
+        sent = room.talk(0)
+        noise = chance.normal(0, 32768 * 10 ** (-50 / 20), len(sent)).astype(np.float32)
+        heard = room.carried(room.echo(sent, -14, 120) + noise)
+        verdicts.append(asked(room.carried(sent), heard).judge())
+        quiet = asked(room.carried(sent), room.carried(noise)).judge()
+        assert not quiet.stands_out
+    beyond = [verdict.explained for verdict in verdicts if verdict.stands_out]
+    assert len(beyond) >= 10
+    assert sorted(beyond)[len(beyond) // 10] >= 0.7
+
+
 def test_a_silent_line_has_nothing_that_needs_a_caller(room: Room) -> None:
     verdict = asked(room.carried(room.talk(0)), bytes(2 * SECONDS * RATE)).judge()
     assert verdict.explained == 1

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
+from concurrent.futures import Executor
+from functools import partial
 
 from cordboard.agents.base import Agent
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
 from cordboard.agents.pipeline.brain.rules import RulesBrain
+from cordboard.agents.pipeline.echo_watch import EchoWatch
 from cordboard.agents.pipeline.hearing import HearingParts, TurnOdds
 from cordboard.agents.pipeline.offline import OfflineModels
 from cordboard.agents.pipeline.turn_profiles import profile_of
@@ -54,7 +57,7 @@ class Providers:
             recogniser=self._models.recogniser,
             profile=profile_of(settings.turn_taking),
             turn_odds=_turn_odds(self._models) if settings.turn_taking.turn_model else None,
-            echo=EchoGuard,
+            echo=partial(_echo_watch, self._models.echo_thread),
             is_key_tone=is_dtmf,
             degradation=self._degradation,
             promote=self._models.workers.promote,
@@ -63,9 +66,19 @@ class Providers:
             PipelineParts(hearing, self._brains[context], self._models.voice, settings.barge_in)
         )
 
-    def warm(self, context: str, toolbox: tuple[ToolSpec, ...]) -> None:
-        """Build now (10-20 ms) what the first call of a context would have to build."""
-        self._brains[context].warm(toolbox)
+    def warm(
+        self, context: str, toolbox: tuple[ToolSpec, ...], earlier: Providers | None = None
+    ) -> None:
+        """Build now (10-20 ms) what the first call of a context would have to build. Blocks.
+
+        `earlier` are the providers before a reload: what has not changed is taken from them.
+        """
+        before = earlier._brains.get(context) if earlier is not None else None
+        self._brains[context].warm(toolbox, before)
+
+
+def _echo_watch(thread: Executor, call_id: str) -> EchoWatch:
+    return EchoWatch(EchoGuard(), thread, call_id)
 
 
 def _turn_odds(models: OfflineModels) -> TurnOdds | None:

@@ -11,8 +11,8 @@ sent in the last second, both whitened a little; then a filter of ``_TAPS`` samp
 fitted by least squares over that stretch, and the share is what it explains of the last ``ms``.
 The stretch is longer than what is judged because a filter fitted to 200 ms alone explains up to
 0.6 of *any* speech, and its quarters count alike so that a caller who has just begun, and is louder
-than the echo, does not bend the filter to himself. About 1 ms of processor time a question; meant
-to be asked only while a voice is heard over the agent's.
+than the echo, does not bend the filter to himself. About 2.6 ms of processor time a question: it is
+asked only while a voice is heard over the agent's, and of a ``snapshot`` in another thread.
 
 Measured on recorded human prompts (u-law, a telephone's band and reflections, delays of 20 to
 500 ms, noise at -70 dBFS; tests/audio/test_echo.py asks the same): of an echo of -6 to -30 dB 0.95
@@ -21,13 +21,16 @@ without one, by then for 100 ms or longer, 0.03 to 0.08 in the middle case and a
 of 100 (one and the same voice on both sides, which is the hardest). 0.7 tells them apart. After
 sound was lost on the way, for 400 ms the share is too low.
 
-One per call, used from one thread. Both directions must be fed steadily, one frame per 20 ms,
-silence included: the newest samples of both count as simultaneous (give or take a few frames).
+One per call, used from one thread, except for what was ``snapshot``. Both directions must be fed
+steadily, one frame per 20 ms, silence included: the newest samples of both count as simultaneous
+(give or take a few frames).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import log10
 
 import numpy as np
@@ -37,6 +40,11 @@ from cordboard.audio.levels import SILENCE_DBFS
 
 Floats = NDArray[np.float32]
 
+_FLOOR_MS = 3_000
+"""The line's own noise is the level of the quietest tenth of so much heard sound: an echo has gaps
+where the words have, noise has none."""
+_ABOVE_NOISE = 2.0
+"""Sound of less than so many times the noise's power is that noise: no echo, and no voice."""
 LONGEST_DELAY_MS = 600
 """Echo that comes back later than this is not looked for."""
 _FIT_MS = 400
@@ -73,6 +81,8 @@ class EchoVerdict:
     """The level of the rest, after the echo is taken away."""
     delay_ms: float
     """How long the echo took, when there is one."""
+    stands_out: bool = True
+    """Whether it is more than the noise that the line always has."""
 
 
 class _Ring:
@@ -114,7 +124,9 @@ class EchoGuard:
         self._taps = _TAPS * rate // 8000
         self._span = self._fit + rate * LONGEST_DELAY_MS // 1000 + self._taps
         self._transform = 1 << (self._span - 1).bit_length()
-        self._heard = _Ring(2 * self._fit)
+        self._heard = _Ring(2 * rate * _FLOOR_MS // 1000)
+        self._listened = 0
+        """Samples heard since the beginning, as far as they are kept."""
         self._sent = _Ring(2 * self._span)
 
     def sent(self, pcm: bytes) -> None:
@@ -124,6 +136,7 @@ class EchoGuard:
     def heard(self, pcm: bytes) -> None:
         """One frame that came from the caller (s16)."""
         self._heard.write(pcm)
+        self._listened = min(self._listened + len(pcm) // 2, self._rate * _FLOOR_MS // 1000)
 
     def explained(self, ms: int = 200) -> float:
         """Share, 0..1, of the energy of the last ``ms`` (at most 400) of heard sound that an echo
@@ -132,8 +145,15 @@ class EchoGuard:
 
     def judge(self, ms: int = 200) -> EchoVerdict:
         """The share of ``explained`` with the levels and the delay it was found at."""
-        heard = self._heard.last(self._fit)
-        sent = self._sent.last(self._span)
+        return self.snapshot()(ms)
+
+    def snapshot(self) -> Callable[[int], EchoVerdict]:
+        """``judge`` of the sound as it is now; may be called once, later, in any thread."""
+        listened = max(self._listened, self._fit)
+        return partial(self._judge, self._heard.last(listened), self._sent.last(self._span))
+
+    def _judge(self, listened: Floats, sent: Floats, ms: int) -> EchoVerdict:
+        heard = listened[-self._fit :]
         judged = heard[-min(self._fit, self._rate * ms // 1000) :]
         power = _power(judged)
         level = _dbfs(power)
@@ -149,10 +169,12 @@ class EchoGuard:
         rest = judged - echo
         if _power(echo) > _LOUDEST_RETURN * _power(source[-len(judged) - self._before :]):
             return EchoVerdict(0.0, level, level, 0.0)
-        left = _power(_whitened(rest, _JUDGED_EMPHASIS)) / max(
-            1e-9, _power(_whitened(judged, _JUDGED_EMPHASIS))
-        )
-        explained = max(0.0, 1 - left)
+        floor = _noise(_whitened(listened, _JUDGED_EMPHASIS), self._rate // 50)
+        all_of_it = _power(_whitened(judged, _JUDGED_EMPHASIS))
+        left = _power(_whitened(rest, _JUDGED_EMPHASIS))
+        if all_of_it < _ABOVE_NOISE * floor:
+            return EchoVerdict(0.0, level, level, 0.0, stands_out=False)
+        explained = min(1.0, max(0.0, 1 - (left - floor) / (all_of_it - floor)))
         delay_ms = (self._span - self._fit - place) * 1000 / self._rate
         return EchoVerdict(explained, level, _dbfs(min(power, _power(rest))), delay_ms)
 
@@ -214,6 +236,13 @@ def _normal_matrix(source: NDArray[np.float64], taps: int) -> NDArray[np.float64
     upper = np.triu(skewed.reshape(-1)[: taps * 2 * taps].reshape(taps, 2 * taps)[:, :taps])
     normal: NDArray[np.float64] = upper + np.triu(upper, 1).T
     return normal
+
+
+def _noise(samples: Floats, frame: int) -> float:
+    """Power of the noise that is always there: of the quietest tenth of all frames."""
+    frames = samples[: len(samples) // frame * frame].reshape(-1, frame)
+    powers = np.einsum("ij,ij->i", frames, frames) / frame
+    return float(np.partition(powers, len(powers) // 10)[len(powers) // 10])
 
 
 def _power(samples: Floats) -> float:

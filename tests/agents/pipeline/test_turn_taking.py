@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cordboard.agents.pipeline.text_clues import TextClue
 from cordboard.agents.pipeline.turn_profiles import TurnProfile
 from cordboard.agents.pipeline.turn_taking import (
+    PERHAPS,
     AgentVoice,
     AsideEnded,
     Events,
@@ -312,6 +313,24 @@ def test_a_short_word_found_when_the_voice_is_over_interrupts_then() -> None:
 
 def test_our_own_echo_is_no_voice() -> None:
     assert over(foreign="echo").speak(3200).events == []
+
+
+def test_a_voice_that_may_be_our_echo_is_held_a_little_later() -> None:
+    assert over(foreign=PERHAPS).speak(64).events == []
+    [held] = over(foreign=PERHAPS).speak(96).events
+    assert isinstance(held, OverlapHeld)
+
+
+def test_a_caller_who_goes_on_over_our_answer_had_only_paused() -> None:
+    track = Track().speak(640).pause(540 + 64)
+    assert isinstance(track.events[-1], TurnEnded)
+    track.agent, track.words = AgentVoice.OPEN, (TextClue.WORDS, True)
+    track.speak(640)
+    track.agent, track.words = AgentVoice.SILENT, None
+    assert any(isinstance(event, TurnTaken) for event in track.events)
+    before = len(track.events)
+    track.pause(540 + 64)
+    assert not any(isinstance(event, TurnEnded) for event in track.events[before:])
 
 
 def test_what_turns_out_to_be_echo_lets_the_speech_go_on() -> None:

@@ -27,11 +27,13 @@ from cordboard.agents.base import (
 )
 from cordboard.agents.pipeline.brain.base import Dialogue
 from cordboard.agents.pipeline.ear import LEAD_MS, Ear
+from cordboard.agents.pipeline.echo_watch import EchoAnswer, EchoWatch
 from cordboard.agents.pipeline.overlap_words import OVERLAP_HINTS, judge_words
 from cordboard.agents.pipeline.stt.base import Recogniser, SpeechHints, Transcript
 from cordboard.agents.pipeline.text_clues import TextClue, clue_of
 from cordboard.agents.pipeline.turn_profiles import TurnProfile
 from cordboard.agents.pipeline.turn_taking import (
+    PERHAPS,
     SAMPLES_PER_MS,
     AgentVoice,
     AsideEnded,
@@ -63,12 +65,6 @@ MELODY_PAUSE_MS = 300
 """After a pause within the turn of so long, the melody is that of what follows it. With the pause
 in the middle, the model doubts 62 % of finished sentences (held-out half); of the last phrase alone
 41 %."""
-ECHO_EXPLAINS = 0.7
-"""A sound of which the echo guard explains so much is our own."""
-ECHO_MS = 200
-"""Of this much sound."""
-ECHO_EVERY = 0.08
-"""Seconds for which a verdict on echo holds: one costs the event loop milliseconds."""
 ECHO_TAIL = 0.6
 """Seconds for which the agent's last words may still come back."""
 _FAILED = Transcript(text="", no_speech=1.0, confidence=0.0, took_ms=0)
@@ -79,19 +75,6 @@ TurnOdds = Callable[[bytes], Awaitable[float]]
 turn is over."""
 
 
-class EchoJudge(Protocol):
-    """Tells the agent's own echo from the caller's voice, for one call."""
-
-    def sent(self, frame: bytes) -> None:
-        """Take 20 ms that went to the caller, silence included."""
-
-    def heard(self, frame: bytes) -> None:
-        """Take the next sound of the caller."""
-
-    def explained(self, ms: int) -> float:
-        """How much of the last so many ms heard is our own sound come back, 0..1."""
-
-
 @dataclass(frozen=True, slots=True)
 class HearingParts:
     """What it takes to understand a caller."""
@@ -100,8 +83,8 @@ class HearingParts:
     recogniser: Recogniser
     profile: TurnProfile
     turn_odds: TurnOdds | None = None
-    echo: Callable[[], EchoJudge] | None = None
-    """Makes the echo judge of a call."""
+    echo: Callable[[str], EchoWatch] | None = None
+    """Makes the echo watch of a call, by its id."""
     is_key_tone: Callable[[bytes], bool] = lambda _: False
     """Whether s16 samples at 8 kHz are the tone of a telephone key."""
     degradation: Degradation = field(default_factory=Degradation)
@@ -151,12 +134,10 @@ class Hearing:
         self._melody_from = 0
         """Sample at which the present phrase begins."""
         self._agent_heard_at = -ECHO_TAIL
-        self._echo_judged_at = -ECHO_EVERY
-        self._is_echo = False
         self._overlap_onset = 0
         self._murmured = False
         """The voice that began at `_overlap_onset` surely began as a murmur."""
-        self._echo = parts.echo() if parts.echo is not None else None
+        self._echo = parts.echo(session.call_id) if parts.echo is not None else None
         if self._echo is not None:
             session.watch_playout(self._echo.sent)
         self.turn = 0
@@ -200,11 +181,13 @@ class Hearing:
         speaks = self.agent_voice() is not AgentVoice.SILENT
         if not speaks and self._loop.time() - self._agent_heard_at > ECHO_TAIL:
             return ""
-        now = self._loop.time()
-        if now - self._echo_judged_at >= ECHO_EVERY:
-            self._echo_judged_at = now
-            self._is_echo = self._echo.explained(ECHO_MS) >= ECHO_EXPLAINS
-        return "echo" if self._is_echo else ""
+        match self._echo.ask():
+            case EchoAnswer.ECHO | EchoAnswer.NOISE as answer:
+                return answer.value
+            case EchoAnswer.NOT_YET:
+                return PERHAPS
+            case EchoAnswer.VOICE:
+                return ""
 
     def ear_failed(self, error: Exception) -> None:
         log.error("ear_failed", call_id=self._session.call_id, error=repr(error))

@@ -41,6 +41,8 @@ class OfflineModels:
     recogniser: WhisperRecogniser
     voice: HibariVoice
     voice_activity_thread: ThreadPoolExecutor
+    echo_thread: ThreadPoolExecutor
+    """Where echo is told from voices: short work that must not wait behind the recogniser."""
     workers: Workers
     """Where they do their work."""
     turn_end: TurnEndModel | None = None
@@ -52,6 +54,7 @@ class OfflineModels:
         """Stop the voice activity model. The workers belong to whoever made them."""
         self.voice_activity.close()
         self.voice_activity_thread.shutdown(wait=False, cancel_futures=True)
+        self.echo_thread.shutdown(wait=False, cancel_futures=True)
 
 
 async def load_offline_models(workers: Workers) -> OfflineModels:
@@ -76,7 +79,12 @@ async def load_offline_models(workers: Workers) -> OfflineModels:
         log.warning("turn_end_model_missing", reason=missing)
     thread = ThreadPoolExecutor(1, thread_name_prefix="cordboard-vad")
     bank = VoiceActivityBank(activity, thread)
-    return OfflineModels(bank, ears, mouth, thread, workers, turn_end, missing)
+    echo_thread = ThreadPoolExecutor(1, thread_name_prefix="cordboard-echo")
+    from threadpoolctl import threadpool_limits
+
+    # Left to itself, the linear algebra of one small echo question spins on every core.
+    threadpool_limits(limits=1, user_api="blas")
+    return OfflineModels(bank, ears, mouth, thread, echo_thread, workers, turn_end, missing)
 
 
 def turn_end_model(file: ModelFile = SMART_TURN) -> tuple[TurnEndModel | None, str]:

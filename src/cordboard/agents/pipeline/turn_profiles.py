@@ -56,6 +56,8 @@ class TurnProfile:
     overlap_sure_above: float = 0.85
     """One window this sure holds the agent's speech; less sure ones need `overlap_start_ms`."""
     overlap_start_ms: int = 64
+    overlap_unknown_ms: int = 96
+    """The same while it is not known whether the voice is our own echo: that takes some ms."""
     decide_ms: int = 288
     """After so long on hold it is decided: nine windows, the last within 0.3 s."""
     ask_before_ms: int = 128

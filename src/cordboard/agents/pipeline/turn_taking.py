@@ -162,6 +162,8 @@ TurnEvent: TypeAlias = (
     | OverlapLetPass
     | TurnTaken
 )
+PERHAPS = "perhaps"
+"""It is not yet known whether a sound is foreign."""
 Events: TypeAlias = tuple[TurnEvent, ...]
 NONE: Events = ()
 
@@ -179,6 +181,8 @@ class TurnTaker:
         self._agent = AgentVoice.SILENT
         self._now = 0
         """End of the last window."""
+        self._unknown = False
+        """Whether the present voice is our own come back is being found out."""
         self._heard_until = 0
         self._run: int | None = None
         """Where the present run of (un)voiced windows began, while it is too short to count."""
@@ -217,9 +221,13 @@ class TurnTaker:
 
         `heard_until`: the sample after the last one that can be heard, by its loudness; None: not
         known, the probabilities decide alone. `agent`: what the caller hears of it. `foreign`: why
-        this sound is not the caller's voice (`echo`, `key`); empty when it may be.
+        this sound is not the caller's voice (`echo`, `key`); empty when it is, `PERHAPS` while
+        that is being found out.
         """
         self._now = end
+        self._unknown = foreign == PERHAPS
+        if self._unknown:
+            foreign = ""
         self._agent = agent
         self._heard_until = end if heard_until is None else heard_until
         match self.floor:
@@ -294,7 +302,9 @@ class TurnTaker:
         if self._run is None:
             self._run = start
         voiced = end - self._run
-        if self._agent is AgentVoice.OPEN:
+        if self._agent is AgentVoice.OPEN and self._unknown:
+            enough = voiced >= profile.overlap_unknown_ms * SAMPLES_PER_MS
+        elif self._agent is AgentVoice.OPEN:
             enough = (
                 probability >= profile.overlap_sure_above
                 or voiced >= profile.overlap_start_ms * SAMPLES_PER_MS
@@ -319,11 +329,15 @@ class TurnTaker:
 
     def _begin_turn(self) -> Events:
         self.floor = Floor.SPEAKING
+        self._learn_from_cut()
+        return (TurnBegan(self.onset),)
+
+    def _learn_from_cut(self) -> None:
+        """Whoever goes on so soon, be it over our answer, had only paused."""
         if self._last_turn_end is not None:
             gap = (self.onset - self._last_turn_end) // SAMPLES_PER_MS
             if 0 < gap < CUT_OFF_MS:
                 self._learned.resumed(gap)
-        return (TurnBegan(self.onset),)
 
     def _follow(self, probability: float, start: int, end: int) -> Events:
         if end - self.onset >= self._profile.longest_ms * SAMPLES_PER_MS:
@@ -453,6 +467,7 @@ class TurnTaker:
     def _take_floor(self, floor: Floor) -> Events:
         self.floor = floor
         self._run = None
+        self._learn_from_cut()
         if self._agent is AgentVoice.SILENT:
             return (TurnBegan(self.onset),)
         self._over_agent = False
