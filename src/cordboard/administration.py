@@ -77,7 +77,8 @@ class Administration:
         return task.result()
 
     async def _reload(self, why: str) -> ReloadReport:
-        await self._begun.wait()
+        if not self._succession.frozen:
+            await self._begun.wait()
         async with self._one_at_a_time:
             if self._succession.frozen:
                 return self._refused(ConfigProblem(STOPPING))

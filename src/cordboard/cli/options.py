@@ -11,6 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from cordboard.config.load import LoadedConfig
+    from cordboard.observe.logging import SecretFilter
 
 DEFAULT_CONFIG = Path("config/ai-agent.yaml")
 
@@ -32,10 +33,10 @@ def load_config(path: Path) -> LoadedConfig:
     return loaded
 
 
-def set_up_log(level: str, loaded: LoadedConfig, *, json: bool = False) -> None:
-    """Log to standard error, the configuration's secrets masked."""
+def set_up_log(level: str, loaded: LoadedConfig, *, json: bool = False) -> SecretFilter:
+    """Log to standard error, the configuration's secrets masked; others can be registered."""
     from cordboard.observe.logging import configure
 
     if level.lower() not in ("debug", "info", "warning", "error"):
         raise typer.BadParameter(f"{level!r} is none of debug, info, warning, error")
-    configure(json=json, level=level.upper(), secrets=loaded.secrets)
+    return configure(json=json, level=level.upper(), secrets=loaded.secrets)

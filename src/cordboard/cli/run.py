@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +21,7 @@ from cordboard.cli.options import (
 
 if TYPE_CHECKING:
     from cordboard.config.schema import Config
+    from cordboard.config.source import ConfigSource
 
 
 def command(
@@ -32,14 +34,17 @@ def command(
     """Run the engine until SIGTERM or Ctrl-C.
 
     On either no new calls are taken, and live ones may go on for calls.shutdown_grace_ms; a second
-    signal ends them at once.
+    signal ends them at once. SIGHUP has the file read again: new calls get what has changed.
     """
+    from cordboard.config.source import ConfigSource
+
     loaded = load_config(config)
-    set_up_log(log_level, loaded, json=log_json)
-    run_async(_serve(loaded.config))
+    secrets = set_up_log(log_level, loaded, json=log_json)
+    source = ConfigSource(loaded.path, os.environ, loaded.digest, secrets.register)
+    run_async(_serve(loaded.config, source))
 
 
-async def _serve(config: Config) -> None:
+async def _serve(config: Config, source: ConfigSource) -> None:
     from cordboard.engine import Engine
 
     loop = asyncio.get_running_loop()
@@ -50,7 +55,8 @@ async def _serve(config: Config) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
-    engine = Engine(config)
+    engine = Engine(config, source=source)
+    loop.add_signal_handler(signal.SIGHUP, engine.administration.reload_soon, "SIGHUP")
     await _unless(stop, engine.start())
     if not stop.is_set():
         await stop.wait()

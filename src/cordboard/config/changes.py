@@ -15,6 +15,7 @@ from cordboard.config.section import Section
 
 _FIXED = (
     "health",
+    "admin",
     "tracing",
     "asterisk",
     "rtp",
