@@ -5,7 +5,7 @@ from pydantic import SecretStr
 
 from cordboard.api.bearer import BearerGate
 
-GATE = BearerGate(SecretStr("pässword-1"))
+GATE = BearerGate(lambda: SecretStr("pässword-1"))
 RIGHT = "Bearer " + "pässword-1".encode().decode("latin-1")
 
 
@@ -43,10 +43,17 @@ def test_two_tokens_are_none_even_when_both_are_right() -> None:
 
 @pytest.mark.parametrize("token", [None, SecretStr("")])
 def test_without_a_token_nobody_passes_not_even_with_an_empty_one(token: SecretStr | None) -> None:
-    assert status(BearerGate(token)) == 403
-    assert status(BearerGate(token), "Bearer ") == 403
+    assert status(BearerGate(lambda: token)) == 403
+    assert status(BearerGate(lambda: token), "Bearer ") == 403
 
 
 def test_a_refusal_never_shows_the_token() -> None:
     refusals = [GATE.refusal(headers) for headers in ((), ("Bearer no",), (RIGHT[:-1],))]
     assert not any("ssword" in repr(refusal) for refusal in refusals)
+
+
+def test_a_token_that_is_changed_counts_from_the_next_request_on() -> None:
+    tokens = iter([SecretStr("old"), SecretStr("new")])
+    gate = BearerGate(lambda: next(tokens))
+    assert status(gate, "Bearer old") is None
+    assert status(gate, "Bearer old") == 401

@@ -53,7 +53,9 @@ def serve(engine: ShownEngine, fake: FakeAdministration) -> Serve:
 
     def make(*, loopback_only: bool = True, token: str | None = TOKEN) -> ASGIApp:
         secret = SecretStr(token) if token is not None else None
-        return create_app(engine, loopback_only=loopback_only, administration=fake, token=secret)
+        return create_app(
+            engine, loopback_only=loopback_only, administration=fake, token=lambda: secret
+        )
 
     return make
 

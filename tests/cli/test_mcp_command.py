@@ -79,7 +79,7 @@ async def file(fake: FakeAdministration, tmp_path: Path) -> AsyncIterator[str]:
         NoView(),  # type: ignore[arg-type]
         loopback_only=True,
         administration=fake,
-        token=SecretStr(TOKEN),
+        token=lambda: SecretStr(TOKEN),
     )
     server = HttpServer(Health(port=0), app)
     await server.start()

@@ -77,13 +77,14 @@ def create_app(
     *,
     loopback_only: bool,
     administration: Administration | None = None,
-    token: SecretStr | None = None,
+    token: Callable[[], SecretStr | None] = lambda: None,
 ) -> ASGIApp:
     """The application.
 
     `loopback_only`: refuse Host headers that do not name loopback; reading is then free for all.
     `administration`: who does what `/mcp` and `/reload` ask; without it, they do not exist.
-    `token`: what a request must bring to change anything; without it, nothing can be changed.
+    `token`: gives what a request must bring to change anything, at each request; with none,
+    nothing can be changed.
     """
 
     async def live(request: Request) -> Response:

@@ -7,7 +7,7 @@ configured token nobody can have it, so the answer is 403 and says what to set.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import SecretStr
@@ -15,7 +15,7 @@ from pydantic import SecretStr
 CHALLENGE = 'Bearer realm="cordboard"'
 NONE_CONFIGURED = (
     "this needs the admin token, and none is configured; set `admin.token` in the configuration, "
-    'for example to "${CORDBOARD_TOKEN}", and restart the engine'
+    'for example to "${CORDBOARD_TOKEN}"'
 )
 MISSING = "this needs the admin token: send the header Authorization: Bearer TOKEN"
 WRONG = "this is not the admin token"
@@ -33,19 +33,22 @@ class Refusal:
 class BearerGate:
     """Compares what requests bring with the one token there is."""
 
-    def __init__(self, token: SecretStr | None) -> None:
-        """An empty token counts as none: it must not open anything."""
-        self._token = token.get_secret_value().encode() if token is not None else b""
+    def __init__(self, token: Callable[[], SecretStr | None]) -> None:
+        """`token` gives the one in force, asked at each request: a reload may change it. An empty
+        token counts as none: it must not open anything."""
+        self._token = token
 
     def refusal(self, authorization: Sequence[str]) -> Refusal | None:
         """None when the request may pass; `authorization`: the values of all such headers, in
         latin-1 as HTTP servers decode them."""
-        if not self._token:
+        secret = self._token()
+        token = secret.get_secret_value().encode() if secret is not None else b""
+        if not token:
             return Refusal(403, NONE_CONFIGURED)
         if not authorization:
             return Refusal(401, MISSING, {"WWW-Authenticate": CHALLENGE})
         scheme, _, given = authorization[0].partition(" ")
-        right = hmac.compare_digest(given.strip().encode("latin-1", "replace"), self._token)
+        right = hmac.compare_digest(given.strip().encode("latin-1", "replace"), token)
         if len(authorization) == 1 and scheme.lower() == "bearer" and right:
             return None
         return Refusal(401, WRONG, {"WWW-Authenticate": f'{CHALLENGE}, error="invalid_token"'})
