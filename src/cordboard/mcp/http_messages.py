@@ -1,16 +1,20 @@
 """JSON-RPC messages out of HTTP bodies and events, and our own words in the place of a lost answer.
 
-Pure. All that arrives is untrusted; what cannot be read raises `McpError`. A failure that we put in
-the place of an answer carries the `McpError` itself as its data (`lost`), by which
+No sockets. All that arrives is untrusted; what cannot be read raises `McpError`. A failure that we
+put in the place of an answer carries the `McpError` itself as its data (`lost`), by which
 `cordboard.mcp.connection` tells it from any error that a server could send.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Container
+
 import mcp_types as types
 from mcp.shared.message import SessionMessage
 
 from cordboard.errors import McpError, McpTimeout, McpUnavailable
+from cordboard.mcp.large_result import LARGE_BYTES, read_large
 
 
 def read_message(text: bytes | str) -> types.JSONRPCMessage:
@@ -24,10 +28,31 @@ def read_message(text: bytes | str) -> types.JSONRPCMessage:
     raise McpError(f"its answer is {'no JSON-RPC message' if looks_like else 'not JSON'}")
 
 
-def read_answer(body: bytes, request_id: types.RequestId) -> types.JSONRPCMessage:
-    """The answer to a request, as the whole of a body. Raises `McpError`."""
-    message = read_message(body)
-    if not is_answer(message):
+async def read_any(
+    text: bytes | str, tool_calls: Container[int] = ()
+) -> types.JSONRPCMessage | None:
+    """One message of any size; a long one is read beside the event loop. Raises `McpError`.
+
+    `tool_calls` are the ids of the tool calls under way. None for a long one that nobody needs.
+    """
+    if len(text) <= LARGE_BYTES:
+        return read_message(text)
+    try:
+        return await asyncio.to_thread(_read_large, text, tool_calls)
+    except (ValueError, RecursionError) as error:
+        raise McpError("its answer is no JSON-RPC message") from error
+
+
+def _read_large(text: bytes | str, tool_calls: Container[int]) -> types.JSONRPCMessage | None:
+    data = text.encode("utf-8", "replace") if isinstance(text, str) else text
+    return read_large(data, tool_calls)
+
+
+def checked_answer(
+    message: types.JSONRPCMessage | None, request_id: types.RequestId
+) -> types.JSONRPCMessage:
+    """What came as the answer to a request, if it is one. Raises `McpError`."""
+    if message is None or not is_answer(message):
         raise McpError("its answer is no JSON-RPC answer")
     if not answers(message, request_id):
         raise McpError("its answer is to another request")

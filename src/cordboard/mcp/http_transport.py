@@ -14,7 +14,7 @@ when the server no longer knows the session: then `closed` is set, and supervisi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -31,8 +31,9 @@ from cordboard.mcp.http_channel import Channel, content_type, read_body, status_
 from cordboard.mcp.http_events import EVENT_STREAM, EventReader
 from cordboard.mcp.http_messages import (
     answers,
+    checked_answer,
     is_answer,
-    read_answer,
+    read_any,
     read_message,
     with_id,
 )
@@ -120,6 +121,7 @@ class HttpTransport(RemoteTransport):
     async def _ask(self, request: types.JSONRPCRequest, headers: dict[str, str]) -> None:
         """POST a request and deliver its answer. Raises `McpError`."""
         events = EventReader()
+        calls = _tool_calls(request)
         patient = request.method == LISTEN
         async with self._channel.request(
             "POST", headers, encoded(request), patient=patient
@@ -130,15 +132,15 @@ class HttpTransport(RemoteTransport):
             if request.method == "initialize":
                 self._note_session(response)
             if content_type(response) == JSON:
-                body = await read_body(response)
-                await self._deliver(SessionMessage(read_answer(body, request.id)))
+                message = await read_any(await read_body(response), calls)
+                await self._deliver(SessionMessage(checked_answer(message, request.id)))
                 return
             if content_type(response) != EVENT_STREAM:
                 kind = content_type(response) or "nothing"
                 raise McpError(f"it answered with {kind} in place of JSON")
-            if await self._follow(response, events, request.id):
+            if await self._follow(response, events, request.id, calls):
                 return
-        await self._resume(events, request.id)
+        await self._resume(events, request.id, calls)
 
     def _note_session(self, response: httpx2.Response) -> None:
         session_id = response.headers.get(SESSION_ID, "")
@@ -153,7 +155,8 @@ class HttpTransport(RemoteTransport):
         message: types.JSONRPCMessage | None = None
         if content_type(response) == JSON:
             with suppress(McpError):
-                message = read_answer(await read_body(response, MAX_ERROR_BYTES), request.id)
+                body = await read_body(response, MAX_ERROR_BYTES)
+                message = checked_answer(read_message(body), request.id)
         if not isinstance(message, types.JSONRPCError):
             message = None
         if self._is_session_lost(status, message):
@@ -174,7 +177,11 @@ class HttpTransport(RemoteTransport):
         return status == 404 or (status == 400 and "session" in words)
 
     async def _follow(
-        self, response: httpx2.Response, events: EventReader, request_id: types.RequestId
+        self,
+        response: httpx2.Response,
+        events: EventReader,
+        request_id: types.RequestId,
+        calls: Set[int],
     ) -> bool:
         """Deliver what a stream brings; whether the answer was there.
 
@@ -184,7 +191,9 @@ class HttpTransport(RemoteTransport):
             async for event in events.read(response):
                 if event.event != "message" or not event.data:
                     continue
-                message = read_message(event.data)
+                message = await read_any(event.data, calls)
+                if message is None:
+                    continue
                 if not is_answer(message):
                     await self._deliver(SessionMessage(message))
                 elif answers(message, request_id):
@@ -195,7 +204,9 @@ class HttpTransport(RemoteTransport):
                 raise
         return False
 
-    async def _resume(self, events: EventReader, request_id: types.RequestId) -> None:
+    async def _resume(
+        self, events: EventReader, request_id: types.RequestId, calls: Set[int]
+    ) -> None:
         """Take up an answer that broke off, after the pause that the server asked for."""
         attempts = 0
         while events.last_id and attempts < RESUME_ATTEMPTS:
@@ -206,7 +217,7 @@ class HttpTransport(RemoteTransport):
                 async with self._channel.request("GET", headers) as response:
                     if response.status_code != 200:
                         raise status_error(response.status_code)
-                    if await self._follow(response, events, request_id):
+                    if await self._follow(response, events, request_id, calls):
                         return
             attempts = 0 if events.count > before else attempts + 1
         raise McpUnavailable("it ended its answer too early")
@@ -250,8 +261,8 @@ class HttpTransport(RemoteTransport):
                         raise status_error(response.status_code)
                     async for event in events.read(response):
                         if event.event == "message" and event.data:
-                            message = read_message(event.data)
-                            if not is_answer(message):
+                            message = await read_any(event.data)
+                            if message is not None and not is_answer(message):
                                 await self._deliver(SessionMessage(message))
             except McpError:
                 pass
@@ -262,6 +273,13 @@ class HttpTransport(RemoteTransport):
         if self._session_id and not self._is_over:
             async with self._channel.request("DELETE", self._headers()):
                 pass  # 405: the server ends sessions by itself
+
+
+def _tool_calls(request: types.JSONRPCRequest) -> Set[int]:
+    """The request's id, if it is the call of a tool."""
+    if request.method == "tools/call" and isinstance(request.id, int):
+        return {request.id}
+    return set()
 
 
 def remote_transport(server_id: str, config: McpServer) -> Transport:

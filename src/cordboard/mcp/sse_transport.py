@@ -20,7 +20,7 @@ from cordboard.errors import McpError, McpUnavailable
 from cordboard.mcp.http_channel import Channel, read_body, status_error
 from cordboard.mcp.http_events import EVENT_STREAM, EventReader
 from cordboard.mcp.http_guard import within
-from cordboard.mcp.http_messages import is_answer, lost, read_message, with_id
+from cordboard.mcp.http_messages import is_answer, lost, read_any, with_id
 from cordboard.mcp.remote import TELL_SECONDS, RemoteTransport, encoded
 
 MAX_REPLY_BYTES = 64 * 1024
@@ -35,6 +35,7 @@ class SseTransport(RemoteTransport):
         self._endpoint: httpx2.URL | None = None
         self._endpoint_known = asyncio.Event()
         self._pending: dict[str, types.RequestId] = {}
+        self._tool_calls: set[int] = set()
         self._failure: McpError = McpUnavailable("it closed its stream of events")
 
     def _begin(self) -> None:
@@ -46,10 +47,12 @@ class SseTransport(RemoteTransport):
                 await self._deliver(lost(message.id, self._failure))
                 return
             self._pending[str(message.id)] = message.id
+            if message.method == "tools/call" and isinstance(message.id, int):
+                self._tool_calls.add(message.id)
             self._spawn(self._post(message, headers), message.id)
         elif isinstance(message, types.JSONRPCNotification):
             if message.method == "notifications/cancelled":
-                self._pending.pop(str((message.params or {}).get("requestId")), None)
+                self._settle((message.params or {}).get("requestId"))
             work = self._post(message, headers)
             if message.method == "notifications/initialized":
                 await self._run(work, None)  # in its order
@@ -76,8 +79,15 @@ class SseTransport(RemoteTransport):
         except TimeoutError as error:
             raise McpUnavailable("it did not take a message in time") from error
 
+    def _settle(self, request_id: object) -> types.RequestId | None:
+        """No answer is waited for any longer: the request's own id, None if none was."""
+        own = self._pending.pop(str(request_id), None)
+        if isinstance(own, int):
+            self._tool_calls.discard(own)
+        return own
+
     async def _failed(self, request: types.RequestId | None, error: McpError) -> None:
-        if request is not None and self._pending.pop(str(request), None) is None:
+        if request is not None and self._settle(request) is None:
             return  # answered already, over the stream
         await super()._failed(request, error)
 
@@ -101,9 +111,11 @@ class SseTransport(RemoteTransport):
             self._endpoint = within(self._channel.url, event.data.strip())
             self._endpoint_known.set()
         elif event.event == "message" and event.data:
-            message = read_message(event.data)
+            message = await read_any(event.data, self._tool_calls)
+            if message is None:
+                return
             if is_answer(message):
-                request_id = self._pending.pop(str(getattr(message, "id", None)), None)
+                request_id = self._settle(getattr(message, "id", None))
                 if request_id is None:
                     return  # to nobody
                 message = with_id(message, request_id)
