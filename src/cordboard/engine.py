@@ -143,7 +143,7 @@ class Engine:
             self,
             loopback_only=is_loopback(config.health.host),
             administration=self.administration,
-            token=config.admin.token,
+            token=lambda: self._config.admin.token,
         )
         self._http = HttpServer(config.health, app)
 
