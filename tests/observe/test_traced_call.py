@@ -8,8 +8,12 @@ from pathlib import Path
 
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from cordboard.calls.events import Connected, LedgerEvent
+from cordboard.config.schema import Config
+from cordboard.engine import Engine
 from cordboard.observe.tracing import open_tracing
 from cordboard.testing.fake_agent import FakeAgent
+from cordboard.testing.fake_line import FakeLine
 
 from .conftest import Collector, room, said
 
@@ -133,3 +137,36 @@ async def test_a_dead_collector_harms_no_call(tmp_path: Path) -> None:
     assert replies == ["ok"]
     assert '"call.ended"' in ledger[-1]
     assert sum(dropped) == 3
+
+
+async def test_an_engine_traces_its_calls(tmp_path: Path, collector: Collector) -> None:
+    connected = asyncio.Event()
+
+    def listen(call_id: str, at_ms: int, event: LedgerEvent) -> None:
+        if isinstance(event, Connected):
+            connected.set()
+
+    config = Config.model_validate(
+        {
+            "contexts": {"demo": {}},
+            "health": {"port": 0},
+            "audiosocket": {"port": 0},
+            "calls": {"directory": str(tmp_path)},
+            "tracing": {"otlp_endpoint": collector.url, "service_name": "exchange-7"},
+        }
+    )
+    engine = Engine(config, listen)
+    await engine.start()
+    try:
+        line = FakeLine()
+        engine.exchange.offer(line.offer())
+        async with asyncio.timeout(20):
+            await connected.wait()
+        assert line.media is not None
+        line.media.break_off("caller_hangup")
+        await engine.calls_recorded()
+    finally:
+        await engine.stop(grace=0)
+    (call,) = collector.named("call")
+    assert said(call)["cordboard.reason"] == "caller_hangup"
+    assert b"exchange-7" in collector.bodies[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import importlib.util
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from cordboard.calls import events
+from cordboard.config.load import read
 from cordboard.errors import ConfigError
 from cordboard.observe.spans import SpanTracing
 from cordboard.observe.tracing import NO_TRACING, ToolFacts, open_tracing
@@ -156,14 +158,26 @@ def test_without_a_collector_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -
         span.answered("ok")
 
 
-def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def _no_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.util.find_spec
 
     def none_of_it(name: str, package: str | None = None) -> Any:
-        if name.startswith("opentelemetry.sdk"):
-            return None
-        return real(name, package)
+        return None if name.startswith("opentelemetry.sdk") else real(name, package)
 
     monkeypatch.setattr(importlib.util, "find_spec", none_of_it)
+
+
+@pytest.mark.usefixtures("_no_extra")
+def test_a_missing_extra_is_named_where_the_file_asks_for_it() -> None:
+    text = "contexts: {demo: {}}\ntracing:\n  otlp_endpoint: http://127.0.0.1:4318\n"
+    with pytest.raises(ConfigError, match=r"a.yaml:3: tracing.otlp_endpoint.*cordboard\[tracing\]"):
+        read(text, Path("a.yaml"), {})
+    assert read(text.partition("tracing")[0], Path("a.yaml"), {}).problems == ()
+
+
+@pytest.mark.usefixtures("_no_extra")
+def test_a_missing_extra_is_named_without_a_file_too() -> None:
     with pytest.raises(ConfigError, match=r"tracing.otlp_endpoint.*cordboard\[tracing\]"):
         open_tracing("http://127.0.0.1:4318", "test", "0")
+    assert open_tracing(None, "test", "0") is NO_TRACING

@@ -63,7 +63,8 @@ class Tracing(Section):
     otlp_endpoint: str | None = Field(
         None,
         pattern=URL,
-        description="Where spans are sent by OTLP over HTTP. Left out: none are made.",
+        description="Where spans are sent by OTLP over HTTP, such as http://127.0.0.1:4318 "
+        "(`/v1/traces` is added). Left out: none are made.",
     )
     service_name: str = Field("cordboard", description="Name of this engine in the traces.")
 
