@@ -60,7 +60,7 @@ def _flat(definition: JsonObject) -> Iterator[tuple[str, str]]:
             children = [(f"{path}.{_key(key)}" if path else _key(key), value[key]) for key in value]
         elif isinstance(value, list) and value:
             children = [(f"{path}[{index}]", item) for index, item in enumerate(value)]
-        else:
+        elif path:
             yield path, json.dumps(value, ensure_ascii=False)
         waiting.extend(reversed(children))
 

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from typing import Any
+
+import mcp_types as types
+
+from cordboard.config.mcp import McpServer
+from cordboard.errors import ConfigProblem
+from cordboard.mcp.definitions import ListedTool, read_tool
+from cordboard.mcp.lock import Lock
+from cordboard.mcp.offering import MAX_PROBLEMS, Offering, offer
+
+
+def tool(name: str, description: str = "Does it.") -> ListedTool:
+    return read_tool({"name": name, "description": description, "inputSchema": {"type": "object"}})
+
+
+def server(*tools: dict[str, Any]) -> McpServer:
+    return McpServer.model_validate({"command": ["sh"], "tools": tools})
+
+
+ALL = server()
+
+
+def names(offering: Offering) -> dict[str, str]:
+    return {choice.listed.name: choice.name for choice in offering.choices}
+
+
+def told(offering: Offering) -> list[str]:
+    return [str(problem) for problem in offering.problems]
+
+
+def test_empty_means_all() -> None:
+    offering = offer("s", ALL, [tool("getAtis"), tool("b")])
+    assert names(offering) == {"getAtis": "mcp_s_get_atis", "b": "mcp_s_b"}
+    assert offering.problems == ()
+
+
+def test_what_is_named_is_offered_in_that_order_under_the_names_given() -> None:
+    config = server({"name": "c"}, {"name": "a", "expose_as": "lookup"}, {"name": "ghost"})
+    offering = offer("s", config, [tool("a"), tool("b"), tool("c")])
+    assert names(offering) == {"c": "mcp_s_c", "a": "lookup"}
+    assert told(offering) == [
+        "mcp.servers.s.tools.2.name: the server has no tool 'ghost'; it has: a, b, c"
+    ]
+
+
+def test_a_refused_tool_is_named_with_its_reason_and_costs_no_other() -> None:
+    bad = read_tool({"name": "bad", "inputSchema": []})
+    offering = offer("s", ALL, [bad, tool("good")])
+    assert names(offering) == {"good": "mcp_s_good"}
+    assert told(offering) == [
+        "mcp.servers.s: the tool 'bad' is not offered: its inputSchema is a list,"
+        " expected an object"
+    ]
+    assert told(offer("s", server({"name": "bad"}), [bad]))[0].startswith("mcp.servers.s.tools.0: ")
+    assert told(offer("s", server({"name": "good"}), [bad, tool("good")])) == []
+
+
+def test_names_that_meet_are_both_offered_and_both_explained() -> None:
+    offering = offer("s", ALL, [tool("get.a"), tool("get-a")])
+    one, other = names(offering).values()
+    assert one != other
+    assert told(offering) == [
+        "mcp.servers.s: the tool name 'mcp_s_get_a' is claimed by mcp:s:get.a and mcp:s:get-a;"
+        f" offered as {one} and {other}; to choose the names yourself, name the tools under"
+        " `tools:` with `expose_as:`"
+    ]
+
+
+def test_without_a_lock_nothing_is_compared() -> None:
+    lock = Lock().accepted("s", [tool("a")])
+    offering = offer("s", ALL, [tool("a", "Other."), tool("b")], "off", lock)
+    assert len(offering.choices) == 2
+    assert offering.suspicions == ()
+
+
+def test_warn_offers_what_is_new_or_changed_and_says_so() -> None:
+    lock = Lock().accepted("s", [tool("a"), tool("c")])
+    offering = offer("s", ALL, [tool("a", "Other."), tool("b"), tool("c")], "warn", lock)
+    assert len(offering.choices) == 3
+    assert offering.problems == ()
+    standings = {s.listed.name: str(s.judgement.standing) for s in offering.suspicions}
+    assert standings == {"a": "changed", "b": "new"}
+
+
+def test_warn_says_nothing_of_a_server_of_which_nothing_was_accepted() -> None:
+    assert offer("s", ALL, [tool("a")], "warn", Lock()).suspicions == ()
+    assert offer("s", ALL, [tool("a")], "warn", None).suspicions == ()
+
+
+def test_enforce_offers_only_what_was_accepted_and_says_how_to_accept() -> None:
+    lock = Lock().accepted("s", [tool("a"), tool("c")])
+    offering = offer("s", ALL, [tool("a", "Other."), tool("b"), tool("c")], "enforce", lock)
+    assert names(offering) == {"c": "mcp_s_c"}
+    assert offering.quarantined == ("a", "b")
+    assert offering.withheld[0].diff == ('- description: "Does it."', '+ description: "Other."')
+    how = "accept with `cordboard mcp accept s`, or do not use it"
+    assert told(offering) == [
+        "mcp.servers.s: the tool 'a' is not offered: its definition has changed since it was"
+        f" accepted (description); {how}",
+        "mcp.servers.s: the tool 'b' is not offered: it is new since the server's tools were"
+        f" accepted; {how}",
+    ]
+
+
+def test_enforce_offers_nothing_of_a_server_that_was_never_accepted() -> None:
+    for lock in (Lock().accepted("other", [tool("a")]), None):
+        offering = offer("s", ALL, [tool("a"), tool("b")], "enforce", lock)
+        assert offering.choices == ()
+        (problem,) = told(offering)
+        assert "none of its 2 tools is offered: nothing of it was accepted yet" in problem
+        assert "`cordboard mcp accept s`" in problem
+
+
+def test_enforce_offers_nothing_by_a_lockfile_that_cannot_be_read() -> None:
+    damaged = Lock(problem=ConfigProblem("the MCP lockfile is no JSON", file="mcp.lock", line=3))
+    offering = offer("s", ALL, [tool("a")], "enforce", damaged)
+    assert offering.choices == ()
+    assert told(offering) == [
+        "mcp.servers.s: none of its tools is offered: mcp.lock:3: the MCP lockfile is no JSON"
+    ]
+    assert len(offer("s", ALL, [tool("a")], "warn", damaged).choices) == 1
+
+
+def test_a_new_tool_in_quarantine_does_not_rename_an_accepted_one() -> None:
+    lock = Lock().accepted("s", [tool("get-a")])
+    offering = offer("s", ALL, [tool("get.a"), tool("get-a")], "enforce", lock)
+    assert names(offering) == {"get-a": "mcp_s_get_a"}
+
+
+def test_only_what_is_wanted_is_judged() -> None:
+    lock = Lock().accepted("s", [tool("a")])
+    offering = offer("s", server({"name": "a"}), [tool("a"), tool("b")], "enforce", lock)
+    assert offering.withheld == ()
+
+
+def test_a_server_that_was_not_asked_yet_has_the_definitions_that_were_accepted() -> None:
+    lock = Lock().accepted("s", [tool("a", "As accepted.")])
+    expected = [types.Tool(name=name, input_schema={"type": "object"}) for name in ("a", "b")]
+    config = server({"name": "a"}, {"name": "b"})
+    (choice,) = offer("s", config, expected, "enforce", lock).choices
+    assert choice.listed.description == "As accepted."
+    warned = offer("s", config, expected, "warn", Lock())
+    assert len(warned.choices) == 2
+    assert warned.suspicions == ()
+
+
+def test_a_server_with_a_thousand_bad_tools_gives_few_problems() -> None:
+    listing = [read_tool({"name": f"t{number}"}) for number in range(1_000)]
+    offering = offer("s", ALL, listing)
+    assert len(offering.problems) == MAX_PROBLEMS + 1
+    assert "and 980 more" in str(offering.problems[-1])
+    assert len(offering.withheld) == 1_000
