@@ -35,12 +35,16 @@ class Journal:
     def __init__(self) -> None:
         self.up: list[bool] = []
         self.restarts = 0
+        self.breaker: list[bool] = []
 
     def mcp_server_up(self, server: str, up: bool) -> None:
         self.up.append(up)
 
     def mcp_server_restarted(self, server: str) -> None:
         self.restarts += 1
+
+    def mcp_breaker(self, server: str, is_open: bool) -> None:
+        self.breaker.append(is_open)
 
 
 Start = Callable[..., Awaitable[SupervisedServer]]
@@ -53,12 +57,17 @@ async def start() -> AsyncIterator[Start]:
     groups: set[int] = set()
 
     async def starter(
-        *behaviour: str, wait: bool = True, observer: Journal | None = None, **settings: Any
+        *behaviour: str,
+        begin: bool = True,
+        wait: bool = True,
+        observer: Journal | None = None,
+        **settings: Any,
     ) -> SupervisedServer:
         server = SupervisedServer("faulty", faulty(*behaviour, **settings), observer)
         servers.append(server)
-        server.start()
-        if wait:
+        if begin:
+            server.start()
+        if begin and wait:
             assert await server.wait_ready(READY_SECONDS), server.status()
             groups.add(server.status().pid or 0)
         return server

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from cordboard.config.mcp import McpServer
 from cordboard.errors import McpError, McpTimeout, McpUnavailable
+from cordboard.mcp import large_result, transport
 from cordboard.mcp.server import ServerState, SupervisedServer
 
 from .conftest import READY_SECONDS, Journal, Start, faulty, gone, until
@@ -19,8 +21,8 @@ from .conftest import READY_SECONDS, Journal, Start, faulty, gone, until
 NO_RESTART = {"restart": {"enabled": False}}
 
 
-def _our_children() -> list[str]:
-    return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+def _our_children() -> set[str]:
+    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
 
 
 def words(result: object) -> str:
@@ -153,9 +155,36 @@ async def test_a_flood_on_stderr_at_start_does_not_stop_the_start(start: Start) 
     assert len(server.status().stderr) <= 200
 
 
-async def test_five_megabytes_arrive(start: Start) -> None:
+@pytest.mark.parametrize("size", [1_000_000, 5_000_000])
+async def test_megabytes_of_text_arrive(start: Start, size: int) -> None:
     server = await start()
-    assert len(words(await server.call("huge", {"bytes": 5_000_000}, 30))) == 5_000_000
+    assert len(words(await server.call("huge", {"bytes": size}, 30))) == size
+
+
+async def test_five_megabytes_of_data_arrive_and_are_parsed_beside_the_event_loop(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How long the loop is held is measured in bench/; here, that nothing long is parsed on it."""
+    readers: set[int] = set()
+
+    def read_large(line: bytes, tool_calls: set[int]) -> object:
+        readers.add(threading.get_ident())
+        return large_result.read_large(line, tool_calls)
+
+    monkeypatch.setattr(transport, "read_large", read_large)
+    server = await start()
+    result = await server.call("rows", {"count": 140_000}, 30)
+    assert result.structured_content["rows"][139_999] == {"id": 139_999, "name": "row 139999"}
+    assert words(result) == "many"
+    assert readers
+    assert threading.get_ident() not in readers
+
+
+async def test_a_result_of_too_many_parts_is_refused(start: Start) -> None:
+    server = await start()
+    with pytest.raises(McpError, match="more than 1000 parts"):
+        await server.call("parts", {"count": 100_000}, 30)
+    assert (await server.call("plain", {}, 5)).content
 
 
 @pytest.mark.parametrize("tool", ["huge", "huge_id_last"])
@@ -203,10 +232,20 @@ async def test_closing_stdout_ends_that_life(start: Start) -> None:
     await until(lambda: server.status().restarts == 1)
 
 
-async def test_pretty_printed_json_is_no_answer(start: Start) -> None:
+@pytest.mark.parametrize("tool", ["pretty", "wrong_id", "null_id"])
+async def test_what_answers_no_call_leaves_it_to_its_timeout(start: Start, tool: str) -> None:
     server = await start()
     with pytest.raises(McpTimeout):
-        await server.call("pretty", {}, 0.3)
+        await server.call(tool, {}, 0.2)
+    assert (await server.call("plain", {}, 5)).content
+
+
+async def test_a_partial_line_costs_its_call_and_the_one_it_runs_into(start: Start) -> None:
+    server = await start()
+    with pytest.raises(McpTimeout):
+        await server.call("partial", {}, 0.2)
+    with pytest.raises(McpError):
+        await server.call("plain", {}, 0.2)
     assert (await server.call("plain", {}, 5)).content
 
 
@@ -226,13 +265,16 @@ async def test_an_answer_of_the_wrong_shape_is_an_error_of_that_call(start: Star
     assert (await server.call("plain", {}, 5)).content
 
 
-@pytest.mark.parametrize("tool", ["deep", "no_result"])
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [("no_result", {}), *(("deep", {"levels": levels}) for levels in (300, 10_000, 100_000))],
+)
 async def test_an_answer_that_cannot_be_read_fails_its_call_at_once(
-    start: Start, tool: str
+    start: Start, tool: str, arguments: dict[str, int]
 ) -> None:
     server = await start()
     with pytest.raises(McpError, match="cannot be read"):
-        await asyncio.wait_for(server.call(tool, {}, 60), 20)
+        await asyncio.wait_for(server.call(tool, arguments, 60), 20)
     assert (await server.call("plain", {}, 5)).content
 
 
@@ -240,6 +282,40 @@ async def test_an_error_reply_is_an_error(start: Start) -> None:
     server = await start()
     with pytest.raises(McpError, match="no such thing"):
         await server.call("rpc_error", {}, 5)
+
+
+async def test_control_characters_do_not_reach_the_operators_terminal(start: Start) -> None:
+    server = await start()
+    with pytest.raises(McpError) as caught:
+        await server.call("controls", {}, 5)
+    assert str(caught.value) == "it answered with error -32000: red [31m forged line gnp"
+    await until(lambda: server.status().stderr == (" [2Jwiped ",))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x",
+        "{}",
+        '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}',
+        '{"jsonrpc":"2.0","id":1,"method":"ping"}',
+        '{"jsonrpc":"2.0","id":77,"result":{}}',
+    ],
+    ids=["garbage", "no message", "notifications", "requests", "replies to nobody"],
+)
+async def test_a_flood_on_stdout_is_slowed_down_and_harms_nobody_else(
+    start: Start, line: str
+) -> None:
+    server, other = await start(stop_grace_ms=200), await start()
+    loop = asyncio.get_running_loop()
+    assert words(await server.call("floods", {"line": line}, 5)) == "here it comes"
+    began, cpu = loop.time(), time.thread_time()
+    while loop.time() - began < 0.5:
+        result = await other.call("echo", {"text": "unharmed"}, 5)
+        assert result.structured_content["text"] == "unharmed"
+        await asyncio.sleep(0.05)
+    assert time.thread_time() - cpu < 0.45, "it keeps the event loop busy"
+    await server.close()
 
 
 async def test_a_server_that_ignores_the_end_and_sigterm_is_killed(start: Start) -> None:
@@ -259,11 +335,12 @@ async def test_a_server_that_never_reads_does_not_hold_up_its_end(start: Start) 
 
 
 async def test_close_during_the_start_leaves_nothing() -> None:
+    others = _our_children()
     server = SupervisedServer("faulty", faulty("mute", stop_grace_ms=200, start_timeout_ms=600_000))
     server.start()
-    await until(lambda: bool(_our_children()))
+    await until(lambda: bool(_our_children() - others))
     await asyncio.wait_for(server.close(), 20)
-    assert _our_children() == []
+    assert _our_children() <= others
     assert server.state is ServerState.STOPPED
     children = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     assert children == []
@@ -307,11 +384,12 @@ async def test_the_child_gets_its_own_environment_and_none_of_our_keys(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-ours")
+    monkeypatch.setenv("ASTERISK_ARI_PASSWORD", "ours too")
     server = await start(env={"METNO_USER_AGENT": "tests"})
     environment = (await server.call("environment", {}, 5)).structured_content
     assert environment["METNO_USER_AGENT"] == "tests"
     assert environment["PATH"] == os.environ["PATH"]
-    assert "OPENAI_API_KEY" not in environment
+    assert not {"OPENAI_API_KEY", "ASTERISK_ARI_PASSWORD"} & set(environment)
 
 
 async def test_a_server_dies_with_the_engine(start: Start) -> None:
@@ -344,6 +422,7 @@ async def test_a_server_dies_with_the_engine(start: Start) -> None:
 def test_the_same_on_uvloop() -> None:
     """The engine runs on uvloop, whose own subprocess would not notice the closed output."""
     uvloop = pytest.importorskip("uvloop")
+    others = _our_children()
 
     async def live() -> None:
         server = SupervisedServer("faulty", faulty(stop_grace_ms=400))
@@ -361,4 +440,4 @@ def test_the_same_on_uvloop() -> None:
         assert await gone(group)
 
     uvloop.run(live())
-    assert _our_children() == []
+    assert _our_children() <= others

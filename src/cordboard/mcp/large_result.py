@@ -20,13 +20,12 @@ from cordboard.mcp.large_json import parse_large
 LARGE_BYTES = 32 * 1024
 """Shorter messages cost the loop at most a few ms."""
 MAX_OTHER_BYTES = 2 * 1024 * 1024
-"""Longest message that is no tool's result; 2,000 tools of 1 kB each."""
+"""Longest message that is neither a tool's result nor a listing (`cordboard.mcp.listing`)."""
 MAX_BLOCKS = 1_000
 """Most parts that the content of a long result may have."""
-MAX_LISTED = 2_000
-"""Most tools on one page of a long listing."""
 
 _WHOLE = "cordboard/whole"
+_OF_LISTING = ("tools", "nextCursor", "resultType", "ttlMs", "cacheScope")
 _BLOCK: TypeAdapter[types.ContentBlock] = TypeAdapter(types.ContentBlock)
 
 
@@ -70,8 +69,9 @@ def _answer(
     request_id: int, result: dict[str, Any], of_tool: bool, size: int
 ) -> types.JSONRPCMessage:
     if not of_tool or result.get("resultType", "complete") != "complete":
-        listed = result.get("tools")
-        if size > MAX_OTHER_BYTES or (isinstance(listed, list) and len(listed) > MAX_LISTED):
+        if "tools" in result:
+            result = {name: result[name] for name in _OF_LISTING if name in result}
+        elif size > MAX_OTHER_BYTES:
             return _error(request_id, None, "the server's answer is too long")
         return types.JSONRPCResponse(jsonrpc="2.0", id=request_id, result=result)
     content = result.get("content")

@@ -56,11 +56,11 @@ class Negotiation:
         if isinstance(self._known, types.DiscoverResult):
             session.adopt(self._known)
             return
-        if self._choice == "legacy" or self._known == "handshake":
+        if self._choice == "legacy":
             await session.initialize()
         elif self._choice == "2026-07-28":
             await session.discover()
-        elif self._handshake_first:
+        elif self._handshake_first or self._known == "handshake":
             await _handshake_else_discover(session)
         else:
             await _discover_else_handshake(session)

@@ -54,6 +54,8 @@ Each costs up to 0.1 ms of the event loop."""
 STDOUT_BYTES = 64 * 1024 * 1024
 STDERR_BYTES = 32 * 1024 * 1024
 """Bytes per second that are read."""
+SLICE_BYTES = 16 * 1024
+"""Bytes that are cut into lines in one go: at worst 8,000 lines, which takes 3 ms."""
 SLICE_SECONDS = 0.002
 """For how long lines are worked off before the event loop gets its turn."""
 
@@ -162,7 +164,8 @@ class StdioTransport:
         try:
             async with session:
                 while chunk := await process.stdout.read(READ_BYTES):
-                    await self._work_off(chunk, session)
+                    for start in range(0, len(chunk), SLICE_BYTES):
+                        await self._work_off(chunk[start : start + SLICE_BYTES], session)
                     if pause := allowed.spend(len(chunk), loop.time()):
                         await asyncio.sleep(pause)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):

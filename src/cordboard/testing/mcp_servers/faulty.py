@@ -377,13 +377,17 @@ def subscribe(request_id: Any) -> None:
 
 def serve(behaviour: str) -> None:
     """Answer until the input ends."""
+    shaken = behaviour != "strict"
     for line in sys.stdin:
         message = json.loads(line)
         request_id, method = message.get("id"), message.get("method")
         params = message.get("params") or {}
         if sys.argv[-1] == "--tells":
             say(f"asked {method}")
-        if method == "initialize":
+        shaken = shaken or method == "initialize"
+        if not shaken:
+            send({"id": request_id, "error": {"code": -32600, "message": "not initialized"}})
+        elif method == "initialize":
             initialize(request_id, behaviour)
         elif method == "server/discover":
             discover(request_id, behaviour)
