@@ -196,3 +196,23 @@ async def test_a_tool_of_a_server_that_was_taken_away_answers_at_once(fleets: Of
     reply = await ask(kept, "mcp_s_fine")
     assert (reply.status, reply.message) == (Status.ERROR, UNAVAILABLE)
     assert time.monotonic() - began < 1.0
+
+
+async def test_a_server_cannot_take_the_name_of_another_ones_tool(tmp_path: Path) -> None:
+    """`c` of the server `a_b` would have the name of `b_c` of `a`, which the operator named."""
+    servers: dict[str, dict[str, Any]] = {}
+    for server, tool in (("a_b", "c"), ("a", "b_c")):
+        (tmp_path / server).write_text(json.dumps([listed(tool)]))
+        command = [sys.executable, str(FAULTY_SERVER), "lists", str(tmp_path / server)]
+        servers[server] = {"command": command, "stop_grace_ms": 400}
+    servers["a"]["tools"] = [{"name": "b_c"}]
+    fleet = Fleet(Mcp.model_validate({"servers": servers}))
+    fleet.start()
+    try:
+        catalogue = await offered(fleet)
+        assert catalogue["mcp_a_b_c"].spec.origin == "mcp:a:b_c"
+        (problem,) = catalogue.problems
+        assert "claimed by mcp:a_b:c and mcp:a:b_c" in str(problem)
+        assert "expose_as" in str(problem)
+    finally:
+        await fleet.close()

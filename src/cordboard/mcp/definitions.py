@@ -173,6 +173,8 @@ def fingerprint_of(definition: JsonObject) -> str:
 
 def clean_description(text: str) -> str:
     """Visible text only, capped."""
+    if len(text) <= MAX_DESCRIPTION and text.isascii() and text.isprintable():
+        return text.strip()
     head = _INVISIBLE.sub("", text[: 8 * MAX_DESCRIPTION])
     visible = "".join(
         character

@@ -182,7 +182,7 @@ class Fleet:
         """What that server offers now, and what it does not. Raises `KeyError` for no server."""
         listing = self._leases[server_id].listing
         known = self._offerings.get(server_id)
-        if known is None or known[0] is not listing:
+        if known is None or known[0] != listing:
             config = self.configs[server_id]
             known = (listing, offer(server_id, config, listing, self._lock_mode, self._lock))
             self._offerings[server_id] = known
