@@ -311,6 +311,12 @@ class Faulty:
         tool = message["params"]["name"]
         if tool == "cut":
             stream.writer.transport.abort()
+        elif tool == "garbage":
+            await stream.event(f'{{"jsonrpc": "2.0", "id": {message["id"]}, "secret page')
+        elif tool == "nothing_useful":
+            await stream.event("secret page")
+            await stream.event(_reply({"id": 4711}, _text("for nobody")))
+            await stream.event(_reply(message, _text("at last")))
         elif tool == "big":
             await stream.event(_reply(message, _text("y" * message["params"]["arguments"]["n"])))
         elif tool == "echo":
@@ -405,6 +411,10 @@ class Faulty:
     async def garbage_event(self, request: Request, wire: Wire) -> None:
         await wire.begin()
         await wire.event("{secret page")
+
+    async def odd_charset(self, request: Request, wire: Wire) -> None:
+        await wire.begin("text/event-stream; charset=zlib_codec")
+        await wire.event(_reply(request.message, _text("plain")))
 
     async def accepted(self, request: Request, wire: Wire) -> None:
         await wire.answer(202)

@@ -84,6 +84,13 @@ async def test_a_banner_on_stdout_does_no_harm(start: Start) -> None:
     assert (await server.call("plain", {}, 5)).content
 
 
+async def test_half_a_character_in_the_arguments_costs_nothing(start: Start) -> None:
+    server = await start()
+    for _ in range(2):  # and the connection is as good as before
+        result = await server.call("echo", {"text": "cut \ud83d off"}, 5)
+        assert result.structured_content["text"] == "cut ? off"
+
+
 async def test_death_in_a_call_fails_it_at_once_and_the_server_comes_back(start: Start) -> None:
     journal = Journal()
     server = await start(observer=journal)

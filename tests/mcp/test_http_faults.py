@@ -276,6 +276,10 @@ async def test_an_http_error_fails_its_own_call_with_clear_words(
     assert str(error) == said
 
 
+async def test_a_charset_cannot_unfold_an_answer(line: Line) -> None:
+    assert await line.call("odd_charset") == "plain"
+
+
 async def test_questions_of_the_server_are_answered_beside_the_call(legacy: Line) -> None:
     assert await legacy.call("asks_us") == "asked"
     await legacy.echo()
@@ -319,6 +323,10 @@ async def test_what_takes_too_long_is_given_up_and_let_go_of(line: Line, tool: s
     await line.echo()
     busy = 2 if line.connection.protocol == LEGACY else 1  # one listens for what is said unasked
     await until(lambda: len(line.server.http.open) <= busy)
+
+
+async def test_half_a_character_in_the_arguments_costs_nothing(line: Line) -> None:
+    assert await line.call("echo", text="cut \ud83d off") == "cut ? off"
 
 
 async def test_a_cancelled_call_is_cancelled_at_the_server(legacy: Line) -> None:
@@ -398,6 +406,12 @@ async def test_sse_answers_come_over_the_stream() -> None:
         await line.echo()
         size = MAX_BODY_BYTES - 1024
         assert len(await line.call("big", n=size)) == size
+
+
+async def test_an_sse_event_that_cannot_be_read_costs_no_more_than_its_own_call() -> None:
+    async with faulty() as server, connected_sse(server) as line:
+        assert str(await line.fails("garbage")) == "its answer is no JSON-RPC message"
+        assert await line.call("nothing_useful") == "at last"
 
 
 async def test_the_end_of_the_sse_stream_fails_all_calls_at_once_and_ends_the_connection() -> None:

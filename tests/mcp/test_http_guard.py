@@ -184,6 +184,16 @@ async def test_addresses_are_not_looked_up(names: Names) -> None:
     assert connected.to == [str(ip_address("127.0.0.1"))]
 
 
+async def test_a_request_to_a_forbidden_address_is_never_sent(names: Names) -> None:
+    names.answers["tools.example.com"] = [["169.254.169.254", "fe80::1"]]
+    channel = Channel("https://tools.example.com/mcp")
+    await channel.open()
+    with pytest.raises(McpAddressRefused, match="its name leads to a link-local address"):
+        async with channel.request("GET", {}):
+            pytest.fail("sent")
+    await channel.close()
+
+
 async def test_an_unknown_name_is_told_in_words(names: Names) -> None:
     channel = Channel("https://nowhere.example.com/mcp")
     await channel.open()

@@ -11,6 +11,7 @@ Used by the transports of this room and, for the token endpoint, by `cordboard.m
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ WRITE_SECONDS = 30.0
 READ_SECONDS = 620.0
 """Between two pieces of an answer. A call gives up earlier: no tool may take over 600 s."""
 MAX_REDIRECTS = 3
+MAX_COOKIES = 20
 
 UNAVAILABLE_STATUS = {408, 425, 429, 502, 503, 504}
 
@@ -105,9 +107,7 @@ class Channel:
         """Make ready; nothing is sent yet."""
         if self._client is not None:
             return
-        context = None
-        if self.url.scheme == "https":  # reads the certificate authorities: 20 ms
-            context = await asyncio.to_thread(httpx2.create_ssl_context)
+        context = await _tls_context() if self.url.scheme == "https" else None
         self._client = httpx2.AsyncClient(
             transport=Wire(GuardedBackend(self._only_loopback), context),
             headers=self._headers,
@@ -177,9 +177,19 @@ class Channel:
                 content=request.content,
                 timeout=request.timeout,
             )
-            return await self._client.send(sent, stream=True, follow_redirects=False)
+            response = await self._client.send(sent, stream=True, follow_redirects=False)
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.CookieConflict) as error:
             raise McpError("it answered in a way that is not understood") from error
+        if len(self._client.cookies.jar) > MAX_COOKIES:  # kept for load balancers, no more
+            self._client.cookies.clear()
+        return response
+
+
+async def _tls_context() -> ssl.SSLContext:
+    try:  # reads the certificate authorities: 20 ms
+        return await asyncio.to_thread(httpx2.create_ssl_context)
+    except OSError as error:
+        raise McpError(f"the certificate authorities cannot be read: {error.strerror}") from error
 
 
 def _redirected(response: httpx2.Response, request: _Request) -> httpx2.URL:

@@ -36,6 +36,7 @@ class EventReader:
         check_encoding(response)
         if content_type(response) != EVENT_STREAM:
             raise McpError(f"it sent {content_type(response) or 'nothing'} in place of events")
+        response.encoding = "utf-8"  # whatever the server says: some "charsets" unfold to any size
         try:
             async for event in httpx2.EventSource(response, max_event_size=self._limit):
                 self._note(event)

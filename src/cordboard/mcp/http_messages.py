@@ -8,6 +8,7 @@ put in the place of an answer carries the `McpError` itself as its data (`lost`)
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Container
 
 import mcp_types as types
@@ -15,6 +16,9 @@ from mcp.shared.message import SessionMessage
 
 from cordboard.errors import McpError, McpTimeout, McpUnavailable
 from cordboard.mcp.large_result import LARGE_BYTES, read_large
+
+_ID = re.compile(r'"id"\s*:\s*"?([0-9]{1,18})"?\s*[,}]')
+_SEARCHED = 512
 
 
 def read_message(text: bytes | str) -> types.JSONRPCMessage:
@@ -57,6 +61,12 @@ def checked_answer(
     if not answers(message, request_id):
         raise McpError("its answer is to another request")
     return with_id(message, request_id)
+
+
+def claimed_id(text: str) -> str:
+    """Whose answer a text was meant to be that cannot be read; empty if it does not say."""
+    match = _ID.search(text[:_SEARCHED]) or _ID.search(text[-_SEARCHED:])
+    return match[1] if match else ""
 
 
 def is_answer(message: types.JSONRPCMessage) -> bool:

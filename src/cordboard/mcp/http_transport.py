@@ -27,6 +27,7 @@ from cordboard.config.mcp import McpServer
 from cordboard.errors import McpError, McpUnavailable
 from cordboard.mcp.auth import credentials
 from cordboard.mcp.connection import Transport
+from cordboard.mcp.encoding import encoded
 from cordboard.mcp.http_channel import Channel, content_type, read_body, status_error
 from cordboard.mcp.http_events import EVENT_STREAM, EventReader
 from cordboard.mcp.http_messages import (
@@ -37,7 +38,7 @@ from cordboard.mcp.http_messages import (
     read_message,
     with_id,
 )
-from cordboard.mcp.remote import TELL_SECONDS, RemoteTransport, encoded
+from cordboard.mcp.remote import TELL_SECONDS, RemoteTransport
 from cordboard.mcp.sse_transport import SseTransport
 
 JSON = "application/json"
@@ -261,13 +262,18 @@ class HttpTransport(RemoteTransport):
                         raise status_error(response.status_code)
                     async for event in events.read(response):
                         if event.event == "message" and event.data:
-                            message = await read_any(event.data)
-                            if message is not None and not is_answer(message):
-                                await self._deliver(SessionMessage(message))
+                            await self._hear(event.data)
             except McpError:
                 pass
             failures = 0 if events.count > before else failures + 1
             await asyncio.sleep(min(events.retry * 2.0 ** min(failures, 8), MAX_LISTEN_PAUSE))
+
+    async def _hear(self, text: str) -> None:
+        """Deliver what the server says unasked; what cannot be read is left out."""
+        with suppress(McpError):
+            message = await read_any(text)
+            if message is not None and not is_answer(message):
+                await self._deliver(SessionMessage(message))
 
     async def _say_farewell(self) -> None:
         if self._session_id and not self._is_over:

@@ -20,7 +20,10 @@ from cordboard.mcp.http_guard import GuardedBackend
 
 MAX_CONNECTIONS = 256
 IDLE_CONNECTIONS = 16
-IDLE_SECONDS = 15.0
+IDLE_SECONDS = 4.0
+"""An idle connection is closed before the server may do it (uvicorn and Node do after 5 s): a
+request on its way meanwhile would be lost, and cannot be sent twice.
+"""
 MAX_CAUSES = 10
 
 _KEEPALIVE: list[httpcore2.SOCKET_OPTION] = [
@@ -119,6 +122,6 @@ def _why(error: BaseException) -> str:
         if isinstance(cause, OSError) and cause.errno and cause.strerror:
             return cause.strerror[:100]
         cause = cause.__cause__ or cause.__context__
-    if isinstance(error, httpcore2.ConnectTimeout):
-        return "it does not answer"
-    return str(error)[:100] if str(error).startswith("its name") else "no connection"
+    if str(error).startswith("its name"):  # the guard's own words
+        return str(error)
+    return "it does not answer" if isinstance(error, httpcore2.ConnectTimeout) else "no connection"

@@ -34,6 +34,7 @@ TELL_SECONDS = 10.0
 """For a notification to be taken."""
 MAX_TASKS = 1_024
 """Messages on their way; what a server makes us send beyond that is dropped."""
+LOGGED_LOSSES = 5
 
 log = structlog.get_logger()
 
@@ -51,6 +52,7 @@ class RemoteTransport(ABC):
         self._tasks: set[asyncio.Task[None]] = set()
         self._entered = False
         self._is_over = False
+        self._lost = 0
         self._ending = "ended the connection"
         self.closed = asyncio.Event()
         """Set when the server can no longer answer over this connection."""
@@ -141,7 +143,9 @@ class RemoteTransport(ABC):
         if request is not None:
             await self._deliver(lost(request, error))
         else:
-            log.info("mcp_message_lost", server=self._server, error=str(error))
+            self._lost += 1
+            if self._lost <= LOGGED_LOSSES:
+                log.info("mcp_message_lost", server=self._server, error=str(error))
 
     async def _deliver(self, message: SessionMessage) -> None:
         """Hand a message to the session; one that has left already does not get it."""
@@ -162,8 +166,3 @@ class RemoteTransport(ABC):
             return False
         log.warning("mcp_message_dropped", server=self._server, pending=len(self._tasks))
         return True
-
-
-def encoded(message: types.JSONRPCMessage) -> bytes:
-    """A message as it is sent."""
-    return message.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8", "replace")

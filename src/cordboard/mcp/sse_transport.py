@@ -17,11 +17,12 @@ import mcp_types as types
 from mcp.shared.message import SessionMessage
 
 from cordboard.errors import McpError, McpUnavailable
+from cordboard.mcp.encoding import encoded
 from cordboard.mcp.http_channel import Channel, read_body, status_error
 from cordboard.mcp.http_events import EVENT_STREAM, EventReader
 from cordboard.mcp.http_guard import within
-from cordboard.mcp.http_messages import is_answer, lost, read_any, with_id
-from cordboard.mcp.remote import TELL_SECONDS, RemoteTransport, encoded
+from cordboard.mcp.http_messages import claimed_id, is_answer, lost, read_any, with_id
+from cordboard.mcp.remote import TELL_SECONDS, RemoteTransport
 
 MAX_REPLY_BYTES = 64 * 1024
 """Of what is said to a POST, which nobody reads."""
@@ -111,7 +112,11 @@ class SseTransport(RemoteTransport):
             self._endpoint = within(self._channel.url, event.data.strip())
             self._endpoint_known.set()
         elif event.event == "message" and event.data:
-            message = await read_any(event.data, self._tool_calls)
+            try:
+                message = await read_any(event.data, self._tool_calls)
+            except McpError as error:  # this event's loss, not the stream's
+                await self._failed(self._pending.get(claimed_id(event.data)), error)
+                return
             if message is None:
                 return
             if is_answer(message):

@@ -27,6 +27,7 @@ from mcp.shared.message import SessionMessage
 
 from cordboard.errors import McpError
 from cordboard.mcp.allowance import Allowance
+from cordboard.mcp.encoding import encoded
 from cordboard.mcp.large_result import LARGE_BYTES, read_large
 from cordboard.mcp.lines import (
     KEPT_BYTES,
@@ -232,8 +233,7 @@ class StdioTransport:
             async with session:
                 async for item in session:
                     self._note_outgoing(item.message)
-                    text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-                    process.stdin.write(text.encode("utf-8", "replace") + b"\n")
+                    process.stdin.write(encoded(item.message) + b"\n")
                     await process.stdin.drain()
 
     def _note_outgoing(self, message: types.JSONRPCMessage) -> None:
