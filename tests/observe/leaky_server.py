@@ -26,19 +26,22 @@ def say(text: str) -> None:
 
 
 def call(number: Any, tool: str) -> None:
-    words = [{"type": "text", "text": f"cannot log in with {PASSWORD} at the office"}]
+    content = [{"type": "text", "text": f"cannot log in with {PASSWORD} at the office"}]
     match tool:
         case "works":
             found = {"trace": os.environ.get("SEEN", ""), "sky": "blue"}
             send({"id": number, "result": {"content": [], "structuredContent": found}})
         case "fails":
-            send({"id": number, "result": {"content": words, "isError": True}})
+            send({"id": number, "result": {"content": content, "isError": True}})
         case "refuses":
-            send({"id": number, "error": {"code": -32000, "message": f"bad login {PASSWORD}"}})
+            # Where an error is cut, the cut goes through the password.
+            words = "bad login " + "x" * 252 + PASSWORD
+            send({"id": number, "error": {"code": -32000, "message": words}})
         case "mangles":
             send({"id": number, "result": {"content": PASSWORD}})
         case "babbles":
             line(f"DEBUG logging in with {PASSWORD}")
+            line("x" * 190 + PASSWORD)
             line(f'{{"jsonrpc": "2.0", "id": "x", "oops": "{PASSWORD}"')
             wrong = {"level": PASSWORD, "data": PASSWORD, "progressToken": {"a": PASSWORD}}
             for method in ("notifications/message", "notifications/progress", "notifications/none"):

@@ -49,6 +49,12 @@ def test_messages_and_addresses_are_not_logged_even_at_debug(stream: io.StringIO
     assert stream.getvalue() == ""
 
 
+def test_half_a_secret_is_not_left_over(stream: io.StringIO) -> None:
+    logging.getLogger("mcp.client").warning("what " * 39 + "secret-of-the-caller")
+    (event,) = events(stream)
+    assert event["event"] == "what " * 38 + "what"
+
+
 def test_other_tracebacks_stay_whole(stream: io.StringIO) -> None:
     try:
         raise ValueError("ours")
