@@ -283,7 +283,7 @@ async def test_a_tool_that_cannot_be_shown_hides_no_other(
 
 
 async def test_a_test_that_fails_is_an_answer(app: ASGIApp, fake: FakeAdministration) -> None:
-    fake.report = Report(ok=False, error="it did not answer in time", protocol="", tools=())
+    fake.report = Report(False, "it did not answer in time", 312, "", (), ("no route to host",))
     answer = await post(app, "/mcp/test/atis")
     assert (answer.status, answer.json) == (
         200,
@@ -294,6 +294,7 @@ async def test_a_test_that_fails_is_an_answer(app: ASGIApp, fake: FakeAdministra
             "took_ms": 312,
             "protocol": "",
             "tools": [],
+            "stderr": ["no route to host"],
         },
     )
 

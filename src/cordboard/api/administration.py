@@ -128,6 +128,7 @@ class AdministrationEndpoints:
                 "took_ms": report.took_ms,
                 "protocol": report.protocol,
                 "tools": list(report.tools),
+                "stderr": list(report.stderr[-STDERR_LINES:]),
             }
         )
 

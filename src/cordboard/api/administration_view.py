@@ -32,6 +32,11 @@ class TestReportView(Protocol):
         """Names as the server gives them."""
         ...
 
+    @property
+    def stderr(self) -> Sequence[str]:
+        """The last lines the server wrote there."""
+        ...
+
 
 class DeferredView(Protocol):
     """A change that is not in force yet."""

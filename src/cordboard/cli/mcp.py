@@ -15,7 +15,7 @@ import typer
 from cordboard.cli import mcp_accept
 from cordboard.cli.event_loop import run_async
 from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, load_config
-from cordboard.errors import CordboardError, EngineRefused, EngineUnreachable
+from cordboard.errors import EngineRefused, EngineUnreachable
 
 if TYPE_CHECKING:
     from cordboard.cli.running_engine import RunningEngine
@@ -147,28 +147,24 @@ def _tested_by_engine(config: Path, server: str) -> dict[str, Any] | None:
 
 
 def _tested_aside(config: Path, server: str) -> dict[str, Any]:
-    from cordboard.cli.aside import quiet, try_server
-
     loaded = load_config(config)
-    quiet(loaded)
     known = loaded.config.mcp.servers
     if server not in known:
-        raise unknown_server(server, known)
-    trial = run_async(try_server(server, known[server]))
+        raise mcp_accept.unknown_server(server, known)
+
+    from cordboard.cli.aside import quiet, try_servers
+
+    quiet(loaded)
+    report = run_async(try_servers({server: known[server]}))[server]
     return {
         "server": server,
-        "ok": trial.ok,
-        "error": trial.error,
-        "took_ms": trial.took_ms,
-        "protocol": trial.protocol,
-        "tools": [tool.name for tool in trial.listing],
-        "stderr": list(trial.stderr),
+        "ok": report.ok,
+        "error": report.error,
+        "took_ms": report.took_ms,
+        "protocol": report.protocol,
+        "tools": list(report.tools),
+        "stderr": list(report.stderr),
     }
-
-
-def unknown_server(server: str, known: dict[str, Any]) -> CordboardError:
-    """For a name that is not under `mcp.servers`."""
-    return CordboardError(f"there is no MCP server {server!r}; known: {', '.join(known) or 'none'}")
 
 
 def _move(engine: RunningEngine, server: str, what: str, wanted: str, *, json: bool) -> None:

@@ -14,10 +14,10 @@ from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, load_config
 from cordboard.errors import CordboardError
 
 if TYPE_CHECKING:
-    from cordboard.cli.aside import Trial
     from cordboard.config.load import LoadedConfig
     from cordboard.config.mcp import McpServer
-    from cordboard.mcp.lockfile import Lock
+    from cordboard.mcp.lock import Lock
+    from cordboard.mcp.trial import TestReport
 
 _OUTPUT = "outputSchema"
 
@@ -44,8 +44,8 @@ def command(
     path = lock_path(loaded)
     old = load_lock(path)
     trials = run_async(try_servers(chosen))
-    for trial in trials:
-        _tell_what_is_left_out(trial)
+    for server, trial in trials.items():
+        _tell_what_is_left_out(server, trial)
     new = _accepted(old, trials, None if servers else loaded.config.mcp.servers)
     if new.changed:
         print("\n".join(_differences(old, new)))
@@ -53,9 +53,9 @@ def command(
             typer.confirm(f"\nAccept this into {path}?", abort=True)
         save_lock(path, new)
         print(f"{path} is written; a running engine takes it with: cordboard reload")
-    elif any(trial.ok for trial in trials) or not trials:
+    elif any(trial.ok for trial in trials.values()) or not trials:
         print(f"{path}: nothing has changed")
-    if not all(trial.ok for trial in trials):
+    if not all(trial.ok for trial in trials.values()):
         raise typer.Exit(1)
 
 
@@ -64,28 +64,32 @@ def lock_path(loaded: LoadedConfig) -> Path:
     return loaded.path.parent / loaded.config.mcp.lock_file
 
 
+def unknown_server(server: str, known: Mapping[str, object]) -> CordboardError:
+    """For a name that is not under `mcp.servers`."""
+    return CordboardError(f"there is no MCP server {server!r}; known: {', '.join(known) or 'none'}")
+
+
 def _chosen(loaded: LoadedConfig, names: Sequence[str]) -> dict[str, McpServer]:
     known = loaded.config.mcp.servers
     for name in names:
         if name not in known:
-            words = f"there is no MCP server {name!r}; known: {', '.join(known) or 'none'}"
-            raise CordboardError(words)
+            raise unknown_server(name, known)
     if names:
         return {name: known[name] for name in names}
     return {name: server for name, server in known.items() if server.enabled}
 
 
 def _accepted(
-    old: Lock, trials: Sequence[Trial], all_servers: Mapping[str, McpServer] | None
+    old: Lock, trials: Mapping[str, TestReport], all_servers: Mapping[str, McpServer] | None
 ) -> Lock:
     """The lock with everything that differs accepted, and only that marked as changed."""
-    from cordboard.mcp.lockfile import diff
+    from cordboard.mcp.lock import diff
 
     new = old
-    for trial in trials:
+    for server, trial in trials.items():
         if trial.ok:
-            candidate = new.accepted(trial.server, trial.listing)
-            if trial.server not in old.servers or diff(new, candidate):
+            candidate = new.accepted(server, trial.listing)
+            if server not in old.servers or diff(new, candidate):
                 new = candidate
     if all_servers is not None:
         for server in old.servers:
@@ -120,16 +124,16 @@ def _differences(old: Lock, new: Lock) -> list[str]:
     return lines
 
 
-def _tell_what_is_left_out(trial: Trial) -> None:
+def _tell_what_is_left_out(server: str, trial: TestReport) -> None:
     from cordboard.mcp.definitions import read_tool
     from cordboard.mcp.printable import printable
 
     if not trial.ok:
-        print(f"cordboard: {trial.server} cannot be looked at: {trial.error}", file=sys.stderr)
+        print(f"cordboard: {server} cannot be looked at: {trial.error}", file=sys.stderr)
         for line in trial.stderr[-5:]:
-            print(f"  {trial.server} | {printable(line)}", file=sys.stderr)
+            print(f"  {server} | {printable(line)}", file=sys.stderr)
     for position, listed in enumerate(trial.listing):
         tool = read_tool(listed, position)
         if tool.refusal:
-            words = f"{trial.server}: {tool.name} is never offered: {tool.refusal}"
+            words = f"{server}: {tool.name} is never offered: {tool.refusal}"
             print(f"cordboard: {words}", file=sys.stderr)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+import mcp_types as types
+
 from cordboard.config.mcp import McpRestart, McpServer
 from cordboard.errors import McpError
 from cordboard.mcp.server import SupervisedServer
@@ -24,6 +26,10 @@ class TestReport:
     protocol: str = ""
     tools: tuple[str, ...] = ()
     """Names as the server gives them."""
+    stderr: tuple[str, ...] = ()
+    """The last lines the server wrote there."""
+    listing: tuple[types.Tool, ...] = ()
+    """The tools themselves."""
 
 
 async def try_out(server_id: str, config: McpServer) -> TestReport:
@@ -41,25 +47,28 @@ async def try_out(server_id: str, config: McpServer) -> TestReport:
     try:
         await server.settled.wait()
         took_ms = _ms(loop.time() - began)
-        status = server.status()
+        status, listing = server.status(), server.listing
     finally:
         await server.close()
     if status.state is not ServerState.READY:
-        return TestReport(False, status.last_error or f"it is {status.state}", took_ms)
-    return TestReport(True, "", took_ms, status.protocol, status.tools)
+        error = status.last_error or f"it is {status.state}"
+        return TestReport(False, error, took_ms, stderr=status.stderr)
+    return TestReport(True, "", took_ms, status.protocol, status.tools, status.stderr, listing)
 
 
 async def try_running(server: SupervisedServer) -> TestReport:
     """Ask a server that runs for its tools, beside whatever calls ask of it."""
     loop = asyncio.get_running_loop()
     began = loop.time()
-    protocol = server.status().protocol
+    status = server.status()
     try:
         listing = await server.list_now(server.config.start_timeout_ms / 1000)
     except McpError as error:
-        return TestReport(False, server.mask(str(error)), _ms(loop.time() - began), protocol)
+        words, took_ms = server.mask(str(error)), _ms(loop.time() - began)
+        return TestReport(False, words, took_ms, status.protocol, stderr=server.status().stderr)
     names = tuple(tool.name for tool in listing)
-    return TestReport(True, "", _ms(loop.time() - began), protocol, names)
+    took_ms = _ms(loop.time() - began)
+    return TestReport(True, "", took_ms, status.protocol, names, status.stderr, listing)
 
 
 def _ms(seconds: float) -> int:

@@ -39,6 +39,7 @@ class Report:
     took_ms: int = 312
     protocol: str = "2025-11-25"
     tools: tuple[str, ...] = ("get_atis",)
+    stderr: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
