@@ -35,7 +35,7 @@ def call(number: Any, tool: str) -> None:
             send({"id": number, "result": {"content": content, "isError": True}})
         case "refuses":
             # Where an error is cut, the cut goes through the password.
-            words = "bad login " + "x" * 252 + PASSWORD
+            words = "bad login " + "x" * 246 + PASSWORD
             send({"id": number, "error": {"code": -32000, "message": words}})
         case "mangles":
             send({"id": number, "result": {"content": PASSWORD}})
