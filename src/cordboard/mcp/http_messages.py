@@ -8,8 +8,10 @@ put in the place of an answer carries the `McpError` itself as its data (`lost`)
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Container
+from contextlib import suppress
 
 import mcp_types as types
 from mcp.shared.message import SessionMessage
@@ -30,6 +32,20 @@ def read_message(text: bytes | str) -> types.JSONRPCMessage:
     start = text[:64].lstrip()
     looks_like = start.startswith(b"{") if isinstance(start, bytes) else start.startswith("{")
     raise McpError(f"its answer is {'no JSON-RPC message' if looks_like else 'not JSON'}")
+
+
+def read_refusal(body: bytes) -> types.JSONRPCMessage:
+    """The message in the body of an HTTP error. Raises `McpError`.
+
+    It may leave the id out: servers that follow the TypeScript SDK's example answer a session that
+    they no longer know with 400 and an error without id (server-everything 2026.8.31, measured).
+    """
+    with suppress(ValueError, RecursionError):
+        content = json.loads(body)
+        if isinstance(content, dict):
+            message = {"id": None, **content}
+            return types.jsonrpc_message_adapter.validate_python(message, by_name=False)
+    raise McpError("its answer is no JSON-RPC message")
 
 
 async def read_any(

@@ -35,7 +35,7 @@ from cordboard.mcp.http_messages import (
     checked_answer,
     is_answer,
     read_any,
-    read_message,
+    read_refusal,
     with_id,
 )
 from cordboard.mcp.remote import TELL_SECONDS, RemoteTransport
@@ -157,7 +157,7 @@ class HttpTransport(RemoteTransport):
         if content_type(response) == JSON:
             with suppress(McpError):
                 body = await read_body(response, MAX_ERROR_BYTES)
-                message = checked_answer(read_message(body), request.id)
+                message = checked_answer(read_refusal(body), request.id)
         if not isinstance(message, types.JSONRPCError):
             message = None
         if self._is_session_lost(status, message):
