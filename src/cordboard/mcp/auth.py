@@ -152,7 +152,12 @@ class TokenSource:
             self._failures += 1
             self._failure = error
             self._pause_until = asyncio.get_running_loop().time() + pause
-            log.warning("mcp_token_failed", error=str(error), pause_ms=int(pause * 1000))
+            log.warning(
+                "mcp_token_failed",
+                endpoint=self._channel.url.host,
+                error=str(error),
+                pause_ms=int(pause * 1000),
+            )
 
     async def _fetch_once(self) -> Token:
         try:

@@ -113,11 +113,15 @@ class RemoteTransport(ABC):
         """Take a message of the session on its way; must not wait for an answer."""
 
     async def _write(self, session: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        async with session:
-            async for item in session:
-                metadata = item.metadata
-                headers = metadata.headers if isinstance(metadata, ClientMessageMetadata) else None
-                await self._send(item.message, headers or {})
+        try:
+            async with session:
+                async for item in session:
+                    meta = item.metadata
+                    headers = meta.headers if isinstance(meta, ClientMessageMetadata) else None
+                    await self._send(item.message, headers or {})
+        except Exception:  # task border: without a writer nothing can succeed any longer
+            log.exception("mcp_remote_crashed", server=self._server)
+            self._end("was left after a mistake of ours")
 
     def _spawn(
         self, work: Coroutine[Any, Any, None], request: types.RequestId | None = None
