@@ -5,7 +5,7 @@ import pytest
 
 from cordboard.config.mcp import McpDefaults
 from cordboard.config.mcp import McpTool as ToolConfig
-from cordboard.mcp.result import read_result
+from cordboard.mcp.result import read_any_result, read_result
 from cordboard.mcp.tool import effects_of, make_spec
 from cordboard.tools.tool import Effects, Speech, Status
 
@@ -25,6 +25,18 @@ def test_structured_content_goes_before_text() -> None:
 
 def test_json_in_text_is_data() -> None:
     assert read_result(result(content=text(' {"a": [1]}'))).data == {"a": [1]}
+
+
+@pytest.mark.parametrize("words", ['{"a": [%s1]}', '{"a": [%s1', "[%s1]", "just text %s", " %s"])
+@pytest.mark.parametrize("size", [1, 30_000])
+async def test_a_long_text_is_read_as_a_short_one(words: str, size: int) -> None:
+    long = result(content=text(words % ("1," * size)))
+    assert await read_any_result(long) == read_result(long)
+
+
+async def test_a_long_error_is_an_error() -> None:
+    long = result(content=text("[" * 90_000), isError=True)
+    assert (await read_any_result(long)).status is Status.ERROR
 
 
 def test_plain_text_is_spoken_as_it_is() -> None:

@@ -4,7 +4,7 @@ The SDK parses and validates an answer on the event loop, twice, and would hold 
 second with 5 MB of many small parts (mcp 2.3.0, measured). So whatever is longer than
 `LARGE_BYTES` is parsed beside the loop (`cordboard.mcp.large_json`); the SDK gets an empty stand-in
 for a tool's result, which carries the whole in its `_meta`, where `whole_result` finds it. No
-server can forge that: what comes as JSON is never a `CallToolResult` object.
+server can forge that: what comes as JSON is never an object of ours.
 """
 
 from __future__ import annotations
@@ -24,9 +24,15 @@ MAX_OTHER_BYTES = 2 * 1024 * 1024
 MAX_BLOCKS = 1_000
 """Most parts that the content of a long result may have."""
 
-_WHOLE = "cordboard/whole"
+_KEY = "cordboard/whole"
 _OF_LISTING = ("tools", "nextCursor", "resultType", "ttlMs", "cacheScope")
 _BLOCK: TypeAdapter[types.ContentBlock] = TypeAdapter(types.ContentBlock)
+
+
+class _Whole(str):
+    """A result, disguised as an empty text: the SDK dumps what it checks, a model part by part."""
+
+    result: types.CallToolResult
 
 
 def read_large(line: bytes, tool_calls: Container[int]) -> types.JSONRPCMessage | None:
@@ -55,8 +61,8 @@ def read_large(line: bytes, tool_calls: Container[int]) -> types.JSONRPCMessage 
 
 def whole_result(result: types.CallToolResult) -> types.CallToolResult:
     """The result itself, or the one that it stands in for."""
-    whole = (result.meta or {}).get(_WHOLE)
-    return whole if isinstance(whole, types.CallToolResult) else result
+    carried = (result.meta or {}).get(_KEY)
+    return carried.result if isinstance(carried, _Whole) else result
 
 
 def _request(message: dict[str, Any], size: int) -> types.JSONRPCRequest | None:
@@ -88,7 +94,9 @@ def _answer(
         return _error(request_id, None, f"the server's answer has the wrong shape ({first})")
     except TypeError:
         return _error(request_id, None, "the server's answer has the wrong shape")
-    stand_in = {"content": [], "isError": whole.is_error, "_meta": {_WHOLE: whole}}
+    carrier = _Whole()
+    carrier.result = whole
+    stand_in = {"content": [], "isError": whole.is_error, "_meta": {_KEY: carrier}}
     if "resultType" in result:
         stand_in["resultType"] = "complete"
     return types.JSONRPCResponse(jsonrpc="2.0", id=request_id, result=stand_in)

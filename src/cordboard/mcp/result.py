@@ -1,9 +1,10 @@
 """From an MCP result to a tool result: data from `structuredContent`, else JSON in the text, else
-the text; and words, where the result itself is a sentence. Pure.
+the text; and words, where the result itself is a sentence. Pure, but for `read_any_result`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import mcp_types as types
 import orjson
 
+from cordboard.mcp.large_json import parse_large
+from cordboard.mcp.large_result import LARGE_BYTES
 from cordboard.tools import speech
 from cordboard.tools.tool import Status, ToolResult
 
@@ -18,12 +21,24 @@ _SDK_PREFIX = re.compile(r"Error executing tool [^\s:]+: ")
 """What the official server SDKs put before a tool's own error text."""
 
 
+async def read_any_result(
+    result: types.CallToolResult, mask: Callable[[str], str] = lambda text: text
+) -> ToolResult:
+    """`read_result` for any length: JSON in a long text is parsed beside the event loop."""
+    text = _text(result)
+    is_long = len(text) > LARGE_BYTES and result.structured_content is None
+    if not is_long or result.is_error or not _looks_like_json(text):
+        return read_result(result, mask)
+    data = await asyncio.to_thread(_large_json_in, text)
+    return _plain(result, text) if data is None else ToolResult(Status.OK, _only_text(data), data)
+
+
 def read_result(
     result: types.CallToolResult, mask: Callable[[str], str] = lambda text: text
 ) -> ToolResult:
     """Read a result; `isError` is an error whatever else it holds, and is `mask`ed: a server's
     complaint that a login failed often quotes it."""
-    text = "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
+    text = _text(result)
     if result.is_error:
         own_words = mask(_SDK_PREFIX.sub("", text, count=1))
         return ToolResult(Status.ERROR, speech.spoken_error(own_words), {"error": own_words})
@@ -31,13 +46,32 @@ def read_result(
     if data is None:
         data = _json_in(text)
     if data is None:
-        return ToolResult(Status.OK, text, _content(text, result.content))
+        return _plain(result, text)
     return ToolResult(Status.OK, _only_text(data), data)
+
+
+def _text(result: types.CallToolResult) -> str:
+    return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
+
+
+def _plain(result: types.CallToolResult, text: str) -> ToolResult:
+    return ToolResult(Status.OK, text, _content(text, result.content))
+
+
+def _looks_like_json(text: str) -> bool:
+    return text.lstrip()[:1] in {"{", "["}
+
+
+def _large_json_in(text: str) -> Any:
+    try:
+        return parse_large(text.encode("utf-8", "replace"))
+    except ValueError:
+        return None
 
 
 def _json_in(text: str) -> Any:
     """The object or list a text holds, None when it is just text."""
-    if text.lstrip()[:1] not in {"{", "["}:
+    if not _looks_like_json(text):
         return None
     try:
         return orjson.loads(text)

@@ -26,7 +26,7 @@ from cordboard.errors import (
 )
 from cordboard.mcp.definitions import clean_description, read_tool
 from cordboard.mcp.printable import printable
-from cordboard.mcp.result import read_result
+from cordboard.mcp.result import read_any_result
 from cordboard.mcp.server import SupervisedServer
 from cordboard.tools.naming import exposed_name, mcp_origin
 from cordboard.tools.schema import ArgumentChecker, Checker
@@ -106,7 +106,7 @@ class McpTool:
             raise _speakable(error) from error
         if not result.is_error and self.listed.output is not None:
             self._check_output(result.structured_content, self.listed.output)
-        return read_result(result, self._server.mask)
+        return await read_any_result(result, self._server.mask)
 
     def _check_output(self, structured: object, output: Checker) -> None:
         too_much = output.too_much(structured)

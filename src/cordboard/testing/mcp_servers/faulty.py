@@ -153,6 +153,10 @@ def tool_rows(request_id: Any, arguments: dict[str, Any]) -> None:
     text(request_id, "many", structuredContent={"rows": rows})
 
 
+def tool_json_rows(request_id: Any, arguments: dict[str, Any]) -> None:
+    text(request_id, json.dumps([{"id": number} for number in range(arguments["count"])]))
+
+
 def tool_parts(request_id: Any, arguments: dict[str, Any]) -> None:
     part = {"type": "text", "text": "a part of it"}
     answer(request_id, {"content": [part] * arguments["count"]})
