@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from cordboard.config.mcp import Mcp
 from cordboard.mcp.fleet import Fleet
-from cordboard.mcp.lockfile import Lock
+from cordboard.mcp.lockfile import Lock, try_load_lock
 from cordboard.mcp.server import ServerState
 from cordboard.mcp.tool import UNAVAILABLE, WITHDRAWN
 from cordboard.testing.mcp_servers import FAULTY_SERVER
@@ -216,3 +216,17 @@ async def test_a_server_cannot_take_the_name_of_another_ones_tool(tmp_path: Path
         assert "expose_as" in str(problem)
     finally:
         await fleet.close()
+
+
+async def test_a_lockfile_that_cannot_be_read_is_told_and_enforced(
+    fleets: Offer, tmp_path: Path
+) -> None:
+    (tmp_path / "mcp.lock").write_text("{\n,}")
+    damaged = try_load_lock(tmp_path / "mcp.lock")
+    fleet = fleets([listed()], damaged, "enforce")
+    assert not await offered(fleet)
+    assert f"{tmp_path}/mcp.lock:2: mcp.lock_file: the MCP lockfile is no JSON" in told(fleet)
+    warned = fleets([listed()], damaged, "warn")
+    assert list(await offered(warned)) == ["mcp_s_fine"]
+    assert "the MCP lockfile is no JSON" in told(warned)
+    assert "lockfile" not in told(fleets([listed()], damaged, "off"))

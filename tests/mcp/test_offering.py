@@ -3,12 +3,14 @@ from __future__ import annotations
 from typing import Any
 
 import mcp_types as types
+import structlog
 
 from cordboard.config.mcp import McpServer
 from cordboard.errors import ConfigProblem
 from cordboard.mcp.definitions import ListedTool, read_tool
 from cordboard.mcp.lock import Lock
 from cordboard.mcp.offering import MAX_PROBLEMS, Offering, offer
+from cordboard.mcp.offering_log import OfferingLog
 
 
 def tool(name: str, description: str = "Does it.") -> ListedTool:
@@ -152,3 +154,19 @@ def test_a_server_with_a_thousand_bad_tools_gives_few_problems() -> None:
     assert len(offering.problems) == MAX_PROBLEMS + 1
     assert "and 980 more" in str(offering.problems[-1])
     assert len(offering.withheld) == 1_000
+
+
+def test_each_warning_is_logged_once() -> None:
+    told = OfferingLog()
+    lock = Lock().accepted("s", [tool("a")])
+    bad = read_tool({"name": "bad"})
+    with structlog.testing.capture_logs() as logged:
+        for _ in range(3):
+            told.tell("s", offer("s", ALL, [tool("a", "Other."), bad], "warn", lock))
+        told.tell("s", offer("s", ALL, [tool("a", "Yet another.")], "warn", lock))
+    assert [(line["event"], line["tool"]) for line in logged] == [
+        ("mcp_tool_withheld", "mcp:s:bad"),
+        ("mcp_tool_not_as_accepted", "mcp:s:a"),
+        ("mcp_tool_not_as_accepted", "mcp:s:a"),
+    ]
+    assert logged[1]["diff"] == ('- description: "Does it."', '+ description: "Other."')

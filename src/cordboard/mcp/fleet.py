@@ -21,19 +21,13 @@ import structlog
 
 from cordboard.config.mcp import Mcp, McpServer
 from cordboard.errors import ConfigProblem
-from cordboard.mcp.definitions import ListedTool
 from cordboard.mcp.lock import Lock
 from cordboard.mcp.offering import Choice, Offering, offer
+from cordboard.mcp.offering_log import OfferingLog
 from cordboard.mcp.pool import Lease, Replacement, ServerPool
 from cordboard.mcp.server import ServerState, ServerStatus, SupervisedServer
 from cordboard.mcp.tool import McpTool
 from cordboard.tools.catalogue import ToolEntry
-from cordboard.tools.naming import mcp_origin
-
-LOGGED_DIFF = 20
-"""Lines of what has changed in a definition."""
-MAX_TOLD = 10_000
-"""Warnings about tools; a server that renames its tools all the time gets no more of them."""
 
 log = structlog.get_logger()
 
@@ -57,7 +51,7 @@ class Fleet:
         self._lock_mode = config.lock
         self._lock = lock
         self._offerings: dict[str, tuple[tuple[types.Tool, ...], Offering]] = {}
-        self._told: set[tuple[str, str, str, str]] = set() if earlier is None else earlier._told
+        self._told: OfferingLog = OfferingLog() if earlier is None else earlier._told
         self._leases: dict[str, Lease] = {}
         self.configs: Mapping[str, McpServer] = {
             server_id: server
@@ -65,6 +59,7 @@ class Fleet:
             if config.enabled and server.enabled
         }
         """The enabled servers' configurations by id, in the order of the file."""
+        self._tell_of_lock()
 
     # The servers.
 
@@ -159,6 +154,7 @@ class Fleet:
         """Judge all tools by another lock from now on, e.g. after `cordboard mcp accept`."""
         self._lock = lock
         self._offerings.clear()
+        self._tell_of_lock()
         self._changed()
 
     def tools(self) -> tuple[ToolEntry, ...]:
@@ -169,7 +165,7 @@ class Fleet:
         offered: dict[tuple[str, str], McpTool] = {}
         for server_id, lease in self._leases.items():
             offering = self.offering(server_id)
-            self._warn(server_id, offering)
+            self._told.tell(server_id, offering)
             for choice in offering.choices:
                 offered[server_id, choice.listed.name] = self._tool(server_id, lease, choice)
         self._tools = offered  # what is no longer listed is forgotten
@@ -192,6 +188,7 @@ class Fleet:
         """Servers that are down, tools that a ready server does not have, and tools that are not
         offered although they are listed. None is fatal."""
         found: list[ConfigProblem] = []
+        found += [problem for problem in [self._lock_problem] if problem is not None]
         for server_id, lease in self._leases.items():
             status = lease.status()
             if status.state not in {ServerState.READY, ServerState.STOPPED, ServerState.IDLE}:
@@ -221,29 +218,10 @@ class Fleet:
             return True
         return any(choice.listed.name == tool for choice in self.offering(server_id).choices)
 
-    def _warn(self, server_id: str, offering: Offering) -> None:
-        """Log what is withheld or suspicious, each thing once."""
-        for item in offering.withheld:
-            if self._first_time(server_id, item.listed, item.reason):
-                log.warning(
-                    "mcp_tool_withheld",
-                    tool=mcp_origin(server_id, item.listed.name),
-                    reason=item.reason,
-                    diff=item.diff[:LOGGED_DIFF],
-                )
-        for suspicion in offering.suspicions:
-            judgement = suspicion.judgement
-            if self._first_time(server_id, suspicion.listed, judgement.standing):
-                log.warning(
-                    "mcp_tool_not_as_accepted",
-                    tool=mcp_origin(server_id, suspicion.listed.name),
-                    standing=str(judgement.standing),
-                    diff=judgement.diff[:LOGGED_DIFF],
-                )
+    @property
+    def _lock_problem(self) -> ConfigProblem | None:
+        return self._lock.problem if self._lock is not None and self._lock_mode != "off" else None
 
-    def _first_time(self, server_id: str, listed: ListedTool, why: str) -> bool:
-        told = (server_id, listed.name, listed.fingerprint, why)
-        if told in self._told or len(self._told) >= MAX_TOLD:
-            return False
-        self._told.add(told)
-        return True
+    def _tell_of_lock(self) -> None:
+        if self._lock_problem is not None:
+            log.error("mcp_lockfile_unreadable", problem=str(self._lock_problem))
