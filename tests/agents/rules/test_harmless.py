@@ -10,6 +10,7 @@ sentences 2 of 42, 8 of 40 and 2 of 20.
 from __future__ import annotations
 
 import json
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,9 @@ def test_questions_are_looked_up_at_once_and_nothing_else_is() -> None:
         (["I'm not flying to Oslo.", "What is the weather there?"], []),
         (["How much is a hotel in Bergen?", "Help.", "Is it windy there?"], []),
         (["How much is a hotel in Bergen?", "Is it windy there, in Oslo?"], ["ENGM"]),
+        (["My husband is stuck at Heathrow.", "Is it snowing in Gothenburg?"], ["EGLL"]),
+        (["My husband is stuck at Heathrow.", "Is it windy there in gothenburg?"], ["EGLL"]),
+        (["My husband is stuck at Heathrow.", "What is the weather?"], ["EGLL"]),
     ],
 )
 async def test_there_is_the_place_of_the_turn_before(
@@ -91,6 +95,21 @@ async def test_there_is_the_place_of_the_turn_before(
     for text in turns:
         await demo.say(text)
     assert _looked_up(demo) == codes
+
+
+@pytest.mark.parametrize("said", ["Is it still snowing?", "Can you read me the ATIS?"])
+async def test_a_question_in_two_turns_is_about_the_place_named_in_the_first(
+    demo: Talk, said: str
+) -> None:
+    """The recogniser took a pause for the end: the caller goes on while the answer begins."""
+    async with aclosing(demo.dialogue.respond("I'm driving to Arlanda now.")) as sentences:  # type: ignore[type-var]
+        await anext(sentences)
+        demo.dialogue.interrupted("")
+    await demo.say(said)
+    assert _looked_up(demo) == ["ESSA", "ESSA"]
+    await demo.say("Is it snowing in Gothenburg?")
+    await demo.say("What is the weather?")
+    assert _looked_up(demo) == ["ESSA", "ESSA"]
 
 
 async def test_of_two_values_the_caller_is_asked_which(demo: Talk) -> None:

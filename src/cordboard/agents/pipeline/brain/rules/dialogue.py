@@ -83,6 +83,8 @@ class RulesDialogue:
         self._looked: Look | None = None
         self._named: Mapping[str, Value] = {}
         """List → the value of it that the caller named in the last turn: `there`."""
+        self._answered = True
+        """Whether what was looked up last was said to its end."""
 
     # The door.
 
@@ -103,6 +105,7 @@ class RulesDialogue:
 
     async def respond(self, text: str) -> AsyncGenerator[str, None]:
         turn = self._decide(text)
+        self._answered = turn.task is None
         if turn.sentences and not turn.repeats:
             self._last_answer = turn.sentences
         for sentence in turn.sentences:
@@ -110,12 +113,14 @@ class RulesDialogue:
         if turn.task is not None:
             async for sentence in self._carry_out(turn.task):
                 yield sentence
+            self._answered = True
         if turn.way_out:
             async for sentence in self._leave():
                 yield sentence
 
     def interrupted(self, heard: str) -> None:
         """The whole answer stays what `say again` repeats, however little of it was heard."""
+        self._answered = False
 
     # Understanding.
 
@@ -147,7 +152,9 @@ class RulesDialogue:
         if self._looked is None:
             return None
         best = readings[0] if readings else None
-        there = self._grammar.about_there(self._looked, best, self._named)
+        there = self._grammar.about_there(
+            self._looked, best, self._named, waiting=not self._answered
+        )
         if there is None:
             self._named = self._grammar.named(self._looked)
         return there

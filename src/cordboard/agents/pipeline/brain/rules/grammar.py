@@ -48,7 +48,7 @@ from cordboard.agents.pipeline.brain.rules.matching import (
 )
 from cordboard.agents.pipeline.brain.rules.rewriting import rewrite, spellings
 from cordboard.agents.pipeline.brain.rules.sound import SoundIndex, phrase_sounds
-from cordboard.agents.pipeline.brain.rules.stories import points_there
+from cordboard.agents.pipeline.brain.rules.stories import names_a_place, points_there
 from cordboard.agents.pipeline.brain.rules.values import (
     Finder,
     Judged,
@@ -266,19 +266,22 @@ class Grammar:
         return found
 
     def about_there(
-        self, look: Look, best: Reading | None, named: Mapping[str, Value]
+        self, look: Look, best: Reading | None, named: Mapping[str, Value], *, waiting: bool
     ) -> Reading | None:
-        """`Is it windy there?`, where one place was named just before: a reading with that one."""
-        if not points_there(look.tokens):
+        """`Is it windy there?`, where one place was named just before: a reading with that one.
+
+        `waiting`: the caller still waits for the answer about that place, so it needs no `there`.
+        """
+        if (best is not None and best.slots) or not (waiting or points_there(look.tokens)):
             return None
         for rule in self.keywords:
-            if not rule.harmless or rule.list not in named:
+            places = rule.places(look.tokens)
+            asked = bool(places) or (best is not None and best.intent == rule.intent)
+            if not asked or rule.list not in named or not _leaves_room(best, rule):
                 continue
-            if clear_values(look.tokens, look.spans[rule.list]):
-                continue
-            asked = best is not None and best.intent == rule.intent
-            asked = asked or bool(rule.places(look.tokens))
-            if asked and _leaves_room(best, rule):
+            if not clear_values(look.tokens, look.spans[rule.list]) and not names_a_place(
+                look.tokens, places, self.known
+            ):
                 slots = {rule.slot: Judged(named[rule.list])}
                 lists = {rule.slot: rule.list}
                 return Reading(rule.intent, 0.0, _KEYWORD_QUALITY, slots, lists, {})

@@ -170,13 +170,20 @@ def _may_be_another_name(
         before = place + 1 == chosen.start and not first.after_stop
         if before and is_name(tokens, place, capitals=True):
             return True
-        after = place == chosen.end and (token.name_like or not token.after_stop)
+        after = place == chosen.end and (not token.after_stop or _is_apposed(tokens, place))
         if after and is_name(tokens, place, capitals=capitals):
             return True
         elsewhere = token.name_like and is_elsewhere(tokens, place)
         if elsewhere and is_name(tokens, place, capitals=True) and _matters(tokens, place):
             return True
     return False
+
+
+def _is_apposed(tokens: Sequence[Token], place: int) -> bool:
+    """Whether a name after a comma goes with the one before it: "New York, La Guardia", but not
+    "Amsterdam, House the Wind"."""
+    follows = tokens[place + 1].text if place + 1 < len(tokens) else ""
+    return tokens[place].name_like and follows not in ("the", "a", "an")
 
 
 def _matters(tokens: Sequence[Token], place: int) -> bool:

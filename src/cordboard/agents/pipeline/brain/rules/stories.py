@@ -8,7 +8,7 @@ all that speaks against a value (`harmless`); whatever else is told around it do
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence, Set
 
 from cordboard.agents.pipeline.brain.rules.clauses import (
     follows_preposition,
@@ -225,3 +225,12 @@ def points_there(tokens: Sequence[Token]) -> bool:
         if ends or before not in ("is", "are", "be", "was", "will"):
             return True
     return False
+
+
+def names_a_place(tokens: Sequence[Token], keywords: Set[int], known: Collection[str]) -> bool:
+    """Whether some place is named that is not known: "is it snowing in Gothenburg"."""
+    return any(
+        is_name(tokens, place, capitals=not follows_preposition(tokens, place))
+        for place, token in enumerate(tokens)
+        if place not in keywords and token.text not in known
+    )
