@@ -52,7 +52,8 @@ def command(
         if not yes:
             typer.confirm(f"\nAccept this into {path}?", abort=True)
         save_lock(path, new)
-        print(f"{path} is written; a running engine takes it with: cordboard reload")
+        how = "an engine that watches its file takes it; otherwise: cordboard reload"
+        print(f"{path} is written; {how}")
     elif any(trial.ok for trial in trials.values()) or not trials:
         print(f"{path}: nothing has changed")
     if not all(trial.ok for trial in trials.values()):

@@ -1,0 +1,38 @@
+"""The YAML that the pages show can be used as it stands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from cordboard.config.load import read
+
+ROOT = Path(__file__).parents[2]
+BLOCKS = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs" / "mcp.md").read_text(), re.M | re.S)
+
+
+class AnyVariable(dict[str, str]):
+    """An environment in which everything is set."""
+
+    def __missing__(self, name: str) -> str:
+        return f"value-of-{name}"
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_an_example_of_the_mcp_page_is_in_order(block: str) -> None:
+    document = YAML(typ="safe").load(block)
+    text = block if "contexts" in document else f"{block}\ncontexts: {{demo: {{}}}}\n"
+    loaded = read(text, ROOT / "config" / "example.yaml", AnyVariable())
+    missing = [problem for problem in loaded.problems if "/opt/" not in problem.message]
+    assert missing == [], "only the programs are not there"
+
+
+def test_the_mcp_page_has_examples() -> None:
+    assert len(BLOCKS) >= 4
