@@ -100,11 +100,23 @@ def said(span: Span) -> dict[str, Any]:
     }
 
 
+class WatchedMetrics(Metrics):
+    """Says when a server has begun another life."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.restarted = asyncio.Event()
+
+    def mcp_server_restarted(self, server: str) -> None:
+        super().mcp_server_restarted(server)
+        self.restarted.set()
+
+
 class Room:
     """A generation with running servers, in which calls can be made."""
 
     def __init__(self, config: Config, directory: Path, tracing: Tracing) -> None:
-        self.metrics = Metrics()
+        self.metrics = WatchedMetrics()
         self.pool = ServerPool(self.metrics)
         self.generation = Generation(config, self.pool)
         self._config = config

@@ -35,9 +35,8 @@ async def test_a_servers_series_come_and_go_with_it_and_nobody_makes_up_more(
         await place.call(script)
         (server,) = place.generation.fleet.servers.values()
         async with asyncio.timeout(20):
-            while not server.status().restarts:
-                await asyncio.sleep(0.01)
-            assert await server.wait_ready(20)
+            await place.metrics.restarted.wait()
+        assert await server.wait_ready(20)
         counted = {
             labels: count
             for (name, labels), count in samples(place.metrics).items()
