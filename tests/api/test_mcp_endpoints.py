@@ -137,7 +137,8 @@ async def test_who_was_refused_and_what_was_done_is_in_the_log_without_the_token
     app: ASGIApp,
 ) -> None:
     with capture_logs() as log:
-        await post(app, "/reload", headers={"Authorization": "Bearer guess"})
+        for _ in range(5):  # one line, lest somebody without a token fill the log
+            await post(app, "/reload", headers={"Authorization": "Bearer guess"})
         await post(app, "/reload")
     assert [entry["event"] for entry in log] == ["admin_request_refused", "admin_request"]
     assert "guess" not in repr(log)

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import math
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -38,6 +40,8 @@ STDERR_LINES = 20
 MAX_BODY = 4_096
 """Bytes that a request may bring, though none are needed."""
 BODY_SECONDS = 5.0
+TELL_SECONDS = 1.0
+"""Between two lines of the log about refused requests."""
 _FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
 """What a browser sends across origins without asking first (WHATWG Fetch, section 4.10)."""
 
@@ -57,6 +61,9 @@ class AdministrationEndpoints:
         self._gate = gate
         self._reading_is_free = reading_is_free
         self._busy: set[str] = set()
+        self._refused = 0
+        """Requests since the last line of the log about them."""
+        self._told_at = -math.inf
 
     def routes(self) -> list[Route]:
         """For the application."""
@@ -103,8 +110,16 @@ class AdministrationEndpoints:
     def _refusal(self, request: Request) -> Refusal | None:
         refusal = self._gate.refusal(request.headers.getlist("authorization"))
         if refusal is not None:
-            log.warning("admin_request_refused", path=request.url.path, status=refusal.status)
+            self._tell_refused(request.url.path, refusal.status)
         return refusal
+
+    def _tell_refused(self, path: str, status: int) -> None:
+        """Log it, unless that was just done: who has no token must not fill the log either."""
+        self._refused += 1
+        now = time.monotonic()
+        if now - self._told_at >= TELL_SECONDS:
+            log.warning("admin_request_refused", path=path, status=status, count=self._refused)
+            self._refused, self._told_at = 0, now
 
     # What is answered.
 
