@@ -54,7 +54,7 @@ _STATES = frozenset(
 _NO_PAST = frozenset(
     "need speed indeed feed exceed proceed interested supposed scheduled expected worried red bed"
     " embed shed filed planned diverted cleared routed assigned asked wanted needed mentioned"
-    " reported".split()
+    " reported promised texted hoped agreed decided arranged".split()
 )
 _ELSEWHERE = frozenset("when who whose whom where why which".split())
 _HOW_ELSE = frozenset("much many far long old often big tall late early".split())
