@@ -70,28 +70,28 @@ class FileWatch:
 
     def _follow(self, notify: RustNotify) -> None:
         with notify:
-            self._look()
-            while self._something_happens(notify, 0):
+            while self._differs() or self._something_happens(notify, 0):
                 latest = time.monotonic() + LONGEST_MS / 1000
                 while self._something_happens(notify, QUIET_MS) and time.monotonic() < latest:
                     pass
                 if self._stop.is_set():
                     return
-                self._look()
+                now = self._now()
+                if any(digest != self._digests[path] for path, digest in now.items()):
+                    self._digests.update(now)
+                    self._changed()
 
     def _something_happens(self, notify: RustNotify, within_ms: int) -> bool:
         """Wait for the next thing that happens in the folders; 0 = for ever."""
         return isinstance(notify.watch(LONGEST_MS, STEP_MS, within_ms, self._stop), set)
 
-    def _look(self) -> None:
-        changed = False
-        for path, known in self._digests.items():
-            digest = _digest(path)
-            if digest is not None and digest != known:
-                self._digests[path] = digest
-                changed = True
-        if changed:
-            self._changed()
+    def _now(self) -> dict[Path, str]:
+        """The digests of the files that are there."""
+        found = {path: _digest(path) for path in self._digests}
+        return {path: digest for path, digest in found.items() if digest is not None}
+
+    def _differs(self) -> bool:
+        return any(digest != self._digests[path] for path, digest in self._now().items())
 
 
 def _folders(paths: Iterable[Path]) -> list[Path]:

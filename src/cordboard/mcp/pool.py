@@ -189,6 +189,11 @@ class ServerPool:
     def is_open(self) -> bool:
         return self._opened.is_set()
 
+    @property
+    def entries(self) -> tuple[_Shared, ...]:
+        """The servers that run or end, the oldest of a name first."""
+        return tuple(self._shared)
+
     def forget(self, shared: _Shared) -> None:
         """It has ended."""
         self._shared.remove(shared)
