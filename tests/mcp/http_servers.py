@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -105,6 +106,7 @@ class RawServer:
 
     def __init__(self, handle: Handler) -> None:
         self._handle = handle
+        self.tls: ssl.SSLContext | None = None
         self._server: asyncio.Server | None = None
         self._serving: set[asyncio.Task[Any]] = set()
         self.port = 0
@@ -115,7 +117,7 @@ class RawServer:
 
     async def start(self) -> None:
         """Listen; on the same port as before, if it was stopped."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self.tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
