@@ -70,8 +70,10 @@ async def _take_turns(
         books = ledgers(engine.folder / "ledger")
         verdict.overload += overload(engine.log())
     for one in _whole(played, verdict):
-        verdict.turns.append(judge_turn(one))
-        for stage, seconds in stages(books.get(one.call_id, [])).items():
+        book = books.get(one.call_id, [])
+        continuers = sum(line.get("kind") == "continuer" for line in book)
+        verdict.turns.append(judge_turn(one, continuers))
+        for stage, seconds in stages(book).items():
             verdict.stages.setdefault(stage, []).append(seconds)
 
 

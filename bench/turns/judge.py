@@ -24,6 +24,7 @@ from cordboard.testing.timeline import Samples, Segment
 
 _AFTER_PAUSE = 0.15
 """Seconds: who begins so shortly after the caller went on has decided in the pause."""
+_LONGEST_CONTINUER = 0.9
 _YIELDS_WITHIN = 1.0
 _FELL_SILENT = 0.25
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -40,6 +41,9 @@ class Turn:
     cut_off: bool
     latency: float | None
     """None: cut off, or no answer came."""
+    silent: float | None = None
+    """From the caller's last sample to any sound of the agent: an answer or a continuer."""
+    continuers: int = 0
 
 
 @dataclass(slots=True)
@@ -90,11 +94,16 @@ def overload(log: str) -> list[str]:
     return [*told[:6], f"{refused} callers refused"] if told or refused else []
 
 
-def judge_turn(played: Played) -> Turn:
+def judge_turn(played: Played, continuers: int = 0) -> Turn:
+    """`continuers`: how many the ledger has. One is not an answer and takes no floor: the first so
+    many short sounds of the agent within the caller's turn are no cut; as sound they count."""
     case, said_at = played.case, played.said_at
     if said_at is None:
         raise ValueError(f"{case.name} was never said")
-    began = [segment.start for segment in played.agent if segment.start > said_at]
+    sounds = [segment for segment in played.agent if segment.start > said_at]
+    short = [sound for sound in sounds if sound.seconds < _LONGEST_CONTINUER]
+    hums = short[:continuers]
+    began = [sound.start for sound in sounds if sound not in hums]
     pauses = [
         (end - start, any(start < at - said_at < end + _AFTER_PAUSE for at in began))
         for start, end in case.pauses
@@ -102,7 +111,9 @@ def judge_turn(played: Played) -> Turn:
     cut_off = any(at < played.said_until for at in began)
     answer = min((at for at in began if at >= played.said_until), default=None)
     latency = None if cut_off or answer is None else answer - played.said_until
-    return Turn(case.kind, case.name, pauses, cut_off, latency)
+    after = [sound.start for sound in sounds if sound.start >= played.said_until]
+    silent = None if cut_off or not after else min(after) - played.said_until
+    return Turn(case.kind, case.name, pauses, cut_off, latency, silent, len(hums))
 
 
 def judge_overlap(

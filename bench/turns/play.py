@@ -19,6 +19,8 @@ _GREETING = 10.0
 _ANSWER = 5.0
 _HEARD_ENOUGH = 0.5
 """Seconds of an answer that the caller hears."""
+_BEHIND_CONTINUER = 1.2
+"""Seconds from a continuer's first sample within which the answer behind it is heard."""
 _LISTENED = 1.6
 """Seconds of silence after which the agent's long sentence is over. A held one goes on sooner."""
 _LONGEST = 15.0
@@ -69,7 +71,7 @@ async def _take_turn(caller: SimulatedCaller, case: Case, played: Played) -> Non
     await caller.said()
     with contextlib.suppress(TimeoutError):
         await caller.hear_speech(_ANSWER, after=played.said_until)
-        await asyncio.sleep(_HEARD_ENOUGH)
+        await asyncio.sleep(_BEHIND_CONTINUER)
 
 
 async def _speak_over(caller: SimulatedCaller, case: Case, played: Played) -> None:

@@ -53,7 +53,6 @@ def _turns(report: Report, verdict: Verdict) -> None:
     heads = ["turns", "n", "cut off", "no answer", "latency ms median", "p95", "max"]
     report.table("The caller's turn is over: last sample to the agent's first", heads, rows)
     _pauses(report, verdict)
-    latencies = [turn.latency for turn in verdict.turns if turn.latency is not None]
     fluent = [t.latency for t in verdict.turns if t.latency is not None and not t.pauses]
     if fluent:
         summary = Summary.of(fluent)
@@ -61,8 +60,11 @@ def _turns(report: Report, verdict: Verdict) -> None:
             Target("response to a turn without pauses, median", summary.median, 0.65, "s"),
             Target("response to a turn without pauses, p95", summary.p95, 1.0, "s"),
         ]
-    if latencies:
-        report.targets.append(Target("response or filler, max of all", max(latencies), 1.2, "s"))
+    sounds = [turn.silent for turn in verdict.turns if turn.silent is not None]
+    if sounds:
+        report.targets.append(Target("response or continuer, max of all", max(sounds), 1.2, "s"))
+        hums = sum(turn.continuers for turn in verdict.turns)
+        report.notes.append(f"continuers said in pauses, not counted as cuts: {hums}")
     if verdict.stages:
         stage_rows = [
             [name, *map(milliseconds, (s.median, s.p95, s.most))]

@@ -16,6 +16,7 @@ from cordboard.agents.base import (
     AgentAudio,
     AgentAudioDone,
     AgentText,
+    CallerPauses,
     CallerStarted,
     CallerStopped,
     CallerText,
@@ -97,6 +98,32 @@ def slow(seconds: float) -> FakeTool:
 
 async def nothing(agent: FakeAgent) -> None:
     """Neither side says anything."""
+
+
+# The caller pauses, and keeps the floor
+
+
+def test_a_caller_who_pauses_for_long_is_encouraged_and_keeps_the_floor(tmp_path: Path) -> None:
+    async def script(agent: FakeAgent) -> None:
+        time = asyncio.get_running_loop().time
+        began = time()
+        agent.emit(CallerStarted(began))
+        await asyncio.sleep(1.96)
+        agent.emit(CallerPauses(time(), began + 1))
+        await asyncio.sleep(2)
+        agent.emit(CallerStopped(1, began + 3.5, time()))
+        agent.emit(CallerText(1, "The weather in Oslo.", time()))
+        await agent.speak(1, "It is sunny.")
+
+    stage = talk(tmp_path, script, seconds=12)
+    [(at, text)] = told(stage, "continuer")
+    assert text == "Yes?"
+    assert at < 2.1, "within 1.2 s of the last word"
+    assert "Yes?" in stage.agent.said
+    (latency,) = stage.of(events.Latency)
+    assert latency.turn == 1
+    assert not latency.filler
+    assert told(stage, "reprompt") == []
 
 
 # The agent lets the caller wait

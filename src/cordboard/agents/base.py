@@ -32,6 +32,16 @@ class CallerStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class CallerPauses:
+    """The caller has been silent for long within a turn that is not taken to be over: a listener
+    would say "mm-hm" now, and the caller keeps the floor."""
+
+    at: float
+    silent_since: float
+    """Loop time of the last speech sample, as well as it is known."""
+
+
+@dataclass(frozen=True, slots=True)
 class CallerStopped:
     """The caller's turn is over: the endpoint was decided."""
 
@@ -141,6 +151,7 @@ class AgentEnded:
 AgentEvent: TypeAlias = (
     CallerStarted
     | CallerStopped
+    | CallerPauses
     | CallerText
     | AgentText
     | AgentAudio
@@ -207,12 +218,13 @@ class Agent(Protocol):
         """Learn what the caller had heard of the current answer when it was cut."""
         ...
 
-    def say(self, text: str, *, filler: bool = False) -> None:
+    def say(self, text: str, *, filler: bool = False, continuer: bool = False) -> None:
         """Speak a sentence that the engine wants said (filler, farewell, apology).
 
         Its `AgentText` bears this very text: so it is told from the agent's own sentences.
         Outside an answer it is an answer of its own: `AgentAudioDone` follows. A `filler` that has
-        not begun when the answer is ready to be heard has become needless, and is not said.
+        not begun when the answer is ready to be heard has become needless, and is not said. A
+        `continuer` is said at once, into the caller's pause, or not at all.
         """
         ...
 

@@ -61,6 +61,10 @@ class Attended(Protocol):
         """Say a filler, after so many seconds of silence."""
         ...
 
+    def encourage(self, text: str, silent: float) -> None:
+        """Say a continuer, into the caller's pause."""
+        ...
+
     def reprompt(self, text: str, silent: float) -> None: ...
 
     def give_up_caller(self, goodbye: str, silent: float) -> None:
@@ -112,6 +116,7 @@ class Attention:
         self._filler_expected = 0.0
         """Not before then: a tool's own filler is about to come."""
         self._next_filler = 0
+        self._next_continuer = 0
         self._last_filler = ""
         self._reprompts = 0
         self._caller_enters = False
@@ -153,6 +158,18 @@ class Attention:
     def caller_dismissed(self) -> None:
         """What is heard of the caller is no turn: a murmur, noise, our own echo, a key."""
         self._overlapped = True
+
+    def caller_pauses(self, silent_since: float) -> None:
+        """The caller pauses for long, and keeps the floor."""
+        continuers = self._settings.continuers
+        if self._on and continuers and not self._caller_enters:
+            text = continuers[self._next_continuer % len(continuers)]
+            self._next_continuer += 1
+            self._loop.call_soon(self._encourage, text, silent_since)
+
+    def _encourage(self, text: str, silent_since: float) -> None:
+        if self._on and self._call.queued_ms() == 0 and not self._call.tools_running():
+            self._call.encourage(text, self._loop.time() - silent_since)
 
     def caller_stopped(self, turn: int, last_speech_at: float) -> None:
         """The caller's turn is over. One that began under our voice may want no answer: it is

@@ -21,6 +21,7 @@ from cordboard.agents.base import (
     AgentEvent,
     AgentFailed,
     AgentText,
+    CallerPauses,
     CallerStarted,
     CallerStopped,
     CallerText,
@@ -167,7 +168,7 @@ class Conversation:
                 self._speak(turn, text, at)
             case AgentAudioDone(turn):
                 self._done(turn)
-            case CallerStarted() | CallerStopped() | CallerText():
+            case CallerStarted() | CallerPauses() | CallerStopped() | CallerText():
                 self._note_caller(event)
             case ToolAsked(ask):
                 self._answered.clear()
@@ -182,8 +183,12 @@ class Conversation:
             case AgentEnded(reason):
                 self._endings.ended(reason)
 
-    def _note_caller(self, event: CallerStarted | CallerStopped | CallerText) -> None:
+    def _note_caller(
+        self, event: CallerStarted | CallerPauses | CallerStopped | CallerText
+    ) -> None:
         match event:
+            case CallerPauses(_, silent_since):
+                self._attention.caller_pauses(silent_since)
             case CallerStarted(at):
                 self._overlap.caller_started(at)
                 self._ledger.record(events.SpeechBegan(self._ledger.ms(at)))
@@ -212,6 +217,11 @@ class Conversation:
         self._filled_at = self._loop.time()
         self._note_silence("filler", silent, text)
         self._say(text, filler=True)
+
+    def encourage(self, text: str, silent: float) -> None:
+        self._note_silence("continuer", silent, text)
+        self._own.append((text, True))
+        self._agent.say(text, continuer=True)
 
     def reprompt(self, text: str, silent: float) -> None:
         self._note_silence("reprompt", silent, text)

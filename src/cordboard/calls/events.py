@@ -178,7 +178,8 @@ class Silence(LedgerEvent):
 
     type = "call.silence"
     kind: str
-    """`filler`: the agent owed an answer, a filler was said; `reprompt`: the caller was asked
+    """`filler`: the agent owed an answer, a filler was said; `continuer`: a caller who did not
+    sound finished paused and was encouraged; `reprompt`: the caller was asked
     whether they are there; `goodbye`: they were not, the call ends; `stalled`: the agent never
     answered, the call ends."""
     silent_ms: int

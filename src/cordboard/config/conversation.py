@@ -66,6 +66,11 @@ class Silence(Section):
         ("One moment.", "Let me see.", "Just a second."),
         description="What is said then, in turns.",
     )
+    continuers: tuple[str, ...] = Field(
+        ("Yes?", "Go on."),
+        description="What is said about 1 s into the pause of a caller who does not sound "
+        "finished, in turns; the caller keeps the floor. Empty = nothing.",
+    )
     caller_after_ms: int = Field(
         10_000, ge=2_000, description="Silence on both sides before the caller is spoken to."
     )

@@ -37,7 +37,7 @@ where a filler came first, until the answer itself.
 """
 Verdict = Literal["interruption", "backchannel", "noise", "echo", "key", "undecided"]
 """What a voice over the agent's turned out to be."""
-SilenceKind = Literal["filler", "reprompt", "goodbye", "stalled"]
+SilenceKind = Literal["filler", "continuer", "reprompt", "goodbye", "stalled"]
 """What was done about a silence."""
 
 _TURN_BUCKETS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.3, 1.7, 2.5, 4.0, 8.0)

@@ -89,7 +89,7 @@ class FakeAgent:
     def interrupted(self, heard: str) -> None:
         self.interruptions.append(heard)
 
-    def say(self, text: str, *, filler: bool = False) -> None:
+    def say(self, text: str, *, filler: bool = False, continuer: bool = False) -> None:
         self.said.append(text)
         if self.mute:
             self.emit(AgentFailed("the voice is broken"))

@@ -19,6 +19,7 @@ from cordboard.agents.pipeline.turn_taking import (
     OverlapHeld,
     OverlapLetPass,
     Paused,
+    PauseGrows,
     Resumed,
     TurnBegan,
     TurnEnded,
@@ -309,6 +310,42 @@ def test_a_short_word_found_when_the_voice_is_over_interrupts_then() -> None:
     track.clue = TextClue.COMPLETE
     track.speak(160).pause(1600)
     assert track.kinds == [OverlapHeld, OverlapLetPass, Paused, TurnTaken, TurnEnded]
+
+
+# A caller who pauses for long and keeps the floor
+
+
+def test_a_long_pause_of_a_caller_who_goes_on_is_encouraged_once() -> None:
+    track = Track(clue=TextClue.DANGLING).speak(640).pause(1_216)
+    [grown] = track.of(PauseGrows)
+    assert isinstance(grown, PauseGrows)
+    assert grown.quiet_since == 640 * MS
+    assert track.of(TurnEnded) == [], "the caller keeps the floor"
+    track.speak(640).pause(3_200)
+    assert [type(e) for e in track.of(TurnBegan) + track.of(TurnEnded)] == [TurnBegan, TurnEnded]
+
+
+def test_whoever_has_finished_is_answered_and_not_encouraged() -> None:
+    for clue, odds in ((TextClue.WORDS, 0.95), (TextClue.COMPLETE, None), (TextClue.WORDS, 0.5)):
+        assert Track(clue=clue, odds=odds).speak(640).pause(3_200).of(PauseGrows) == []
+
+
+def test_a_turn_of_many_long_pauses_is_encouraged_twice() -> None:
+    track = Track(clue=TextClue.DANGLING)
+    for _ in range(5):
+        track.speak(640).pause(1_152)
+    assert len(track.of(PauseGrows)) == 2
+
+
+def test_a_continuer_that_comes_back_is_not_the_caller_going_on() -> None:
+    track = Track(clue=TextClue.DANGLING).speak(640).pause(1_024)
+    assert len(track.of(PauseGrows)) == 1
+    track.agent, track.foreign = AgentVoice.OPEN, "echo"
+    track.speak(320)
+    track.agent, track.foreign = AgentVoice.SILENT, ""
+    track.pause(640)
+    assert track.of(Resumed) == []
+    assert len(track.of(TurnEnded)) == 1
 
 
 def test_our_own_echo_is_no_voice() -> None:

@@ -99,9 +99,9 @@ class PipelineAgent:
     def interrupted(self, heard: str) -> None:
         self._dialogue.interrupted(heard)
 
-    def say(self, text: str, *, filler: bool = False) -> None:
-        task = self._spawn(self._say(text, filler=filler))
-        if filler:
+    def say(self, text: str, *, filler: bool = False, continuer: bool = False) -> None:
+        task = self._spawn(self._say(text, filler=filler, continuer=continuer))
+        if filler or continuer:
             self._fillers.add(task)
             task.add_done_callback(self._fillers.discard)
 
@@ -174,9 +174,10 @@ class PipelineAgent:
             await asyncio.wait(before)
         await answer()
 
-    async def _say(self, text: str, *, filler: bool) -> None:
+    async def _say(self, text: str, *, filler: bool, continuer: bool) -> None:
+        mouth = self._mouth
+        say = mouth.encourage if continuer else mouth.fill if filler else mouth.speak
         try:
-            say = self._mouth.fill if filler else self._mouth.speak
             await say(self._turn, text)
         finally:
             if all(answer.done() for answer in self._answers):

@@ -41,7 +41,6 @@ _DEAF = 4 * RATE
 """Samples that may wait for the voice detector: beyond that it has stopped working."""
 _TONE_BYTES = 2 * 48 * SAMPLES_PER_MS
 """What a key's tone is looked for in: 48 ms."""
-_CALLERS_TURN = (Floor.SPEAKING, Floor.PAUSED)
 _SURELY_SILENT = 0.1
 """Below this probability the sound of a window is the line's noise."""
 
@@ -160,7 +159,7 @@ class Ear:
             self._tell(taker.judge(probability, start, end))
             return
         foreign = ""
-        if probability >= self._unvoiced_below and taker.floor not in _CALLERS_TURN:
+        if probability >= self._unvoiced_below and self._may_be_foreign():
             foreign = listener.foreign(self._last(end, _TONE_BYTES))
         events = taker.judge(
             probability,
@@ -173,6 +172,14 @@ class Ear:
         if quiet and taker.floor is not Floor.QUIET:
             self._watch_for_gaps()
         self._tell(events)
+
+    def _may_be_foreign(self) -> bool:
+        """While callers speak nobody else's voice is looked for; in their pauses a continuer of
+        ours may come back."""
+        floor = self._taker.floor
+        if floor is Floor.PAUSED:
+            return self._listener.agent_voice() is not AgentVoice.SILENT
+        return floor is not Floor.SPEAKING
 
     def _last(self, end: int, count: int) -> bytes:
         """So many bytes of sound before the sample `end`; fewer at the very beginning."""

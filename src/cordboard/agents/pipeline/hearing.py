@@ -19,6 +19,7 @@ import structlog
 from cordboard.agents.base import (
     AgentEvent,
     AgentSession,
+    CallerPauses,
     CallerStarted,
     CallerStopped,
     CallerText,
@@ -40,6 +41,7 @@ from cordboard.agents.pipeline.turn_taking import (
     OverlapHeld,
     OverlapLetPass,
     Paused,
+    PauseGrows,
     Resumed,
     TurnBegan,
     TurnEnded,
@@ -183,7 +185,7 @@ class Hearing:
             return ""
         match self._echo.ask():
             case EchoAnswer.ECHO | EchoAnswer.NOISE as answer:
-                return answer.value
+                return str(answer.value)
             case EchoAnswer.NOT_YET:
                 return PERHAPS
             case EchoAnswer.VOICE:
@@ -203,6 +205,8 @@ class Hearing:
                 self._drop_draft()
                 if silence >= MELODY_PAUSE_MS * SAMPLES_PER_MS:
                     self._melody_from = sample
+            case PauseGrows(quiet_since):
+                self._emit(CallerPauses(self._loop.time(), self._ear.time_of(quiet_since)))
             case TurnEnded():
                 self._turn_ended(event)
             case AsideEnded():

@@ -49,8 +49,17 @@ class Mouth:
         if not self._speech.locked():
             await self.speak(turn, text)
 
+    async def encourage(self, turn: int, text: str) -> None:
+        """Say a continuer into the caller's pause, unless something else is being said."""
+        if not self._speech.locked():
+            async with self._speech:
+                await self._voice_it(turn, text)
+
     async def _say(self, turn: int, text: str, *, greeting: bool) -> None:
         await self._wait_for_the_floor()
+        await self._voice_it(turn, text, greeting=greeting)
+
+    async def _voice_it(self, turn: int, text: str, *, greeting: bool = False) -> None:
         session = self._session
         self.protected = greeting
         session.emit(AgentText(turn, text, self._loop.time()))

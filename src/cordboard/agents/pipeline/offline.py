@@ -80,7 +80,7 @@ async def load_offline_models(workers: Workers) -> OfflineModels:
     thread = ThreadPoolExecutor(1, thread_name_prefix="cordboard-vad")
     bank = VoiceActivityBank(activity, thread)
     echo_thread = ThreadPoolExecutor(1, thread_name_prefix="cordboard-echo")
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     # Left to itself, the linear algebra of one small echo question spins on every core.
     threadpool_limits(limits=1, user_api="blas")

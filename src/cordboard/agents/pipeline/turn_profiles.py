@@ -42,6 +42,11 @@ class TurnProfile:
     """After words that plainly go on (`the weather for`), or in a voice that plainly does."""
     dictation_silence_ms: int = 1_100
     """Between groups of dictated digits or spelled letters."""
+    continuer_ms: int = 960
+    """A turn that is still open then is encouraged ("go on"): the line is not silent for longer
+    than 1.2 s, and the caller keeps the floor. 0 = never."""
+    most_continuers: int = 2
+    """In one turn."""
     finished_above: float = 0.9
     """What the end-of-turn model must say for a yes. It says more the longer the silence: of the
     finished sentences 72-79 % are above this 80-120 ms after their end, of cut ones 13-17 %; after

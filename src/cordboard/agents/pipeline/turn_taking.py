@@ -94,6 +94,13 @@ class Resumed:
 
 
 @dataclass(frozen=True, slots=True)
+class PauseGrows:
+    """The caller has long been silent, and is not taken to have finished: time for a continuer."""
+
+    quiet_since: int
+
+
+@dataclass(frozen=True, slots=True)
 class TurnEnded:
     """The turn is over."""
 
@@ -155,6 +162,7 @@ TurnEvent: TypeAlias = (
     TurnBegan
     | Paused
     | Resumed
+    | PauseGrows
     | TurnEnded
     | AsideEnded
     | OverlapHeld
@@ -191,6 +199,10 @@ class TurnTaker:
         self._noticed = 0
         self._quiet_since = 0
         """What the silence of a pause is counted from."""
+        self._continuers = 0
+        """Said in the present turn, the one of the present pause included."""
+        self._encouraged = 0
+        """The pause in which one was said."""
         self._clue: TextClue | None = None
         self._odds: float | None = None
         self._last_turn_end: int | None = None
@@ -236,7 +248,7 @@ class TurnTaker:
             case Floor.SPEAKING:
                 return self._follow(probability, start, end)
             case Floor.PAUSED:
-                return self._wait(probability, start, end)
+                return self._wait(0.0 if foreign else probability, start, end)
             case Floor.HELD:
                 return self._decide(probability, end, foreign)
             case Floor.ASIDE:
@@ -383,14 +395,26 @@ class TurnTaker:
 
     def _end_if_due(self) -> Events:
         silence = silence_for(self._profile, self._clue, self._odds, self._learned.extra_ms)
-        if self._now - self._quiet_since < silence * SAMPLES_PER_MS:
+        if self._now - self._quiet_since >= silence * SAMPLES_PER_MS:
+            return self._end_turn()
+        return self._encourage()
+
+    def _encourage(self) -> Events:
+        """Once in a long pause, and not in every pause of a turn."""
+        after = self._profile.continuer_ms * SAMPLES_PER_MS
+        if after == 0 or self._now - self._quiet_since < after or self._encouraged == self._pause:
             return NONE
-        return self._end_turn()
+        if self._continuers >= self._profile.most_continuers:
+            return NONE
+        self._encouraged = self._pause
+        self._continuers += 1
+        return (PauseGrows(self._quiet_since),)
 
     def _end_turn(self) -> Events:
         self.floor = Floor.QUIET
         self._run = None
         self._pause += 1
+        self._continuers = 0
         self._last_turn_end = self._quiet_since
         self._learned.turn_ended()
         ended = TurnEnded(self.onset, self._quiet_since, self._noticed, self._now, self._over_agent)
