@@ -1,1 +1,1 @@
-"""The HTTP face: health and metrics. No logic of its own."""
+"""The HTTP face: health, metrics, administration. No logic of its own."""
