@@ -303,12 +303,11 @@ async def test_control_characters_do_not_reach_the_operators_terminal(start: Sta
     "line",
     [
         "x",
-        "{}",
         '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}',
         '{"jsonrpc":"2.0","id":1,"method":"ping"}',
         '{"jsonrpc":"2.0","id":77,"result":{}}',
     ],
-    ids=["garbage", "no message", "notifications", "requests", "replies to nobody"],
+    ids=["garbage", "notifications", "requests of one id", "replies to nobody"],
 )
 async def test_a_flood_on_stdout_is_slowed_down_and_harms_nobody_else(
     start: Start, line: str
@@ -317,11 +316,11 @@ async def test_a_flood_on_stdout_is_slowed_down_and_harms_nobody_else(
     loop = asyncio.get_running_loop()
     assert words(await server.call("floods", {"line": line}, 5)) == "here it comes"
     began, cpu = loop.time(), time.thread_time()
-    while loop.time() - began < 0.5:
+    while loop.time() - began < 0.6:
         result = await other.call("echo", {"text": "unharmed"}, 5)
         assert result.structured_content["text"] == "unharmed"
         await asyncio.sleep(0.05)
-    assert time.thread_time() - cpu < 0.45, "it keeps the event loop busy"
+    assert time.thread_time() - cpu < 0.4, "it keeps the event loop busy"
     await server.close()
 
 
@@ -339,6 +338,23 @@ async def test_a_server_that_ignores_the_end_and_sigterm_is_killed(start: Start)
 async def test_a_server_that_never_reads_does_not_hold_up_its_end(start: Start) -> None:
     server = await start("deaf", wait=False, start_timeout_ms=200, stop_grace_ms=200, **NO_RESTART)
     await until(lambda: server.state is ServerState.FAILED)
+
+
+async def test_a_server_that_stops_reading_costs_no_caller_more_than_his_time(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "STUCK_SECONDS", 1.0)
+    server = await start(stop_grace_ms=200, breaker={"failures": 0})
+    await server.call("stops_reading", {}, 5)
+    long = {"text": "x" * 100_000}
+    calls = [server.call("echo", long, 0.1) for _ in range(300)]
+    began = time.monotonic()
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {McpTimeout}
+    assert time.monotonic() - began < 4
+    await until(lambda: server.status().restarts == 1)
+    assert server.status().last_error == "it does not read its input"
+    assert await server.wait_ready(READY_SECONDS)
 
 
 async def test_close_during_the_start_leaves_nothing() -> None:

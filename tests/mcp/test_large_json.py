@@ -55,7 +55,7 @@ def test_no_piece_is_long_so_that_others_get_their_turn(monkeypatch: pytest.Monk
             sizes.append(len(text))
             return orjson.loads(text)
 
-    rows = [{"id": number, "name": f"row {number}", "in": [1, 2]} for number in range(60_000)]
+    rows = [{"id": number, "name": f"row {number}", "in": [1, 2]} for number in range(20_000)]
     text = json.dumps({"a": {"rows": rows, "more": [rows[:9_000]]}, "z": 1}).encode()
     monkeypatch.setattr(large_json, "orjson", Measured)
     assert parse_large(text) == {"a": {"rows": rows, "more": [rows[:9_000]]}, "z": 1}
@@ -69,7 +69,7 @@ def test_no_piece_is_long_so_that_others_get_their_turn(monkeypatch: pytest.Monk
         b"[" * 100_000,
         b"[" * 100_000 + b"]" * 100_000,
         b'{"a":' * 100_000,
-        b"[" + b"[]," * 300_000 + b"1]",
+        b"[" + b"[]," * 30_000 + b"1]",
         b'["' + b'\\"' * 200_000,
         b'["' + b"\\" * 200_001,
         b"[" + b'"' * 200_001,
@@ -79,8 +79,9 @@ def test_no_piece_is_long_so_that_others_get_their_turn(monkeypatch: pytest.Monk
     ],
     ids=range(10),
 )
-def test_malice_is_refused(text: bytes) -> None:
-    with pytest.raises(ValueError, match="."):
+def test_malice_is_refused(text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_json, "MAX_CONTAINERS", 25_000)
+    with pytest.raises(ValueError, match=" "):
         parse_large(text)
 
 

@@ -101,7 +101,7 @@ def test_a_request_passes_and_a_notification_does_not() -> None:
 
 @pytest.mark.parametrize("text", [b"[]", b"{}", b'{"jsonrpc":"2.0","id":7}', b"{", b'"a"'])
 def test_what_is_no_message_cannot_be_read(text: bytes) -> None:
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=" "):
         read_large(text, {CALL})
 
 

@@ -15,6 +15,7 @@ Used by `cordboard.mcp.server` only: enter and leave it in one task. Single use.
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from contextlib import suppress
 from types import TracebackType
@@ -43,8 +44,10 @@ from cordboard.mcp.stderr import StderrTail
 
 Incoming = SessionMessage | Exception
 
-WRITE_BUFFER = 256
-"""Messages that may wait for a server that does not read; then writers wait too."""
+STUCK_SECONDS = 30.0
+"""For so long a server may read nothing of what is written to it; then it is taken for dead. Until
+then messages queue up: a full queue would make callers wait for longer than they have time (the SDK
+waits 5 s more to tell a server that a call was given up; mcp 2.3.0, jsonrpc_dispatcher.py)."""
 FLUSH_SECONDS = 0.2
 DRAIN_SECONDS = 0.05
 """How long after a death its last words may still arrive before the connection is cut."""
@@ -93,6 +96,7 @@ class StdioTransport:
         self._flooding = False
         self._overlong_unclaimed = False
         self._garbage = 0
+        self._stuck = False
         self._process: ServerProcess | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.closed = asyncio.Event()
@@ -106,6 +110,8 @@ class StdioTransport:
     @property
     def ending(self) -> str:
         """How the server ended, in words."""
+        if self._stuck:
+            return "does not read its input"
         return exit_text(self._process.returncode if self._process is not None else None)
 
     async def __aenter__(
@@ -116,9 +122,7 @@ class StdioTransport:
             raise McpError("a transport serves one life of a server only")
         process = self._process = await ServerProcess.spawn(self._launch)
         to_session, self._from_server = anyio.create_memory_object_stream[Incoming](0)
-        self._to_server, from_session = anyio.create_memory_object_stream[SessionMessage](
-            WRITE_BUFFER
-        )
+        self._to_server, from_session = anyio.create_memory_object_stream[SessionMessage](math.inf)
         reader = asyncio.create_task(self._read(process, to_session))
         self._writer = asyncio.create_task(self._write(process, from_session))
         self._tasks = [
@@ -230,11 +234,23 @@ class StdioTransport:
     ) -> None:
         # A broken pipe ends the writing only; the death that caused it is seen by `_watch`.
         with suppress(OSError):
+            await self._write_all(process, session)
+
+    async def _write_all(
+        self, process: ServerProcess, session: MemoryObjectReceiveStream[SessionMessage]
+    ) -> None:
+        try:
             async with session:
                 async for item in session:
                     self._note_outgoing(item.message)
                     process.stdin.write(encoded(item.message) + b"\n")
-                    await process.stdin.drain()
+                    if process.stdin.transport.get_write_buffer_size():
+                        async with asyncio.timeout(STUCK_SECONDS):
+                            await process.stdin.drain()
+        except TimeoutError:
+            log.warning("mcp_server_reads_nothing", server=self._server)
+            self._stuck = True
+            self.closed.set()
 
     def _note_outgoing(self, message: types.JSONRPCMessage) -> None:
         if isinstance(message, types.JSONRPCRequest) and isinstance(message.id, int):

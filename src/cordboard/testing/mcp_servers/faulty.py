@@ -104,6 +104,11 @@ def tool_slow(request_id: Any, arguments: dict[str, Any]) -> None:
     text(request_id, "At last.")
 
 
+def tool_stops_reading(request_id: Any, arguments: dict[str, Any]) -> None:
+    text(request_id, "from now on")
+    time.sleep(60)
+
+
 def tool_exits(request_id: Any, arguments: dict[str, Any]) -> None:
     os._exit(3)
 
