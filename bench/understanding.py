@@ -27,6 +27,7 @@ from bench.report import Report, Target
 from bench.word_errors import errors, words
 from cordboard.agents.pipeline.brain.base import DialogueSession
 from cordboard.agents.pipeline.brain.rules import RulesBrain
+from cordboard.agents.pipeline.brain.rules.speech import split_sentences
 from cordboard.calls.events import Answering, Heard, LedgerEvent, ToolCalled
 from cordboard.config.schema import Config
 from cordboard.errors import AsteriskMissing, CallOver
@@ -41,6 +42,8 @@ AT_ONCE = 4
 """Calls at the same time, to save time."""
 PATIENCE = 5.0
 """Seconds after the last word in which the tool must be called."""
+LAST_HEARD = 3.0
+"""Seconds for which a second sentence may still be heard; the engine may have taken both in one."""
 NOISE_DBFS = -37.0
 YES = "Yes."
 HELD_OUT_ROW = "held-out questions"
@@ -66,6 +69,8 @@ class Asked:
     confirmed: bool = False
     """The agent asked back and the caller said yes."""
     called: asyncio.Event = field(default_factory=asyncio.Event)
+    all_heard: asyncio.Event = field(default_factory=asyncio.Event)
+    """As many turns were heard as there are sentences."""
 
     @property
     def right(self) -> bool:
@@ -89,6 +94,8 @@ class Asked:
             case Heard(text=text):
                 if not self.confirmed:
                     self.heard.append(text)
+                    if len(self.heard) >= len(split_sentences(self.text)):
+                        self.all_heard.set()
             case ToolCalled(arguments=arguments):
                 self.looked_up.append(str(arguments.get("icao", "")))
                 self.called.set()
@@ -205,6 +212,11 @@ async def _ask(caller: SimulatedCaller, question: Asked, line: _Line) -> None:
     caller.say(question.sound)
     await caller.said()
     if await _called(question):
+        # An answer to the first sentence must not keep the second from being heard and counted.
+        if len(split_sentences(question.text)) > 1:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_HEARD):
+                    await question.all_heard.wait()
         return
     if question.answers[-1:] == [f"Did you mean {line.names[question.icao]}?"]:
         question.confirmed = True

@@ -30,7 +30,7 @@ async def test_it_names_what_holds_the_loop_once_for_each_time() -> None:
         watchdog.stop()
         watchdog.stop()
     assert [entry["event"] for entry in log] == ["event_loop_blocked", "event_loop_was_blocked"] * 2
-    assert any("hold_the_loop" in line for line in log[0]["stack"]), log[0]
+    assert any("hold_the_loop" in line for line in log[0]["at"]), log[0]
     assert watchdog.incidents == 2
     assert watchdog.longest >= 0.05
 

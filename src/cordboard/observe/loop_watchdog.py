@@ -90,7 +90,7 @@ class LoopWatchdog:
                 stack = self._stack()
                 if beat == self._last_beat:  # it has not gone on meanwhile
                     self._reported = beat
-                    log.error("event_loop_blocked", seconds=round(held, 2), stack=stack)
+                    log.error("event_loop_blocked", seconds=round(held, 2), at=stack)
 
     def _stack(self) -> list[str]:
         frame = sys._current_frames().get(self._thread_id)
