@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from structlog.testing import capture_logs
 
 from cordboard.config.schema import Config
+from cordboard.config.source import ConfigSource
 from cordboard.engine import Engine
+from cordboard.mcp.pool import ServerPool
+from cordboard.mcp.status import ServerState
+from cordboard.testing.mcp_servers import FAULTY_SERVER
 
 
 def offline(tmp_path: Path, **more: Any) -> Config:
@@ -77,3 +85,81 @@ async def test_the_collector_is_spared_the_libraries_while_the_engine_runs(tmp_p
     finally:
         await engine.stop(grace=0)
     assert gc.get_freeze_count() <= before
+
+
+def faulty(*behaviour: str, **settings: Any) -> dict[str, Any]:
+    return {"command": [sys.executable, str(FAULTY_SERVER), *behaviour], **settings}
+
+
+async def test_twenty_servers_five_broken_ones_among_them_are_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None can be ready before the engine is: each waits until calls can come in, and then for a
+    file that is written afterwards."""
+    gate = tmp_path / "gate"
+    servers = {f"good{number}": faulty("lists", str(gate)) for number in range(15)}
+    once = {"enabled": False}
+    servers |= {
+        "ghost": {"command": ["no-such-program-anywhere"]},
+        "exits": faulty("exits", restart=once),
+        "mute": faulty("mute", start_timeout_ms=600_000, stop_grace_ms=100),
+        "deaf": faulty("deaf", start_timeout_ms=600_000, stop_grace_ms=100),
+        "bad": faulty("bad-list", restart=once),
+    }
+    missing: list[dict[str, str]] = []
+    really_open = ServerPool.open
+
+    def watched(pool: ServerPool) -> None:
+        missing.append(engine._missing())
+        really_open(pool)
+
+    monkeypatch.setattr(ServerPool, "open", watched)
+    engine = Engine(offline(tmp_path, mcp={"servers": servers}))
+    try:
+        await asyncio.wait_for(engine.start(), 60)
+        fleet = engine._succession.generation.fleet
+        assert engine._missing() == {}, "the engine is ready"
+        assert ServerState.READY not in {status.state for status in fleet.status()}
+        gate.write_text("[]")
+        for name in servers:
+            if name.startswith("good"):
+                assert await fleet.servers[name].wait_ready(60), fleet.servers[name].status()
+        assert missing == [{}], "they began to start when calls could come in"
+        detail = engine.readiness()["mcp"].detail
+        assert "ghost is failed" in detail
+        assert "mute is starting" in detail
+    finally:
+        await engine.stop(grace=0)
+
+
+async def test_a_reload_reaches_what_is_not_read_from_the_generation(tmp_path: Path) -> None:
+    path = tmp_path / "ai-agent.yaml"
+
+    def write(**tree: Any) -> None:
+        settings = {"health": {"port": 0}, "calls": {"directory": str(tmp_path)}}
+        path.write_text(json.dumps({"reload": {"watch": False}, **settings, **tree}))
+
+    write(contexts={"one": {}}, audiosocket={"port": 0})
+    source = ConfigSource(path, os.environ)
+    engine = Engine(source.load().config, source=source)
+    await engine.start()
+    try:
+        port = engine.audiosocket_port
+        write(
+            contexts={"two": {"recording": {"enabled": True}, "variables": ["ORDER"]}},
+            audiosocket={"port": 0, "advertise_host": "10.1.2.3"},
+            asterisk={"password": "x"},
+        )
+        report = await engine.administration.reload()
+        assert [(item.what, item.until) for item in report.deferred] == [
+            ("asterisk", "the engine is restarted")
+        ]
+        assert engine._audiosocket.address == f"10.1.2.3:{port}"
+        assert engine._audiosocket._config.context == "two", "the first context is the default"
+        assert "recordings" in engine.readiness()
+        assert "ari" not in engine.readiness(), "which is not connected"
+        health = engine.health()
+        assert health["generation"] == 2
+        assert health["deferred"] == [{"what": "asterisk", "until": "the engine is restarted"}]
+    finally:
+        await engine.stop(grace=0)

@@ -34,6 +34,7 @@ from cordboard.agents.workers import Workers
 from cordboard.calls.events import LedgerEvent, Offered
 from cordboard.calls.history import CallHistory, read
 from cordboard.config.load import load
+from cordboard.config.source import ConfigSource
 from cordboard.engine import Engine
 from cordboard.testing.asterisk import AsteriskInstance
 from cordboard.testing.caller_voice import render_speech
@@ -103,10 +104,19 @@ def processes(marker: str) -> list[int]:
 
 async def http_get(port: int, path: str) -> tuple[int, bytes]:
     """Status and body; status 0 when nobody listens."""
+    return await http_request(port, path, "GET", {})
+
+
+async def http_request(
+    port: int, path: str, method: str, headers: dict[str, str]
+) -> tuple[int, bytes]:
+    """The same for any request without a body."""
+    url = f"http://127.0.0.1:{port}{path}"
+    request = urllib.request.Request(url, method=method, headers=headers)
 
     def get() -> tuple[int, bytes]:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
                 return answer.status, answer.read()
         except urllib.error.HTTPError as refusal:
             with refusal:
@@ -298,6 +308,12 @@ class Hotline:
         status, body = await http_get(self.engine.http_port, path)
         return status, orjson.loads(body)
 
+    async def post(self, path: str, token: str) -> tuple[int, Any]:
+        """The same for a request that changes something."""
+        headers = {"Authorization": f"Bearer {token}"}
+        status, body = await http_request(self.engine.http_port, path, "POST", headers)
+        return status, orjson.loads(body)
+
     async def metric(self, name: str, **labels: str) -> float:
         """One figure of `/metrics`; 0 when there is no such series yet."""
         _, body = await http_get(self.engine.http_port, "/metrics")
@@ -404,10 +420,11 @@ def open_hotline(
         change: Change | None = None, *, settled: bool = True
     ) -> AsyncIterator[Hotline]:
         folder = tmp_path_factory.mktemp("hotline")
-        config = load(write_config(folder, asterisk, change), os.environ).config
+        loaded = load(write_config(folder, asterisk, change), os.environ)
+        source = ConfigSource(loaded.path, os.environ, loaded.digest)
         with capture_logs() as log:
             async with SipPhone() as phone:
-                engine = Engine(config, lambda *entry: hotline.take(*entry))
+                engine = Engine(loaded.config, lambda *entry: hotline.take(*entry), source)
                 hotline = Hotline(engine, folder / "calls", asterisk, speech, phone, log)
                 await engine.start()
                 try:
