@@ -83,6 +83,17 @@ async def test_a_server_that_was_stopped_answers_at_once_and_can_be_started_agai
     assert (await server.call("echo", {"text": "again"}, 5)).structured_content["text"] == "again"
 
 
+async def test_a_start_while_it_is_being_stopped_is_not_lost(start: Start) -> None:
+    server = await start()
+    first = server.status().pid
+    stopping = asyncio.create_task(server.stop())
+    await asyncio.sleep(0)
+    server.start()
+    await stopping
+    assert await server.wait_ready(READY_SECONDS)
+    assert server.status().pid != first
+
+
 async def test_a_closed_server_cannot_be_started_again(start: Start) -> None:
     server = await start()
     await server.close()

@@ -72,6 +72,8 @@ class SupervisedServer:
         self._owner: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
         """Held by whoever starts, stops or restarts it."""
+        self._later: asyncio.Task[None] | None = None
+        """A start that waits for its turn."""
         self._closed = False
         self._stop = asyncio.Event()
         self._afterwards = ServerState.STOPPED
@@ -108,8 +110,13 @@ class SupervisedServer:
         )
 
     def start(self) -> None:
-        """Begin to start the server, unless it runs or was closed; returns at once."""
-        if not (self._closed or self._runs or self._turn.locked()):
+        """Begin to start the server, unless it runs or was closed; returns at once.
+
+        One that is just being stopped is started when that is done.
+        """
+        if self._turn.locked():
+            self._later = asyncio.create_task(self._start_in_turn())
+        elif not (self._closed or self._runs):
             self._begin(ServerState.STARTING)
 
     def request_start(self) -> None:
@@ -205,6 +212,11 @@ class SupervisedServer:
         name = f"mcp server {self.id}"
         self._owner = asyncio.create_task(self._own(), name=name, context=context)
         self._set_state(state)
+
+    async def _start_in_turn(self) -> None:
+        async with self._turn:
+            if not (self._closed or self._runs):
+                self._begin(ServerState.STARTING)
 
     async def _stop_in_turn(self, drain: bool) -> None:
         async with self._turn:
