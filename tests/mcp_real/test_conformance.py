@@ -53,12 +53,13 @@ async def line(
     """A protocol revision, and how each scenario for it ended."""
     protocol: str = request.param
     folder = tmp_path_factory.mktemp("conformance")
-    player = Player()
+    player = Player(SCENARIOS[protocol])
     async with await player.serve() as server:
         port = server.sockets[0].getsockname()[1]
         relay = shlex.join([sys.executable, "-I", "-S", str(HERE / "relay.py"), str(port)])
         command = [*installed().conformance(protocol), "client", "--command", relay]
-        said = await run(*command, *SELECTION[protocol], "--output-dir", str(folder))
+        options = (*SELECTION[protocol], "--timeout", "60000", "--output-dir", str(folder))
+        said = await run(*command, *options)
     outcomes = read(folder)
     for name, problem in player.problems.items():
         if problem:
