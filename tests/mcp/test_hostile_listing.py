@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import pytest_asyncio
 
 from cordboard.config.mcp import Mcp
@@ -39,7 +40,7 @@ async def fleets(tmp_path: Path) -> AsyncIterator[Offer]:
     """Starts a fleet with one server `s` that lists what is in the file `tools.json`."""
     made: list[Fleet] = []
 
-    def start(tools: list[Any], accepted: Lock | None = None, mode: str = "warn") -> Fleet:
+    def start(tools: list[Any] | str, accepted: Lock | None = None, mode: str = "warn") -> Fleet:
         relist(tmp_path, tools)
         command = [sys.executable, str(FAULTY_SERVER), "lists", str(tmp_path / "tools.json")]
         server = {"command": command, "stop_grace_ms": 400, "restart": {"enabled": False}}
@@ -52,8 +53,9 @@ async def fleets(tmp_path: Path) -> AsyncIterator[Offer]:
     await asyncio.gather(*(fleet.close() for fleet in made))
 
 
-def relist(directory: Path, tools: list[Any]) -> None:
-    (directory / "tools.json").write_text(json.dumps(tools))
+def relist(directory: Path, tools: list[Any] | str) -> None:
+    text = tools if isinstance(tools, str) else json.dumps(tools)
+    (directory / "tools.json").write_text(text)
 
 
 async def offered(fleet: Fleet) -> Catalogue:
@@ -230,3 +232,32 @@ async def test_a_lockfile_that_cannot_be_read_is_told_and_enforced(
     assert list(await offered(warned)) == ["mcp_s_fine"]
     assert "the MCP lockfile is no JSON" in told(warned)
     assert "lockfile" not in told(fleets([listed()], damaged, "off"))
+
+
+@pytest.mark.parametrize(
+    ("levels", "names", "problem"),
+    [
+        (50, ["mcp_s_fine"], "its inputSchema is nested deeper than 64 levels"),
+        (
+            300,
+            [],
+            "the server is failed: it answered with error -32603: the server's answer cannot",
+        ),
+    ],
+)
+async def test_deep_nesting_costs_the_tool_or_beyond_all_parsers_the_listing(
+    fleets: Offer, levels: int, names: list[str], problem: str
+) -> None:
+    opening = '{"type":"object","properties":{"a":'
+    deep = opening * levels + "{}" + "}}" * levels
+    fleet = fleets(f'[{json.dumps(listed())},{{"name":"deep","inputSchema":{deep}}}]')
+    began = time.monotonic()
+    assert list(await offered(fleet)) == names
+    assert problem in told(fleet)
+    assert time.monotonic() - began < 10  # a server that does not answer has 15 s
+
+
+async def test_a_listing_of_ten_megabytes_fails_the_server_at_once(fleets: Offer) -> None:
+    fleet = fleets([listed(f"t{number}", "x" * 10_000) for number in range(1_000)])
+    assert list(await offered(fleet)) == []
+    assert "longer than 8388608 bytes" in told(fleet)

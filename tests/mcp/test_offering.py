@@ -170,3 +170,13 @@ def test_each_warning_is_logged_once() -> None:
         ("mcp_tool_not_as_accepted", "mcp:s:a"),
     ]
     assert logged[1]["diff"] == ('- description: "Does it."', '+ description: "Other."')
+
+
+def test_a_server_that_changes_a_thousand_tools_gets_few_lines() -> None:
+    listing = [tool(f"t{number}") for number in range(1_000)]
+    lock = Lock().accepted("s", listing)
+    changed = [tool(f"t{number}", "Other.") for number in range(1_000)]
+    with structlog.testing.capture_logs() as logged:
+        OfferingLog().tell("s", offer("s", ALL, changed, "enforce", lock))
+    assert len(logged) == 21
+    assert (logged[-1]["event"], logged[-1]["tools"]) == ("mcp_more_such_tools", 980)

@@ -14,7 +14,7 @@ from enum import StrEnum
 import mcp_types as types
 
 from cordboard.errors import ConfigProblem
-from cordboard.mcp.definition_diff import definition_diff, heading
+from cordboard.mcp.definition_diff import MAX_LINES, definition_diff, heading
 from cordboard.mcp.definitions import ListedTool, read_tool
 from cordboard.tools.tool import JsonObject
 
@@ -42,11 +42,16 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """How one tool stands, and what is different in it."""
+    """How one tool stands."""
 
     standing: Standing
-    diff: tuple[str, ...] = ()
-    """Lines `- path: value`, `+ path: value`; empty but for a changed tool."""
+    accepted: JsonObject = field(default_factory=dict)
+    """The definition that was accepted; empty but for a changed tool, like the next."""
+    listed: JsonObject = field(default_factory=dict)
+
+    def diff(self, limit: int = MAX_LINES) -> tuple[str, ...]:
+        """What is different in a changed tool: lines `- path: value`, `+ path: value`."""
+        return tuple(definition_diff(self.accepted, self.listed, limit))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +75,7 @@ class Lock:
         listed = read_tool(tool)
         if not listed.refusal and listed.fingerprint == pin.sha256:
             return Judgement(Standing.SAME)
-        return Judgement(
-            Standing.CHANGED, tuple(definition_diff(pin.definition, listed.definition))
-        )
+        return Judgement(Standing.CHANGED, pin.definition, listed.definition)
 
     def pinned(self, server: str, tool: str) -> ListedTool | None:
         """A tool as it was accepted; None when it was not."""

@@ -29,6 +29,8 @@ MAX_PROBLEMS = 20
 """Of one server."""
 _NAMED_PROBLEMS = 5
 _CHANGED_PLACES = 3
+_UNREADABLE = "the lockfile cannot be read"
+_LOOKED_AT = 2 * _CHANGED_PLACES + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,18 @@ class Withheld:
     name: str
     """The exposed name that it would have alone."""
     reason: str
-    quarantined: bool = False
-    """It waits for `cordboard mcp accept`."""
-    diff: tuple[str, ...] = ()
-    """What is not as it was accepted (`cordboard.mcp.definition_diff`)."""
+    judgement: Judgement | None = None
+    """How it stands to what was accepted, if that is why."""
+
+    @property
+    def quarantined(self) -> bool:
+        """Whether it waits for `cordboard mcp accept`."""
+        return self.judgement is not None
+
+    @property
+    def diff(self) -> tuple[str, ...]:
+        """What is not as it was accepted (`cordboard.mcp.definition_diff`)."""
+        return self.judgement.diff() if self.judgement is not None else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +152,9 @@ class _Draft:
                 accepted.append((tool, override))
             elif enforce:
                 name = self._name_alone(tool, override)
-                reason = "the lockfile cannot be read" if lock.problem else _reason(judgement)
-                self.withheld.append(Withheld(tool, name, reason, True, judgement.diff))
+                closely = len(self.withheld) < MAX_PROBLEMS
+                reason = _UNREADABLE if lock.problem else _reason(judgement, closely)
+                self.withheld.append(Withheld(tool, name, reason, judgement))
             elif judgement.standing is not Standing.UNKNOWN:
                 self.suspicions.append(Suspicion(tool, judgement))
         if enforce:
@@ -210,14 +221,18 @@ def _chosen_name(override: ToolConfig | None) -> str | None:
     return override.expose_as if override is not None else None
 
 
-def _reason(judgement: Judgement) -> str:
-    if judgement.standing is Standing.CHANGED:
-        return f"its definition has changed since it was accepted ({_places(judgement.diff)})"
-    return "it is new since the server's tools were accepted"
+def _reason(judgement: Judgement, closely: bool) -> str:
+    """Why a tool waits; `closely` says also what has changed, which takes a moment."""
+    if judgement.standing is Standing.UNKNOWN:
+        return "nothing of its server was accepted yet"
+    if judgement.standing is Standing.NEW:
+        return "it is new since the server's tools were accepted"
+    where = f" ({_places(judgement.diff(_LOOKED_AT))})" if closely else ""
+    return f"its definition has changed since it was accepted{where}"
 
 
 def _places(diff: Sequence[str]) -> str:
     """Where a definition has changed: the paths out of the lines `- path: value`."""
-    paths = list(dict.fromkeys(line[2:].partition(": ")[0] for line in diff))
-    more = f" and {len(paths) - _CHANGED_PLACES} more" if len(paths) > _CHANGED_PLACES else ""
+    paths = list(dict.fromkeys(line[2:].partition(": ")[0] for line in diff if line[0] in "+-"))
+    more = " and more" if len(paths) > _CHANGED_PLACES else ""
     return ", ".join(paths[:_CHANGED_PLACES]) + more

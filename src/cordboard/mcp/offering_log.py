@@ -8,10 +8,12 @@ from cordboard.mcp.definitions import ListedTool
 from cordboard.mcp.offering import Offering
 from cordboard.tools.naming import mcp_origin
 
+MAX_LINES = 20
+"""Tools of one server that are told of at a time; the others are counted."""
 LOGGED_DIFF = 20
 """Lines of what has changed in a definition."""
 MAX_TOLD = 10_000
-"""Warnings; a server that renames its tools all the time gets no more of them."""
+"""Things that are remembered; a server that renames its tools all the time is told of no more."""
 
 log = structlog.get_logger()
 
@@ -24,23 +26,27 @@ class OfferingLog:
 
     def tell(self, server: str, offering: Offering) -> None:
         """Log what is withheld or suspicious and was not logged before."""
-        for item in offering.withheld:
-            if self._is_new(server, item.listed, item.reason):
-                log.warning(
-                    "mcp_tool_withheld",
-                    tool=mcp_origin(server, item.listed.name),
-                    reason=item.reason,
-                    diff=item.diff[:LOGGED_DIFF],
-                )
-        for suspicion in offering.suspicions:
-            judgement = suspicion.judgement
-            if self._is_new(server, suspicion.listed, judgement.standing):
-                log.warning(
-                    "mcp_tool_not_as_accepted",
-                    tool=mcp_origin(server, suspicion.listed.name),
-                    standing=str(judgement.standing),
-                    diff=judgement.diff[:LOGGED_DIFF],
-                )
+        withheld = [i for i in offering.withheld if self._is_new(server, i.listed, i.reason)]
+        for item in withheld[:MAX_LINES]:
+            log.warning(
+                "mcp_tool_withheld",
+                tool=mcp_origin(server, item.listed.name),
+                reason=item.reason,
+                diff=item.judgement.diff(LOGGED_DIFF) if item.judgement else (),
+            )
+        suspicions = [
+            s for s in offering.suspicions if self._is_new(server, s.listed, s.judgement.standing)
+        ]
+        for suspicion in suspicions[:MAX_LINES]:
+            log.warning(
+                "mcp_tool_not_as_accepted",
+                tool=mcp_origin(server, suspicion.listed.name),
+                standing=str(suspicion.judgement.standing),
+                diff=suspicion.judgement.diff(LOGGED_DIFF),
+            )
+        more = len(withheld[MAX_LINES:]) + len(suspicions[MAX_LINES:])
+        if more:
+            log.warning("mcp_more_such_tools", server=server, tools=more)
 
     def _is_new(self, server: str, listed: ListedTool, why: str) -> bool:
         thing = (server, listed.name, listed.fingerprint, why)
