@@ -84,10 +84,11 @@ async def test_a_server_that_was_stopped_answers_at_once_and_can_be_started_agai
 
 
 async def test_a_start_while_it_is_being_stopped_is_not_lost(start: Start) -> None:
-    server = await start()
+    server = await start("ignores-end", stop_grace_ms=200)
     first = server.status().pid
     stopping = asyncio.create_task(server.stop())
-    await asyncio.sleep(0)
+    await until(lambda: server.status().pid is None)
+    assert not stopping.done()
     server.start()
     await stopping
     assert await server.wait_ready(READY_SECONDS)
