@@ -22,7 +22,16 @@ from pathlib import Path
 
 from bench.caller import human_letters, spelled, spoken
 from bench.engine_process import demo_config
-from bench.questions import ALPHABET, DEVELOPMENT, FRESH, HELD_OUT, QUESTIONS, SPELLED, Question
+from bench.questions import (
+    ALPHABET,
+    DEVELOPMENT,
+    FIRST_BLIND,
+    FRESH,
+    HELD_OUT,
+    QUESTIONS,
+    SPELLED,
+    Question,
+)
 from bench.report import Report, Target
 from bench.word_errors import errors, words
 from cordboard.agents.pipeline.brain.base import DialogueSession
@@ -106,6 +115,7 @@ class Asked:
 async def measure(progress: Progress) -> Report:
     sets = {
         HELD_OUT_ROW: HELD_OUT,
+        "first blind questions": FIRST_BLIND,
         "development questions": DEVELOPMENT,
         "fresh questions": FRESH,
         "first questions": QUESTIONS,
