@@ -2,13 +2,14 @@
 
 The wording is that of callers, not of the configuration's sentence templates; each question names
 its aerodrome by name, by letters or in the spelling alphabet. `SPEEDS` is how fast each is spoken.
-`QUESTIONS`, `FRESH`, `DEVELOPMENT` and `FIRST_BLIND` have been looked at while the grammar and the recogniser's
-settings were made: their figures flatter. `HELD_OUT` has not: its figures are the ones to believe.
+All but `HELD_OUT` have been looked at while the grammar and the recogniser's settings were made:
+their figures flatter. `HELD_OUT` has not: its figures are the ones to believe.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,89 +214,14 @@ _FIRST_BLIND_ASKED: tuple[tuple[str, str], ...] = (
     ("My husband's flight into London Heathrow is delayed. Is the weather terrible?", "EGLL"),
     ("Is there any fog at Kastrup this morning?", "EKCH"),
 )
-"""Written blind by somebody who had not seen the grammar. Run once (28 of 40 at once), and looked at
-since: when to ask back was changed because of them."""
+"""Written blind by somebody who had not seen the grammar. Run once (28 of 40 at once), and looked
+at since: when to ask back was changed because of them."""
 
 
-_HELD_OUT_ASKED: tuple[tuple[str, str, float], ...] = (
-    ("Gardermoen weather please, quick as you can.", "ENGM", 1.2),
-    ("I bet it is raining in Bergen again, would you check that for me?", "ENBR", 1.0),
-    ("How low are the clouds over Vaernes at the moment?", "ENVA", 0.95),
-    ("Request actual weather, station Echo Sierra Sierra Alfa.", "ESSA", 1.1),
-    (
-        "Sorry to bother you, but my husband flies home from Copenhagen and I would love to hear the weather there.",
-        "EKCH",
-        0.85,
-    ),
-    ("What is the visibility like over at Heathrow this morning?", "EGLL", 1.0),
-    ("Which way is the wind blowing at Schiphol?", "EHAM", 1.2),
-    ("Bonjour, I am after the report for Charles de Gaulle.", "LFPG", 0.95),
-    ("E D D F, go ahead.", "EDDF", 0.85),
-    ("Kilo Juliett Foxtrot Kilo, wind and pressure only if possible.", "KJFK", 1.1),
-    ("Is San Francisco still sitting under that fog bank?", "KSFO", 1.0),
-    ("Tell me about Boston.", "KBOS", 0.95),
-    (
-        "My daughter is landing in Oslo tonight and I was wondering whether the wind is bad up there.",
-        "ENGM",
-        1.1,
-    ),
-    (
-        "Good evening, helicopter crew here, could we have the latest from Flesland before start up?",
-        "ENBR",
-        1.2,
-    ),
-    (
-        "Dispatch needs the report for Trondheim Vaernes, we have a flight holding for it.",
-        "ENVA",
-        1.1,
-    ),
-    ("Stockholm, what have you got?", "ESSA", 0.85),
-    ("I am a cab driver waiting at Kastrup, any thunderstorms about?", "EKCH", 1.2),
-    ("London Heathrow is where I change planes, so please tell me how things look.", "EGLL", 0.85),
-    ("Do I need an umbrella when I get off the plane in Amsterdam?", "EHAM", 1.0),
-    (
-        "Our Paris flight leaves in an hour and the captain wants to know the temperature over there.",
-        "LFPG",
-        1.1,
-    ),
-    ("My boss is stuck in Frankfurt, what on earth is the weather doing down there?", "EDDF", 1.2),
-    ("I have never flown to New York before and I am nervous, is it stormy?", "KJFK", 0.95),
-    ("I would appreciate the newest observation from K S F O.", "KSFO", 0.95),
-    (
-        "My son studies in Boston and his plane was cancelled, would snow be the reason?",
-        "KBOS",
-        0.85,
-    ),
-    ("Give me E N G M.", "ENGM", 1.0),
-    ("Bergen Flesland, current conditions.", "ENBR", 0.85),
-    (
-        "Hi there, we are driving up to Trondheim to fetch grandma, so what is it like at the airport?",
-        "ENVA",
-        1.0,
-    ),
-    ("They told me flights into Arlanda are delayed by fog; is that really so?", "ESSA", 0.95),
-    ("Let me hear Copenhagen Kastrup.", "EKCH", 1.1),
-    ("We are about two hours out and would like to copy the Heathrow ATIS.", "EGLL", 1.2),
-    (
-        "Can you read me Echo Hotel Alfa Mike, and slowly please, I am writing it down.",
-        "EHAM",
-        0.85,
-    ),
-    ("Paris Charles de Gaulle, anything nasty there today?", "LFPG", 1.0),
-    ("Frankfurt am Main, please, if that one is available.", "EDDF", 0.95),
-    ("Kennedy airport next, thanks.", "KJFK", 1.2),
-    ("Planning my fuel tonight, so I had better hear San Francisco.", "KSFO", 1.1),
-    ("Logan, what are the winds?", "KBOS", 1.0),
-    (
-        "Is it snowing at Oslo Gardermoen right now, or am I safe to leave the chains off the van?",
-        "ENGM",
-        0.95,
-    ),
-    ("Altimeter setting for Kastrup?", "EKCH", 0.85),
-    ("Hey, picking someone up at JFK, how is it looking outside?", "KJFK", 1.2),
-    ("Before I book the shuttle, might I ask how warm it is at Boston Logan?", "KBOS", 1.1),
-)
-"""Written blind, as those were; nothing may be tuned by them."""
+def _from_file(path: Path) -> tuple[Question, ...]:
+    """One a line: speed, aerodrome, words; a tab between them."""
+    rows = (line.split("\t") for line in path.read_text("ascii").splitlines())
+    return tuple(Question(text, icao, float(speed)) for speed, icao, text in rows)
 
 
 def _at_five_speeds(asked: tuple[tuple[str, str], ...]) -> tuple[Question, ...]:
@@ -313,8 +239,8 @@ DEVELOPMENT = _at_five_speeds(_DEVELOPMENT_ASKED)
 """The grammar's keywords and the recogniser's priming were made with these in view."""
 FIRST_BLIND = _at_five_speeds(_FIRST_BLIND_ASKED)
 """Held out once; the policy of asking back was changed after them."""
-HELD_OUT = tuple(Question(text, icao, speed) for text, icao, speed in _HELD_OUT_ASKED)
-"""The targets are held against these; empty when there are none."""
+HELD_OUT = _from_file(Path(__file__).with_name("held_out.tsv"))
+"""Written blind, as those were; nothing may be tuned by them. The targets are held against these; empty when there are none."""
 
 VAGUE = (
     "What is the weather?",
