@@ -320,7 +320,7 @@ async def test_a_flood_on_stdout_is_slowed_down_and_harms_nobody_else(
         result = await other.call("echo", {"text": "unharmed"}, 5)
         assert result.structured_content["text"] == "unharmed"
         await asyncio.sleep(0.05)
-    assert time.thread_time() - cpu < 0.4, "it keeps the event loop busy"
+    assert time.thread_time() - cpu < 0.45, "it keeps the event loop busy"
     await server.close()
 
 

@@ -191,14 +191,14 @@ async def test_death_between_calls_is_noticed_and_spoils_no_other_server(start: 
 
 async def test_the_breaker_refuses_calls_at_once_and_a_good_probe_closes_it(start: Start) -> None:
     journal = Journal()
-    server = await start(observer=journal, breaker={"failures": 2, "open_ms": 300})
+    server = await start(observer=journal, breaker={"failures": 2, "open_ms": 700})
     await hang(server)
     await hang(server)
     assert server.status().breaker is BreakerState.OPEN
     assert journal.breaker == [True]
     with pytest.raises(McpUnavailable, match="left alone"):
         await asyncio.wait_for(server.call("plain", {}, 60), 5)
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(0.7)
     assert (await server.call("plain", {}, 10)).content
     assert server.status().breaker is BreakerState.CLOSED
     assert journal.breaker == [True, False]
