@@ -240,7 +240,7 @@ DEVELOPMENT = _at_five_speeds(_DEVELOPMENT_ASKED)
 FIRST_BLIND = _at_five_speeds(_FIRST_BLIND_ASKED)
 """Held out once; the policy of asking back was changed after them."""
 HELD_OUT = _from_file(Path(__file__).with_name("held_out.tsv"))
-"""Written blind, as those were; nothing may be tuned by them. The targets are held against these."""
+"""Written blind, as those were; nothing may be tuned by them. The targets hold these."""
 
 VAGUE = (
     "What is the weather?",
