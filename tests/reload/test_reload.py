@@ -143,6 +143,18 @@ async def test_what_is_opened_once_waits_for_the_next_start(stand: Stand) -> Non
     assert (await stand.reload()).deferred == ()
 
 
+async def test_the_token_of_the_administration_is_the_new_one(stand: Stand) -> None:
+    stand.write(admin={"token": "old-old-old"})
+    await stand.begin()
+    stand.write(admin={"token": "new-new-new"})
+    report = await stand.reload()
+    assert (report.changed, report.deferred) == (("admin.token",), ())
+    token = stand.succession.config.admin.token
+    assert token is not None
+    assert token.get_secret_value() == "new-new-new"
+    assert "new-new-new" in stand.secrets
+
+
 async def test_without_a_file_there_is_nothing_to_reload(stand: Stand) -> None:
     from cordboard.administration import Administration
 

@@ -47,7 +47,7 @@ async def test_a_caller_too_many_hears_the_dialplans_busy(open_hotline):
 
 
 async def test_without_an_agent_the_dialplan_has_its_say(hotline, monkeypatch):
-    monkeypatch.setattr(hotline.engine, "_providers", None)
+    monkeypatch.setattr(hotline.engine._succession, "providers", None)
     caller = await hotline.dial("careful")
     with pytest.raises(CallRefused) as refusal:
         await caller.line.answered()
@@ -56,7 +56,7 @@ async def test_without_an_agent_the_dialplan_has_its_say(hotline, monkeypatch):
 
 
 async def test_an_agent_that_cannot_start_is_apologised_for(hotline, monkeypatch):
-    monkeypatch.setattr(hotline.engine._providers, "open", lambda *_: Stillborn())
+    monkeypatch.setattr(hotline.engine._succession.providers, "open", lambda *_: Stillborn())
     caller = await hotline.dial("careful")
     await caller.line.hear_speech(20)
     await caller.line.ended(30)
@@ -66,7 +66,7 @@ async def test_an_agent_that_cannot_start_is_apologised_for(hotline, monkeypatch
 
 
 async def test_without_a_voice_for_the_apology_the_dialplan_takes_over(hotline, monkeypatch):
-    monkeypatch.setattr(hotline.engine._providers, "open", lambda *_: Stillborn())
+    monkeypatch.setattr(hotline.engine._succession.providers, "open", lambda *_: Stillborn())
     monkeypatch.setattr(type(hotline.engine), "voice", None)
     caller = await hotline.dial("careful")
     assert (await caller.line.ended(20)).by == "them"

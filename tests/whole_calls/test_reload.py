@@ -83,12 +83,6 @@ async def test_a_live_call_goes_on_the_next_one_is_greeted_anew_and_a_server_wai
         with pytest.raises(ProcessLookupError):
             os.kill(old, 0)
         assert await hotline.metric("ai_agent_mcp_server_up", server="orders") == 1
-        third = await hotline.dial("ctx-orders")
-        await third.greeted_to_the_end()
-        began = await third.ask("What are the opening times?")
-        assert "monday" in await third.heard(since=began)
-        third.line.hangup()
-        await hotline.idle()
 
         # A bad file changes nothing and says why.
         rewrite(hotline, lambda tree: tree["contexts"]["orders"].update(provider="nobody"))

@@ -15,7 +15,6 @@ from cordboard.config.section import Section
 
 _FIXED = (
     "health",
-    "admin",
     "tracing",
     "asterisk",
     "rtp",
