@@ -30,6 +30,8 @@ SECONDS = 120
 SCENARIOS = {"2025-11-25": 26, "2026-07-28": 39}
 """How many each line has, in the locked versions."""
 SELECTION = {"2025-11-25": ("--suite", "all"), "2026-07-28": ("--requirements", "2026-07-28")}
+LATENESS = {"client-sse-retry-timing"}
+"""Checks that warn of 0.2 s too late, as a busy machine may be, and fail at twice the time."""
 CLIENT = "client"
 """Stands among the names of failed checks for an error that our client reported."""
 
@@ -92,7 +94,9 @@ def read(folder: Path) -> Line:
         for check in json.loads(path.read_text()):
             if check["status"] == "SUCCESS":
                 outcome.passed.add(check["id"])
-            elif check["status"] in {"FAILURE", "WARNING"}:
+            elif check["status"] == "FAILURE" or (
+                check["status"] == "WARNING" and check["id"] not in LATENESS
+            ):
                 words = check.get("errorMessage") or check["description"]
                 outcome.failed[check["id"]] = words
     return outcomes
