@@ -55,6 +55,10 @@ LOGGED_GARBAGE = 5
 NEEDLESS_LINES = 1_000
 """Lines per second that answer nothing (notifications, requests, garbage) before reading slows.
 Each costs up to 0.1 ms of the event loop."""
+NEEDLESS_BYTES = 400
+NEEDLESS_LARGE_BYTES = 100
+"""A line counts once more for each so many bytes: reading them costs as much. In a long line, which
+is read piece by piece (`cordboard.mcp.large_json`), they cost more."""
 STDOUT_BYTES = 64 * 1024 * 1024
 STDERR_BYTES = 32 * 1024 * 1024
 """Bytes per second that are read."""
@@ -191,7 +195,11 @@ class StdioTransport:
             for message in messages:
                 await session.send(message)
             if self._settled == settled:
-                await self._slow_down(self._needless.spend(1, loop.time()))
+                size = len(event.data) if isinstance(event, Line) else 0
+                weight = 1 + size / (
+                    NEEDLESS_BYTES if size <= LARGE_BYTES else NEEDLESS_LARGE_BYTES
+                )
+                await self._slow_down(self._needless.spend(weight, loop.time()))
             if loop.time() - began > SLICE_SECONDS:
                 await asyncio.sleep(0)
                 began = loop.time()
