@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cordboard.config import semantics
 from cordboard.config.document import KeyPath, dotted, parse
 from cordboard.config.load import LoadedConfig, load, read
 from cordboard.errors import ConfigError
@@ -426,6 +427,32 @@ def test_problems_in_rules_have_their_own_line() -> None:
 )
 def test_names_must_name_something(text: str, message: str) -> None:
     assert told(text) == [message]
+
+
+@pytest.mark.parametrize(
+    ("media", "codec", "usable"),
+    [
+        ("websocket", "g722", "ulaw, alaw, slin, slin16"),
+        ("audiosocket", "ulaw", "slin, slin16"),
+        ("rtp", "slin16", "ulaw, alaw, slin, g722"),
+    ],
+)
+def test_a_codec_must_fit_the_transport(media: str, codec: str, usable: str) -> None:
+    asterisk = f"asterisk:\n  password: x\n  media: {media}\n  codec: "
+    assert told(CONTEXTS + asterisk + codec) == [
+        f"a.yaml:5: asterisk.codec: {codec} cannot be used with `media: {media}`;"
+        f" expected auto or one of {usable}"
+    ]
+    for fits in ("auto", *usable.split(", ")):
+        assert warned(CONTEXTS + asterisk + fits) == []
+
+
+def test_a_codec_that_is_not_installed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(semantics, "_is_installed", lambda module: False)
+    assert told(CONTEXTS + "asterisk: {password: x, media: rtp, codec: g722}") == [
+        "a.yaml:2: asterisk.codec: this needs the extra `g722`, which is not installed;"
+        " pip install 'cordboard[g722]', or take another codec"
+    ]
 
 
 @pytest.mark.parametrize("key", ["prompt", "greeting"])

@@ -6,6 +6,7 @@ refused. Times are integers in ms and end in `_ms`. Reading and error messages: 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -69,6 +70,15 @@ class Tracing(Section):
     service_name: str = Field("cordboard", description="Name of this engine in the traces.")
 
 
+MEDIA_CODECS: Mapping[str, tuple[str, ...]] = {
+    "websocket": ("ulaw", "alaw", "slin", "slin16"),
+    "audiosocket": ("slin", "slin16"),
+    "rtp": ("ulaw", "alaw", "slin", "g722"),
+}
+"""What each `asterisk.media` can carry both ways, by Asterisk's names (telephony.asterisk; a test
+holds the two together)."""
+
+
 class Asterisk(Section):
     """How to control Asterisk through ARI. Left out: no ARI."""
 
@@ -86,8 +96,9 @@ class Asterisk(Section):
     codec: Literal["auto", "ulaw", "alaw", "slin", "slin16", "g722"] = Field(
         "auto",
         description="Coding of the audio between Asterisk and the engine. `auto`: what the agent "
-        "likes best among what the transport can carry (`websocket`: ulaw, alaw, slin, slin16; "
-        "`audiosocket`: slin, slin16; `rtp`: ulaw, alaw, slin, g722).",
+        "likes best among what the transport can carry ("
+        + "; ".join(f"`{media}`: {', '.join(names)}" for media, names in MEDIA_CODECS.items())
+        + ").",
     )
     reconnect_max_ms: int = Field(
         10_000, ge=100, description="Longest pause between attempts to reach a lost Asterisk."

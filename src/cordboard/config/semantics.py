@@ -17,7 +17,7 @@ from cordboard.config.explain import inner_path, suggestion
 from cordboard.config.mcp import McpServer
 from cordboard.config.naming import exposed_name, exposed_prefix
 from cordboard.config.remote_url import url_problem
-from cordboard.config.schema import Config, Context
+from cordboard.config.schema import MEDIA_CODECS, Config, Context
 from cordboard.config.variables import CALL_VARIABLES, placeholders
 from cordboard.errors import ConfigProblem
 
@@ -56,6 +56,7 @@ def with_defaults(config: Config) -> Config:
 def check(config: Config, document: Document, environ: Mapping[str, str]) -> list[ConfigProblem]:
     """All that does not fit together. `config` has its defaults filled in."""
     problems = [*_names(config, document), *_ports(config, document)]
+    problems += _codec(config, document)
     problems += _extras(config, document)
     problems += _shared_names(config, document)
     for name, context in config.contexts.items():
@@ -98,6 +99,26 @@ def _ports(config: Config, document: Document) -> Problems:
         message = f"health.port and audiosocket.port are both {health.port}; expected two ports"
         place = "audiosocket" if document.has(("audiosocket", "port")) else "health"
         yield document.problem((place, "port"), message)
+
+
+def _codec(config: Config, document: Document) -> Problems:
+    """The coding is one that the transport can carry."""
+    if config.asterisk is None:
+        return
+    codec, media = config.asterisk.codec, config.asterisk.media
+    usable = MEDIA_CODECS[media]
+    if codec not in ("auto", *usable):
+        message = (
+            f"{codec} cannot be used with `media: {media}`; expected auto or one of"
+            f" {', '.join(usable)}"
+        )
+        yield document.problem(("asterisk", "codec"), message)
+    elif codec == "g722" and not _is_installed("G722"):
+        message = (
+            "this needs the extra `g722`, which is not installed;"
+            " pip install 'cordboard[g722]', or take another codec"
+        )
+        yield document.problem(("asterisk", "codec"), message)
 
 
 def _extras(config: Config, document: Document) -> Problems:

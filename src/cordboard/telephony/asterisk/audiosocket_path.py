@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from cordboard.audio.format import SLIN_8K, SLIN_16K, AudioFormat
+from cordboard.errors import MediaError
 from cordboard.telephony.asterisk.audiosocket_media import AudioSocketMedia
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
 
@@ -22,8 +23,12 @@ _NAMES = {SLIN_8K: "slin", SLIN_16K: "slin16"}
 class AudioSocketPath:
     """Makes arrivals of the connections of one server. The engine owns the server."""
 
-    def __init__(self, server: AudioSocketServer) -> None:
+    def __init__(self, server: AudioSocketServer, codec: str = "auto") -> None:
+        """`codec` is `asterisk.codec`: a name leaves no choice."""
         self._server = server
+        self._codec = codec
+        chosen = tuple(each for each, name in _NAMES.items() if name == codec)
+        self._formats = chosen or tuple(_NAMES)
 
     @property
     def connect_seconds(self) -> float:
@@ -34,11 +39,19 @@ class AudioSocketPath:
         return "" if self._server.listening else "the AudioSocket port is not open"
 
     async def prepare(self, call_id: UUID, formats: Sequence[AudioFormat]) -> AudioSocketArrival:
-        chosen = next((each for each in formats if each in _NAMES), SLIN_8K)
+        chosen = next((each for each in formats if each in self._formats), self._formats[0])
         return AudioSocketArrival(self._server, call_id, chosen)
 
     async def start(self) -> None:
-        """The engine opens the server: calls without ARI come by it too."""
+        """The engine opens the server: calls without ARI come by it too.
+
+        Raises `MediaError` for a codec that is no use.
+        """
+        if self._codec not in ("auto", *_NAMES.values()):
+            raise MediaError(
+                f"asterisk.codec {self._codec} cannot be used with asterisk.media: audiosocket; "
+                f"use one of {', '.join(_NAMES.values())}"
+            )
 
     async def stop(self) -> None:
         """The engine closes the server."""
