@@ -25,7 +25,7 @@ from cordboard.config.schema import Config
 from cordboard.errors import LineUnsupported, McpError
 from cordboard.generation import Generation
 from cordboard.tools.desk import Desk
-from cordboard.tools.tool import ToolAsk
+from cordboard.tools.tool import KeysCollected, KeysWanted, ToolAsk
 
 CALLS = 500
 WARM_UP = 20
@@ -35,7 +35,7 @@ SERVER = ["-m", "cordboard.mcp_servers.aviation_atis", "--config", "config/aviat
 Progress = Callable[[str], None]
 
 
-class _NoLine:
+class NoLine:
     """A call without a telephone."""
 
     call_id = "bench"
@@ -49,12 +49,31 @@ class _NoLine:
     async def transfer_after_speech(self, destination: str) -> None:
         raise LineUnsupported("no line")
 
+    async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
+        raise LineUnsupported("no line")
+
+    def reveal(self, reference: str) -> str | None:
+        """Nobody has pressed a key."""
+        return None
+
+    async def send_keys(self, keys: str) -> None:
+        raise LineUnsupported("no line")
+
+    def say(self, text: str) -> None:
+        """Nobody hears it."""
+
+    def pause_recording(self) -> bool:
+        return False
+
+    def resume_recording(self) -> bool:
+        return False
+
 
 async def measure(progress: Progress) -> Report:
     generation = Generation(_on_this_python(demo_config()))
     generation.start()
     try:
-        with _nowhere() as silent:
+        with nowhere() as silent:
             through_desk, bare = await _both(generation, silent, progress)
     finally:
         await generation.close()
@@ -73,11 +92,11 @@ async def _both(
         if not await generation.fleet.wait_settled(30):
             raise McpError("the ATIS server did not start")
         progress(f"both servers are up; {CALLS} calls each, in turns")
-        return await _race(Desk(generation.toolbox("demo"), _NoLine()), session)
+        return await _race(Desk(generation.toolbox("demo"), NoLine()), session)
 
 
 @contextmanager
-def _nowhere() -> Iterator[TextIO]:
+def nowhere() -> Iterator[TextIO]:
     """Where the bare server's log goes; the fleet keeps that of its own to itself as well."""
     with Path(os.devnull).open("w") as file:
         yield file
