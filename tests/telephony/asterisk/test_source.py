@@ -53,11 +53,11 @@ async def test_sound_and_keys_pass_and_the_caller_hangs_up(asterisk, open_board,
         heard = np.frombuffer(bytes(echo.heard), "<i2")
         assert align(call.spoken(), heard).correlation >= 0.98
         echo.echoing = False
-        echo.media.write(bursts(6, seed=2).astype("<i2").tobytes())
+        echo.media.write(bursts(4, seed=2).astype("<i2").tobytes())
         said = time.monotonic()
         await call.hear_silence(400)
         answer = call.heard()[int((said - call.started_at()) * RATE) :]
-        assert align(bursts(6, seed=2), answer).correlation >= 0.95
+        assert align(bursts(4, seed=2), answer).correlation >= 0.95
         call.press("4#")
         await asyncio.wait_for(echo.two_keys.wait(), 5)
         assert echo.keys == "4#"
@@ -115,7 +115,7 @@ async def test_a_transfer_reaches_another_phone(asterisk, open_board, bursts, ta
         await board.exchange.idle()
         other = await colleague.incoming()
         await other.answered()
-        call.say(bursts())
+        call.say(bursts(1))
         await call.said()
         await other.hear_speech(after=0.0)
         assert board.source.lines == ()
@@ -263,7 +263,7 @@ async def test_a_bare_call_without_ari(asterisk, open_board, bursts):
         echo = await board.exchange.next_up()
         assert echo.offer.source == "audiosocket"
         assert echo.offer.variables == {"AI_CONTEXT": "demo"}
-        call.say(bursts())
+        call.say(bursts(1))
         await call.said()
         await call.hear_speech(after=0.0)
         call.hangup()

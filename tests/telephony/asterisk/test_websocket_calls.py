@@ -30,6 +30,9 @@ from cordboard.testing.timeline import RATE, Samples
 
 pytestmark = [pytest.mark.asterisk, pytest.mark.asyncio(loop_scope="session")]
 
+LEAST_ALIKE = {ULAW_8K: 0.98, ALAW_8K: 0.98, SLIN_8K: 0.98, SLIN_16K: 0.9}
+"""How alike what is said and its echo are at least, by the format they take."""
+
 
 @pytest.fixture
 def open_websocket_board(open_board):
@@ -68,6 +71,12 @@ def loud(call, since: float = 0.0) -> Samples:
     return heard[np.abs(heard.astype(int)) > 300]
 
 
+def likeness(burst: Samples, heard: Samples) -> float:
+    """How well one burst came through, wherever it is."""
+    first = round(align(burst, heard, 60).lag_seconds * RATE)
+    return align(burst, heard[max(0, first) : first + len(burst)], 0.02).correlation
+
+
 async def until(reached: Callable[[], bool]) -> None:
     """For what gives no event: look every 5 ms."""
     async with asyncio.timeout(10):
@@ -85,39 +94,42 @@ async def up(board, asterisk, phone, count=1):
     return call, echo
 
 
-async def over(board, asterisk, call) -> None:
-    call.hangup()
+async def over(board, asterisk, *calls) -> None:
+    for call in calls:
+        call.hangup()
     await board.exchange.idle()
     await assert_line_clean(asterisk)
     assert board.path.counts == {}
     assert not board.pacer.running
 
 
-@pytest.mark.parametrize(
-    ("audio_format", "least"),
-    [(ULAW_8K, 0.98), (ALAW_8K, 0.98), (SLIN_8K, 0.98), (SLIN_16K, 0.9)],
-    ids=["ulaw", "alaw", "slin", "slin16"],
-)
-async def test_sound_and_keys_pass_and_the_caller_hangs_up(
-    asterisk, open_websocket_board, bursts, audio_format, least
-):
-    before = LeakSnapshot.take()
-    async with open_websocket_board(asterisk) as board, SipPhone() as phone:
-        board.exchange.formats = (audio_format, SLIN_8K)
-        call = await phone.call(asterisk.sip_uri("agent"))
-        await call.answered()
-        echo = await board.exchange.next_up()
+async def test_sound_and_keys_pass_and_the_caller_hangs_up(asterisk, open_websocket_board, bursts):
+    """Side by side, a call for each format."""
+
+    async def both_ways(audio_format, call, echo):
         assert echo.media.format == audio_format
         call.say(bursts())
         await call.said()
         await call.hear_silence(200)
-        assert align(call.spoken(), call.heard()).correlation >= least
+        # Burst by burst: a machine that stalls moves one of them, and may break one.
+        alike = sorted(likeness(burst, call.heard()) for burst in np.split(bursts(), 4))
+        assert alike[1] >= LEAST_ALIKE[audio_format], alike
         call.press("4#")
         await asyncio.wait_for(echo.two_keys.wait(), 5)
         assert echo.keys == "4#", "each key once"
         call.hangup()
         assert await asyncio.wait_for(echo.ended, 5) == "caller_hangup"
-        await over(board, asterisk, call)
+
+    before = LeakSnapshot.take()
+    async with open_websocket_board(asterisk) as board, SipPhone() as phone:
+        lines = []
+        for audio_format in LEAST_ALIKE:
+            board.exchange.formats = (audio_format, SLIN_8K)
+            call = await phone.call(asterisk.sip_uri("agent"))
+            await call.answered()
+            lines.append((audio_format, call, await board.exchange.next_up(len(lines) + 1)))
+        await asyncio.gather(*(both_ways(*line) for line in lines))
+        await over(board, asterisk, *(call for _, call, _ in lines))
         assert board.source.lines == ()
     await before.assert_nothing_left()
 
@@ -175,27 +187,37 @@ async def test_a_flush_silences_the_phone_and_says_what_was_heard(asterisk, open
 async def test_a_hold_silences_the_phone_and_loses_and_repeats_no_sample(
     asterisk, open_websocket_board
 ):
+    """Two calls side by side, each held twice."""
+    delays, errors = [], []
+
+    async def held(call, media, index):
+        since, before, played = time.monotonic(), media.heard_ms, asyncio.Event()
+        media.write(ulaw(noise(800, index)))
+        media.mark(played.set)
+        await asyncio.sleep(0.3 + index * 0.027)
+        held_at = time.monotonic()
+        media.hold()
+        await call.hear_silence(150)
+        delays.append(call.heard_segments(join=0.1)[-1].end - held_at)
+        errors.append(abs(len(loud(call, since)) / 8 - (media.heard_ms - before)))
+        media.resume()
+        await asyncio.wait_for(played.wait(), 5)
+        assert media.heard_ms - before == 800
+        await call.hear_silence(100)
+        assert np.array_equal(loud(call, since), noise(800, index))
+
+    async def held_twice(line, index):
+        call, echo = line
+        await held(call, echo.media, index)
+        await held(call, echo.media, index + 1)
+
     async with open_websocket_board(asterisk) as board, SipPhone() as phone:
-        call, echo = await up(board, asterisk, phone)
-        media, delays, errors = echo.media, [], []
-        for index in range(4):
-            since, before, played = time.monotonic(), media.heard_ms, asyncio.Event()
-            media.write(ulaw(noise(800, index)))
-            media.mark(played.set)
-            await asyncio.sleep(0.3 + index * 0.027)
-            held_at = time.monotonic()
-            media.hold()
-            await call.hear_silence(150)
-            delays.append(call.heard_segments(join=0.1)[-1].end - held_at)
-            errors.append(abs(len(loud(call, since)) / 8 - (media.heard_ms - before)))
-            media.resume()
-            await asyncio.wait_for(played.wait(), 5)
-            assert media.heard_ms - before == 800
-            await call.hear_silence(100)
-            assert np.array_equal(loud(call, since), noise(800, index))
+        first = await up(board, asterisk, phone)
+        second = await up(board, asterisk, phone, 2)
+        await asyncio.gather(held_twice(first, 0), held_twice(second, 2))
         assert statistics.median(delays) <= 0.04, delays
         assert errors == [0, 0, 0, 0], "in a hold the count is exact"
-        await over(board, asterisk, call)
+        await over(board, asterisk, first[0], second[0])
 
 
 async def test_after_a_flush_in_a_hold_the_next_answer_is_heard(asterisk, open_websocket_board):
@@ -330,9 +352,7 @@ async def test_a_dozen_calls_at_once(asterisk, open_websocket_board):
             await call.hear_silence(100)
         heard = {loud(call).tobytes() for call in calls}
         assert heard == {noise(400, count).tobytes() for count in range(1, 13)}
-        for call in calls:
-            call.hangup()
-        await over(board, asterisk, calls[0])
+        await over(board, asterisk, *calls)
 
 
 async def test_media_that_cannot_come_names_the_setting_to_look_at(asterisk, open_websocket_board):
