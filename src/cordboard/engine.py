@@ -367,7 +367,10 @@ class Engine:
         """Let MCP servers start: when calls can come in, and when what an engine that was killed
         has left behind is gone."""
         await self.line_ready(LINE_FIRST)
-        await asyncio.to_thread(sweep_orphans)
+        try:
+            await asyncio.to_thread(sweep_orphans)
+        except OSError as error:
+            log.error("mcp_orphans_not_swept", error=str(error))
         self._pool.open()
 
     def _changed(self, config: Config) -> None:

@@ -14,7 +14,7 @@ replaced at once either way.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
@@ -41,6 +41,8 @@ Models: TypeAlias = Callable[[Config], Awaitable[OfflineModels | None]]
 """Gives the models that a configuration needs, loaded once; None when it needs none."""
 Toolboxes: TypeAlias = dict[str, tuple[ToolSpec, ...]]
 """What the agents of each context see."""
+_LOCK = "mcp.lock_file"
+"""Stands among the changed keys for what is accepted in that file."""
 
 
 class Succession:
@@ -67,6 +69,8 @@ class Succession:
         self._degradation = degradation
         self._folder = folder
         self._lock: Lock | None = None
+        self._fixed: tuple[Deferred, ...] = ()
+        """What waits for the next start of the engine."""
         self._on_change = on_change
         self._retiring: dict[asyncio.Task[None], Generation] = {}
         self._waiting: asyncio.Task[None] | None = None
@@ -95,7 +99,7 @@ class Succession:
         self.generation.on_tools_changed(self._tools_changed.set)
         self.generation.start()
         self.providers = await self._providers_for(self.config, _specs(self.generation))
-        self._warming = asyncio.create_task(self._keep_warm(), name="warm dialogues")
+        self._warming = self._task(self._keep_warm(), "warm dialogues")
 
     async def succeed(self, config: Config) -> tuple[str, ...]:
         """Put a checked configuration into force; returns the keys that have changed.
@@ -103,10 +107,11 @@ class Succession:
         Raises a `CordboardError` when it cannot be; then nothing has changed. One at a time.
         """
         old = self.generation
-        changed = changes(old.config, config)
-        lock = await asyncio.to_thread(self._read_lock, config)
+        changed, fixed, lock = await asyncio.to_thread(self._compare, config)
+        accepted = () if lock is self._lock or _LOCK in changed else (_LOCK,)
         if not changed:
-            return self._take_lock(lock)
+            self._take_lock(lock)
+            return accepted
         new = Generation(config, self._pool, old.number + 1, old, lock)
         providers = await self._providers_for(config, _specs(new, old))
         if self.frozen:  # meanwhile
@@ -116,32 +121,34 @@ class Succession:
             self._waiting.cancel()
         new.on_tools_changed(self._tools_changed.set)
         new.start(self._replacement(config))
-        self.generation, self.providers, self._lock = new, providers, lock
+        self.generation, self.providers = new, providers
+        self._lock, self._fixed = lock, fixed
         self._retire(old)
         self._on_change(config)
         if new.fleet.outdated:
-            self._waiting = asyncio.create_task(self._take_over_when_idle(new))
-        return changed
+            self._waiting = self._task(self._take_over_when_idle(new), "wait for no calls")
+        return changed + accepted
 
-    def _read_lock(self, config: Config) -> Lock | None:
-        """What is accepted now; the same object as before when it is the same. Blocks."""
-        if config.mcp.lock == "off":
-            return None
-        lock = load_lock(self._folder / config.mcp.lock_file)
-        return self._lock if lock == self._lock else lock
+    def _compare(self, config: Config) -> tuple[tuple[str, ...], tuple[Deferred, ...], Lock | None]:
+        """What has changed, what of it all waits for the next start, and what is accepted now (the
+        same object as before when it is the same). Blocks. Raises `ConfigError`."""
+        changed = changes(self.config, config)
+        begun_with = changes(self._begun_with, config)
+        fixed = tuple(Deferred(key, UNTIL_RESTART) for key in begun_with if needs_restart(key))
+        lock: Lock | None = None
+        if config.mcp.lock != "off":
+            lock = load_lock(self._folder / config.mcp.lock_file)
+        return changed, fixed, self._lock if lock == self._lock else lock
 
-    def _take_lock(self, lock: Lock | None) -> tuple[str, ...]:
-        if lock is self._lock:
-            return ()
-        self._lock = lock
-        self.generation.fleet.use_lock(lock)
-        return ("mcp.lock_file",)
+    def _take_lock(self, lock: Lock | None) -> None:
+        if lock is not self._lock and not self._frozen:
+            self._lock = lock
+            self.generation.fleet.use_lock(lock)
 
     def deferred(self) -> tuple[Deferred, ...]:
         """What the configuration in force says and does not hold yet."""
-        fixed = changes(self._begun_with, self.config)
-        found = [Deferred(key, UNTIL_RESTART) for key in fixed if needs_restart(key)]
         fleet = self.generation.fleet
+        found = [*self._fixed]
         found += [Deferred(f"mcp.servers.{name}", UNTIL_IDLE) for name in fleet.outdated]
         leaving = {
             name
@@ -152,6 +159,11 @@ class Succession:
         }
         found += [Deferred(f"mcp.servers.{name}", UNTIL_CALLS_END) for name in sorted(leaving)]
         return tuple(found)
+
+    def _task(self, work: Coroutine[None, None, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(_tell_failure)
+        return task
 
     def freeze(self) -> None:
         """Let nothing change any more: the engine stops."""
@@ -222,6 +234,12 @@ class Succession:
             self._tools_changed.clear()
             if self.providers is not None:
                 await asyncio.to_thread(_warm, self.providers, _specs(self.generation))
+
+
+def _tell_failure(task: asyncio.Task[None]) -> None:
+    """Task border."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("succession_failed", task=task.get_name(), error=repr(error), exc_info=error)
 
 
 def _specs(generation: Generation, lender: Generation | None = None) -> Toolboxes:

@@ -47,7 +47,8 @@ async def test_unchanged_servers_go_on_new_ones_start_removed_ones_end_with_thei
     await until(lambda: not lives(ending), "the end of the removed server")
     assert stand.succession.deferred() == ()
     assert await next_call.pid("s") == kept
-    assert b'ai_agent_mcp_server_up{server="old"}' not in stand.metrics.render()
+    series = b'ai_agent_mcp_server_up{server="old"}'
+    await until(lambda: series not in stand.metrics.render(), "the end of its series")
 
 
 async def test_what_only_the_engine_looks_at_restarts_nothing(stand: Stand) -> None:

@@ -11,8 +11,8 @@ are offered, in that order.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -47,6 +47,7 @@ class Fleet:
         when `mcp.lock` is not `off`, and None means nothing."""
         self._pool = pool or ServerPool()
         self._on_change: Callable[[], None] = lambda: None
+        self._held_back = False
         self._tools: dict[tuple[str, str], McpTool] = {}
         self._lock_mode = config.lock
         self._lock = lock
@@ -89,10 +90,10 @@ class Fleet:
             self._leases[server_id] = self._pool.lease(
                 server_id, config, self._changed, replacement
             )
-        for server_id, config in self.configs.items():
-            if config.start == "boot":
-                self._leases[server_id].start()
-        self._changed()
+        with self._told_once():
+            for server_id, config in self.configs.items():
+                if config.start == "boot":
+                    self._leases[server_id].start()
 
     def wake(self, servers: Iterable[str]) -> None:
         """Begin to start those of these servers that are lazy and were not needed before; returns
@@ -107,18 +108,15 @@ class Fleet:
         """Replace every outdated server by one of today's configuration, which starts when the old
         one has ended. Returns at once, with their ids."""
         taken = self.outdated
-        for server_id in taken:
-            old = self._leases[server_id]
-            new = self._pool.lease(
-                server_id, self.configs[server_id], self._changed, Replacement.AFTER
-            )
-            self._leases[server_id] = new
-            was_idle = old.server.state is ServerState.IDLE
-            old.release()
-            if self.configs[server_id].start == "boot" or not was_idle:
-                new.start()
-        if taken:
-            self._changed()
+        with self._told_once():
+            for server_id in taken:
+                old, config = self._leases[server_id], self.configs[server_id]
+                new = self._pool.lease(server_id, config, self._changed, Replacement.AFTER)
+                self._leases[server_id] = new
+                was_idle = old.server.state is ServerState.IDLE
+                old.release()
+                if config.start == "boot" or not was_idle:
+                    new.start()
         return taken
 
     async def close(self) -> None:
@@ -146,7 +144,18 @@ class Fleet:
         )
 
     def _changed(self) -> None:
-        self._on_change()
+        if not self._held_back:
+            self._on_change()
+
+    @contextmanager
+    def _told_once(self) -> Iterator[None]:
+        """Tell of all that changes meanwhile in one: whoever listens makes a new catalogue."""
+        self._held_back = True
+        try:
+            yield
+        finally:
+            self._held_back = False
+            self._on_change()
 
     # What they offer.
 
