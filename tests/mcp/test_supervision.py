@@ -148,6 +148,36 @@ async def test_an_operator_who_goes_away_does_not_leave_it_half_restarted(start:
     assert server.status().pid != first
 
 
+async def test_a_server_that_was_given_up_is_tried_again_by_itself_after_the_window(
+    start: Start,
+) -> None:
+    server = await start(restart={"max_restarts": 0, "window_ms": 1_000})
+    assert await server.wait_ready(READY_SECONDS)
+    with pytest.raises(McpUnavailable):
+        await server.call("exits", {}, 30)
+    await until(lambda: server.state is ServerState.FAILED)
+    with pytest.raises(McpUnavailable, match="failed"):
+        await server.call("echo", {"text": ""}, 5)
+    assert await server.wait_ready(READY_SECONDS)
+    assert (await server.call("echo", {"text": "back"}, READY_SECONDS)).is_error is False
+
+
+@pytest.mark.parametrize("again", ["start", "stop and start"])
+async def test_a_server_that_was_given_up_is_started_at_the_operators_word(
+    start: Start, again: str
+) -> None:
+    server = await start("exits", wait=False, restart={"max_restarts": 0})
+    await until(lambda: server.state is ServerState.FAILED)
+    server.config = server.config.model_copy(
+        update={"command": tuple(word for word in server.config.command if word != "exits")}
+    )
+    if again == "stop and start":
+        await server.stop()
+        assert server.state is ServerState.STOPPED
+    server.start()
+    assert await server.wait_ready(READY_SECONDS)
+
+
 async def test_a_server_that_was_given_up_is_tried_afresh_by_a_restart(start: Start) -> None:
     server = await start(restart={"max_restarts": 1})
     for _ in range(2):

@@ -41,10 +41,13 @@ class McpRestart(Section):
 
     enabled: bool = Field(True, description="Whether to start it again.")
     max_restarts: int = Field(
-        5, ge=0, description="Restarts within `window_ms` before the server stays down."
+        5, ge=0, description="Restarts within `window_ms` before the server is given up for a time."
     )
     window_ms: int = Field(
-        600_000, ge=1_000, description="Restarts longer ago than this are forgiven."
+        600_000,
+        ge=1_000,
+        description="Restarts longer ago than this are forgiven; a server that was given up is "
+        "tried again after so long.",
     )
     healthy_ms: int = Field(
         60_000, ge=100, description="After so long in good health all is forgiven."

@@ -116,6 +116,8 @@ class SupervisedServer:
         """
         if self._turn.locked():
             self._later = asyncio.create_task(self._start_in_turn())
+        elif self._state is ServerState.FAILED and self._runs:
+            self._later = asyncio.create_task(self._restart_in_turn())
         elif not (self._closed or self._runs):
             self._begin(ServerState.STARTING)
 
@@ -271,18 +273,31 @@ class SupervisedServer:
             self._last_error = self._shown(error)
             pause = self._policy.pause(asyncio.get_running_loop().time(), ready_for)
             if pause is None or isinstance(error, McpCommandMissing):
-                self._afterwards = ServerState.FAILED
                 log.error("mcp_server_failed", server=self.id, error=self._last_error)
-                return
-            self._set_state(ServerState.RESTARTING)
-            pause_ms = int(pause * 1000)
-            log.warning(
-                "mcp_server_down", server=self.id, error=self._last_error, pause_ms=pause_ms
-            )
+                if not self.config.restart.enabled:
+                    self._afterwards = ServerState.FAILED
+                    return
+                pause = self._give_up()
+            else:
+                self._set_state(ServerState.RESTARTING)
+                pause_ms = int(pause * 1000)
+                log.warning(
+                    "mcp_server_down", server=self.id, error=self._last_error, pause_ms=pause_ms
+                )
             if await happens(self._stop, pause):
                 return
             self._restarts += 1
             self._observer.mcp_server_restarted(self.id)
+
+    def _give_up(self) -> float:
+        """Nobody counts on the server any more; returns after how long it is tried again.
+
+        At night no operator restarts a server that has come back by itself.
+        """
+        self.listing = ()
+        self._policy = RestartPolicy(self.config.restart)
+        self._set_state(ServerState.FAILED)
+        return self.config.restart.window_ms / 1000
 
     async def _live(self) -> tuple[McpError, float]:
         """One life, from start to end; returns why it ended and for how long it was ready."""
