@@ -160,7 +160,10 @@ def test_the_caller_never_waits_longer_than_1200_ms_for_a_sound(
     else:
         waited = endpoint + 0.05 + thinks + VOICE
         assert answered[0].answer_ms == pytest.approx(waited * 1000, abs=700)
-        assert 'silences_total{kind="filler"}' in stage.metrics.render().decode()
+        shown = stage.metrics.render().decode()
+        assert 'silences_total{kind="filler"}' in shown
+        assert 'silence_seconds_bucket{kind="filler",le="0.8"} 0.0' in shown
+        assert 'silence_seconds_bucket{kind="filler",le="1.2"} 1.0' in shown
 
 
 def test_fillers_take_turns_and_become_rarer(tmp_path: Path) -> None:

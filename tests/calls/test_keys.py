@@ -280,6 +280,28 @@ def test_an_agent_uses_the_tool(tmp_path: Path) -> None:
     assert stage.agent.problem is None
 
 
+def test_the_question_of_a_tool_is_what_the_caller_has_waited_for(tmp_path: Path) -> None:
+    async def script(agent: FakeAgent) -> None:
+        await agent.caller_says(1, "What is my balance?")
+        reply = await agent.ask("collect_digits", {"prompt": "Your number?", "count": 2})
+        await agent.speak(1, reply.message)
+
+    async def scenario(stage: CallStage) -> None:
+        await asyncio.sleep(5)
+        await press(stage, "47")
+        await asyncio.sleep(3)
+        await hang_up(stage)
+
+    context = {"tools": ["collect_digits"]}
+    stage = play_call(tmp_path, lambda: FakeAgent(script), scenario, context=context)
+    [latency] = stage.of(events.Latency)
+    assert (latency.turn, latency.filler) == (1, False)
+    [turn] = stage.history().caller_turns
+    assert turn.answer[0] == "Your number?"
+    assert turn.answer_start_ms == turn.last_speech_ms + latency.total_ms
+    assert not turn.filled
+
+
 def test_nobody_is_hurried_while_keys_are_waited_for(tmp_path: Path) -> None:
     """The tool has its own patience: no filler, no `are you still there?`, no stalled agent."""
     silence = {"filler_after_ms": 900, "caller_after_ms": 3000, "agent_after_ms": 3000}

@@ -237,7 +237,7 @@ class Call:
     def say(self, text: str) -> None:
         """Have the agent speak a sentence now."""
         if self._conversation is not None:
-            self._conversation.say(text)
+            self._conversation.prompt(text)
 
     def pause_recording(self) -> bool:
         """Record silence from now on. False when the call is not being recorded."""

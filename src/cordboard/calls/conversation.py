@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import structlog
 
@@ -45,6 +46,9 @@ from cordboard.tools.tool import Effects, ToolAsk, ToolReply, ToolSpec
 
 log = structlog.get_logger()
 
+Own = Literal["filler", "prompt", "other"]
+"""What a sentence of the engine's is to the caller's turn: said while the answer is owed; the
+answer, as the question of a tool is; or nothing at all (a re-prompt, a farewell)."""
 FILLER_APART = 2.0
 """Seconds from a filler of ours within which a tool's own one would only be a second one."""
 
@@ -92,8 +96,8 @@ class Conversation:
         self._connected_at = self._loop.time()
         self._uninterruptible = False
         """Set when the call is ending: farewells are spoken to their end."""
-        self._own: list[tuple[str, bool]] = []
-        """Sentences of the engine's that the agent has not begun: text, and whether a filler."""
+        self._own: list[tuple[str, Own]] = []
+        """Sentences of the engine's that the agent has not begun."""
         self._own_open = False
         """The latest sentence is the engine's, and the agent has not said that it is done."""
         self._filled_at = -FILLER_APART
@@ -117,7 +121,11 @@ class Conversation:
 
     def say(self, text: str) -> None:
         """Have the agent speak a sentence of the engine's."""
-        self._say(text, filler=False)
+        self._say(text, "other")
+
+    def prompt(self, text: str) -> None:
+        """Have the agent speak a tool's question: it is what the caller's turn is answered with."""
+        self._say(text, "prompt")
 
     def key_pressed(self) -> None:
         """The caller pressed a key: they are there."""
@@ -195,7 +203,7 @@ class Conversation:
                 self._attention.caller_started()
             case CallerStopped(turn, last_speech_at, at, silence_at):
                 self._stopwatch = TurnStopwatch(turn, last_speech_at, at, silence_at)
-                self._own = [entry for entry in self._own if not entry[1]]
+                self._own = [entry for entry in self._own if entry[1] != "filler"]
                 self._ledger.record(events.TurnEnded(turn, self._ledger.ms(last_speech_at)), at)
                 self._attention.caller_stopped(turn, last_speech_at)
             case CallerText(turn, text, at, confidence, understood):
@@ -216,16 +224,16 @@ class Conversation:
     def fill(self, text: str, silent: float) -> None:
         self._filled_at = self._loop.time()
         self._note_silence("filler", silent, text)
-        self._say(text, filler=True)
+        self._say(text, "filler")
 
     def encourage(self, text: str, silent: float) -> None:
         self._note_silence("continuer", silent, text)
-        self._own.append((text, True))
+        self._own.append((text, "filler"))
         self._agent.say(text, continuer=True)
 
     def reprompt(self, text: str, silent: float) -> None:
         self._note_silence("reprompt", silent, text)
-        self._say(text, filler=False)
+        self._say(text, "other")
 
     def give_up_caller(self, goodbye: str, silent: float) -> None:
         self._note_silence("goodbye", silent, goodbye)
@@ -237,12 +245,12 @@ class Conversation:
 
     def _note_silence(self, kind: SilenceKind, silent: float, text: str = "") -> None:
         self._ledger.record(events.Silence(kind, round(silent * 1000), text))
-        self._metrics.silence(kind)
+        self._metrics.silence(kind, silent)
 
-    def _say(self, text: str, *, filler: bool) -> None:
+    def _say(self, text: str, own: Own) -> None:
         self._answered.clear()
-        self._own.append((text, filler))
-        self._agent.say(text, filler=filler)
+        self._own.append((text, own))
+        self._agent.say(text, filler=own == "filler")
 
     # What the desk reports.
 
@@ -263,7 +271,7 @@ class Conversation:
             return
         self._ledger.record(events.ToolFiller(ask.ask_id, text))
         self._attention.tool_filler()
-        self._say(text, filler=True)
+        self._say(text, "filler")
 
     def answered(self, ask: ToolAsk, spec: ToolSpec | None, reply: ToolReply) -> None:
         self._ledger.record(
@@ -283,7 +291,7 @@ class Conversation:
         own = next((entry for entry in self._own if entry[0] == text), None)
         if own is not None:
             self._own.remove(own)
-            if not own[1]:
+            if own[1] == "other":
                 self._stopwatch = None  # a re-prompt or a farewell answers nobody
         else:
             self._attention.answering(turn)
@@ -292,7 +300,7 @@ class Conversation:
         if watch is not None and watch.turn == turn and watch.sentence_at is None:
             watch.sentence_at = at
         self._ledger.record(events.Answering(turn, text), at)
-        self.playout.sentence(turn, text, own=own is not None)
+        self.playout.sentence(turn, text, own=own is not None and own[1] != "prompt")
 
     def _done(self, turn: int) -> None:
         """All is handed over. Behind a filler that is said while the answer is owed, it is not."""

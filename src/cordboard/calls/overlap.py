@@ -63,7 +63,8 @@ class Overlap:
             return
         self._playout.resume()
         self._ledger.record(events.Resumed(why, round((at - hold.held_at) * 1000)), at)
-        self._metrics.overlap(next((word for word in _VERDICTS if word == why), "undecided"))
+        verdict: Verdict = next((word for word in _VERDICTS if word == why), "undecided")
+        self._metrics.resumed(verdict, at - hold.held_at)
 
     def interrupt(self, at: float, tell: Callable[[str], None]) -> None:
         """Take back what is not yet heard, if there is any, and `tell` the agent what was."""

@@ -43,6 +43,9 @@ SilenceKind = Literal["filler", "continuer", "reprompt", "goodbye", "stalled"]
 _TURN_BUCKETS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.3, 1.7, 2.5, 4.0, 8.0)
 """Fine around the aim (median 0.9 s, p95 1.3 s)."""
 _REACTION_BUCKETS = (0.05, 0.075, 0.1, 0.125, 0.15, 0.175, 0.2, 0.25, 0.3, 0.4, 0.6, 1.0)
+_HOLD_BUCKETS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.6, 1.0, 2.0)
+_SILENCE_BUCKETS = (0.5, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 60.0)
+"""Fine around what no caller should wait longer for: a sound within 1.2 s."""
 _GREETING_BUCKETS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 5.0)
 _TOOL_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _MCP_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
@@ -103,6 +106,20 @@ class Metrics:
             "ai_agent_overlaps",
             "Voices over the agent's, by what they turned out to be.",
             ["verdict"],
+            registry=registry,
+        )
+        self._holds = Histogram(
+            "ai_agent_resumed_hold_seconds",
+            "How long the agent was silent for a voice that was no interruption, by what it was.",
+            ["verdict"],
+            buckets=_HOLD_BUCKETS,
+            registry=registry,
+        )
+        self._silence_lengths = Histogram(
+            "ai_agent_silence_seconds",
+            "How long nobody had been heard when the engine did something about it.",
+            ["kind"],
+            buckets=_SILENCE_BUCKETS,
             registry=registry,
         )
         self._silences = Counter(
@@ -242,9 +259,15 @@ class Metrics:
         """Count a voice over the agent's, once it is known what it was."""
         self._overlaps.labels(verdict).inc()
 
-    def silence(self, kind: SilenceKind) -> None:
-        """Count a silence that the engine did something about."""
+    def resumed(self, verdict: Verdict, seconds: float) -> None:
+        """A voice over the agent's was no interruption; its speech was held for so long."""
+        self._overlaps.labels(verdict).inc()
+        self._holds.labels(verdict).observe(seconds)
+
+    def silence(self, kind: SilenceKind, seconds: float) -> None:
+        """A silence of so many seconds that the engine did something about."""
         self._silences.labels(kind).inc()
+        self._silence_lengths.labels(kind).observe(seconds)
 
     def greeting_latency(self, seconds: float) -> None:
         self._greeting_latency.observe(seconds)
