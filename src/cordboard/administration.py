@@ -50,16 +50,17 @@ class Administration:
 
     async def begin(self) -> None:
         """From now on the file may be reloaded; what was asked for meanwhile is done now."""
-        self._begun.set()
-        await self._watch_or_not()
+        async with self._one_at_a_time:
+            self._begun.set()
+            await self._watch_or_not()
 
     async def close(self) -> None:
         """Break off what is under way; whoever waits is told. Idempotent."""
-        await self._stop_watching()
-        while self._reloads:
+        while self._reloads or self._watch is not None:
             for task in self._reloads:
                 task.cancel()
             await asyncio.gather(*self._reloads, return_exceptions=True)
+            await self._stop_watching()
 
     # The file.
 

@@ -9,6 +9,8 @@ import sys
 import pytest
 
 from cordboard.errors import McpUnavailable
+from cordboard.mcp.lock import Lock
+from cordboard.mcp.lockfile import save_lock
 from cordboard.mcp.status import ServerState
 
 from .conftest import FAULTY_SERVER, Stand, context, lives, server, until
@@ -157,6 +159,23 @@ async def test_a_changed_file_is_taken_by_itself(stand: Stand) -> None:
     stand.write(reload={"watch": False}, contexts={"demo": context(greeting="Mended.")})
     await until(lambda: (stand.succession.config.contexts["demo"].greeting) == "Mended.")
     await until(lambda: stand.administration._watch is None, "the end of the watch")
+
+
+async def test_newly_accepted_tools_are_taken_by_themselves(stand: Stand) -> None:
+    stand.write(
+        reload={"watch": True},
+        mcp={"lock": "enforce", "servers": {"s": server()}},
+        contexts={"demo": context(*TOOLS)},
+    )
+    await stand.begin()
+    (status,) = stand.administration.mcp_status()
+    assert "echo" in status.quarantined
+    shown = {tool["tool"]: tool for tool in stand.administration.mcp_tools()}
+    assert shown["echo"]["quarantined"]
+    assert not shown["echo"]["offered"]
+    listing = stand.succession.generation.fleet.servers["s"].listing
+    save_lock(stand.path.parent / "mcp.lock", Lock().accepted("s", listing))
+    await until(lambda: "mcp_s_echo" in stand.succession.generation.catalogue)
 
 
 async def test_a_file_that_changed_during_the_start_is_taken(stand: Stand) -> None:
