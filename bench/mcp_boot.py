@@ -3,6 +3,9 @@
 Both are started as new processes, in turns, each several times; one start before is not counted.
 For some seconds after that `GET /ready` is asked again and again: an engine that is held up by its
 servers would answer late, or say that it is not ready.
+
+The same twenty are also started in this process, to see for how long that holds an event loop
+(`bench.mcp_hold`): calls may come in while they start, and a reload may start them during calls.
 """
 
 from __future__ import annotations
@@ -16,16 +19,22 @@ from typing import Any
 import orjson
 
 from bench.engine_process import EngineProcess, demo_config, running_engine
+from bench.mcp_hold import ticking
 from bench.mcp_servers import COMMAND
 from bench.report import Report, Summary, Target
+from cordboard.config.mcp import Mcp
 from cordboard.config.schema import Config
 from cordboard.errors import McpError
+from cordboard.mcp.fleet import Fleet
 
-ROUNDS = 3
+ROUNDS = 5
+STARTS = 3
 GOOD = 15
-WATCHED = 6.0
+WATCHED = 5.0
 """Seconds for which the engine is watched after it was ready."""
 EVERY = 0.02
+STARTING = 2.0
+"""Seconds in which those that are not slow have started."""
 SLOW_START = 3
 CONTEXT = "reception"
 """A context of the demo without an MCP tool."""
@@ -98,6 +107,25 @@ async def measure_boot(report: Report, progress: Progress) -> None:
         for boots in (none, twenty)
     ]
     report.figures["boot_states"] = states
+    await _measure_start(report, progress)
+
+
+async def _measure_start(report: Report, progress: Progress) -> None:
+    held = []
+    for _ in range(STARTS):
+        fleet = Fleet(Mcp.model_validate({"lock": "off", "servers": servers()}))
+        async with ticking() as gaps:
+            fleet.start()
+            await asyncio.sleep(STARTING)
+        await fleet.close()
+        held.append(gaps.longest)
+        progress(f"boot: twenty that start hold the event loop for {gaps.longest * 1000:.0f} ms")
+    summary = Summary.of(held)
+    report.notes.append(
+        f"twenty servers that start hold an event loop for {summary.median * 1000:.0f} ms (median "
+        f"of {summary.count}), {summary.most * 1000:.0f} ms at worst, processors shared with them"
+    )
+    report.figures["start_held_s"] = held
 
 
 def servers() -> dict[str, dict[str, Any]]:

@@ -93,7 +93,7 @@ class Victim:
     def __init__(self) -> None:
         self.server = SupervisedServer("victim", config(), on_change=self._note)
         self.killed_at = self.down_at = self.back_at = 0.0
-        self.back = asyncio.Event()
+        self.down, self.back = asyncio.Event(), asyncio.Event()
 
     def kill(self) -> None:
         pid = self.server.status().pid
@@ -114,6 +114,7 @@ class Victim:
         is_ready = self.server.state is ServerState.READY
         if self.killed_at and not self.down_at and not is_ready:
             self.down_at = time.perf_counter()
+            self.down.set()
         elif self.down_at and not self.back_at and is_ready:
             self.back_at = time.perf_counter()
             self.back.set()

@@ -1,9 +1,5 @@
 """How long a large result holds the event loop, and how soon a far too large one is refused.
 
-A ticker beside the call asks for its turn every millisecond. The longest time between two of its
-turns is how long nothing else could run: no frame of any call was sent meanwhile. The millisecond
-itself is included, so the figure is never too good.
-
 The results are 5 MB in three shapes: one long text, an array of small objects (`structuredContent`)
 and many small parts, which is more than anybody can say: ours refuses them. *Desk* is the whole way
 that an agent's wish goes, the supervised server included: checked, capped for the agent, put in
@@ -13,10 +9,9 @@ words. Each is asked for several times; the worst counts.
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +19,7 @@ from mcp import ClientSession
 from mcp.shared.exceptions import MCPError
 
 from bench.desk import NoLine
+from bench.mcp_hold import SETTLE, ticking
 from bench.mcp_servers import READY_SECONDS, bare_session, config, supervised
 from bench.report import Report, Target
 from cordboard.config.schema import Config
@@ -34,10 +30,7 @@ from cordboard.tools.desk import Desk
 from cordboard.tools.tool import ToolAsk
 
 ROUNDS = 5
-TICK = 0.001
 IDLE_SECONDS = 2.0
-SETTLE = 0.05
-"""Seconds of ticks after each answer: what is freed then counts too."""
 LARGE: tuple[tuple[str, str, dict[str, int]], ...] = (
     ("one text", "huge", {"bytes": 5_000_000}),
     ("138,000 objects", "rows", {"count": 138_000}),
@@ -52,17 +45,6 @@ TIMEOUT = 10.0
 Progress = Callable[[str], None]
 Ask = Callable[[str, dict[str, int]], Awaitable[str]]
 """Calls a tool; returns in a word what became of it."""
-
-
-@dataclass(slots=True)
-class Gaps:
-    """The times between two turns of the ticker, in seconds."""
-
-    seconds: list[float] = field(default_factory=list)
-
-    @property
-    def longest(self) -> float:
-        return max(self.seconds)
 
 
 @dataclass(slots=True)
@@ -144,7 +126,7 @@ async def _ask_often(
             began = time.perf_counter()
             large.outcome = await ask(tool, arguments)
             large.took.append(time.perf_counter() - began)
-            await asyncio.sleep(SETTLE)
+            await asyncio.sleep(SETTLE)  # what is freed now counts too
         large.held.append(gaps.longest)
     return large
 
@@ -153,40 +135,6 @@ async def _idle() -> float:
     async with ticking() as gaps:
         await asyncio.sleep(IDLE_SECONDS)
     return gaps.longest
-
-
-@asynccontextmanager
-async def ticking() -> AsyncIterator[Gaps]:
-    """Watch the event loop from the inside, as an engine with frames to send would feel it."""
-    gaps = Gaps()
-
-    async def tick() -> None:
-        last = time.perf_counter()
-        while True:
-            await asyncio.sleep(TICK)
-            now = time.perf_counter()
-            gaps.seconds.append(now - last)
-            last = now
-
-    ticker = asyncio.create_task(tick())
-    with _collector_as_in_the_engine():
-        await asyncio.sleep(SETTLE)
-        gaps.seconds.clear()
-        try:
-            yield gaps
-        finally:
-            ticker.cancel()
-
-
-@contextmanager
-def _collector_as_in_the_engine() -> Iterator[None]:
-    """What was imported is left out of garbage collections (`Engine.start` does so too)."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 @asynccontextmanager
