@@ -108,7 +108,14 @@ STEPS = st.lists(
 )
 
 
-LAST_MOMENT = [("call",), ("reload", "2", "1"), ("hang up", 0), ("call",), ("turns", 8)]
+LAST_MOMENT: list[tuple[Any, ...]] = [
+    ("call",),
+    ("reload", "2", "1"),
+    ("turns", 2),
+    ("hang up", 0),
+    ("call",),
+    ("turns", 8),
+]
 """The next call comes before it was noticed that there was none."""
 
 
