@@ -119,6 +119,15 @@ LAST_MOMENT: list[tuple[Any, ...]] = [
 """The next call comes before it was noticed that there was none."""
 
 
+STILL_ENDING: list[tuple[Any, ...]] = [
+    ("reload", "1", "2"),
+    ("reload", "1", "absent"),
+    ("call",),
+    ("reload", "1", "1"),
+]
+"""A server is taken out of the file and put back before it has ended."""
+
+
 class World:
     """A succession, its calls, and what must hold."""
 
@@ -180,6 +189,7 @@ class World:
 @pytest.mark.parametrize("mode", ["idle", "live"])
 @settings(max_examples=60)
 @example(steps=LAST_MOMENT, seed=0)
+@example(steps=STILL_ENDING, seed=0)
 @given(steps=STEPS, seed=st.integers(0, 1000))
 def test_calls_keep_their_servers_and_in_the_end_only_what_the_file_says_is_there(
     mode: str, steps: list[tuple[Any, ...]], seed: int

@@ -6,7 +6,8 @@ A server ends when its last lease is given back. Of a changed one, `Replacement`
 
     BESIDE   the new one starts at once; the old one serves whoever holds it
     AFTER    the new one starts when the old one has ended (two might quarrel over a file or port)
-    LATER    whoever asks gets the old one for the time being; the lease says so (`outdated`)
+    LATER    whoever asks gets the old one for the time being; the lease says so (`outdated`); one
+             that nobody can miss, since it was given up, is replaced at once
 
 What only the engine looks at (`tools`, `defaults`, ...) makes no difference to a server: each fleet
 has its own. No start is waited for; `open` lets the first ones begin.
@@ -162,7 +163,7 @@ class ServerPool:
         if shared is None and replacement is Replacement.LATER and alive and alive[-1].works:
             shared = alive[-1]
         if shared is None:
-            after = self._of(server_id) if replacement is Replacement.AFTER else []
+            after = self._in_the_way(server_id, replacement)
             inherited = alive[-1].inheritance if alive else ()
             shared = _Shared(self, server_id, config, after, inherited)
             self._shared.append(shared)
@@ -211,6 +212,15 @@ class ServerPool:
     def restarted(self, server_id: str) -> None:
         """A server has begun a new life."""
         self._observer.mcp_server_restarted(server_id)
+
+    def _in_the_way(self, server_id: str, replacement: Replacement) -> list[_Shared]:
+        """The servers whose end a new one of that name waits for."""
+        match replacement:
+            case Replacement.AFTER:
+                return self._of(server_id)
+            case Replacement.LATER:  # one that was given up has no process
+                return [shared for shared in self._of(server_id) if not shared.leases]
+        return []
 
     def _of(self, server_id: str) -> list[_Shared]:
         return [shared for shared in self._shared if shared.id == server_id]
