@@ -195,7 +195,10 @@ class Administration:
     async def mcp_start(self, server_id: str) -> ServerStatus:
         """Begin to start a server that is stopped, was given up, or was not needed yet."""
         lease = self._lease(server_id)
-        lease.start_again()
+        if lease.server.state is ServerState.FAILED:
+            await lease.restart()  # it waits for its next attempt; that is to be over
+        else:
+            lease.start_again()
         return lease.status()
 
     async def mcp_stop(self, server_id: str) -> ServerStatus:

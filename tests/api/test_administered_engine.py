@@ -46,6 +46,10 @@ class Administered:
                         "env": {"SHOP_KEY": "${SHOP_KEY}"},
                     },
                     "off": {"command": [sys.executable, str(FAULTY_SERVER)], "enabled": False},
+                    "flaky": {  # dies at its first start only
+                        "command": [sys.executable, str(FAULTY_SERVER), "flaky", f"{folder}/seen"],
+                        "restart": {"max_restarts": 0},
+                    },
                 }
             },
         }
@@ -95,7 +99,8 @@ async def test_a_server_is_looked_at_tried_stopped_and_started(shop: Administere
     assert ready["protocol"] == "2025-11-25"
     assert (ready["breaker"], ready["restarts"], ready["quarantined"]) == ("closed", 0, [])
     assert ready["stderr"][0] == "my key is ***"
-    tools = {tool["tool"]: tool for tool in (await shop.get("/mcp/tools"))["tools"]}
+    listed = (await shop.get("/mcp/tools"))["tools"]
+    tools = {tool["tool"]: tool for tool in listed if tool["server"] == "shop"}
     assert tools["echo"]["offered"]
     assert tools["echo"]["exposed"] == "mcp_shop_echo"
     assert tools["echo"]["origin"] == "mcp:shop:echo"
@@ -114,9 +119,14 @@ async def test_a_server_is_looked_at_tried_stopped_and_started(shop: Administere
 
     stopped = await shop.post("/mcp/servers/shop/stop")
     assert (stopped.status, stopped.json["state"], stopped.json["pid"]) == (200, "stopped", None)
-    assert not any(tool["offered"] for tool in (await shop.get("/mcp/tools"))["tools"])
+    tools_now = (await shop.get("/mcp/tools"))["tools"]
+    assert not any(tool["offered"] for tool in tools_now if tool["server"] == "shop")
     assert (await shop.post("/mcp/servers/shop/start")).status == 200
     assert (await shop.server("shop", "ready"))["pid"] != again["pid"]
+    failed = await shop.server("flaky", "failed")
+    assert "exited with status" in failed["last_error"]
+    assert (await shop.post("/mcp/servers/flaky/start")).json["state"] == "starting"
+    await shop.server("flaky", "ready")
     off = await shop.post("/mcp/servers/off/start")
     assert off.status == 409
     assert "switched off" in off.json["error"]
@@ -142,4 +152,4 @@ async def test_a_reload_changes_what_has_changed_and_a_bad_file_nothing(
     (problem,) = bad.json["problems"]
     assert problem["key"] == "contexts.demo.greting"
     assert (problem["file"], problem["line"], problem["fatal"]) == (str(shop.path), 1, True)
-    assert len((await shop.get("/mcp/status"))["servers"]) == 2
+    assert len((await shop.get("/mcp/status"))["servers"]) == 3
