@@ -28,14 +28,14 @@ class Talk:
 
     def __init__(
         self,
-        rules: Rules | None,
+        rules: Rules | RulesBrain | None,
         toolbox: tuple[ToolSpec, ...],
         greeting: str = "",
         variables: dict[str, str] | None = None,
     ) -> None:
         self.asked: list[tuple[str, JsonObject]] = []
         self.replies: dict[str, tuple[Status, str, JsonObject]] = {}
-        brain = RulesBrain(rules, today=lambda: TODAY)
+        brain = rules if isinstance(rules, RulesBrain) else brain_of(rules)
         session = DialogueSession("", toolbox, self._run, variables or {}, greeting)
         self.dialogue: RulesDialogue = brain.open(session)
 
@@ -46,6 +46,10 @@ class Talk:
 
     async def say(self, text: str) -> str:
         return " ".join([sentence async for sentence in self.dialogue.respond(text)])
+
+
+def brain_of(rules: Rules | None) -> RulesBrain:
+    return RulesBrain(rules, today=lambda: TODAY)
 
 
 MakeTalk = Callable[..., Talk]
@@ -61,13 +65,17 @@ def toolbox(config: Config) -> tuple[ToolSpec, ...]:
     return (HangupCall().spec, Transfer(config.tools.transfer.destinations).spec)
 
 
-@pytest.fixture
-def demo(config: Config, toolbox: tuple[ToolSpec, ...]) -> Talk:
-    context = config.contexts["demo"]
-    return Talk(context.rules, toolbox, context.greeting)
+@pytest.fixture(scope="session")
+def brains(config: Config) -> dict[str, RulesBrain]:
+    """As in the engine, one brain serves all calls of a context: its tables are built once."""
+    return {name: brain_of(context.rules) for name, context in config.contexts.items()}
 
 
 @pytest.fixture
-def reception(config: Config, toolbox: tuple[ToolSpec, ...]) -> Talk:
-    context = config.contexts["reception"]
-    return Talk(context.rules, toolbox, context.greeting)
+def demo(config: Config, brains: dict[str, RulesBrain], toolbox: tuple[ToolSpec, ...]) -> Talk:
+    return Talk(brains["demo"], toolbox, config.contexts["demo"].greeting)
+
+
+@pytest.fixture
+def reception(config: Config, brains: dict[str, RulesBrain], toolbox: tuple[ToolSpec, ...]) -> Talk:
+    return Talk(brains["reception"], toolbox, config.contexts["reception"].greeting)
