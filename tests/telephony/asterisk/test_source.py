@@ -8,9 +8,12 @@ import time
 import numpy as np
 import pytest
 
+from cordboard.audio.format import SLIN_16K
+from cordboard.audio.resample import resample_pcm
 from cordboard.calls.offer import TransferTarget
 from cordboard.config.schema import AudioSocket
 from cordboard.errors import LineGone, MediaError, TransferFailed
+from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
 from cordboard.testing.correlation import align
 from cordboard.testing.free_ports import free_port
 from cordboard.testing.leaks import LeakSnapshot, assert_line_clean
@@ -72,6 +75,33 @@ async def test_sound_and_keys_pass_and_the_caller_hangs_up(asterisk, open_board,
             await echo.offer.control.transfer(SALES)
         await echo.offer.control.hangup()  # a line that is gone is no error
     await before.assert_nothing_left()
+
+
+async def test_wideband_of_the_file_passes_both_ways_and_keys_go_out(asterisk, open_board, bursts):
+    def wideband(server, _):
+        return AudioSocketPath(server, "slin16")
+
+    async with open_board(asterisk, make_path=wideband) as board, SipPhone() as phone:
+        call = await phone.call(asterisk.sip_uri("agent"))
+        await call.answered()
+        echo = await board.exchange.next_up()
+        assert echo.media.format == SLIN_16K
+        echo.echoing = False
+        call.say(bursts())
+        await call.said()
+        await echo.offer.control.dtmf("12#")
+        assert await call.hear_keys(3) == "12#"
+        heard = np.frombuffer(resample_pcm(bytes(echo.heard), 16_000, RATE), "<i2")
+        assert align(call.spoken(), heard).correlation >= 0.9
+        said = time.monotonic()
+        sound = bursts(4, seed=2).astype("<i2").tobytes()
+        echo.media.write(resample_pcm(sound, RATE, 16_000))
+        await call.hear_silence(400)
+        answer = call.heard()[int((said - call.started_at()) * RATE) :]
+        assert align(bursts(4, seed=2), answer).correlation >= 0.9
+        call.hangup()
+        await board.exchange.idle()
+        await assert_line_clean(asterisk)
 
 
 async def test_the_engine_hangs_up(asterisk, open_board):
