@@ -187,7 +187,7 @@ class World:
 
 
 @pytest.mark.parametrize("mode", ["idle", "live"])
-@settings(max_examples=60)
+@settings(max_examples=30)
 @example(steps=LAST_MOMENT, seed=0)
 @example(steps=STILL_ENDING, seed=0)
 @given(steps=STEPS, seed=st.integers(0, 1000))
