@@ -9,6 +9,7 @@ words. Each is asked for several times; the worst counts.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -27,7 +28,7 @@ from cordboard.errors import McpError
 from cordboard.generation import Generation
 from cordboard.mcp.server import SupervisedServer
 from cordboard.tools.desk import Desk
-from cordboard.tools.tool import ToolAsk
+from cordboard.tools.tool import Status, ToolAsk
 
 ROUNDS = 5
 IDLE_SECONDS = 2.0
@@ -124,9 +125,12 @@ async def _ask_often(
     for _ in range(rounds):
         async with ticking() as gaps:
             began = time.perf_counter()
-            large.outcome = await ask(tool, arguments)
+            outcome = await ask(tool, arguments)
             large.took.append(time.perf_counter() - began)
             await asyncio.sleep(SETTLE)  # what is freed now counts too
+        if large.outcome not in {"", outcome}:
+            raise McpError(f"{large.shape}, {large.way}: {large.outcome}, then {outcome}")
+        large.outcome = outcome
         large.held.append(gaps.longest)
     return large
 
@@ -168,13 +172,16 @@ async def _desk() -> AsyncIterator[Ask]:
         if not await generation.fleet.wait_settled(READY_SECONDS):
             raise McpError("the server did not start")
         desk = Desk(generation.toolbox("demo"), NoLine())
-        yield lambda tool, arguments: _outcome_of_desk(desk, tool, arguments)
+        turns = itertools.count(1)  # of one turn the desk takes only so many
+        yield lambda tool, arguments: _outcome_of_desk(desk, tool, arguments, next(turns))
     finally:
         await generation.close()
 
 
-async def _outcome_of_desk(desk: Desk, tool: str, arguments: dict[str, Any]) -> str:
-    reply = await desk.run(ToolAsk("1", f"mcp_ours_{tool}", arguments))
+async def _outcome_of_desk(desk: Desk, tool: str, arguments: dict[str, Any], turn: int) -> str:
+    reply = await desk.run(ToolAsk(f"{turn}.1", f"mcp_ours_{tool}", arguments, turn))
+    if reply.status is Status.REFUSED:
+        raise McpError(f"the desk has not asked the server: {reply.message}")
     return "result" if reply.ok else "refused"
 
 
