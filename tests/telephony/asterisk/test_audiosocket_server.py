@@ -236,15 +236,15 @@ async def test_our_own_close_is_not_reported(port):
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "counted"),
     [
-        audiosocket.encode_uuid(uuid4()),
-        b"\x10\x00\x01\x00",
-        audiosocket.encode_audio(bytes(640), 16_000),
+        (audiosocket.encode_uuid(uuid4()), "protocol"),
+        (b"\x10\x00\x01\x00", "protocol"),
+        (audiosocket.encode_audio(bytes(640), 16_000), "rate"),
     ],
     ids=["second uuid", "half a sample", "16 kHz"],
 )
-async def test_nonsense_in_a_call_ends_it_as_lost(port, wrong):
+async def test_nonsense_in_a_call_ends_it_as_lost_and_is_counted(port, wrong, counted):
     peer, _, media = await bare_call(port)
     ended = asyncio.get_running_loop().create_future()
     media.on_closed(ended.set_result)
@@ -252,6 +252,8 @@ async def test_nonsense_in_a_call_ends_it_as_lost(port, wrong):
     assert await asyncio.wait_for(ended, 5) == "media_lost"
     assert media.problem
     await peer.closed()
+    assert port.server.faults == {counted: 1}
+    assert not port.server.turned_away
 
 
 async def test_a_flood_of_sound_ends_the_call(port):
@@ -262,6 +264,21 @@ async def test_a_flood_of_sound_ends_the_call(port):
     assert await asyncio.wait_for(ended, 5) == "media_lost"
     assert "real time" in media.problem
     await peer.closed()
+    assert port.server.faults == {"flood": 1}
+
+
+async def test_a_caller_who_hangs_up_within_a_frame_is_no_fault(port):
+    """A socket that closes in the middle of a frame: what there is of it is not heard."""
+    peer, _, media = await bare_call(port)
+    ended = asyncio.get_running_loop().create_future()
+    media.on_closed(ended.set_result)
+    heard = bytearray()
+    media.on_audio(heard.extend)
+    peer.writer.write(audiosocket.encode_audio(LOUD)[:100])
+    peer.writer.close()
+    assert await asyncio.wait_for(ended, 5) == "caller_hangup"
+    assert (heard, port.server.faults) == (b"", {})
+    assert port.server.connections == 0
 
 
 async def test_a_peer_that_stops_reading_ends_the_call(port, monkeypatch):
@@ -283,6 +300,7 @@ async def test_a_peer_that_stops_reading_ends_the_call(port, monkeypatch):
         assert await asyncio.wait_for(ended, 5) == "media_lost"
         assert "read nothing" in media.problem
     assert port.server.connections == 0
+    assert port.server.faults == {"stalled": 1}
 
 
 async def test_a_phone_on_hold_is_no_reason_to_end_a_call(port):
@@ -302,6 +320,7 @@ async def test_a_dead_line_is_given_up_in_the_end(port, monkeypatch):
     media.on_closed(ended.set_result)
     assert await asyncio.wait_for(ended, 5) == "media_lost"
     await peer.closed()
+    assert port.server.faults == {"idle": 1}
 
 
 async def test_a_port_in_use_is_named():

@@ -97,6 +97,9 @@ class AudioSocketMedia(asyncio.Protocol):
         """How long Asterisk may send nothing at all."""
         self.problem = ""
         """What was wrong with the connection, for the log; empty when nothing was."""
+        self.fault = ""
+        """The same in a word, for counting: `protocol`, `rate`, `flood`, `stalled`, `idle`,
+        `sending`; empty when we had nothing against it."""
 
     # What the server and the source do with it.
 
@@ -213,10 +216,10 @@ class AudioSocketMedia(asyncio.Protocol):
         if self._stalled_at is not None:
             # Nothing is taken while the peer does not read: what is queued has not been heard.
             if now - self._stalled_at > STALLED_SECONDS:
-                self._fail(f"Asterisk has read nothing for {STALLED_SECONDS:.0f} s")
+                self._fail("stalled", f"Asterisk has read nothing for {STALLED_SECONDS:.0f} s")
             return
         if now - self._heard_at > self.idle_seconds:
-            self._fail(f"no frame from Asterisk for {self.idle_seconds:g} s")
+            self._fail("idle", f"no frame from Asterisk for {self.idle_seconds:g} s")
             return
         for _ in range(count):
             frame = self._outgoing.frame()
@@ -252,7 +255,7 @@ class AudioSocketMedia(asyncio.Protocol):
                 self.uuid = event.uuid
                 self._owner.identified(self, event.uuid)
             elif isinstance(event, Violation):
-                self._fail(event.message)
+                self._fail("protocol", event.message)
             elif isinstance(event, Hangup) and self._transport is not None:
                 self._transport.close()
 
@@ -273,22 +276,23 @@ class AudioSocketMedia(asyncio.Protocol):
 
     def _audio(self, event: Audio) -> None:
         if event.rate != self._format.rate:
-            self._fail(f"Asterisk sends {event.rate} Hz; this line takes {self._format.rate} Hz")
+            problem = f"Asterisk sends {event.rate} Hz; this line takes {self._format.rate} Hz"
+            self._fail("rate", problem)
             return
         begin = max(self._heard_until, self._heard_at)  # a silence saves up nothing
         self._heard_until = begin + len(event.pcm) / (self._format.bytes_per_ms * 1000)
         if self._heard_until > self._heard_at + FLOOD_SECONDS:
-            self._fail("sound comes faster than real time")
+            self._fail("flood", "sound comes faster than real time")
         elif self._on_audio is not None:
             self._on_audio(event.pcm)
 
-    def _fail(self, problem: str) -> None:
+    def _fail(self, fault: str, problem: str) -> None:
         if not self.problem:
-            self.problem = problem
+            self.fault, self.problem = fault, problem
         self.abort()
 
     def _pacer_failed(self, error: Exception) -> None:
-        self._fail(f"sending failed: {error!r}")
+        self._fail("sending", f"sending failed: {error!r}")
 
     def _silence(self) -> None:
         self._pacer.unregister(self)

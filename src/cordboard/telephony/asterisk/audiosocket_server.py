@@ -60,6 +60,9 @@ class AudioSocketServer:
         """When a call stopped waiting: its connection may yet come, and is no bare call."""
         self.turned_away: Counter[str] = Counter()
         """Connections closed unused, by why: `unknown_uuid`, `no_uuid`, `protocol`, `too_many`."""
+        self.faults: Counter[str] = Counter()
+        """Calls whose connection was given up, by why: the words of `AudioSocketMedia.fault`, and
+        `broken` when the network did it."""
 
     async def start(self) -> None:
         """Open the port. Raises ListenError when that cannot be done."""
@@ -168,7 +171,11 @@ class AudioSocketServer:
                 self.turned_away["protocol"] += 1
                 log.warning("audiosocket_turned_away", why="protocol", problem=media.problem)
         elif media.problem:
-            log.warning("audiosocket_broke", uuid=str(media.uuid), problem=media.problem)
+            fault = media.fault or "broken"
+            self.faults[fault] += 1
+            log.warning(
+                "audiosocket_broke", uuid=str(media.uuid), fault=fault, problem=media.problem
+            )
 
     def _turn_away(self, media: AudioSocketMedia, why: str, **details: str) -> None:
         timer = self._unidentified.pop(media, None)
