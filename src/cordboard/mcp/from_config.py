@@ -8,15 +8,19 @@ import mcp_types as types
 from cordboard.config.mcp import McpServer
 from cordboard.mcp.connection import Transport
 from cordboard.mcp.process import Launch
+from cordboard.mcp.spawn_turns import SpawnTurns
 from cordboard.mcp.stderr import StderrTail
 from cordboard.mcp.transport import StdioTransport
 
 
-def transport_of(server_id: str, config: McpServer, stderr: StderrTail) -> Transport:
+def transport_of(
+    server_id: str, config: McpServer, stderr: StderrTail, turns: SpawnTurns
+) -> Transport:
     """A transport for one life of the server. Raises `McpError` for an address that is refused."""
     if config.transport == "stdio":
         launch = Launch(config.command, config.env, config.cwd)
-        return StdioTransport(server_id, launch, stderr, config.stop_grace_ms / 1000)
+        grace = config.stop_grace_ms / 1000
+        return StdioTransport(server_id, launch, stderr, grace, turns=turns)
     from cordboard.mcp.http_transport import remote_transport  # the HTTP client: only if needed
 
     return remote_transport(server_id, config)

@@ -27,6 +27,7 @@ import structlog
 from cordboard.config.mcp import McpDefaults, McpServer
 from cordboard.mcp.from_config import expected_tools
 from cordboard.mcp.server import ServerObserver, ServerState, ServerStatus, SupervisedServer
+from cordboard.mcp.spawn_turns import SpawnTurns
 
 log = structlog.get_logger()
 
@@ -137,6 +138,8 @@ class ServerPool:
         """`is_open` False: nothing starts before `open` is called."""
         self._observer: PoolObserver = observer or SilentPoolObserver()
         self._opened = asyncio.Event()
+        self.turns = SpawnTurns()
+        """In which all servers begin their processes."""
         self._shared: list[_Shared] = []  # the newest of a name last; those that end included
         if is_open:
             self._opened.set()
@@ -243,7 +246,7 @@ class _Shared:
         """Set when nothing is left of it."""
         self.id = server_id
         self.config = _of_the_server(config)
-        self.server = SupervisedServer(server_id, config, self, self._changed)
+        self.server = SupervisedServer(server_id, config, self, self._changed, pool.turns)
         self.inherited = inherited
         self.leases: list[Lease] = []
         self.begun = False

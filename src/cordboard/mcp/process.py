@@ -89,7 +89,8 @@ class ServerProcess:
         setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
         guard = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
         try:
-            # Blocks for about 1 ms, as every spawn does. Not the loop's own: uvloop 0.23 leaks
+            # Blocks for about 1 ms, as every spawn does, and for longer if others have just
+            # begun (`spawn_turns`). Not the loop's own: uvloop 0.23 leaks
             # copies of the pipes into the child, which then never closes its output.
             popen = subprocess.Popen(  # noqa: ASYNC220
                 [*guard, *argv],

@@ -34,6 +34,7 @@ from cordboard.mcp.negotiation import Negotiation
 from cordboard.mcp.printable import printable
 from cordboard.mcp.process import see_through
 from cordboard.mcp.restart_policy import RestartPolicy
+from cordboard.mcp.spawn_turns import SpawnTurns
 from cordboard.mcp.status import ServerObserver, ServerState, ServerStatus, SilentServerObserver
 from cordboard.mcp.stderr import StderrTail
 
@@ -51,12 +52,15 @@ class SupervisedServer:
         config: McpServer,
         observer: ServerObserver | None = None,
         on_change: Callable[[], None] = lambda: None,
+        turns: SpawnTurns | None = None,
     ) -> None:
-        """`on_change` is called whenever `listing` or the state has changed."""
+        """`on_change` is called whenever `listing` or the state has changed; `turns` are shared by
+        servers that are not to start all at once."""
         self.id = server_id
         self.config = config
         self._observer: ServerObserver = observer or SilentServerObserver()
         self._on_change = on_change
+        self._turns = turns or SpawnTurns()
         self._stderr = StderrTail(server_id, secrets_of(config))
         self._negotiation = Negotiation(config.protocol, handshake_first=config.transport != "http")
         self._policy = RestartPolicy(config.restart)
@@ -307,7 +311,7 @@ class SupervisedServer:
         ready_at: float | None = None
         error: McpError = McpUnavailable("it was stopped")
         try:
-            transport = transport_of(self.id, self.config, self._stderr)
+            transport = transport_of(self.id, self.config, self._stderr, self._turns)
             deadline = self.config.start_timeout_ms / 1000
             async with connect(transport, deadline, self._negotiation) as connection:
                 listing = await connection.list_tools(began + deadline - loop.time())

@@ -40,6 +40,7 @@ from cordboard.mcp.lines import (
 )
 from cordboard.mcp.printable import printable
 from cordboard.mcp.process import READ_BYTES, Launch, ServerProcess, exit_text, see_through
+from cordboard.mcp.spawn_turns import SpawnTurns
 from cordboard.mcp.stderr import StderrTail
 
 Incoming = SessionMessage | Exception
@@ -84,8 +85,11 @@ class StdioTransport:
         stderr: StderrTail,
         stop_grace: float = 2.0,
         max_line: int = MAX_LINE_BYTES,
+        *,
+        turns: SpawnTurns | None = None,
     ) -> None:
         """`server` is for the log; `stop_grace` is in seconds."""
+        self._turns = turns or SpawnTurns()
         self._server = server
         self._launch = launch
         self._stderr_tail = stderr
@@ -124,7 +128,8 @@ class StdioTransport:
         """Start the server. Raises `McpError` when it cannot be started."""
         if self._process is not None:
             raise McpError("a transport serves one life of a server only")
-        process = self._process = await ServerProcess.spawn(self._launch)
+        async with self._turns.turn():
+            process = self._process = await ServerProcess.spawn(self._launch)
         to_session, self._from_server = anyio.create_memory_object_stream[Incoming](0)
         self._to_server, from_session = anyio.create_memory_object_stream[SessionMessage](math.inf)
         reader = asyncio.create_task(self._read(process, to_session))
