@@ -29,11 +29,11 @@ async def asterisk() -> AsyncIterator[AsteriskInstance]:
 def bursts() -> Callable[..., Samples]:
     """Makes noise bursts of 120 ms, one every 300 ms, different for each seed."""
 
-    def make(count: int = 5, seed: int = 1) -> Samples:
-        sound = np.zeros(int(count * 0.3 * RATE), np.int16)
+    def make(count: int = 5, seed: int = 1, every: float = 0.3) -> Samples:
+        sound = np.zeros(int(count * every * RATE), np.int16)
         noise = np.random.default_rng(seed)
         for index in range(count):
-            start = int(index * 0.3 * RATE)
+            start = int(index * every * RATE)
             sound[start : start + 960] = noise.normal(0, 4000, 960).clip(-30000, 30000)
         return sound
 

@@ -30,19 +30,21 @@ async def test_an_echo_call_returns_what_was_said(
     async with SipPhone() as phone:
         call = await phone.call(asterisk.sip_uri("echo"))
         await call.answered()
-        call.say(bursts(8))
+        # A stall of the machine delays the rest of a burst, and so shortens the pause after it: the
+        # pauses are long enough for a quarter of a second of it.
+        call.say(bursts(5, every=0.6))
         stopped = await call.said()
         await call.hear_silence(200)
         echoes = [
             (heard.start - said.start) * 1000
             for said, heard in zip(
-                call.spoken_segments(join=0.1), call.heard_segments(join=0.1), strict=True
+                call.spoken_segments(join=0.24), call.heard_segments(join=0.24), strict=True
             )
         ]
         call.hangup()
         end = await call.ended()
 
-    assert len(echoes) == 8
+    assert len(echoes) == 5
     assert min(echoes) < 5, f"echo latencies in ms: {echoes}"
     assert 0 <= statistics.median(echoes) < 20, f"echo latencies in ms: {echoes}"
     assert align(call.spoken(), call.heard()).correlation >= 0.99
