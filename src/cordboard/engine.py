@@ -297,6 +297,7 @@ class Engine:
                 "skipped_ticks": self._pacer.skipped_ticks,
                 "connections": self._audiosocket.connections,
                 "turned_away": dict(self._audiosocket.turned_away),
+                "faults": dict(self._audiosocket.faults),
                 **self._media_health(),
             },
             "turn_end_model": self._turn_end_model(),
@@ -384,7 +385,7 @@ class Engine:
             return RtpPath(self._begun_with.rtp, self._pacer, asterisk.codec)
         if asterisk.media == "websocket":
             return WebsocketPath(asterisk, self._pacer)
-        return AudioSocketPath(self._audiosocket)
+        return AudioSocketPath(self._audiosocket, asterisk.codec)
 
     async def _apology(self, audio_format: AudioFormat) -> bytes:
         """What a caller hears whose agent cannot start; empty without the offline voice."""
