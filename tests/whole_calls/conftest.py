@@ -2,7 +2,8 @@
 
 Everything is what a user has: Asterisk, SIP, the offline voices, MCP servers over stdio, the HTTP
 port and the ledger on disk. A test sees only what a caller hears and an operator can look up.
-Asterisk and the callers' voice are shared by the whole folder, an engine by the tests of a file.
+Asterisk, the callers' voice and the models of the engines are shared by the whole folder, an engine
+by the tests of a file.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Collection
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,12 +27,12 @@ import orjson
 import pytest
 import pytest_asyncio
 from prometheus_client.parser import text_string_to_metric_families
-from ruamel.yaml import YAML
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from cordboard.agents.pipeline.offline import OfflineModels, load_offline_models
 from cordboard.agents.workers import Workers
+from cordboard.audio.vad import VoiceActivityBank
 from cordboard.calls.events import LedgerEvent, Offered
 from cordboard.calls.history import CallHistory, read
 from cordboard.config.load import load
@@ -44,7 +46,8 @@ from cordboard.testing.leaks import assert_line_clean
 from cordboard.testing.sip import PhoneCall, SipPhone
 from cordboard.testing.timeline import RATE, Samples
 
-REPOSITORY = Path(__file__).parents[2]
+from .configuration import REPOSITORY, Change, write_config
+
 PATIENCE = 20.0  # seconds; a busy machine is slow, but not that slow
 DIALPLAN = """[from-test-extra]
 exten => careful,1,Stasis(cordboard)
@@ -57,29 +60,6 @@ exten => 4711,1,Set(ORDER=blue bicycle)
  same => n,Stasis(cordboard)
  same => n,Hangup()
 """
-ORDER_DESK: dict[str, Any] = {
-    "greeting": "Order desk.",
-    "tools": ["hangup_call", "check_order", "place_order", "opening_times"],
-    "rules": {
-        "intents": {
-            "check_order": {
-                "sentences": ["[please] (check|look up) my order [please]"],
-                "tool": "check_order",
-            },
-            "place_order": {
-                "sentences": ["[please] (place|send) (my|the|an) order [now|please]"],
-                "tool": "place_order",
-                "arguments": {"seconds": 2},
-            },
-            "opening_times": {
-                "sentences": ["[please] [tell me] [what are] [the|your] opening times"],
-                "tool": "opening_times",
-            },
-        }
-    },
-}
-"""A context on a server that fails as asked: `check_order` only reads and never answers,
-`place_order` changes the world and takes 2 s."""
 
 Event = TypeVar("Event", bound=LedgerEvent)
 Found = TypeVar("Found")
@@ -340,55 +320,6 @@ async def finished_history(folder: Path, call_id: str = "*") -> CallHistory:
     return history
 
 
-Change = Callable[[dict[str, Any]], None]
-
-
-def write_config(folder: Path, asterisk: AsteriskInstance, change: Change | None = None) -> Path:
-    """The shipped configuration, with this Asterisk, an order desk, and the test's own changes."""
-    shipped = REPOSITORY / "config"
-    tree: dict[str, Any] = YAML(typ="safe").load(shipped / "ai-agent.yaml")
-    atis = YAML(typ="safe").load(shipped / "aviation_atis.yaml")
-    atis["metar_file"] = str(shipped / atis["metar_file"])
-    tree["health"]["port"] = 0
-    tree["audiosocket"]["port"] = 0
-    tree["asterisk"] = {
-        "url": asterisk.ari_url,
-        "password": asterisk.ari_password,
-        "reconnect_max_ms": 500,
-    }
-    tree["calls"] = {"directory": str(folder / "calls")}
-    tree["contexts"]["orders"] = ORDER_DESK
-    tree["contexts"]["personal"] = {
-        "greeting": "Hello {caller_name}, about your {ORDER}.",
-        "variables": ["ORDER"],
-        "rules": {},
-    }
-    tree["routes"] = {"4711": "personal"}
-    server = tree["mcp"]["servers"]["aviation_atis"]
-    server["command"][-1] = str(folder / "aviation_atis.yaml")
-    tree["mcp"]["servers"]["orders"] = {
-        "command": [sys.executable, "-m", "cordboard.testing.mcp_servers.faulty", "good"],
-        "restart": {"backoff_ms": 300},
-        "defaults": {
-            "timeout_ms": 30_000,
-            "slow_response_threshold_ms": 300,
-            "slow_response_message": "One moment please.",
-        },
-        "tools": [
-            {"name": "waits", "expose_as": "check_order"},
-            {"name": "slow", "expose_as": "place_order"},
-            {"name": "plain", "expose_as": "opening_times"},
-        ],
-    }
-    if change is not None:
-        change(tree)
-    path = folder / "ai-agent.yaml"
-    for name, content in (("aviation_atis.yaml", atis), (path.name, tree)):
-        with (folder / name).open("w") as file:
-            YAML(typ="safe").dump(content, file)
-    return path
-
-
 OpenHotline = Callable[..., contextlib.AbstractAsyncContextManager[Hotline]]
 
 
@@ -407,6 +338,37 @@ async def speech() -> AsyncIterator[Speech]:
     yield Speech(models)
     models.close()
     await workers.close()
+
+
+class KeptWorkers(Workers):
+    """Outlive the engines that use them."""
+
+    async def close(self) -> None:
+        """Not yet: `Workers.close`, at the end of the session."""
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session", autouse=True)
+async def engine_models() -> AsyncIterator[None]:
+    """The models of all engines in this process, loaded once instead of twenty times. Each engine
+    has its own streams and threads; engines that are programs of their own load everything."""
+    workers = KeptWorkers()
+    models = await load_offline_models(workers)
+
+    async def lend(_: Workers) -> OfflineModels:
+        thread = ThreadPoolExecutor(1, thread_name_prefix="cordboard-vad")
+        return replace(
+            models,
+            voice_activity=VoiceActivityBank(models.voice_activity._model, thread),
+            voice_activity_thread=thread,
+            echo_thread=ThreadPoolExecutor(1, thread_name_prefix="cordboard-echo"),
+        )
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cordboard.engine.Workers", lambda: workers)
+        patch.setattr("cordboard.engine.load_offline_models", lend)
+        yield
+    models.close()
+    await Workers.close(workers)
 
 
 @pytest.fixture(scope="session")

@@ -55,8 +55,49 @@ async def nothing_left(hotline):
     await until(lambda: not left())
 
 
+async def conversation(hotline, caller):
+    answer_at = await caller.ask("What are the opening times?")
+    caller.line.press("4#")
+    assert [(await caller.event(Key, count)).key for count in (1, 2)] == ["4", "#"]
+    await caller.say("Thank you, goodbye.")
+    assert (await caller.line.ended()).by == "them"
+    history = await caller.history()
+
+    assert (history.outcome, history.troubles) == ("completed", [])
+    assert [tool.name for tool in history.tools] == ["opening_times", "hangup_call"]
+    heard = await caller.heard(since=answer_at)
+    assert "runway" in heard.replace(" ", ""), heard
+    assert "goodbye" in heard, "to its last word"
+    keys = [e for _, _, e in hotline.events if isinstance(e, Key)]
+    assert len(keys) == 2, "no key comes twice"
+
+
+async def hang_ups_and_interruptions(hotline):
+    caller = await hotline.dial("ctx-weather")
+    await caller.greeted_to_the_end()
+    asked_at = await caller.say("What is the weather in Bergen?")
+    await caller.line.hear_speech(20, after=asked_at)
+    await caller.event(AudioStarted, count=2)
+    await caller.say("What is the weather in Trondheim?")
+    await caller.event(ToolCalled, count=2)
+    await caller.event(AudioStarted, count=3)
+    await asyncio.sleep(0.5)
+    caller.line.hangup()
+    history = await caller.history()
+    assert (history.outcome, history.reason) == ("completed", "caller_hangup")
+    bergen, trondheim = history.caller_turns
+    assert bergen.interrupted is not None
+    assert len(bergen.interrupted) < len(" ".join(bergen.answer))
+    assert trondheim.tools[0].arguments == {"icao": "ENVA"}
+
+    ringing = await hotline.dial("ctx-weather")
+    await ringing.line.answered()
+    ringing.line.hangup()
+    assert (await ringing.history()).reason == "caller_hangup"
+
+
 @pytest.mark.parametrize("codec", ["ulaw", "g722"])
-async def test_a_whole_conversation(open_hotline, codec):
+async def test_a_whole_conversation_beside_hang_ups_and_interruptions(open_hotline, codec):
     async with open_hotline(by_rtp(codec)) as hotline, nothing_left(hotline):
         caller = await hotline.dial("ctx-orders")
         await caller.greeted_to_the_end()
@@ -64,52 +105,14 @@ async def test_a_whole_conversation(open_hotline, codec):
         shown = await hotline.asterisk.cli(f"core show channel {channel}")
         assert f"({codec})" in shown, shown
         assert (await hotline.get("/health"))[1]["audio"]["rtp_ports"] == 1
-        answer_at = await caller.ask("What are the opening times?")
-        caller.line.press("4#")
-        assert [(await caller.event(Key, count)).key for count in (1, 2)] == ["4", "#"]
-        await caller.say("Thank you, goodbye.")
-        assert (await caller.line.ended()).by == "them"
-        history = await caller.history()
-
-        assert (history.outcome, history.troubles) == ("completed", [])
-        assert [tool.name for tool in history.tools] == ["opening_times", "hangup_call"]
-        heard = await caller.heard(since=answer_at)
-        assert "runway" in heard.replace(" ", ""), heard
-        assert "goodbye" in heard, "to its last word"
-        keys = [e for _, _, e in hotline.events if isinstance(e, Key)]
-        assert len(keys) == 2, "no key comes twice"
+        await asyncio.gather(conversation(hotline, caller), hang_ups_and_interruptions(hotline))
         # A gap for each key is Asterisk's own; nothing else may go wrong on this machine.
         assert set((await hotline.get("/health"))[1]["audio"]["rtp_events"]) <= {"gap"}
 
 
-async def test_hang_ups_and_interruptions(open_hotline):
-    async with open_hotline(by_rtp()) as hotline, nothing_left(hotline):
-        caller = await hotline.dial("ctx-demo")
-        await caller.greeted_to_the_end()
-        asked_at = await caller.say("What is the weather in Bergen?")
-        await caller.line.hear_speech(20, after=asked_at)
-        await caller.event(AudioStarted, count=2)
-        await caller.say("What is the weather in Trondheim?")
-        await caller.event(ToolCalled, count=2)
-        await caller.event(AudioStarted, count=3)
-        await asyncio.sleep(0.5)
-        caller.line.hangup()
-        history = await caller.history()
-        assert (history.outcome, history.reason) == ("completed", "caller_hangup")
-        bergen, trondheim = history.caller_turns
-        assert bergen.interrupted is not None
-        assert len(bergen.interrupted) < len(" ".join(bergen.answer))
-        assert trondheim.tools[0].arguments == {"icao": "ENVA"}
-
-        ringing = await hotline.dial("ctx-demo")
-        await ringing.line.answered()
-        ringing.line.hangup()
-        assert (await ringing.history()).reason == "caller_hangup"
-
-
 async def test_asterisk_is_killed_under_a_live_call_and_comes_back(open_hotline):
-    async with open_hotline(by_rtp("ulaw")) as hotline:
-        caller = await hotline.dial("ctx-demo")
+    async with open_hotline(by_rtp(), settled=False) as hotline:
+        caller = await hotline.dial("ctx-orders")
         await caller.greeted()
         await hotline.asterisk.kill()
         history = await caller.history()
@@ -117,7 +120,7 @@ async def test_asterisk_is_killed_under_a_live_call_and_comes_back(open_hotline)
         caller.line.hangup()
         await hotline.asterisk.start()
         await hotline.ready()
-        again = await hotline.dial("ctx-demo")
+        again = await hotline.dial("ctx-orders")
         await again.greeted_to_the_end()
         again.line.hangup()
         assert (await again.history()).outcome == "completed"
@@ -141,6 +144,6 @@ async def test_the_only_port_is_in_use(open_hotline):
 
 
 async def test_a_codec_that_cannot_be_used_is_told_at_the_start(open_hotline):
-    with pytest.raises(Exception, match=r"asterisk\.codec slin16 cannot be used.*g722"):
+    with pytest.raises(Exception, match=r"asterisk\.codec: slin16 cannot be used.*g722"):
         async with open_hotline(by_rtp("slin16")):
             pass

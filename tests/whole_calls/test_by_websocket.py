@@ -9,11 +9,14 @@ import pytest_asyncio
 
 from cordboard.calls.events import AudioStarted, Key, ToolCalled
 
+from .side_by_side import SideBySide
+
 pytestmark = [
     pytest.mark.asterisk,
     pytest.mark.voices,
     pytest.mark.asyncio(loop_scope="session"),
 ]
+together = SideBySide()
 
 
 def by_websocket(tree):
@@ -21,14 +24,14 @@ def by_websocket(tree):
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def websocket_hotline(open_hotline):
+async def shared_hotline(open_hotline):
     async with open_hotline(by_websocket) as hotline:
         yield hotline
 
 
-async def test_greeting_question_interruption_key_and_hang_up(websocket_hotline):
-    hotline = websocket_hotline
-    caller = await hotline.dial("ctx-demo")
+@together
+async def test_greeting_question_interruption_key_and_hang_up(hotline):
+    caller = await hotline.dial("ctx-weather")
     await caller.greeted_to_the_end()
     assert [name for name in await hotline.asterisk.channels() if name.startswith("WebSocket/")]
     asked_at = await caller.say("What is the weather in Bergen?")
@@ -54,9 +57,9 @@ async def test_greeting_question_interruption_key_and_hang_up(websocket_hotline)
     assert (await hotline.get("/health"))[1]["audio"]["websocket_events"] == {}
 
 
-async def test_the_agent_hangs_up_when_its_goodbye_has_been_heard(websocket_hotline):
-    hotline = websocket_hotline
-    caller = await hotline.dial("ctx-demo")
+@together
+async def test_the_agent_hangs_up_when_its_goodbye_has_been_heard(hotline):
+    caller = await hotline.dial("ctx-weather")
     await caller.greeted_to_the_end()
     said_at = await caller.say("No, thank you. Goodbye.")
     assert (await caller.line.ended()).by == "them"
@@ -67,9 +70,9 @@ async def test_the_agent_hangs_up_when_its_goodbye_has_been_heard(websocket_hotl
     await hotline.idle()
 
 
-async def test_a_caller_who_hangs_up_in_the_middle_of_the_answer(websocket_hotline):
-    hotline = websocket_hotline
-    caller = await hotline.dial("ctx-demo")
+@together
+async def test_a_caller_who_hangs_up_in_the_middle_of_the_answer(hotline):
+    caller = await hotline.dial("ctx-weather")
     await caller.greeted_to_the_end()
     asked_at = await caller.say("What is the weather in Bergen?")
     await caller.line.hear_speech(20, after=asked_at)
@@ -83,9 +86,8 @@ async def test_a_caller_who_hangs_up_in_the_middle_of_the_answer(websocket_hotli
     await hotline.idle()
 
 
-async def test_asterisk_is_killed_under_a_live_call_and_comes_back(websocket_hotline):
-    hotline = websocket_hotline
-    caller = await hotline.dial("ctx-demo")
+async def test_asterisk_is_killed_under_a_live_call_and_comes_back(hotline):
+    caller = await hotline.dial("ctx-orders")
     await caller.greeted()
     await hotline.asterisk.kill()
     history = await caller.history()
@@ -93,7 +95,7 @@ async def test_asterisk_is_killed_under_a_live_call_and_comes_back(websocket_hot
     caller.line.hangup()
     await hotline.asterisk.start()
     await hotline.ready()
-    again = await hotline.dial("ctx-demo")
+    again = await hotline.dial("ctx-orders")
     await again.greeted_to_the_end()
     again.line.hangup()
     assert (await again.history()).outcome == "completed"

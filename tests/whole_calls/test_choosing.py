@@ -6,13 +6,17 @@ import pytest
 
 from cordboard.calls.events import Answering, Bound, Offered
 
+from .side_by_side import SideBySide
+
 pytestmark = [
     pytest.mark.asterisk,
     pytest.mark.voices,
     pytest.mark.asyncio(loop_scope="session"),
 ]
+together = SideBySide()
 
 
+@together
 async def test_a_wrong_context_name_is_apologised_for_and_the_default_answers(hotline):
     caller = await hotline.dial("ctx-nonsense")
     await caller.greeted_to_the_end()
@@ -50,6 +54,7 @@ async def test_a_context_is_chosen_by_ai_context_then_ai_agent_then_the_default(
     assert bool(bound.problems) == (extension == "ctx-nonsense")
 
 
+@together
 async def test_a_dialled_number_has_a_context_and_its_greeting_uses_what_is_known(hotline):
     caller = await hotline.dial("4711")
     offered = await caller.event(Offered)
@@ -62,6 +67,7 @@ async def test_a_dialled_number_has_a_context_and_its_greeting_uses_what_is_know
     assert "bicycle" in await caller.heard()
 
 
+@together
 async def test_an_unknown_provider_is_apologised_for_and_the_contexts_own_answers(hotline):
     caller = await hotline.dial("ctx-orders", X_AI_Provider="nobody")
     await caller.greeted_to_the_end()
@@ -75,6 +81,7 @@ async def test_an_unknown_provider_is_apologised_for_and_the_contexts_own_answer
     assert any("unknown provider 'nobody'" in trouble for trouble in history.troubles), history
 
 
+@together
 async def test_a_known_provider_is_taken_without_a_word(hotline):
     caller = await hotline.dial("ctx-orders", X_AI_Provider="local")
     await caller.greeted_to_the_end()

@@ -8,15 +8,20 @@ import pytest
 
 from cordboard.calls.events import AudioStarted, ToolAnswered, ToolCalled, ToolFiller
 
+from .conftest import until
+from .side_by_side import SideBySide
+
 pytestmark = [
     pytest.mark.asterisk,
     pytest.mark.voices,
     pytest.mark.asyncio(loop_scope="session"),
 ]
+together = SideBySide()
 
 
+@together
 async def test_mid_answer(hotline):
-    caller = await hotline.dial("ctx-demo")
+    caller = await hotline.dial("ctx-weather")
     await caller.greeted_to_the_end()
     asked_at = await caller.say("What is the weather in Bergen?")
     await caller.line.hear_speech(20, after=asked_at)
@@ -31,6 +36,7 @@ async def test_mid_answer(hotline):
     assert history.ended_ms - answer.answer_start_ms < 4000
 
 
+@together
 async def test_while_a_tool_looks_something_up(hotline):
     caller = await hotline.dial("ctx-orders")
     await caller.greeted_to_the_end()
@@ -45,7 +51,7 @@ async def test_while_a_tool_looks_something_up(hotline):
     assert use.answered_ms - use.asked_ms < 5_000, "long before the tool's timeout of 30 s"
     assert use.filler == "One moment please."
     assert (history.outcome, history.reason) == ("completed", "caller_hangup")
-    assert any(line.startswith("cancelled ") for line in hotline.server_words("orders"))
+    await until(lambda: any(w.startswith("cancelled ") for w in hotline.server_words("orders")))
 
     # The server serves the next caller.
     other = await hotline.dial("ctx-orders")
@@ -54,6 +60,7 @@ async def test_while_a_tool_looks_something_up(hotline):
     assert (await other.event(ToolAnswered)).status == "ok"
 
 
+@together
 async def test_while_a_tool_changes_the_world_it_still_does(hotline):
     caller = await hotline.dial("ctx-orders")
     await caller.greeted_to_the_end()
@@ -89,6 +96,7 @@ async def test_before_and_just_after_the_answer(hotline):
     caller.line.hangup()
 
 
+@together
 async def test_while_the_greeting_is_spoken(hotline):
     caller = await hotline.dial("ctx-demo")
     await caller.event(AudioStarted)
@@ -99,17 +107,18 @@ async def test_while_the_greeting_is_spoken(hotline):
     assert history.caller_turns == []
 
 
+@together
 async def test_right_after_the_question(hotline):
     """The turn is still being judged, or recognised, or the tool is being asked."""
-    callers = []
-    for pause in (0.0, 0.3, 0.6):
-        caller = await hotline.dial("ctx-demo")
+
+    async def hung_up_after(pause):
+        caller = await hotline.dial("ctx-weather")
         await caller.greeted()
         await caller.say("What is the weather in Bergen?")
         await asyncio.sleep(pause)
         caller.line.hangup()
-        callers.append(caller)
-    for caller in callers:
         history = await caller.history()
         assert (history.outcome, history.reason) == ("completed", "caller_hangup"), history
         assert [use.status for use in history.tools] in ([], ["ok"], ["cancelled"])
+
+    await asyncio.gather(*map(hung_up_after, (0.0, 0.3, 0.6)))

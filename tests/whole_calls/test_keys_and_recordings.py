@@ -7,12 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import pytest_asyncio
 
 from cordboard.audio.resample import resample_pcm
 from cordboard.calls.events import Key, RecordingStarted, RecordingStopped, ToolAnswered
 from cordboard.testing.correlation import align
 from cordboard.testing.sip import PhoneCall
 from cordboard.testing.timeline import RATE, Samples
+
+from .side_by_side import SideBySide
 
 pytestmark = [
     pytest.mark.asterisk,
@@ -43,6 +46,7 @@ BANK = {
         }
     },
 }
+together = SideBySide()
 
 
 def bank(media: str):
@@ -114,73 +118,90 @@ async def test_the_tones_of_a_key_are_told_from_other_sound() -> None:
     assert tones_in(noise) == []
 
 
-@pytest.mark.parametrize("media", ["audiosocket", "websocket", "rtp"])
+async def keys_once_and_a_recording(hotline):
+    caller = await hotline.dial("ctx-bank")
+    await caller.greeted_to_the_end()
+    began = await caller.say("Where is my order?")
+    await caller.line.hear_speech(20, after=began)
+    caller.line.press("11223#")
+    answered = await caller.event(ToolAnswered)
+    assert answered.status == "ok"
+    await caller.line.hear_silence(700)
+    caller.line.hangup()
+    history = await caller.history()
+    call_id = await caller.call_id()
+    keys = "".join(e.key for name, _, e in hotline.events if name == call_id and type(e) is Key)
+    assert keys == "11223#"
+    assert any("Order 11223." in text for _, text in history.transcript()), history.transcript()
+
+    await hotline.engine.calls_recorded()
+    started = await caller.event(RecordingStarted)
+    left, right = channels(hotline.folder / started.path, started.rate)
+    question = await hotline.speech.say("Where is my order?")
+    assert_as_at_the_phone(caller.line, question, left, right)
+
+
+@pytest.mark.parametrize("media", ["websocket", "rtp"])
 async def test_every_transport_brings_each_key_once_and_can_be_recorded(open_hotline, media):
     async with open_hotline(bank(media), settled=False) as hotline:
-        caller = await hotline.dial("ctx-bank")
-        await caller.greeted_to_the_end()
-        began = await caller.say("Where is my order?")
-        await caller.line.hear_speech(20, after=began)
-        caller.line.press("11223#")
-        answered = await caller.event(ToolAnswered)
-        assert answered.status == "ok"
-        await caller.line.hear_silence(700)
-        caller.line.hangup()
-        history = await caller.history()
-        call_id = await caller.call_id()
-        keys = "".join(e.key for name, _, e in hotline.events if name == call_id and type(e) is Key)
-        assert keys == "11223#"
-        assert any("Order 11223." in text for _, text in history.transcript()), history.transcript()
-
-        await hotline.engine.calls_recorded()
-        started = await caller.event(RecordingStarted)
-        left, right = channels(hotline.folder / started.path, started.rate)
-        question = await hotline.speech.say("Where is my order?")
-        assert_as_at_the_phone(caller.line, question, left, right)
+        await keys_once_and_a_recording(hotline)
 
 
-async def test_a_secret_is_nowhere_and_the_rest_of_the_call_is_recorded(open_hotline, capfd):
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shared_hotline(open_hotline):
     async with open_hotline(bank("audiosocket"), settled=False) as hotline:
-        caller = await hotline.dial("ctx-bank")
-        await caller.greeted_to_the_end()
-        line = caller.line
-        line.say(tone())  # a control: outside of a secret it can be heard in the recording
+        yield hotline
+
+
+@together
+async def test_audiosocket_does_so_too(hotline):
+    await keys_once_and_a_recording(hotline)
+
+
+@together
+async def test_a_secret_is_nowhere_and_the_rest_of_the_call_is_recorded(hotline):
+    caller = await hotline.dial("ctx-bank")
+    await caller.greeted_to_the_end()
+    line = caller.line
+    line.say(tone())  # a control: outside of a secret it can be heard in the recording
+    await line.said()
+    began = await caller.say("What is my account balance?")
+    await line.hear_speech(20, after=began)
+    for key in PIN:
+        line.say(tone())
+        line.press(key)
         await line.said()
-        began = await caller.say("What is my account balance?")
-        await line.hear_speech(20, after=began)
-        for key in PIN:
-            line.say(tone())
-            line.press(key)
-            await line.said()
-        await line.hear_keys(0)
-        assert (await caller.event(ToolAnswered)).status == "ok"
-        await line.hear_silence(700)
-        line.hangup()
-        history = await caller.history()
-        call_id = await caller.call_id()
-        ledger = next(hotline.folder.glob(f"*/{call_id}.jsonl"))
-        started = await caller.event(RecordingStarted)
-        stopped = await caller.event(RecordingStopped)
-        await hotline.engine.calls_recorded()
-        begin_ms = next(at for name, at, e in hotline.events if e is started)
+    await line.hear_keys(0)
+    assert (await caller.event(ToolAnswered)).status == "ok"
+    await line.hear_silence(700)
+    line.hangup()
+    history = await caller.history()
+    call_id = await caller.call_id()
+    ledger = next(hotline.folder.glob(f"*/{call_id}.jsonl"))
+    started = await caller.event(RecordingStarted)
+    stopped = await caller.event(RecordingStopped)
+    await hotline.engine.calls_recorded()
+    begin_ms = next(at for name, at, e in hotline.events if e is started)
 
-        # The keys are in no text.
-        events = [e for name, _, e in hotline.events if name == call_id]
-        assert [(e.key, e.secret) for e in events if isinstance(e, Key)] == [("*", True)] * len(PIN)
-        assert PIN not in ledger.read_text()
-        assert PIN not in repr(events) + repr(hotline.log)
-        assert any("I have 9 digits" in text for _, text in history.transcript())
+    # The keys are in no text.
+    events = [e for name, _, e in hotline.events if name == call_id]
+    assert [(e.key, e.secret) for e in events if isinstance(e, Key)] == [("*", True)] * len(PIN)
+    assert PIN not in ledger.read_text()
+    assert PIN not in repr(events) + repr(hotline.log)
+    assert any("I have 9 digits" in text for _, text in history.transcript())
 
-        # Nor in the sound, though their tones were sent: only the control is there.
-        left, right = channels(hotline.folder / started.path)
-        sent = tones_in(line.spoken())
-        assert len(sent) >= 5 * 3, "the phone sent the tones of the control and of each key"
-        heard = tones_in(left)
-        assert heard, "the control"
-        asked_ms = next(at for _, at, e in hotline.events if e.type == "tool.asked")
-        assert max(heard) < (asked_ms - begin_ms) / 1000
+    # Nor in the sound, though their tones were sent: only the control is there.
+    left, right = channels(hotline.folder / started.path)
+    sent = tones_in(line.spoken())
+    assert len(sent) >= 5 * 3, "the phone sent the tones of the control and of each key"
+    heard = tones_in(left)
+    assert heard, "the control"
+    asked_ms = next(
+        at for name, at, e in hotline.events if name == call_id and e.type == "tool.asked"
+    )
+    assert max(heard) < (asked_ms - begin_ms) / 1000
 
-        # Both channels are what was said and heard, on the clock of the call.
-        assert len(left) / 8 == pytest.approx(stopped.duration_ms, abs=20)
-        question = await hotline.speech.say("What is my account balance?")
-        assert_as_at_the_phone(line, question, left, right)
+    # Both channels are what was said and heard, on the clock of the call.
+    assert len(left) / 8 == pytest.approx(stopped.duration_ms, abs=20)
+    question = await hotline.speech.say("What is my account balance?")
+    assert_as_at_the_phone(line, question, left, right)

@@ -7,16 +7,19 @@ import asyncio
 import numpy as np
 import pytest
 
-from cordboard.calls.events import Transferred
+from cordboard.calls.events import Offered, Transferred
 from cordboard.testing.correlation import align
 from cordboard.testing.sip import SipPhone
-from cordboard.testing.timeline import RATE
+from cordboard.testing.timeline import RATE, Samples
+
+from .side_by_side import SideBySide
 
 pytestmark = [
     pytest.mark.asterisk,
     pytest.mark.voices,
     pytest.mark.asyncio(loop_scope="session"),
 ]
+together = SideBySide(first_alone=True)
 
 
 def noise(seed: int):
@@ -24,6 +27,12 @@ def noise(seed: int):
     sound = np.random.default_rng(seed).normal(0, 4000, 2 * RATE).clip(-30000, 30000)
     sound[(np.arange(2 * RATE) // 1600) % 2 == 1] = 0
     return sound.astype(np.int16)
+
+
+def likeness(burst: Samples, heard: Samples) -> float:
+    """How well one burst came through, wherever it is."""
+    first = round(align(burst, heard, 60).lag_seconds * RATE)
+    return align(burst, heard[max(0, first) : first + len(burst)], 0.02).correlation
 
 
 async def test_a_second_phone_takes_the_call_and_the_engine_lets_go(hotline):
@@ -44,7 +53,9 @@ async def test_a_second_phone_takes_the_call_and_the_engine_lets_go(hotline):
         there.say(noise(2))
         await asyncio.gather(caller.line.said(), there.said())
         await there.hear_silence(300)
-        assert align(noise(1), there.heard()[-3 * RATE :], 3).correlation > 0.9
+        # Burst by burst: a machine that stalls moves one of them.
+        alike = [likeness(burst, there.heard()) for burst in np.split(noise(1), 5)]
+        assert np.median(alike) > 0.9, alike
         # The caller has heard the end of the ringing tone before.
         assert align(noise(2), caller.line.heard()[-3 * RATE :], 3).correlation > 0.5
         channels = await hotline.asterisk.channels()
@@ -59,6 +70,24 @@ async def test_a_second_phone_takes_the_call_and_the_engine_lets_go(hotline):
         assert (await caller.line.ended()).by == "them"
 
 
+@together
+async def test_a_confirmed_transfer_happens_only_after_yes(hotline):
+    async with SipPhone("sales") as sales:
+        await hotline.asterisk.connect_phone("6001", sales.address)
+        together.others_may_begin()  # Asterisk may not survive this reload beside new calls
+        caller = await hotline.dial("ctx-weather")
+        await caller.greeted_to_the_end()
+        began = await caller.ask("I want to book a flight.")
+        assert "through to sales" in await caller.heard(since=began)
+        assert not sales.calls
+        await caller.say("Yes, please.")
+        there = await sales.incoming(20)
+        caller.line.hangup()
+        assert (await there.ended()).by == "them"
+        assert (await caller.history()).outcome == "transferred"
+
+
+@together
 async def test_a_place_that_does_not_exist_is_said_and_the_talk_goes_on(hotline):
     caller = await hotline.dial("ctx-reception")
     await caller.greeted_to_the_end()
@@ -76,28 +105,14 @@ async def test_a_place_that_does_not_exist_is_said_and_the_talk_goes_on(hotline)
     assert [use.status for use in history.tools] == ["error", "ok"]
 
 
-async def test_a_confirmed_transfer_happens_only_after_yes(hotline):
-    async with SipPhone("sales") as sales:
-        await hotline.asterisk.connect_phone("6001", sales.address)
-        caller = await hotline.dial("ctx-demo")
-        await caller.greeted_to_the_end()
-        began = await caller.ask("I want to book a flight.")
-        assert "through to sales" in await caller.heard(since=began)
-        assert not sales.calls
-        await caller.say("Yes, please.")
-        there = await sales.incoming(20)
-        caller.line.hangup()
-        assert (await there.ended()).by == "them"
-        assert (await caller.history()).outcome == "transferred"
-
-
+@together
 async def test_a_bare_audiosocket_call_talks_but_cannot_be_transferred(hotline):
     address = f"127.0.0.1:{hotline.engine.audiosocket_port}"
     await hotline.asterisk.set_global("AUDIOSOCKET", address)
-    before = len(hotline.events)
     caller = await hotline.dial("bare")
     await caller.greeted_to_the_end()
-    call_id = hotline.events[before][0]
+    offers = [(name, event) for name, _, event in hotline.events if isinstance(event, Offered)]
+    [call_id] = [name for name, offer in offers if offer.source == "audiosocket"]
     began = await caller.ask("Please put me through to sales.")
     heard = await caller.heard(since=began)
     assert "cannot be transferred" in heard, heard
