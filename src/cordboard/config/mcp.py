@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 from pydantic import Field, SecretStr, model_validator
 
 from cordboard.config.patterns import URL, ServerId, ToolName
-from cordboard.config.rules import Template
 from cordboard.config.section import Section
+from cordboard.config.tool_speech import ErrorMessages, SpeechFieldText, SpeechTemplateText
 
 McpTransport: TypeAlias = Literal["stdio", "http", "sse"]
 McpLock: TypeAlias = Literal["off", "warn", "enforce"]
@@ -82,6 +82,9 @@ class McpDefaults(Section):
     slow_response_message: str = Field(
         "One moment, please.", description="What the caller is told then."
     )
+    error_messages: ErrorMessages = Field(
+        ErrorMessages(), description="What the caller is told when a tool fails."
+    )
 
 
 class McpTool(Section):
@@ -90,11 +93,13 @@ class McpTool(Section):
     name: str = Field(description="The tool's name as the server gives it.")
     expose_as: ToolName | None = Field(None, description="Default: mcp_{server}_{tool}.")
     description: str | None = Field(None, description="Replaces the server's description.")
-    speech_field: str | None = Field(
+    speech_field: SpeechFieldText | None = Field(
         None, description="The field of the result that is spoken; dots lead further in."
     )
-    speech_template: Template | None = Field(
-        None, description="What is spoken, with {fields} of the result."
+    speech_template: SpeechTemplateText | None = Field(
+        None,
+        description="What is spoken, with {fields} of the result, their formats and defaults: "
+        "docs/tool-speech.md.",
     )
     timeout_ms: int | None = Field(
         None, ge=50, le=600_000, description="Default: the server's `defaults`."
@@ -103,6 +108,11 @@ class McpTool(Section):
         None, ge=0, description="Default: the server's `defaults`."
     )
     slow_response_message: str | None = Field(None, description="Default: the server's `defaults`.")
+    error_messages: ErrorMessages = Field(
+        ErrorMessages(),
+        description="What the caller is told when it fails. Default: the server's `defaults`, "
+        "sentence by sentence.",
+    )
 
 
 class McpAuth(Section):

@@ -10,6 +10,7 @@ or that was quarantined meanwhile, answers with an apology and is not called.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import mcp_types as types
 import structlog
@@ -33,10 +34,12 @@ from cordboard.tools.schema import ArgumentChecker, Checker
 from cordboard.tools.tool import (
     CallLine,
     Effects,
+    ErrorWords,
     Filler,
     JsonObject,
     Limits,
     Speech,
+    Status,
     ToolResult,
     ToolSpec,
 )
@@ -90,7 +93,7 @@ class McpTool:
         """Call the server. Raises `ToolTimeout` or `ToolError`."""
         if not self._is_offered():
             log.warning("mcp_tool_withdrawn", call_id=line.call_id, tool=self._spec.origin)
-            raise ToolError(WITHDRAWN)
+            raise ToolError(self._errors.unavailable or WITHDRAWN)
         try:
             result = await self._server.call(
                 self.listed.name, arguments, self._spec.limits.timeout_ms / 1000
@@ -103,10 +106,17 @@ class McpTool:
                 tool=self.listed.name,
                 error=str(error),
             )
-            raise _speakable(error) from error
+            raise _speakable(error, self._errors) from error
         if not result.is_error and self.listed.output is not None:
             self._check_output(result.structured_content, self.listed.output)
-        return await read_any_result(result, self._server.mask)
+        answer = await read_any_result(result, self._server.mask)
+        if answer.status is Status.ERROR and self._errors.error:
+            return replace(answer, message=self._errors.error)
+        return answer
+
+    @property
+    def _errors(self) -> ErrorWords:
+        return self._spec.speech.errors
 
     def _check_output(self, structured: object, output: Checker) -> None:
         too_much = output.too_much(structured)
@@ -115,7 +125,7 @@ class McpTool:
         elif not output.is_valid(structured):
             problem = self._server.mask(next(output.problems(structured), ""))
             log.warning("mcp_result_invalid", tool=self._spec.origin, problem=printable(problem))
-            raise ToolError(UNUSABLE)
+            raise ToolError(self._errors.error or UNUSABLE)
 
 
 def make_spec(
@@ -129,6 +139,7 @@ def make_spec(
     own = override if override is not None else ToolConfig.model_validate({"name": listed.name})
     timeout = own.timeout_ms if own.timeout_ms is not None else defaults.timeout_ms
     threshold = own.slow_response_threshold_ms
+    errors = own.error_messages.over(defaults.error_messages)
     return ToolSpec(
         name=own.expose_as or name or exposed_name(server, listed.name),
         kind="mcp",
@@ -137,7 +148,11 @@ def make_spec(
         origin=mcp_origin(server, listed.name),
         server=server,
         limits=Limits(timeout_ms=timeout),
-        speech=Speech(own.speech_field, own.speech_template),
+        speech=Speech(
+            own.speech_field,
+            own.speech_template,
+            ErrorWords(errors.timeout, errors.error, errors.unavailable),
+        ),
         filler=Filler(
             defaults.slow_response_threshold_ms if threshold is None else threshold,
             own.slow_response_message or defaults.slow_response_message,
@@ -157,7 +172,9 @@ def effects_of(annotations: types.ToolAnnotations | None) -> Effects:
     return Effects.DESTRUCTIVE
 
 
-def _speakable(error: McpError) -> ToolError:
+def _speakable(error: McpError, words: ErrorWords) -> ToolError:
     if isinstance(error, McpTimeout):
-        return ToolTimeout(TOO_SLOW)
-    return ToolError(UNAVAILABLE if isinstance(error, McpUnavailable) else UNUSABLE)
+        return ToolTimeout(words.timeout or TOO_SLOW)
+    if isinstance(error, McpUnavailable):
+        return ToolError(words.unavailable or UNAVAILABLE)
+    return ToolError(words.error or UNUSABLE)

@@ -230,7 +230,7 @@ class Desk:
             async with asyncio.timeout(spec.limits.timeout_ms / 1000):
                 return await self._try(offered, ask.arguments)
         except (TimeoutError, ToolTimeout) as error:
-            words = str(error) if isinstance(error, ToolTimeout) else ""
+            words = str(error) if isinstance(error, ToolTimeout) else spec.speech.errors.timeout
             return ToolResult(Status.TIMEOUT, speech.spoken_error(words) if words else TOO_SLOW)
         except (ToolError, LineError) as error:
             return ToolResult(Status.ERROR, speech.spoken_error(str(error)), {"error": str(error)})
@@ -321,9 +321,7 @@ async def _stop(task: asyncio.Task[ToolResult]) -> None:
 
 def _message(result: ToolResult, spec: ToolSpec | None) -> str:
     if result.status is Status.OK and spec is not None:
-        return speech.sentence(
-            as_object(result.data), spec.speech, result.message or speech.FETCHED
-        )
+        return speech.sentence(as_object(result.data), spec.speech, result.message)
     if result.status is Status.REFUSED:
         return result.message
     return speech.plain(result.message) or speech.FAILED

@@ -8,10 +8,13 @@ room knows no call.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Protocol, TypeAlias
+
+from cordboard.config.speech_template import Path, SpeechTemplate, read_path, read_template
 
 JsonObject: TypeAlias = dict[str, Any]
 ToolKind = Literal["builtin", "mcp", "http", "python", "workflow"]
@@ -50,13 +53,34 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class ErrorWords:
+    """What the operator wants said when a tool fails; empty = the engine's own words."""
+
+    timeout: str = ""
+    error: str = ""
+    unavailable: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Speech:
-    """How a structured result becomes a sentence; neither set = a short summary."""
+    """How a structured result becomes a sentence; neither set = a short summary.
+
+    Both texts are read when it is made: raises `SpeechTemplateError` for one that cannot be.
+    """
 
     field: str | None = None
-    """Dotted path into the result, e.g. `weather.summary` or `items.0.name`."""
+    """Dotted path into the result, e.g. `weather.summary` or `items.0.name`; empty = none."""
     template: str | None = None
-    """A sentence with `{dotted.path}` placeholders."""
+    """A sentence with `{dotted.path}` placeholders; empty = none."""
+    errors: ErrorWords = ErrorWords()
+    field_read: Path | None = dataclasses.field(init=False, repr=False, compare=False)
+    template_read: SpeechTemplate | None = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        path = read_path(self.field) if self.field else None
+        template = read_template(self.template) if self.template else None
+        object.__setattr__(self, "field_read", path)
+        object.__setattr__(self, "template_read", template)
 
 
 @dataclass(frozen=True, slots=True)
