@@ -132,6 +132,21 @@ async def test_twenty_servers_five_broken_ones_among_them_are_not_waited_for(
         await engine.stop(grace=0)
 
 
+async def test_tools_that_are_not_offered_are_shown_and_cost_no_readiness(tmp_path: Path) -> None:
+    servers = {"shop": faulty(), "hostile": faulty("hostile")}
+    engine = Engine(offline(tmp_path, mcp={"lock": "off", "servers": servers}))
+    try:
+        await asyncio.wait_for(engine.start(), 60)
+        assert await engine.tools_settled(60)
+        state = engine.readiness()["mcp"]
+        assert not state.ready
+        assert "mcp.servers.hostile: the tool 'remote' is not offered: " in state.detail
+        assert "mcp.servers.shop" not in state.detail
+        assert engine._missing() == {}
+    finally:
+        await engine.stop(grace=0)
+
+
 async def test_a_reload_reaches_what_is_not_read_from_the_generation(tmp_path: Path) -> None:
     path = tmp_path / "ai-agent.yaml"
 

@@ -48,7 +48,7 @@ from cordboard.config.source import ConfigSource
 from cordboard.errors import AgentError
 from cordboard.mcp.orphans import sweep_orphans
 from cordboard.mcp.pool import ServerPool
-from cordboard.mcp.server import ServerState
+from cordboard.mcp.troubles import troubles
 from cordboard.observe.degradation import LEVELS, Degradation, OverloadGuard
 from cordboard.observe.loop_lag import LoopLagMonitor
 from cordboard.observe.loop_watchdog import LoopWatchdog
@@ -416,14 +416,10 @@ class Engine:
         return providers.open(binding.context_name, binding.provider_name)
 
     def _mcp_state(self) -> ComponentState:
-        """Not required: without a server the other tools and contexts still work."""
-        waiting = [
-            f"{status.server} is {status.state}"
-            + (f": {status.last_error}" if status.last_error else "")
-            for status in self._succession.generation.fleet.status()
-            if status.state not in {ServerState.READY, ServerState.IDLE}
-        ]
-        return ComponentState(not waiting, "; ".join(waiting), required=False)
+        """Not required: without a server or a tool the other ones and contexts still work."""
+        generation = self._succession.generation
+        detail = troubles(generation.fleet, generation.catalogue)
+        return ComponentState(not detail, detail, required=False)
 
     def _media_health(self) -> dict[str, Any]:
         path = self._media_path

@@ -194,17 +194,22 @@ class Fleet:
         return known[1]
 
     def problems(self) -> tuple[ConfigProblem, ...]:
-        """Servers that are down, tools that a ready server does not have, and tools that are not
-        offered although they are listed. None is fatal."""
+        """Servers that are down, and `tool_problems`. None is fatal."""
         found: list[ConfigProblem] = []
-        found += [problem for problem in [self._lock_problem] if problem is not None]
         for server_id, lease in self._leases.items():
             status = lease.status()
             if status.state not in {ServerState.READY, ServerState.STOPPED, ServerState.IDLE}:
                 error = status.last_error
                 words = f"the server is {status.state}{': ' + error if error else ''}"
                 found.append(ConfigProblem(words, key=f"mcp.servers.{server_id}", fatal=False))
-            if lease.listing or status.state is ServerState.READY:
+        return (*found, *self.tool_problems())
+
+    def tool_problems(self) -> tuple[ConfigProblem, ...]:
+        """What is wrong with the lockfile, tools that a ready server does not have, and tools that
+        are not offered although they are listed. None is fatal."""
+        found = [problem for problem in [self._lock_problem] if problem is not None]
+        for server_id, lease in self._leases.items():
+            if lease.listing or lease.status().state is ServerState.READY:
                 found.extend(self.offering(server_id).problems)
         return tuple(found)
 
