@@ -117,6 +117,14 @@ def test_secrets_are_known_to_the_log_and_to_nobody_else() -> None:
     assert "pass-word" not in repr(loaded)
 
 
+def test_a_key_in_the_path_of_a_servers_url_is_known_to_the_log() -> None:
+    text = """
+        mcp: {servers: {a: {transport: http, url: "https://tools.example.com/${SECRET}/mcp"}}}
+        contexts: {demo: {}}
+        """
+    assert good(text).secrets == {ENVIRONMENT["SECRET"]}
+
+
 # --- reading -------------------------------------------------------------------------------
 
 

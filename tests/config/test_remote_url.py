@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cordboard.config.load import read
-from cordboard.config.remote_url import address_problem, is_loopback, literal_address, url_problem
+from cordboard.config.remote_url import (
+    address_problem,
+    is_loopback,
+    literal_address,
+    path_secrets,
+    url_problem,
+)
 from cordboard.errors import ConfigError
 
 METADATA = int(IPv4Address("169.254.169.254"))
@@ -175,3 +181,18 @@ def test_headers_that_cannot_be_sent_are_told_without_their_values(
 ) -> None:
     text = f"contexts: {{demo: {{}}}}\nmcp: {{servers: {{a: {{transport: http, url: 'https://a/', {lines}}}}}}}\n"  # noqa: E501
     assert message in "\n".join(told(text))
+
+
+@pytest.mark.parametrize(
+    ("url", "secrets"),
+    [
+        ("https://tools.example.com/mcp", set()),
+        ("https://tools.example.com/opening-hours/v2/2025-06-18/mcp", set()),
+        ("https://tools.example.com/c/4f1d2c9e-11aa-4b7e/mcp", {"4f1d2c9e-11aa-4b7e"}),
+        ("https://tools.example.com/s/abcdefghijklmnopqrst", {"abcdefghijklmnopqrst"}),
+        ("https://a.example/key%3D0123456789ab", {"key%3D0123456789ab", "key=0123456789ab"}),
+        ("http://[oops/key-0123456789ab", set()),
+    ],
+)
+def test_a_key_in_the_path_is_known_as_a_secret(url: str, secrets: set[str]) -> None:
+    assert path_secrets(url) == secrets

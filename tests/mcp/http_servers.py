@@ -395,6 +395,10 @@ class Faulty:
             request.message["params"]["arguments"]["code"], b"<h1>oh</h1>", "text/html"
         )
 
+    async def repeats_login(self, request: Request, wire: Wire) -> None:
+        words = f"not with {request.headers['authorization']}"
+        await wire.json(400, _error(request.message, -32602, words))
+
     async def status_with_error(self, request: Request, wire: Wire) -> None:
         await wire.json(400, _error(request.message, -32602, "no such place"))
 

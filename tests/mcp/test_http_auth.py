@@ -29,6 +29,7 @@ from cordboard.mcp.auth import MAX_LIFETIME, Token, TokenSource, credentials, re
 from cordboard.mcp.connection import Connection, connect
 from cordboard.mcp.http_transport import remote_transport
 from cordboard.mcp.negotiation import Negotiation
+from cordboard.mcp.server import SupervisedServer
 
 from .conftest import until
 from .http_servers import LEGACY, MODERN, Faulty, RawServer, Request, Wire, faulty
@@ -431,6 +432,22 @@ async def test_calls_fail_in_words_while_no_token_is_to_be_had() -> None:
             async with logged_in(server, oauth(endpoint)):
                 pytest.fail("logged in")
         assert server.http.requests == []
+
+
+async def test_a_fetched_token_that_the_server_repeats_is_not_shown() -> None:
+    async with (
+        token_endpoint() as endpoint,
+        faulty(protocol=MODERN, authorization="Bearer token-1") as server,
+    ):
+        login = {"transport": "http", "url": server.url, "auth": oauth(endpoint)}
+        supervised = SupervisedServer("far", McpServer.model_validate(login))
+        supervised.start()
+        try:
+            assert await supervised.wait_ready(PATIENCE)
+            with pytest.raises(McpError, match=r"not with Bearer \*\*\*"):
+                await supervised.call("repeats_login", {}, PATIENCE)
+        finally:
+            await supervised.close()
 
 
 async def test_closing_while_a_token_is_fetched_leaves_nothing() -> None:

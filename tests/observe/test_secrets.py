@@ -92,8 +92,10 @@ def test_what_a_remote_server_was_given_is_masked_too() -> None:
         "client_id": "cordboard",
         "private_key": "-----BEGIN KEY-----\nMIIEvQIBADANBg\nkqhkiG9w0BAQEF\n-----END KEY-----\n",
     }
-    settings = {"url": "https://crm.example.org/mcp", "headers": {"x-api-key": "key-of-ours"}}
+    url = "https://crm.example.org/c4f1d2c9e11aa4b7e/mcp"
+    settings = {"url": url, "headers": {"x-api-key": "key-of-ours"}}
     config = McpServer.model_validate({"transport": "http", "auth": login, **settings})
     server = SupervisedServer("crm", config)
     words = "x-api-key: key-of-ours does not go with MIIEvQIBADANBg\\nkqhkiG9w0BAQEF"
     assert server.mask(words) == "x-api-key: *** does not go with ***\\n***"
+    assert server.mask("nothing at /c4f1d2c9e11aa4b7e/mcp") == "nothing at /***/mcp"

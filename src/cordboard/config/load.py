@@ -21,6 +21,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from cordboard.config.document import Document, KeyPath, parse
 from cordboard.config.expansion import expand
 from cordboard.config.explain import explain
+from cordboard.config.remote_url import path_secrets
 from cordboard.config.schema import Config
 from cordboard.config.semantics import check, with_defaults
 from cordboard.config.shape import Shape
@@ -83,7 +84,8 @@ def read(text: str, path: Path, environ: Mapping[str, str]) -> LoadedConfig:
     problems.sort(key=lambda problem: problem.line or 0)
     if config is None or any(problem.fatal for problem in problems):
         raise ConfigError(problems)
-    secrets = expansion.secrets | _secret_values(config)
+    urls = [server.url or "" for server in config.mcp.servers.values()]
+    secrets = (expansion.secrets | _secret_values(config)).union(*map(path_secrets, urls))
     return LoadedConfig(config, path, tuple(problems), frozenset(secrets - {""}))
 
 

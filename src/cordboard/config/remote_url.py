@@ -15,7 +15,7 @@ import re
 import socket
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 Address: TypeAlias = IPv4Address | IPv6Address
 
@@ -24,6 +24,28 @@ _COMPATIBLE = IPv6Network("::/96")
 _THIS_NETWORK = IPv4Network("0.0.0.0/8")
 _OLD_FORM = re.compile(r"(0x[0-9a-f]+|[0-9]+)(\.(0x[0-9a-f]+|[0-9]+)){0,3}")
 """What `inet_aton` takes besides dotted quads: 127.1, 0x7f000001, 2130706433."""
+
+_LONG = 20
+_RATHER_LONG = 12
+
+
+def path_secrets(url: str) -> frozenset[str]:
+    """The parts of a URL's path that may be its key: who knows the address may come in.
+
+    Hosted servers do so, with a UUID or a token. Counted as such: a part of 20 characters or more,
+    or of 12 or more with a digit among them. Also as a server may repeat it: decoded.
+    """
+    try:
+        path = urlsplit(url).path
+    except ValueError:
+        return frozenset()
+    parts = [part for part in path.split("/") if _may_be_a_key(part)]
+    return frozenset([*parts, *map(unquote, parts)])
+
+
+def _may_be_a_key(part: str) -> bool:
+    has_digit = any(character.isdigit() for character in part)
+    return len(part) >= _LONG or (len(part) >= _RATHER_LONG and has_digit)
 
 
 def address_problem(address: Address) -> str | None:

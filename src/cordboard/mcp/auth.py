@@ -17,6 +17,7 @@ import re
 import time
 import uuid
 from base64 import b64encode
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -57,13 +58,18 @@ _ERROR_CODE = re.compile(r"[a-z_]{1,40}")
 log = structlog.get_logger()
 
 
-def credentials(auth: McpAuth | None, server_url: str, plain_http: bool) -> Credentials:
-    """What an `auth:` section asks for."""
+def credentials(
+    auth: McpAuth | None,
+    server_url: str,
+    plain_http: bool,
+    hide: Callable[[str], None] = lambda token: None,
+) -> Credentials:
+    """What an `auth:` section asks for. `hide` is told each token that is fetched."""
     if auth is None:
         return NoCredentials()
     if auth.type == "bearer" and auth.token is not None:
         return FixedToken(auth.token.get_secret_value())
-    return TokenSource(auth, server_url, plain_http)
+    return TokenSource(auth, server_url, plain_http, hide)
 
 
 class FixedToken(NoCredentials):
@@ -88,7 +94,14 @@ class Token:
 class TokenSource:
     """Tokens by client credentials, for one server."""
 
-    def __init__(self, auth: McpAuth, server_url: str, plain_http: bool) -> None:
+    def __init__(
+        self,
+        auth: McpAuth,
+        server_url: str,
+        plain_http: bool,
+        hide: Callable[[str], None] = lambda token: None,
+    ) -> None:
+        self._hide = hide
         self._auth = auth
         self._server_url = server_url
         self._channel = Channel(auth.token_url or "", plain_http=plain_http)
@@ -146,6 +159,7 @@ class TokenSource:
         error = task.exception()
         if error is None:
             self._token = task.result()
+            self._hide(self._token.value)
             self._failures, self._failure, self._pause_until = 0, None, 0.0
         elif isinstance(error, McpError):
             pause = min(FIRST_PAUSE * 2.0 ** min(self._failures, 16), MAX_PAUSE)

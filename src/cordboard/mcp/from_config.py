@@ -6,6 +6,7 @@ from __future__ import annotations
 import mcp_types as types
 
 from cordboard.config.mcp import McpServer
+from cordboard.config.remote_url import path_secrets
 from cordboard.mcp.connection import Transport
 from cordboard.mcp.process import Launch
 from cordboard.mcp.spawn_turns import SpawnTurns
@@ -23,7 +24,7 @@ def transport_of(
         return StdioTransport(server_id, launch, stderr, grace, turns=turns)
     from cordboard.mcp.http_transport import remote_transport  # the HTTP client: only if needed
 
-    return remote_transport(server_id, config)
+    return remote_transport(server_id, config, stderr.hide)
 
 
 def secrets_of(config: McpServer) -> tuple[str, ...]:
@@ -32,7 +33,8 @@ def secrets_of(config: McpServer) -> tuple[str, ...]:
     hidden = [*config.headers.values()]
     if auth is not None:
         hidden += [s for s in (auth.token, auth.client_secret, auth.private_key) if s is not None]
-    return (*config.env.values(), *(secret.get_secret_value() for secret in hidden))
+    given = (secret.get_secret_value() for secret in hidden)
+    return (*config.env.values(), *given, *path_secrets(config.url or ""))
 
 
 def expected_tools(config: McpServer) -> tuple[types.Tool, ...]:

@@ -14,7 +14,7 @@ when the server no longer knows the session: then `closed` is set, and supervisi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -288,14 +288,19 @@ def _tool_calls(request: types.JSONRPCRequest) -> Set[int]:
     return set()
 
 
-def remote_transport(server_id: str, config: McpServer) -> Transport:
-    """The transport that a server's configuration asks for (`http` or `sse`)."""
+def remote_transport(
+    server_id: str, config: McpServer, hide: Callable[[str], None] = lambda token: None
+) -> Transport:
+    """The transport that a server's configuration asks for (`http` or `sse`).
+
+    `hide` is told each token that is fetched, before it is used.
+    """
     url = config.url or ""  # the schema demands it
     channel = Channel(
         url,
         plain_http=config.plain_http,
         headers={name: value.get_secret_value() for name, value in config.headers.items()},
-        credentials=credentials(config.auth, url, config.plain_http),
+        credentials=credentials(config.auth, url, config.plain_http, hide),
     )
     kind = SseTransport if config.transport == "sse" else HttpTransport
     return kind(server_id, channel, config.stop_grace_ms / 1000)

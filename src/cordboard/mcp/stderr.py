@@ -23,6 +23,8 @@ MAX_LINE = 4_096
 LOGGED_LINES = 20
 LOG_WINDOW_SECONDS = 10.0
 MASK = "***"
+MAX_PASSING = 8
+"""Tokens that were fetched; who has fetched more has long forgotten the first."""
 MIN_SECRET = 6
 """Shorter values are not masked: they are no secrets, and would mask innocent text."""
 
@@ -42,6 +44,7 @@ class StderrTail:
         lines = {line.strip() for secret in secrets for line in secret.splitlines()}  # of a PEM
         hidden = {line for line in lines if len(line) >= MIN_SECRET}
         self._secrets = sorted(hidden, key=len, reverse=True)
+        self._passing: deque[str] = deque(maxlen=MAX_PASSING)
         self._clock = clock
         self._lines: deque[str] = deque(maxlen=MAX_LINES)
         self._bytes = 0
@@ -56,10 +59,15 @@ class StderrTail:
         return tuple(self._lines)
 
     def mask(self, text: str) -> str:
-        """The text with every secret of this server's environment masked."""
-        for secret in self._secrets:
+        """The text with every secret of this server masked."""
+        for secret in (*self._passing, *self._secrets):
             text = text.replace(secret, MASK)
         return text
+
+    def hide(self, secret: str) -> None:
+        """Mask this too from now on: a token that was fetched for the server."""
+        if len(secret) >= MIN_SECRET:
+            self._passing.append(secret)
 
     def feed(self, chunk: bytes) -> None:
         """Take what was read from the pipe."""
