@@ -277,8 +277,14 @@ class SupervisedServer:
             self._last_error = self._shown(error)
             pause = self._policy.pause(asyncio.get_running_loop().time(), ready_for)
             if pause is None or isinstance(error, McpCommandMissing):
-                log.error("mcp_server_failed", server=self.id, error=self._last_error)
-                if not self.config.restart.enabled:
+                again = self.config.restart.enabled
+                log.error(
+                    "mcp_server_failed",
+                    server=self.id,
+                    error=self._last_error,
+                    again_in_ms=self.config.restart.window_ms if again else None,
+                )
+                if not again:
                     self._afterwards = ServerState.FAILED
                     return
                 pause = self._give_up()
