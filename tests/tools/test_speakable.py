@@ -28,6 +28,7 @@ SAID = [
     ("10-12", "10-12"),
     ("3.14159265358979", "3.142"),
     ("1e30", "about 1 nonillion"),
+    ("about 2.4e15 stars", "about 2.4 quadrillion stars"),
     ("12345678901234", "1 2 3, 4 5 6 7, 8 9 0, 1 2 3 4"),
     ("9" * 35, "a very long number"),
     ("9" * 50, "a long code"),
@@ -43,6 +44,8 @@ SAID = [
     ("5 m² in 5 minutes", "5 square metres in 5 minutes"),
     # codes and addresses
     ("Your code is QX-2026-91.", "Your code is Q X, 2 0 2 6, 9 1."),
+    ("KTQ-4711 for MARK-12", "K T Q, 4 7 1 1 for MARK-12"),
+    ("Room A12B4 is free.", "Room A, 1 2, B, 4 is free."),
     ("B747, 22L, KJFK, COVID-19", "B747, 22L, KJFK, COVID-19"),
     ("Call +49 30 1234567.", "Call plus 4 9, 3 0, 1 2 3, 4 5 6 7."),
     ("(555) 123-4567", "5 5 5, 1 2 3, 4 5 6 7"),
@@ -167,7 +170,7 @@ def test_times_and_durations() -> None:
 
 def test_codes_leave_time_to_write_them_down() -> None:
     assert spelled("kjfk") == "K J F K"
-    assert spelled("AB1234567") == "A, B 1, 2 3 4, 5 6 7"
+    assert spelled("AB1234567") == "A, B, 1 2 3, 4 5 6 7"
     assert spelled("--") is None
     assert spelled("x" * 41) == "a long code"
     assert phone_number("+4930123") == "plus 4 9 3, 0 1 2 3"

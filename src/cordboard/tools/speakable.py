@@ -103,7 +103,7 @@ _WRITTEN = re.compile(
   | (?P<figure>(?<![\w.,])[-\u2212]?\d{{1,40}}(?:\.\d{{1,40}})?[eE][-+]?\d{{1,3}}(?![\w.])
         |(?<![\w.,])[-\u2212]?\d{{1,15}}\.\d{{7,40}}(?![\w.]))
   | (?P<digits>(?<![\w.,])\d{{13,}}(?![\w]|[.,]\d))
-  | (?P<code>(?<![\w-])(?=[A-Z-]{{0,3}}\d)[A-Z0-9]{{1,20}}(?:-[A-Z0-9]{{1,20}}){{0,5}}(?![\w-])
+  | (?P<code>(?<![\w-])(?=[A-Z-]{{0,4}}\d)[A-Z0-9]{{1,20}}(?:-[A-Z0-9]{{1,20}}){{0,5}}(?![\w-])
         |(?<![\w-])[A-Z]{{1,3}}(?:-?\d{{1,9}}){{1,3}}[A-Z]{{1,3}}\d{{0,9}}(?![\w-]))
   | (?P<negative>(?<![\w.,)])[-\u2212](?=\d))
   | (?P<symbol>(?<=[\w\ ])\ ?(?:<=|>=|[<>=≤≥≈±\u00d7÷→&~])\ ?(?=[\d\w])|(?<!\w)[≈±~](?=\d))
@@ -145,7 +145,7 @@ def speakable(text: str, most: int = MAX_SPOKEN) -> str:
     shown = _MARKS.sub(r"\1", unicodedata.normalize("NFC", shown))
     shown = _LINES_OF.sub(" ", one_line(_as_sentences(shown).replace("…", ". ")))
     said = _WRITTEN.sub(_said, shown)
-    said = _REPEATED.sub(_one_mark, " ".join(said.split()))
+    said = _REPEATED.sub(_one_mark, " ".join(said.split())).replace("about about ", "about ")
     said = re.sub(r"\s+([.,;:!?])(?!\w)", r"\1", said).strip()
     if said.endswith(" A,") or said == "A,":
         said = said[:-1] + "."
@@ -234,7 +234,8 @@ def _code(match: re.Match[str]) -> str | None:
     """Five characters or more, and not just a number or a word: `AB12C`, `QX-2026-91`."""
     code = match[0]
     has_both = any(map(str.isdigit, code)) and any(map(str.isalpha, code))
-    return codes.spelled(code) if has_both and len(code) >= 5 else None
+    is_word = re.match(r"[A-Z]{4}", code) is not None
+    return codes.spelled(code) if has_both and len(code) >= 5 and not is_word else None
 
 
 _KINDS: Mapping[str, Callable[[re.Match[str]], str | None]] = MappingProxyType(

@@ -17,6 +17,7 @@ _BREATH = 4
 """Letters or digits said without a pause."""
 
 _RUN = re.compile(r"[^\W_]+")
+_LETTERS_OR_DIGITS = re.compile(r"\d+|\D+")
 _DIGIT_RUN = re.compile(r"\d+", re.ASCII)
 _HOST = re.compile(r"(?:[a-z0-9-]{1,63}\.){1,8}[a-z]{2,24}", re.ASCII)
 _EMAIL = re.compile(r"[^\s@]{1,64}@[^\s@]{1,255}")
@@ -68,9 +69,15 @@ def _signs_said(text: str) -> str:
 
 
 def _breaths(run: str) -> list[str]:
-    """A run in parts short enough for one breath, as even as they can be: 7 are 3 and 4."""
-    count = -(-len(run) // _BREATH)
-    return [run[len(run) * i // count : len(run) * (i + 1) // count] for i in range(count)]
+    """A run in parts short enough for one breath: where letters and digits meet, then as even as
+    they can be (7 are 3 and 4)."""
+    if len(run) <= _BREATH:
+        return [run]
+    parts: list[str] = []
+    for part in _LETTERS_OR_DIGITS.findall(run):
+        count = -(-len(part) // _BREATH)
+        parts += [part[len(part) * i // count : len(part) * (i + 1) // count] for i in range(count)]
+    return parts
 
 
 def _paused(groups: list[str]) -> str | None:
