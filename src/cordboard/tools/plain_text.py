@@ -30,7 +30,8 @@ def one_line(text: str) -> str:
     text = _LINK.sub(r"\1", _TAG.sub(" ", text))
     text = _MARKS.sub("", _LINE_HEAD.sub("", text))
     text = _LINE_END.sub(". ", text.strip())
-    text = "".join(_spoken_character(character) for character in text)
+    if not (text.isascii() and text.isprintable()):
+        text = "".join(_spoken_character(character) for character in text)
     return re.sub(r"\s+([.,;:!?])", r"\1", " ".join(text.split()))
 
 

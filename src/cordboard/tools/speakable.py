@@ -81,14 +81,21 @@ _NUMBER = r"(?:\d{1,3}(?:,\d{3}){1,4}|\d{1,15})(?:\.\d{1,6})?"
 _UNITS = "|".join(re.escape(unit) for unit in sorted(UNITS, key=len, reverse=True))
 _SCALE = r"(?:\ (?:million|billion|trillion))?"
 
-_WRITTEN = re.compile(
+_ADDRESS = re.compile(
+    r"""
+    (?P<link>\b(?:https?|ftps?|wss?|file)://[^\s<>"']{1,4000}|\bwww\.[^\s<>"']{1,4000})
+  | (?P<email>(?<![\w.+%-])(?:mailto:)?[A-Za-z0-9][\w.+%-]{0,63}@(?:[A-Za-z0-9-]{1,63}\.){1,8}
+        [A-Za-z]{2,24}(?![\w@-]))
+  | (?P<long_code>(?<![A-Za-z0-9+/=_-])(?:[A-Za-z0-9+/=_-]{41,}
+        |[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![A-Za-z0-9])))
+    """,
+    re.VERBOSE | re.ASCII,
+)
+_HAS_ADDRESS = re.compile(r"[@/]|www\.|[A-Za-z0-9+/=_-]{36}")
+_FIGURES = re.compile(
     rf"""
-    (?P<link>\b(?:https?|ftps?|wss?|file)://[^\s<>"']{{1,4000}}|\bwww\.[^\s<>"']{{1,4000}})
-  | (?P<email>(?<![\w.+%-])(?:mailto:)?[A-Za-z0-9][\w.+%-]{{0,63}}@(?:[A-Za-z0-9-]{{1,63}}\.){{1,8}}
-        [A-Za-z]{{2,24}}(?![\w@-]))
-  | (?P<long_code>(?<![A-Za-z0-9+/=_-])(?:[A-Za-z0-9+/=_-]{{41,}}
-        |[0-9a-fA-F]{{8}}(?:-[0-9a-fA-F]{{4}}){{3}}-[0-9a-fA-F]{{12}}(?![A-Za-z0-9])))
-  | (?P<moment>(?<![\w.-])\d{{4}}-\d\d-\d\d
+    (?=[\dA-Z€$£¥+(<>=≤≥≈±\u00d7÷→&~\u2212-])(?:
+    (?P<moment>(?<![\w.-])\d{{4}}-\d\d-\d\d
         (?:[T\ ]\d\d:\d\d(?::\d\d(?:[.,]\d{{1,9}})?)?(?:Z|[+-]\d\d:?\d\d)?)?(?![\w:-]))
   | (?P<day>(?<![\w.])(?P<d>\d{{1,2}})\.(?P<m>\d{{1,2}})\.(?P<y>\d{{4}})(?!\w|\.\d))
   | (?P<clock>(?<![\w:.,])\d{{1,2}}:\d\d(?::\d\d)?(?![\w:])(?!\s?[AaPp]\.?[Mm]\b))
@@ -106,10 +113,12 @@ _WRITTEN = re.compile(
   | (?P<code>(?<![\w-])(?=[A-Z-]{{0,4}}\d)[A-Z0-9]{{1,20}}(?:-[A-Z0-9]{{1,20}}){{0,5}}(?![\w-])
         |(?<![\w-])[A-Z]{{1,3}}(?:-?\d{{1,9}}){{1,3}}[A-Z]{{1,3}}\d{{0,9}}(?![\w-]))
   | (?P<negative>(?<![\w.,)])[-\u2212](?=\d))
-  | (?P<symbol>(?<=[\w\ ])\ ?(?:<=|>=|[<>=≤≥≈±\u00d7÷→&~])\ ?(?=[\d\w])|(?<!\w)[≈±~](?=\d))
+  | (?P<symbol>(?<=[\w\ ])(?:<=|>=|[<>=≤≥≈±\u00d7÷→&~])\ ?(?=[\d\w])|(?<!\w)[≈±~](?=\d))
+    )
     """,
     re.VERBOSE | re.ASCII,
 )
+_HAS_FIGURE = re.compile(r"[\d<>=≤≥≈±\u00d7÷→&~]", re.ASCII)
 _SYMBOLS = {
     "<=": "at most",
     ">=": "at least",
@@ -140,11 +149,14 @@ _LINES_OF = re.compile(r"[-=_~#*|\\]{3,}")
 
 def speakable(text: str, most: int = MAX_SPOKEN) -> str:
     """One line of at most `most` characters; empty when there is nothing that can be said."""
-    shown = text[: 20 * most].translate(_ODD_SPACES)
-    shown = _WIDE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), shown)
-    shown = _MARKS.sub(r"\1", unicodedata.normalize("NFC", shown))
+    shown = text[: 20 * most]
+    if not shown.isascii():
+        shown = _WIDE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), shown)
+        shown = unicodedata.normalize("NFC", shown.translate(_ODD_SPACES))
+        shown = _MARKS.sub(r"\1", shown)
     shown = _LINES_OF.sub(" ", one_line(_as_sentences(shown).replace("…", ". ")))
-    said = _WRITTEN.sub(_said, shown)
+    said = _ADDRESS.sub(_said, shown) if _HAS_ADDRESS.search(shown) else shown
+    said = _FIGURES.sub(_said, said) if _HAS_FIGURE.search(said) else said
     said = _REPEATED.sub(_one_mark, " ".join(said.split())).replace("about about ", "about ")
     said = re.sub(r"\s+([.,;:!?])(?!\w)", r"\1", said).strip()
     if said.endswith(" A,") or said == "A,":
