@@ -36,3 +36,12 @@ def test_an_example_of_the_mcp_page_is_in_order(block: str) -> None:
 
 def test_the_mcp_page_has_examples() -> None:
     assert len(BLOCKS) >= 4
+
+
+def test_the_examples_in_the_comments_of_the_shipped_file_are_in_order() -> None:
+    text = (ROOT / "config" / "ai-agent.yaml").read_text()
+    text = re.sub(r"^( *)# (?=(?:  )*[a-z_]+:)", r"\1", text, flags=re.M)
+    config = read(text, ROOT / "config" / "ai-agent.yaml", AnyVariable()).config
+    assert config.admin.token is not None
+    assert config.asterisk is not None
+    assert config.mcp.servers["crm"].auth is not None
