@@ -1,0 +1,124 @@
+"""Tools as a provider takes them: name, description and a schema in its own language.
+
+Who opens a session with a provider (an agent, a brain) turns the specs of its call's toolbox into
+`ProviderTool`s with the provider's profile. Pure functions: nothing is fetched or modified, and the
+same spec gives the same tool. Arguments are checked against the *original* schema all the same
+(`cordboard.tools.schema`): what a provider's language cannot say is told to the model in words, and
+what the model still gets wrong the desk refuses.
+
+What comes out has only keywords of the profile, accepts at least what the original accepts as far
+as the profile can say it, and is itself its own result when put in again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import orjson
+
+from cordboard.errors import ConfigProblem
+from cordboard.tools.schema_inlining import Inliner
+from cordboard.tools.schema_profiles import SchemaProfile
+from cordboard.tools.schema_rewriting import Rewriter
+from cordboard.tools.schema_words import described
+from cordboard.tools.tool import JsonObject, ToolSpec
+
+MAX_NOTES = 20
+"""Notes of one tool."""
+_NAMED = 10
+"""Names in one message."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderTool:
+    """A tool as it is declared to a provider."""
+
+    name: str
+    description: str
+    parameters: JsonObject | None
+    """None: the provider wants a tool without parameters declared without a schema."""
+    notes: tuple[str, ...] = ()
+    """What was changed, for the operator; at most `MAX_NOTES` and one."""
+    cannot_give: tuple[str, ...] = ()
+    """Required parameters that the provider has no name for: no call can be valid."""
+
+    def declared(self) -> JsonObject:
+        """Name, description and parameters: for the size, and for pages that show it."""
+        whole: JsonObject = {"name": self.name, "description": self.description}
+        if self.parameters is not None:
+            whole["parameters"] = self.parameters
+        return whole
+
+
+def for_provider(spec: ToolSpec, profile: SchemaProfile) -> ProviderTool:
+    """One tool as the provider takes it."""
+    inliner, rewriter = Inliner(spec.parameters), Rewriter(profile)
+    parameters: JsonObject | None = rewriter.root(inliner.plain())
+    notes = [*inliner.notes, *rewriter.notes]
+    if parameters is not None and profile.omit_empty and not parameters["properties"]:
+        parameters = None
+    description = described(spec.description, (), profile.max_description)
+    if len(spec.description) > profile.max_description:
+        notes.append(f"the tool's description was cut to {profile.max_description} characters")
+    if len(notes) > MAX_NOTES:
+        notes[MAX_NOTES:] = [f"and {len(notes) - MAX_NOTES} more"]
+    return ProviderTool(
+        spec.name, description, parameters, tuple(notes), tuple(rewriter.cannot_give)
+    )
+
+
+def for_provider_list(
+    specs: Iterable[ToolSpec], profile: SchemaProfile
+) -> tuple[tuple[ProviderTool, ...], tuple[ConfigProblem, ...]]:
+    """The tools of a call as the provider takes them, and what it cannot be given.
+
+    Tools are kept in their order as far as the caps reach; each that is left out stands in a
+    problem, none of which is fatal.
+    """
+    kept: list[ProviderTool] = []
+    problems: list[ConfigProblem] = []
+    too_many: list[str] = []
+    too_large: list[str] = []
+    seen: set[str] = set()
+    size = 2
+    for spec in specs:
+        if spec.name in seen:
+            problems.append(_problem(f"the tool name {spec.name!r} is there twice"))
+            continue
+        seen.add(spec.name)
+        if profile.max_tools is not None and len(kept) >= profile.max_tools:
+            too_many.append(spec.name)
+            continue
+        tool = for_provider(spec, profile)
+        if tool.cannot_give:
+            names = ", ".join(map(repr, tool.cannot_give))
+            problems.append(
+                _problem(
+                    f"{spec.name} is not offered to {profile.name}: it requires {names[:200]}, "
+                    "and the provider takes no such parameter names"
+                )
+            )
+            continue
+        added = len(orjson.dumps(tool.declared())) + 1
+        if size + added > profile.max_bytes:
+            too_large.append(spec.name)
+            continue
+        size += added
+        kept.append(tool)
+    if too_many:
+        reason = f"it takes {profile.max_tools} tools"
+        problems.append(_problem(_left(too_many, profile, reason)))
+    if too_large:
+        reason = f"the list would be longer than {profile.max_bytes} bytes"
+        problems.append(_problem(_left(too_large, profile, reason)))
+    return tuple(kept), tuple(problems)
+
+
+def _left(names: list[str], profile: SchemaProfile, reason: str) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"not offered to {profile.name}, {reason}: {', '.join(names[:_NAMED])}{more}"
+
+
+def _problem(message: str) -> ConfigProblem:
+    return ConfigProblem(message, fatal=False)
