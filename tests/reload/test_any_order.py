@@ -29,7 +29,9 @@ class NoServer:
     running: ClassVar[list[NoServer]] = []
     mode = "idle"
 
-    def __init__(self, server_id: str, config: Any, observer: Any, on_change: Any) -> None:
+    def __init__(
+        self, server_id: str, config: Any, observer: Any, on_change: Any, turns: Any
+    ) -> None:
         self.id = server_id
         self.version = config.env["VERSION"]
         self.broken = self.version == "broken"
