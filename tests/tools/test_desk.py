@@ -68,6 +68,33 @@ async def test_wrong_arguments_are_refused_with_what_to_mend() -> None:
     assert (await at.run(ask(icao="KJFK"))).ok
 
 
+async def test_a_refusal_is_short_says_what_was_expected_and_repeats_no_secret() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "door_pin": {"type": "string", "pattern": "^[0-9]{4}$"},
+            "when": {"anyOf": [{"type": "integer"}, {"type": "string", "minLength": 5}]},
+            "old": False,
+        },
+        "additionalProperties": {"type": "integer"},
+    }
+    at = desk(Probe(parameters=schema))
+    secret = await at.run(ask(door_pin="77x7"))
+    assert "door_pin: the value does not fit pattern ^[0-9]{4}$" in secret.message
+    assert "77x7" not in f"{secret}"
+    for part in ({"minProperties": 3}, {"anyOf": [{"maxProperties": 0}, {"required": ["b"]}]}):
+        inside = await desk(Probe(parameters={"type": "object", **part})).run(ask(pin="77x7"))
+        assert inside.status is Status.REFUSED
+        assert "77x7" not in f"{inside}"
+    either = await at.run(ask(when="now"))
+    assert '"now" is not of type "integer", or "now" is shorter than 5' in either.message
+    assert "old: it must not be given" in (await at.run(ask(old=1))).message
+    long = await at.run(ask(**{f"extra_{n}": "x" * 500 for n in range(9)}))
+    assert len(long.message) <= 400
+    assert "extra_0: " in long.message
+    assert long.message.endswith("Correct them and ask again.")
+
+
 async def test_failures_become_replies() -> None:
     async def fails(arguments: JsonObject) -> ToolResult:
         raise ToolError("Sorry, the weather office is closed.")

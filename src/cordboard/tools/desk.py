@@ -44,6 +44,8 @@ from cordboard.tools.toolbox import OfferedTool, Toolbox
 
 MAX_ROUNDS_PER_TURN = 5
 """An agent that still asks for tools after so many rounds goes round in circles."""
+MAX_REFUSAL = 400
+"""Characters of a refusal for wrong arguments."""
 CLEAN_UP_SECONDS = 1.0
 """How long a cancelled tool may take to tell its server so."""
 NOT_AVAILABLE = "Sorry, that is not available at the moment."
@@ -166,12 +168,8 @@ class Desk:
     def _refusal(self, ask: ToolAsk, offered: OfferedTool) -> ToolResult | None:
         problems = offered.arguments.problems(ask.arguments)
         if problems:
-            return ToolResult(
-                Status.REFUSED,
-                f"The arguments of {offered.spec.name} are not valid: {'; '.join(problems)}. "
-                "Correct them and ask again.",
-                {"problems": problems},
-            )
+            message = _mend(offered.spec.name, problems)
+            return ToolResult(Status.REFUSED, message, {"problems": problems})
         return self._policy_refusal(ask, offered.spec)
 
     def _policy_refusal(self, ask: ToolAsk, spec: ToolSpec) -> ToolResult | None:
@@ -305,6 +303,17 @@ class Desk:
 
     def _key(self, ask: ToolAsk) -> tuple[str, bytes]:
         return ask.name, orjson.dumps(ask.arguments, option=orjson.OPT_SORT_KEYS)
+
+
+def _mend(name: str, problems: list[str]) -> str:
+    """What a model needs to mend its arguments: as many problems as have room, the first always."""
+    before, after = f"The arguments of {name} are not valid: ", ". Correct them and ask again."
+    room = MAX_REFUSAL - len(before) - len(after)
+    text = problems[0][:room]
+    for problem in problems[1:]:
+        if len(text) + len(problem) + 2 <= room:
+            text = f"{text}; {problem}"
+    return f"{before}{text}{after}"
 
 
 def _being_cancelled() -> bool:

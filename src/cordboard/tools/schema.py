@@ -10,6 +10,7 @@ Arguments that do not fit give texts written for a model that should mend them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -29,6 +30,9 @@ jsonschema-rs 0.60; a tool call of a phone conversation needs some dozens)."""
 MAX_DESCRIBED_WORK = 5_000
 """The same where it is to be said what does not fit: that takes 17 µs each (measured)."""
 
+Kind = jsonschema_rs.ValidationErrorKind
+_SECRET = re.compile("(?i)pass(word|phrase|code)|secret|token|credential|api_?key|(^|_)pin($|_)")
+"""Names of fields whose values are repeated nowhere."""
 _PATTERN_BYTES = 256 * 1024
 _BACKTRACK_LIMIT = 10_000
 _BACKTRACKING_COSTS = 50
@@ -149,12 +153,42 @@ def _validator(
 
 
 def _describe(error: jsonschema_rs.ValidationError) -> str:
+    """Where, what was expected, what came; of a field named as a secret not what came."""
     path = ".".join(str(part) for part in error.instance_path)
-    text = error.message
+    text = _said(error)
     if len(text) > MAX_PROBLEM_LENGTH:
         half = MAX_PROBLEM_LENGTH // 2
         text = f"{text[:half]} … {text[-half:]}"
     return f"{path}: {text}" if path else text
+
+
+def _said(error: jsonschema_rs.ValidationError) -> str:
+    kind = error.kind
+    if isinstance(kind, (Kind.AnyOf, Kind.OneOfNotValid)):
+        why = dict.fromkeys(_said(branch[0]) for branch in kind.context if branch)
+        return f"it fits none of the alternatives: {', or '.join(why)}"
+    if isinstance(kind, Kind.FalseSchema):
+        return "it must not be given"
+    if isinstance(kind, (Kind.Required, Kind.AdditionalProperties)):
+        return error.message  # names only
+    if _is_secret(error):
+        limit = kind.value if isinstance(kind.value, (str, int, float)) else ""
+        return f"the value does not fit {kind.name} {limit}".rstrip()
+    return error.message
+
+
+def _is_secret(error: jsonschema_rs.ValidationError) -> bool:
+    """Whether the value, or a part of it, is of a field that is named as a secret."""
+    waiting: list[Any] = [{str(part): None for part in error.instance_path}, error.instance]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            if any(_SECRET.search(name) for name in node):
+                return True
+            waiting.extend(node.values())
+        elif isinstance(node, list):
+            waiting.extend(node)
+    return False
 
 
 def _refuse_retrieval(uri: str) -> jsonschema_rs.JSONType:

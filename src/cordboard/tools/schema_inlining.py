@@ -81,10 +81,10 @@ class Inliner:
         parts: list[JsonObject | None] = []
         if isinstance(node.get("$ref"), str):
             parts.append(self._referred(node["$ref"], place))
-        parts += [self._schema(part, place.same()) for part in _schemas(node.get("allOf"))]
+        parts += [self._schema(part, place.same()) for part in _list(node.get("allOf"))]
         for keyword in ("anyOf", "oneOf"):
             if isinstance(node.get(keyword), list) and node[keyword]:
-                parts.append(self._alternatives(_schemas(node[keyword]), place))
+                parts.append(self._alternatives(_list(node[keyword]), place))
         if "oneOf" in node:
             self.notes["`oneOf` became `anyOf`"] = None
         for part in parts:
@@ -223,9 +223,8 @@ def _outline(node: JsonObject) -> JsonObject:
 
 def _take_types(node: JsonObject, plain: JsonObject) -> None:
     stated = node.get("type")
-    types = [
-        kind for kind in TYPES if kind in ([stated] if isinstance(stated, str) else stated or ())
-    ]
+    listed = [stated] if isinstance(stated, str) else _list(stated)
+    types = [kind for kind in TYPES if kind in listed]
     if types and node.get("nullable") is True and "null" not in types:  # OpenAPI's way
         types.append("null")
     if types:
@@ -277,7 +276,7 @@ def _is_json(value: Any) -> bool:
     return True
 
 
-def _schemas(value: Any) -> list[Any]:
+def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 

@@ -21,6 +21,7 @@ MAX_REWRITTEN = 40_000
 _BEYOND_RE2 = re.compile(r"\(\?[=!<]|\\[1-9]|\(\?P=")
 _BOUNDS = ("minimum", "maximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems")
 _MORE_BOUNDS = ("uniqueItems", "minProperties", "maxProperties")
+_FORMAT_OF = {"int32": "integer", "int64": "integer", "float": "number", "double": "number"}
 _EXCLUSIVE = (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
 
 
@@ -190,7 +191,10 @@ class Rewriter:
             else:
                 self._put("pattern", pattern, written, words, place)
         if form is not None:
-            if form in self._profile.formats and "format" in self._profile.keywords:
+            of_type = not self._profile.one_type or written.get("type") == _FORMAT_OF.get(
+                form, "string"
+            )
+            if of_type and form in self._profile.formats and "format" in self._profile.keywords:
                 written["format"] = form
             else:
                 words.append(said("format", form))
