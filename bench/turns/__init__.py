@@ -28,7 +28,7 @@ from cordboard.testing.media_thread import MediaThread
 
 CONTEXT = "turns"
 QUESTION = "Hello. Shall I go on?"
-TOGETHER = {TURNS: 3, TALK: 6, "listen": 12}
+TOGETHER = {TURNS: 3, TALK: 4, "listen": 6}
 """Calls at the same time. Listeners need no recogniser, so more of them fit. An engine that gives
 something up under it says so in its log, and the report repeats it."""
 _EVERY = 25

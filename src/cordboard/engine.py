@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import gc
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -67,6 +68,8 @@ log = structlog.get_logger()
 
 JUDGE_INTERVAL = 1.0
 """Seconds between two looks at how much there is to do."""
+SETTLING = 5.0
+"""Seconds after the start in which being late is no overload: models and servers still warm up."""
 LINE_FIRST = 1.0
 """Seconds for which MCP servers wait with their start until Asterisk is reached."""
 
@@ -105,6 +108,8 @@ class Engine:
         """What is given up while there is too much to do; read-only."""
         self._overload = OverloadGuard(self.degradation, self._metrics.degradation_level)
         self._judged_at = 0.0
+        self._settled_at = math.inf
+        """From when on being late is overload."""
         self._workers: Workers | None = None
         self._models: OfflineModels | None = None
         self._source: AsteriskSource | None = None
@@ -174,6 +179,7 @@ class Engine:
         except BaseException:
             await self.stop(grace=0)
             raise
+        self._settled_at = time.monotonic() + SETTLING
         if not self._tell_ready():
             log.info("engine_started", waiting_for=self._missing())
 
@@ -451,11 +457,14 @@ class Engine:
                 self._metrics.rtp_events(word, count - self._rtp_told[word])
                 self._rtp_told[word] = count
         now = time.monotonic()
-        self._overload.note_lag(now, lag)
+        settled = now >= self._settled_at
+        if settled:
+            self._overload.note_lag(now, lag)
         if self._workers is not None:
             for priority in Priority:
                 self._metrics.worker_queue(priority.value, self._workers.queued(priority))
-            self._overload.note_wait(now, self._workers.longest_wait(Priority.FINAL))
+            if settled:
+                self._overload.note_wait(now, self._workers.longest_wait(Priority.FINAL))
         if now - self._judged_at >= JUDGE_INTERVAL:
             self._judged_at = now
             self._overload.judge(now)

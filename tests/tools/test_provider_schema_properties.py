@@ -109,7 +109,7 @@ def spec(parameters: JsonObject, description: str = "Does it") -> ToolSpec:
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(schema=tools())
 def test_what_comes_out_is_taken_by_the_service(profile: SchemaProfile, schema: JsonObject) -> None:
     before = copy.deepcopy(schema)
@@ -120,7 +120,7 @@ def test_what_comes_out_is_taken_by_the_service(profile: SchemaProfile, schema: 
     assert again.parameters == tool.parameters, "its own result when put in again"
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(schema=tools(), tried=st.lists(arguments, min_size=12, max_size=12))
 def test_nothing_valid_becomes_invalid(schema: JsonObject, tried: list[JsonObject]) -> None:
     try:
@@ -139,7 +139,7 @@ def test_nothing_valid_becomes_invalid(schema: JsonObject, tried: list[JsonObjec
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     junk=st.dictionaries(
         st.sampled_from(

@@ -40,6 +40,11 @@ async def test_everyday_sentences_as_the_recogniser_wrote_them(
     assert _looked_up(demo) in ([], [row["wanted"]])
 
 
+async def test_nobody_is_asked_to_choose_between_a_thing_and_itself(demo: Talk) -> None:
+    await demo.say("Bergen Flesland, Current Conditions.")
+    assert _looked_up(demo) == ["ENBR"]
+
+
 def test_most_everyday_questions_are_looked_up_at_once_and_no_other_sentence_is() -> None:
     questions = [row for row in EVERYDAY if row["wanted"]]
     others = [row for row in EVERYDAY if not row["wanted"]]
@@ -138,6 +143,7 @@ def test_the_past_is_not_what_opens_a_polite_question() -> None:
     assert clauses.is_past(tokenise("it rained there last year"))
     assert not clauses.is_past(tokenise("I was wondering how the weather is"))
     assert not clauses.is_past(tokenise("the last report"))
+    assert not clauses.is_past(tokenise("I had better hear San Francisco"))
 
 
 @given(st.text(max_size=80))

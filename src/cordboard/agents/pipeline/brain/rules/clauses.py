@@ -108,6 +108,8 @@ def is_past(tokens: Sequence[Token]) -> bool:
                 return True
         elif token.text == "did" and (follows == "you" or follows in _LACKING):
             continue
+        elif token.text == "had" and follows in ("better", "best"):
+            continue  # what one is going to do
         elif token.text in _PAST and follows not in _OPENERS:
             return True
         if token.text == "last" and follows in _SPANS:

@@ -161,9 +161,12 @@ class RulesDialogue:
 
     def _rival(self, readings: Sequence[Reading]) -> Reading | None:
         """Another intent that fits as well, when both can be asked about."""
-        if len(readings) < 2 or readings[0].cost <= _EXACT:
+        if not readings or readings[0].cost <= _EXACT:
             return None
-        first, second = readings[:2]
+        first = readings[0]
+        second = next((other for other in readings if other.intent != first.intent), None)
+        if second is None:
+            return None
         named = all(
             reading.intent in self._grammar.intents and self._intent(reading.intent).title
             for reading in (first, second)
