@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from structlog.testing import capture_logs
 
 from cordboard.config.schema import Config
 from cordboard.config.source import ConfigSource
-from cordboard.engine import Engine
+from cordboard.engine import SETTLING, Engine
 from cordboard.mcp.pool import ServerPool
 from cordboard.mcp.status import ServerState
+from cordboard.observe.degradation import RAISE_AFTER
 from cordboard.testing.mcp_servers import FAULTY_SERVER
 
 
@@ -52,6 +54,30 @@ async def test_an_engine_is_ready_when_ready_says_so(tmp_path: Path) -> None:
         await engine.stop(grace=0)
     assert missing == []
     assert [e["event"] for e in log if e["event"].startswith("engine_r")] == ["engine_ready"]
+
+
+async def test_being_late_while_everything_starts_is_no_overload(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine(offline(tmp_path))
+    await engine.start()
+    now = time.monotonic()
+    monkeypatch.setattr("cordboard.engine.time.monotonic", lambda: now)
+
+    def late_for(seconds: float) -> None:
+        nonlocal now
+        for _ in range(round(seconds * 2)):
+            now += 0.5
+            engine._measure(0.3)
+
+    try:
+        late_for(SETTLING - 0.5)
+        assert engine.degradation.level == 0
+        late_for(RAISE_AFTER + 2)
+        assert engine.degradation.level == 1
+    finally:
+        monkeypatch.undo()
+        await engine.stop(grace=0)
 
 
 async def test_an_engine_stopped_twice_stops_once(tmp_path: Path) -> None:
