@@ -69,6 +69,7 @@ class Metrics:
         self._tools_known: dict[str, set[str]] = {}
         """By server; the key "" is for exposed names."""
         self._define_calls()
+        self._define_conversations()
         self._define_tools()
         self._define_engine()
 
@@ -89,6 +90,9 @@ class Metrics:
             "Unknown contexts or providers that calls asked for; others answered.",
             registry=registry,
         )
+
+    def _define_conversations(self) -> None:
+        registry = self._registry
         self._turn_latency = Histogram(
             "ai_agent_turn_latency_seconds",
             "Last speech sample of the caller to first agent sample on the wire, by stage.",

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cordboard.agents.pipeline.text_clues import TextClue
-from cordboard.agents.pipeline.turn_profiles import TurnProfile
-from cordboard.agents.pipeline.turn_taking import (
+from cordboard.agents.pipeline.turn_events import (
     PERHAPS,
     AgentVoice,
     AsideEnded,
@@ -25,8 +24,11 @@ from cordboard.agents.pipeline.turn_taking import (
     TurnEnded,
     TurnEvent,
     TurnTaken,
-    TurnTaker,
     WordsWanted,
+)
+from cordboard.agents.pipeline.turn_profiles import TurnProfile
+from cordboard.agents.pipeline.turn_taking import (
+    TurnTaker,
 )
 
 WINDOW = 256

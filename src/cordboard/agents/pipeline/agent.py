@@ -28,7 +28,9 @@ from cordboard.agents.pipeline.brain.base import Brain, Dialogue, DialogueSessio
 from cordboard.agents.pipeline.hearing import Hearing, HearingParts
 from cordboard.agents.pipeline.mouth import Mouth
 from cordboard.agents.pipeline.tts.base import Voice
-from cordboard.agents.pipeline.turn_taking import AgentVoice
+from cordboard.agents.pipeline.turn_events import (
+    AgentVoice,
+)
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.config.conversation import BargeIn
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply

@@ -16,13 +16,15 @@ import numpy as np
 
 from cordboard.agents.pipeline.loudness import Loudness
 from cordboard.agents.pipeline.text_clues import TextClue
-from cordboard.agents.pipeline.turn_profiles import TurnProfile
-from cordboard.agents.pipeline.turn_taking import (
-    SAMPLES_PER_MS,
+from cordboard.agents.pipeline.turn_events import (
     AgentVoice,
     Events,
     Floor,
     TurnEvent,
+)
+from cordboard.agents.pipeline.turn_profiles import TurnProfile
+from cordboard.agents.pipeline.turn_taking import (
+    SAMPLES_PER_MS,
     TurnTaker,
 )
 from cordboard.audio.levels import last_audible, speech_onset

@@ -32,10 +32,8 @@ from cordboard.agents.pipeline.echo_watch import EchoAnswer, EchoWatch
 from cordboard.agents.pipeline.overlap_words import OVERLAP_HINTS, judge_words
 from cordboard.agents.pipeline.stt.base import Recogniser, SpeechHints, Transcript
 from cordboard.agents.pipeline.text_clues import TextClue, clue_of
-from cordboard.agents.pipeline.turn_profiles import TurnProfile
-from cordboard.agents.pipeline.turn_taking import (
+from cordboard.agents.pipeline.turn_events import (
     PERHAPS,
-    SAMPLES_PER_MS,
     AgentVoice,
     AsideEnded,
     OverlapHeld,
@@ -48,6 +46,10 @@ from cordboard.agents.pipeline.turn_taking import (
     TurnEvent,
     TurnTaken,
     WordsWanted,
+)
+from cordboard.agents.pipeline.turn_profiles import TurnProfile
+from cordboard.agents.pipeline.turn_taking import (
+    SAMPLES_PER_MS,
 )
 from cordboard.audio.vad import VoiceActivityBank
 from cordboard.errors import AgentError, RecogniserError

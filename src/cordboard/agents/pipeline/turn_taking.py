@@ -30,150 +30,32 @@ is heard to its end, and may turn out to be an interruption or a turn after all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
-from typing import TypeAlias
-
 from cordboard.agents.pipeline.end_of_turn import silence_for
 from cordboard.agents.pipeline.learned_pause import CUT_OFF_MS, LearnedPause
 from cordboard.agents.pipeline.text_clues import TextClue
+from cordboard.agents.pipeline.turn_events import (
+    NONE,
+    PERHAPS,
+    AgentVoice,
+    AsideEnded,
+    Events,
+    Floor,
+    OverlapHeld,
+    OverlapLetPass,
+    Paused,
+    PauseGrows,
+    Resumed,
+    TurnBegan,
+    TurnEnded,
+    TurnTaken,
+    WordsWanted,
+)
 from cordboard.agents.pipeline.turn_profiles import TurnProfile
 
 SAMPLES_PER_MS = 8
 TAIL_MS = 250
 """The detector gives up so long before a quiet last syllable is over, or notices silence so late:
 within these bounds the sound itself says where speech ended."""
-
-
-class Floor(Enum):
-    """Who has the floor. The diagram above says how it passes."""
-
-    QUIET = "quiet"
-    SPEAKING = "speaking"
-    PAUSED = "paused"
-    HELD = "held"
-    ASIDE = "aside"
-    ASIDE_PAUSED = "aside_paused"
-
-
-class AgentVoice(Enum):
-    """What the caller hears of the agent at the moment."""
-
-    SILENT = "silent"
-    OPEN = "open"
-    """The agent speaks and may be interrupted."""
-    PROTECTED = "protected"
-    """The agent speaks and may not."""
-
-
-@dataclass(frozen=True, slots=True)
-class TurnBegan:
-    """The caller has the floor; the first sample of the voice."""
-
-    onset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Paused:
-    """The voice paused: the turn, or the aside, may be over. Find out what was said."""
-
-    pause: int
-    """Number of the pause, for `learn_text` and `learn_odds`."""
-    sample: int
-    """Where that was noticed."""
-    aside: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Resumed:
-    """The voice goes on: it was only a pause."""
-
-    sample: int
-    silence: int
-    """Samples of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class PauseGrows:
-    """The caller has long been silent, and is not taken to have finished: time for a continuer."""
-
-    quiet_since: int
-
-
-@dataclass(frozen=True, slots=True)
-class TurnEnded:
-    """The turn is over."""
-
-    onset: int
-    last_speech: int
-    """The sample after the last one that could be heard."""
-    noticed: int
-    """Where the silence was noticed."""
-    sample: int
-    """Where the end was decided."""
-    over_agent: bool
-    """It began while the agent was heard, and did not stop it."""
-
-
-@dataclass(frozen=True, slots=True)
-class AsideEnded:
-    """What was said beside the agent's speech is over, and did not stop it."""
-
-    onset: int
-    last_speech: int
-    noticed: int
-    sample: int
-
-
-@dataclass(frozen=True, slots=True)
-class OverlapHeld:
-    """A voice over the agent's: hold its speech until it is known what it is."""
-
-    onset: int
-    sample: int
-
-
-@dataclass(frozen=True, slots=True)
-class WordsWanted:
-    """Ask the recogniser what is said since `onset`, at once; answer with `learn_words`."""
-
-    overlap: int
-    onset: int
-
-
-@dataclass(frozen=True, slots=True)
-class OverlapLetPass:
-    """It was no interruption: the agent's speech goes on."""
-
-    sample: int
-    why: str
-    """`backchannel`, `noise`, `echo` or `key`."""
-
-
-@dataclass(frozen=True, slots=True)
-class TurnTaken:
-    """An interruption: the caller takes the floor while the agent speaks."""
-
-    onset: int
-    sample: int
-
-
-TurnEvent: TypeAlias = (
-    TurnBegan
-    | Paused
-    | Resumed
-    | PauseGrows
-    | TurnEnded
-    | AsideEnded
-    | OverlapHeld
-    | WordsWanted
-    | OverlapLetPass
-    | TurnTaken
-)
-PERHAPS = "perhaps"
-"""It is not yet known whether a sound is foreign."""
-Events: TypeAlias = tuple[TurnEvent, ...]
-NONE: Events = ()
 
 
 class TurnTaker:
