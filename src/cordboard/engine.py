@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import structlog
+from starlette.types import ASGIApp
 
 from cordboard.administration import Administration
 from cordboard.agents.base import Agent
@@ -132,25 +133,30 @@ class Engine:
         self.exchange = Exchange(
             lambda: self._succession.generation,
             self._open_agent,
-            CallServices(
-                self._writer,
-                self._metrics,
-                config.calls.directory,
-                listener,
-                self._recordings,
-                self._apology,
-                self._tracing,
-            ),
+            self._call_services(listener),
             self.degradation,
         )
         self._audiosocket = AudioSocketServer(config.audiosocket, self._pacer, self.exchange.offer)
-        app = create_app(
+        self._http = HttpServer(config.health, self._http_app())
+
+    def _http_app(self) -> ASGIApp:
+        return create_app(
             self,
-            loopback_only=is_loopback(config.health.host),
+            loopback_only=is_loopback(self._begun_with.health.host),
             administration=self.administration,
             token=lambda: self._config.admin.token,
         )
-        self._http = HttpServer(config.health, app)
+
+    def _call_services(self, listener: Listener | None) -> CallServices:
+        return CallServices(
+            self._writer,
+            self._metrics,
+            self._begun_with.calls.directory,
+            listener,
+            self._recordings,
+            self._apology,
+            self._tracing,
+        )
 
     @property
     def _config(self) -> Config:
