@@ -24,8 +24,9 @@ from bench.report import Report, Summary
 from cordboard.config.schema import Config
 from cordboard.errors import LineUnsupported, McpError
 from cordboard.generation import Generation
+from cordboard.tools.call_line import KeysCollected, KeysWanted
 from cordboard.tools.desk import Desk
-from cordboard.tools.tool import KeysCollected, KeysWanted, ToolAsk
+from cordboard.tools.tool import ToolAsk
 
 CALLS = 500
 WARM_UP = 20

@@ -61,8 +61,14 @@ class EchoAgent:
     def interrupted(self, heard: str) -> None:
         """It goes on."""
 
-    def say(self, text: str, *, filler: bool = False) -> None:
+    def say(self, text: str, *, filler: bool = False, continuer: bool = False) -> None:
         """It has no voice."""
+
+    def listen_aside(self, take: Callable[[str], None] | None) -> None:
+        """It does not listen to words."""
+
+    def offer_late(self, reply: ToolReply) -> None:
+        """It asks for none."""
 
     async def close(self) -> None:
         self._session = None

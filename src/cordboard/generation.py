@@ -43,7 +43,7 @@ class Generation:
         """Counts the configurations that this engine has had in force."""
         before = earlier.fleet if earlier is not None else None
         self.fleet: Fleet = Fleet(config.mcp, pool, before, lock)
-        self._builtin = tuple(ToolEntry(tool) for tool in builtin_tools(config.tools))
+        self._builtin = tuple(ToolEntry(tool) for tool in builtin_tools(config))
         self._catalogue = Catalogue(self._builtin)
         self._reported: frozenset[str] = frozenset()
         self._calls = 0

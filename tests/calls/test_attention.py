@@ -201,7 +201,7 @@ def test_a_single_filler_is_said_once_a_turn(tmp_path: Path) -> None:
 
 
 def test_a_tools_own_filler_is_enough(tmp_path: Path) -> None:
-    tool = FakeTool("get_weather", 4, filler=Filler(200, "I look it up."))
+    tool = FakeTool("get_weather", 4, filler=Filler(200, ("I look it up.",)))
 
     async def script(agent: FakeAgent) -> None:
         await agent.caller_says(1, "Weather?")
@@ -221,7 +221,7 @@ def test_ours_gives_way_to_a_tools_own_filler_that_comes_in_time(
     tmp_path: Path, threshold: int, whose: str
 ) -> None:
     """The tool is asked 0.6 s after the caller's last sound; ours would come at 0.9 s."""
-    tool = FakeTool("get_weather", 4, filler=Filler(threshold, "I look it up."))
+    tool = FakeTool("get_weather", 4, filler=Filler(threshold, ("I look it up.",)))
 
     async def script(agent: FakeAgent) -> None:
         await agent.caller_says(1, "Weather?")
@@ -235,7 +235,7 @@ def test_ours_gives_way_to_a_tools_own_filler_that_comes_in_time(
 
 
 def test_a_tools_own_filler_is_left_out_right_after_ours(tmp_path: Path) -> None:
-    tool = FakeTool("get_weather", 4, filler=Filler(1000, "I look it up."))
+    tool = FakeTool("get_weather", 4, filler=Filler(1000, ("I look it up.",)))
 
     async def script(agent: FakeAgent) -> None:
         await agent.caller_says(1, "Weather?")

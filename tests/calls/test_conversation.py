@@ -70,7 +70,7 @@ def test_the_greeting_has_its_own_measure(tmp_path: Path) -> None:
 
 
 def test_a_slow_tool_is_bridged_by_a_sentence(tmp_path: Path) -> None:
-    tool = FakeTool("get_weather", 3, filler=Filler(1000, "One moment, please."))
+    tool = FakeTool("get_weather", 3, filler=Filler(1000, ("One moment, please.",)))
 
     async def script(agent: FakeAgent) -> None:
         await agent.caller_says(1, "Weather?")
@@ -87,7 +87,7 @@ def test_a_slow_tool_is_bridged_by_a_sentence(tmp_path: Path) -> None:
 
 
 def test_a_quick_tool_is_not(tmp_path: Path) -> None:
-    tool = FakeTool("get_weather", 0.5, filler=Filler(1000, "One moment, please."))
+    tool = FakeTool("get_weather", 0.5, filler=Filler(1000, ("One moment, please.",)))
 
     async def script(agent: FakeAgent) -> None:
         await agent.ask("get_weather", {}, 1)

@@ -13,7 +13,8 @@ from cordboard.calls.keys import EARLY, MASK, TAIL
 from cordboard.errors import LineError, LineGone
 from cordboard.testing.call_stage import CallStage, FakeTool, play_call
 from cordboard.testing.fake_agent import FakeAgent
-from cordboard.tools.tool import KeysCollected, KeysWanted, ToolReply
+from cordboard.tools.call_line import KeysCollected, KeysWanted
+from cordboard.tools.tool import ToolReply
 
 PIN = "4711"
 

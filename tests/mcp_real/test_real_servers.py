@@ -8,8 +8,8 @@ import re
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -18,7 +18,9 @@ import pytest_asyncio
 from cordboard.config.mcp import Mcp
 from cordboard.mcp.fleet import Fleet
 from cordboard.mcp.server import ServerState
+from cordboard.tools.call_line import CallLine
 from cordboard.tools.catalogue import Catalogue
+from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.schema import compile_schema
 from cordboard.tools.tool import Status, ToolResult
 
@@ -38,13 +40,19 @@ TOOLS = {
 """How many tools each server has, in the locked versions."""
 
 
-class Line:
-    """A call that wants nothing but an answer."""
+@dataclass
+class Run:
+    """A run for a call that wants nothing but an answer."""
 
-    call_id = "c1"
-    context_name = "demo"
-    provider_name = "local"
-    variables = MappingProxyType[str, str]({})
+    line: CallLine = field(default_factory=lambda: NoCaller("c1", "demo"))
+    ask_id: str = "1"
+    idempotency_key: str = "c1:1"
+
+    def progress(self, note: str = "") -> None:
+        """Nobody waits."""
+
+    async def step(self, name: str, arguments: dict[str, Any]) -> ToolResult:
+        raise NotImplementedError
 
 
 def servers(programs: Installed, folder: Path) -> dict[str, Any]:
@@ -128,7 +136,7 @@ def living(group: int) -> list[int]:
 
 async def call(fleet: Fleet, name: str, **arguments: object) -> ToolResult:
     by_name = {entry.tool.spec.name: entry.tool for entry in fleet.tools()}
-    return await by_name[name].run(arguments, Line())  # type: ignore[arg-type]
+    return await by_name[name].run(arguments, Run())
 
 
 async def test_all_are_ready_with_their_tools(fleet: Fleet) -> None:

@@ -5,18 +5,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from cordboard.tools.call_line import KeysCollected, KeysWanted
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk import Desk
-from cordboard.tools.tool import (
-    CallLine,
-    JsonObject,
-    KeysCollected,
-    KeysWanted,
-    ToolAsk,
-    ToolReply,
-    ToolResult,
-    ToolSpec,
-)
+from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply, ToolResult, ToolRun, ToolSpec
 
 ANY = {"type": "object"}
 
@@ -39,6 +31,8 @@ class Line:
     keys_error: Exception | None = None
     recorded: bool = False
     recording: list[str] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)
+    confirmed: bool | None = True
 
     def end_after_speech(self, reason: str) -> None:
         self.ended.append(reason)
@@ -72,6 +66,10 @@ class Line:
         self.recording.append("resume")
         return self.recorded
 
+    async def confirm(self, question: str) -> bool | None:
+        self.questions.append(question)
+        return self.confirmed
+
 
 @dataclass
 class Journal:
@@ -80,6 +78,7 @@ class Journal:
     asks: list[tuple[str, bool]] = field(default_factory=list)
     fillers: list[str] = field(default_factory=list)
     replies: list[ToolReply] = field(default_factory=list)
+    late_replies: list[ToolReply] = field(default_factory=list)
     filled: asyncio.Event = field(default_factory=asyncio.Event)
 
     def asked(self, ask: ToolAsk, spec: ToolSpec | None) -> None:
@@ -91,6 +90,9 @@ class Journal:
 
     def answered(self, ask: ToolAsk, spec: ToolSpec | None, reply: ToolReply) -> None:
         self.replies.append(reply)
+
+    def late(self, ask: ToolAsk, spec: ToolSpec, reply: ToolReply) -> None:
+        self.late_replies.append(reply)
 
 
 Body = Callable[[JsonObject], Awaitable[ToolResult]]
@@ -110,7 +112,7 @@ class Probe:
     def spec(self) -> ToolSpec:
         return self._spec
 
-    async def run(self, arguments: JsonObject, line: CallLine) -> ToolResult:
+    async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
         self.runs += 1
         try:
             return await self._body(arguments) if self._body else ToolResult(data=arguments)

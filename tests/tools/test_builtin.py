@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from cordboard.config.schema import Tools
-from cordboard.config.semantics import BUILTIN_TOOLS
+from cordboard.config.schema import Config
+from cordboard.config.tools import BUILTIN_TOOLS
 from cordboard.errors import LineError, LineGone, LineUnsupported, TransferFailed
 from cordboard.tools.builtin import BUILTIN_NAMES, builtin_tools
 from cordboard.tools.desk import Desk
@@ -11,20 +11,23 @@ from cordboard.tools.tool import Effects, Status
 
 from .conftest import Line, ask, desk
 
-TOOLS = Tools.model_validate(
+CONFIG = Config.model_validate(
     {
-        "transfer": {
-            "destinations": {
-                "sales": {"target": "6001", "description": "orders and prices"},
-                "front-desk": {"target": "6002"},
+        "contexts": {"demo": {}},
+        "tools": {
+            "transfer": {
+                "destinations": {
+                    "sales": {"target": "6001", "description": "orders and prices"},
+                    "front-desk": {"target": "6002"},
+                }
             }
-        }
+        },
     }
 )
 
 
 def desk_with(line: Line) -> Desk:
-    return desk(*builtin_tools(TOOLS), line=line)
+    return desk(*builtin_tools(CONFIG), line=line)
 
 
 async def test_hangup_ends_the_call_after_speech() -> None:
@@ -72,18 +75,20 @@ async def test_a_failed_transfer_is_told_in_words(error: LineError, words: str) 
 
 
 def test_what_the_agent_is_told_of_transfer() -> None:
-    (transfer,) = (tool.spec for tool in builtin_tools(TOOLS) if tool.spec.name == "transfer")
+    (transfer,) = (tool.spec for tool in builtin_tools(CONFIG) if tool.spec.name == "transfer")
     assert transfer.effects is Effects.DESTRUCTIVE
     assert "sales (orders and prices)" in transfer.description
     assert "6001" not in str(transfer.parameters) + transfer.description
 
 
 def test_without_destinations_there_is_no_transfer() -> None:
-    names = [tool.spec.name for tool in builtin_tools(Tools())]
+    names = [
+        tool.spec.name for tool in builtin_tools(Config.model_validate({"contexts": {"demo": {}}}))
+    ]
     assert "hangup_call" in names
     assert "transfer" not in names
 
 
 def test_names_of_built_in_tools_are_known_to_the_configuration() -> None:
-    names = {tool.spec.name for tool in builtin_tools(TOOLS)}
+    names = {tool.spec.name for tool in builtin_tools(CONFIG)}
     assert names == set(BUILTIN_NAMES) == set(BUILTIN_TOOLS)

@@ -133,8 +133,8 @@ async def test_the_filler_is_said_once_for_a_slow_tool_and_never_for_a_quick_one
         await journal.filled.wait()
         return ToolResult()
 
-    filler = Filler(threshold_ms=10, message="One moment.")
-    quick = Probe("quick", filler=Filler(threshold_ms=5_000, message="Never said."))
+    filler = Filler(threshold_ms=10, messages=("One moment.",))
+    quick = Probe("quick", filler=Filler(threshold_ms=5_000, messages=("Never said.",)))
     at = desk(Probe("slow", until_filled, filler=filler), quick, journal=journal)
     assert (await at.run(ask("slow"))).ok
     assert (await at.run(ask("quick"))).ok

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from cordboard.config.schema import Tools
+from cordboard.config.schema import Config
 from cordboard.errors import LineError, LineGone, LineUnsupported
 from cordboard.tools.builtin import builtin_tools
-from cordboard.tools.tool import KeysCollected, Status, ToolReply
+from cordboard.tools.call_line import KeysCollected
+from cordboard.tools.tool import Status, ToolReply
 
 from .conftest import Line, ask, desk
 
 
 async def run(line: Line, name: str, **arguments: object) -> ToolReply:
-    return await desk(*builtin_tools(Tools()), line=line).run(ask(name, **arguments))
+    return await desk(
+        *builtin_tools(Config.model_validate({"contexts": {"demo": {}}})), line=line
+    ).run(ask(name, **arguments))
 
 
 async def test_digits_are_given_to_the_agent() -> None:

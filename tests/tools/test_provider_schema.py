@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from cordboard.config.schema import Tools
+from cordboard.config.schema import Config
 from cordboard.mcp_servers.aviation_atis.server import build_server
 from cordboard.mcp_servers.aviation_atis.service import AtisService
 from cordboard.tools.builtin import builtin_tools
@@ -77,7 +77,11 @@ def test_real_servers(profile: SchemaProfile, server: dict[str, Any]) -> None:
 @every_profile
 async def test_our_own_tools(profile: SchemaProfile) -> None:
     destinations = {"sales": {"target": "6001"}}
-    tools = builtin_tools(Tools.model_validate({"transfer": {"destinations": destinations}}))
+    tools = builtin_tools(
+        Config.model_validate(
+            {"contexts": {"demo": {}}, "tools": {"transfer": {"destinations": destinations}}}
+        )
+    )
     specs = [tool.spec for tool in tools]
     server = build_server(cast(AtisService, None))
     specs += [spec(tool.input_schema, tool.name) for tool in await server.list_tools()]

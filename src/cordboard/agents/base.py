@@ -228,6 +228,17 @@ class Agent(Protocol):
         """
         ...
 
+    def listen_aside(self, take: Callable[[str], None] | None) -> None:
+        """While `take` is set, the text of each turn of the caller goes there (and into
+        `CallerText`), and the agent neither answers it nor gives up what it has asked for: the
+        engine is asking the caller something itself. None ends it."""
+        ...
+
+    def offer_late(self, reply: ToolReply) -> None:
+        """Learn the answer to an ask that was given up before it came, to tell the caller when it
+        fits."""
+        ...
+
     async def close(self) -> None:
         """Stop and free everything. Idempotent; no event is emitted afterwards."""
         ...

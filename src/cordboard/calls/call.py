@@ -40,8 +40,9 @@ from cordboard.errors import (
     TransferFailed,
 )
 from cordboard.generation import Generation
+from cordboard.tools.call_line import KeysCollected, KeysWanted
 from cordboard.tools.desk import Desk
-from cordboard.tools.tool import KeysCollected, KeysWanted, may_collect_keys
+from cordboard.tools.tool import may_collect_keys
 
 log = structlog.get_logger()
 
@@ -189,7 +190,7 @@ class Call:
 
     async def transfer_after_speech(self, destination: str) -> None:
         """Let the agent finish, then pass the caller on. Raises `LineError`s; the call goes on."""
-        configured = self._generation.config.tools.transfer.destinations[destination]
+        configured = self._generation.config.destinations[destination]
         if self._conversation is None:
             raise TransferFailed("the call is not connected")
         await self._unless_ending(self._conversation.playout.drained())
@@ -238,6 +239,9 @@ class Call:
         """Have the agent speak a sentence now."""
         if self._conversation is not None:
             self._conversation.prompt(text)
+
+    async def confirm(self, question: str) -> bool | None:
+        raise LineError("not built yet")
 
     def pause_recording(self) -> bool:
         """Record silence from now on. False when the call is not being recorded."""

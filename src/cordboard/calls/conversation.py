@@ -257,7 +257,7 @@ class Conversation:
     def asked(self, ask: ToolAsk, spec: ToolSpec | None) -> None:
         if spec is not None and spec.effects is Effects.DESTRUCTIVE:
             self._protected.add(ask.ask_id)
-        if spec is not None and spec.filler.threshold_ms > 0 and spec.filler.message:
+        if spec is not None and spec.filler.threshold_ms > 0 and spec.filler.messages:
             expected = self._loop.time() + spec.filler.threshold_ms / 1000
             self._attention.tool_filler_expected(expected)
         origin = spec.origin if spec is not None else ""
@@ -283,6 +283,11 @@ class Conversation:
         if spec is not None and spec.server:
             tool = spec.origin.removeprefix(f"mcp:{spec.server}:")
             self._metrics.mcp_tool_called(spec.server, tool, reply.status, seconds)
+
+    def late(self, ask: ToolAsk, spec: ToolSpec, reply: ToolReply) -> None:
+        """The agent tells the caller when it fits."""
+        if not self._over:
+            self._agent.offer_late(reply)
 
     # Sound.
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from cordboard.errors import LineError, LineGone
-from cordboard.tools.tool import KeysCollected, KeysWanted
+from cordboard.tools.call_line import KeysCollected, KeysWanted
 
 EARLY = 2.0
 """Keys pressed so many seconds before a collection count too."""

@@ -10,7 +10,8 @@ from pydantic import Field, SecretStr, model_validator
 
 from cordboard.config.patterns import URL, ServerId, ToolName
 from cordboard.config.section import Section
-from cordboard.config.tool_speech import ErrorMessages, SpeechFieldText, SpeechTemplateText
+from cordboard.config.tool_rules import FillerTexts, ToolRules
+from cordboard.config.tool_speech import ErrorMessages
 
 McpTransport: TypeAlias = Literal["stdio", "http", "sse"]
 McpLock: TypeAlias = Literal["off", "warn", "enforce"]
@@ -79,40 +80,25 @@ class McpDefaults(Section):
     slow_response_threshold_ms: int = Field(
         0, ge=0, description="After this time the caller is told to wait; 0 = never."
     )
-    slow_response_message: str = Field(
-        "One moment, please.", description="What the caller is told then."
+    slow_response_message: FillerTexts = Field(
+        ("One moment, please.",),
+        description="What the caller is told then: a sentence, or a list of which never the same "
+        "is said twice running.",
+    )
+    slow_response_repeat_ms: int = Field(
+        0, ge=0, description="After each such time more another sentence; 0 = never."
     )
     error_messages: ErrorMessages = Field(
         ErrorMessages(), description="What the caller is told when a tool fails."
     )
 
 
-class McpTool(Section):
-    """One tool of a server: offered at all, under which name, spoken how."""
+class McpTool(ToolRules):
+    """One tool of a server: offered at all, under which name, spoken how. Rules that are left out
+    are those of the server's `defaults`."""
 
     name: str = Field(description="The tool's name as the server gives it.")
     expose_as: ToolName | None = Field(None, description="Default: mcp_{server}_{tool}.")
-    description: str | None = Field(None, description="Replaces the server's description.")
-    speech_field: SpeechFieldText | None = Field(
-        None, description="The field of the result that is spoken; dots lead further in."
-    )
-    speech_template: SpeechTemplateText | None = Field(
-        None,
-        description="What is spoken, with {fields} of the result, their formats and defaults: "
-        "docs/tool-speech.md.",
-    )
-    timeout_ms: int | None = Field(
-        None, ge=50, le=600_000, description="Default: the server's `defaults`."
-    )
-    slow_response_threshold_ms: int | None = Field(
-        None, ge=0, description="Default: the server's `defaults`."
-    )
-    slow_response_message: str | None = Field(None, description="Default: the server's `defaults`.")
-    error_messages: ErrorMessages = Field(
-        ErrorMessages(),
-        description="What the caller is told when it fails. Default: the server's `defaults`, "
-        "sentence by sentence.",
-    )
 
 
 class McpAuth(Section):

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator
 
 from cordboard.config.patterns import PATTERNS_IN_WORDS
-from cordboard.config.semantics import BUILTIN_TOOLS
 from cordboard.config.shape import Shape
+from cordboard.config.tools import BUILTIN_TOOLS
 from cordboard.config.variables import CALL_VARIABLES
 
 _HEAD = """\

@@ -16,8 +16,6 @@ from cordboard.config.conversation import BargeIn, Recording, Silence, TurnTakin
 from cordboard.config.mcp import Mcp
 from cordboard.config.patterns import (
     APP,
-    DIALPLAN_CONTEXT,
-    EXTENSION,
     URL,
     Name,
     Port,
@@ -26,6 +24,7 @@ from cordboard.config.patterns import (
 )
 from cordboard.config.rules import Rules
 from cordboard.config.section import Section
+from cordboard.config.tools import BUILTIN_TOOLS, BuiltinTool, ToolEntry, TransferDestination
 
 
 class Health(Section):
@@ -194,32 +193,6 @@ class Context(Section):
         return self
 
 
-class TransferDestination(Section):
-    """One place to which the agent may pass the caller on."""
-
-    type: Literal["extension", "queue", "dialplan"] = Field(
-        "extension", description="What `target` names."
-    )
-    target: str = Field(pattern=EXTENSION, description="Extension or queue.")
-    context: str = Field("default", pattern=DIALPLAN_CONTEXT, description="Dialplan context.")
-    priority: int = Field(1, ge=1, description="Dialplan priority.")
-    description: str = Field("", description="What the agent is told about it.")
-
-
-class TransferTool(Section):
-    """The built-in `transfer`."""
-
-    destinations: dict[Name, TransferDestination] = Field(
-        default_factory=dict, description="The only places a call can be transferred to."
-    )
-
-
-class Tools(Section):
-    """Settings of the built-in tools."""
-
-    transfer: TransferTool = Field(TransferTool(), description="The built-in `transfer`.")
-
-
 class Calls(Section):
     """Rules for all calls."""
 
@@ -263,6 +236,26 @@ class Config(Section):
     routes: dict[str, Name] = Field(
         default_factory=dict, description="Dialled number → context, when no variable names one."
     )
-    tools: Tools = Field(Tools(), description="Settings of the built-in tools.")
+    tools: dict[ToolName, ToolEntry] = Field(
+        default_factory=dict, description="Tools of every kind, by their exposed names."
+    )
     mcp: Mcp = Field(Mcp(), description="The MCP servers.")
     calls: Calls = Field(Calls(), description="Rules for all calls.")
+
+    @field_validator("tools", mode="before")
+    @classmethod
+    def _builtin_goes_without_saying(cls, tools: object) -> object:
+        if not isinstance(tools, dict):
+            return tools
+        return {
+            name: {"kind": "builtin"} | (entry or {})
+            if name in BUILTIN_TOOLS and isinstance(entry, dict | None)
+            else entry
+            for name, entry in tools.items()
+        }
+
+    @property
+    def destinations(self) -> Mapping[str, TransferDestination]:
+        """The only places a call can be transferred to."""
+        transfer = self.tools.get("transfer")
+        return transfer.destinations if isinstance(transfer, BuiltinTool) else {}

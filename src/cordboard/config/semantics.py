@@ -18,18 +18,9 @@ from cordboard.config.mcp import McpServer
 from cordboard.config.naming import exposed_name, exposed_prefix
 from cordboard.config.remote_url import url_problem
 from cordboard.config.schema import MEDIA_CODECS, Config, Context
+from cordboard.config.tools import BUILTIN_TOOLS
 from cordboard.config.variables import CALL_VARIABLES, placeholders
 from cordboard.errors import ConfigProblem
-
-BUILTIN_TOOLS: Mapping[str, str] = {
-    "hangup_call": "Ends the call when the agent has finished speaking.",
-    "transfer": "Passes the caller on to one of `tools.transfer.destinations`.",
-    "collect_digits": "Has the caller enter digits on the keypad; secret ones no agent is given.",
-    "send_digits": "Presses keys for the far side.",
-    "pause_recording": "Has the recording of the call be silent for a while.",
-    "resume_recording": "Goes on with it.",
-}
-"""The tools that need no server, with a description for the documentation."""
 
 Problems = Iterator[ConfigProblem]
 
@@ -173,7 +164,7 @@ def _rules(config: Config, context: Context, path: KeyPath, document: Document) 
         if tool not in context.tools:
             message = f"the tool {tool} is not in the `tools` of this context; add it there"
             yield document.problem((*path, "rules", *inner_path(key)), message)
-    destinations = config.tools.transfer.destinations
+    destinations = config.destinations
     for destination, key in rules.destinations().items():
         if destination not in destinations:
             place = (*path, "rules", *inner_path(key))
@@ -233,7 +224,7 @@ def _tools(config: Config, context: Context, path: KeyPath, document: Document) 
         place = (*path, "tools", index)
         if tool in context.tools[:index]:
             yield document.problem(place, f"{tool} is listed twice", fatal=False)
-        elif tool == "transfer" and not config.tools.transfer.destinations:
+        elif tool == "transfer" and not config.destinations:
             message = "there is nowhere to transfer to; name tools.transfer.destinations"
             yield document.problem(place, message, fatal=False)
         elif tool not in provided and not _known_at_run_time(tool, running):

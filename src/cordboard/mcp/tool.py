@@ -30,9 +30,9 @@ from cordboard.mcp.printable import printable
 from cordboard.mcp.result import read_any_result
 from cordboard.mcp.server import SupervisedServer
 from cordboard.tools.naming import exposed_name, mcp_origin
+from cordboard.tools.rules import apply_rules
 from cordboard.tools.schema import ArgumentChecker, Checker
 from cordboard.tools.tool import (
-    CallLine,
     Effects,
     ErrorWords,
     Filler,
@@ -41,6 +41,7 @@ from cordboard.tools.tool import (
     Speech,
     Status,
     ToolResult,
+    ToolRun,
     ToolSpec,
 )
 
@@ -89,10 +90,10 @@ class McpTool:
     def spec(self) -> ToolSpec:
         return self._spec
 
-    async def run(self, arguments: JsonObject, line: CallLine) -> ToolResult:
+    async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
         """Call the server. Raises `ToolTimeout` or `ToolError`."""
         if not self._is_offered():
-            log.warning("mcp_tool_withdrawn", call_id=line.call_id, tool=self._spec.origin)
+            log.warning("mcp_tool_withdrawn", call_id=run.line.call_id, tool=self._spec.origin)
             raise ToolError(self._errors.unavailable or WITHDRAWN)
         try:
             result = await self._server.call(
@@ -101,7 +102,7 @@ class McpTool:
         except McpError as error:
             log.warning(
                 "mcp_call_failed",
-                call_id=line.call_id,
+                call_id=run.line.call_id,
                 server=self._server.id,
                 tool=self.listed.name,
                 error=str(error),
@@ -137,28 +138,29 @@ def make_spec(
 ) -> ToolSpec:
     """All that the engine knows of a listed tool; the operator's words go before the server's."""
     own = override if override is not None else ToolConfig.model_validate({"name": listed.name})
-    timeout = own.timeout_ms if own.timeout_ms is not None else defaults.timeout_ms
-    threshold = own.slow_response_threshold_ms
-    errors = own.error_messages.over(defaults.error_messages)
-    return ToolSpec(
+    errors = defaults.error_messages
+    effects = effects_of(listed.annotations)
+    stated = listed.annotations is not None and listed.annotations.destructive_hint is True
+    spec = ToolSpec(
         name=own.expose_as or name or exposed_name(server, listed.name),
         kind="mcp",
-        description=clean_description(own.description or listed.description or listed.name),
+        description=listed.description or listed.name,
         parameters=listed.input_schema,
         origin=mcp_origin(server, listed.name),
         server=server,
-        limits=Limits(timeout_ms=timeout),
-        speech=Speech(
-            own.speech_field,
-            own.speech_template,
-            ErrorWords(errors.timeout, errors.error, errors.unavailable),
-        ),
+        limits=Limits(timeout_ms=defaults.timeout_ms),
+        speech=Speech(errors=ErrorWords(errors.timeout, errors.error, errors.unavailable)),
         filler=Filler(
-            defaults.slow_response_threshold_ms if threshold is None else threshold,
-            own.slow_response_message or defaults.slow_response_message,
+            defaults.slow_response_threshold_ms,
+            defaults.slow_response_message,
+            defaults.slow_response_repeat_ms,
         ),
-        effects=effects_of(listed.annotations),
+        effects=effects,
+        # Most servers say nothing of their tools: only what is said to destroy is asked about.
+        approval="caller" if stated and effects is Effects.DESTRUCTIVE else "none",
     )
+    spec = apply_rules(spec, own)
+    return replace(spec, description=clean_description(spec.description))
 
 
 def effects_of(annotations: types.ToolAnnotations | None) -> Effects:

@@ -30,13 +30,13 @@ from cordboard.testing.fake_line import FakeLine
 from cordboard.testing.virtual_time import virtual_time
 from cordboard.tools.catalogue import ToolEntry
 from cordboard.tools.tool import (
-    CallLine,
     Effects,
     Filler,
     JsonObject,
     Limits,
     Tool,
     ToolResult,
+    ToolRun,
     ToolSpec,
 )
 
@@ -70,7 +70,7 @@ class FakeTool:
     def spec(self) -> ToolSpec:
         return self._spec
 
-    async def run(self, arguments: JsonObject, line: CallLine) -> ToolResult:
+    async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
         self.began += 1
         await asyncio.sleep(self._seconds)
         self.finished += 1

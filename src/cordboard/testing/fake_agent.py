@@ -56,6 +56,8 @@ class FakeAgent:
         self.heard = bytearray()
         self.keys: list[str] = []
         self.said: list[str] = []
+        self.late: list[ToolReply] = []
+        self.aside: Callable[[str], None] | None = None
         """What the call wanted said."""
         self.interruptions: list[str] = []
         self.replies: list[ToolReply] = []
@@ -95,6 +97,12 @@ class FakeAgent:
             self.emit(AgentFailed("the voice is broken"))
         else:
             self.spawn(self.speak(self._turn, text))
+
+    def listen_aside(self, take: Callable[[str], None] | None) -> None:
+        self.aside = take
+
+    def offer_late(self, reply: ToolReply) -> None:
+        self.late.append(reply)
 
     async def close(self) -> None:
         for task in self._tasks:

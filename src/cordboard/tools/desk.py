@@ -29,9 +29,9 @@ import structlog
 from cordboard.errors import LineError, ToolError, ToolTimeout
 from cordboard.observe.tracing import NO_TRACING, ToolFacts, ToolSpan, Tracing
 from cordboard.tools import speech
+from cordboard.tools.call_line import CallLine
 from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits, as_object, cap
 from cordboard.tools.tool import (
-    CallLine,
     Effects,
     JsonObject,
     Status,
@@ -61,7 +61,8 @@ class DeskObserver(Protocol):
     """
 
     def asked(self, ask: ToolAsk, spec: ToolSpec | None) -> None:
-        """An ask came in; `spec` is None when there is no such tool in the toolbox."""
+        """An ask came in, in the form in which it may be recorded: secrets masked. `spec` is None
+        when there is no such tool in the toolbox."""
         ...
 
     def filler(self, ask: ToolAsk, text: str) -> None:
@@ -70,6 +71,10 @@ class DeskObserver(Protocol):
 
     def answered(self, ask: ToolAsk, spec: ToolSpec | None, reply: ToolReply) -> None:
         """The ask is answered, or given up (status cancelled); called once for each ask."""
+        ...
+
+    def late(self, ask: ToolAsk, spec: ToolSpec, reply: ToolReply) -> None:
+        """The answer has come to an ask that was given up or had timed out."""
         ...
 
 
@@ -83,6 +88,9 @@ class SilentObserver:
         """Ignore it."""
 
     def answered(self, ask: ToolAsk, spec: ToolSpec | None, reply: ToolReply) -> None:
+        """Ignore it."""
+
+    def late(self, ask: ToolAsk, spec: ToolSpec, reply: ToolReply) -> None:
         """Ignore it."""
 
 
@@ -101,6 +109,33 @@ class _Turn:
     number: int
     rounds: int = 0
     calls: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class _Run:
+    """One run of a tool, as the tool sees it."""
+
+    desk: Desk
+    ask: ToolAsk
+    steps: int = 0
+
+    @property
+    def line(self) -> CallLine:
+        return self.desk.line
+
+    @property
+    def ask_id(self) -> str:
+        return self.ask.ask_id
+
+    @property
+    def idempotency_key(self) -> str:
+        return f"{self.line.call_id}:{self.ask.ask_id}"
+
+    def progress(self, note: str = "") -> None:
+        """Nothing depends on it yet."""
+
+    async def step(self, name: str, arguments: JsonObject) -> ToolResult:
+        raise ToolError("steps are not run yet")
 
 
 class Desk:
@@ -123,6 +158,11 @@ class Desk:
         self._tracing = tracing
         self._turn = _Turn(0)
         self._running: dict[tuple[str, bytes], _Running] = {}
+
+    @property
+    def line(self) -> CallLine:
+        """The call that it serves."""
+        return self._line
 
     @property
     def busy(self) -> bool:
@@ -220,13 +260,13 @@ class Desk:
     async def _run_tool(self, ask: ToolAsk, offered: OfferedTool) -> ToolResult:
         spec = offered.spec
         filler: asyncio.TimerHandle | None = None
-        if spec.filler.threshold_ms > 0 and spec.filler.message:
+        if spec.filler.threshold_ms > 0 and spec.filler.messages:
             filler = asyncio.get_running_loop().call_later(
-                spec.filler.threshold_ms / 1000, self._observer.filler, ask, spec.filler.message
+                spec.filler.threshold_ms / 1000, self._observer.filler, ask, spec.filler.messages[0]
             )
         try:
             async with asyncio.timeout(spec.limits.timeout_ms / 1000):
-                return await self._try(offered, ask.arguments)
+                return await self._try(offered, ask)
         except (TimeoutError, ToolTimeout) as error:
             words = str(error) if isinstance(error, ToolTimeout) else spec.speech.errors.timeout
             return ToolResult(Status.TIMEOUT, speech.spoken_error(words) if words else TOO_SLOW)
@@ -239,18 +279,19 @@ class Desk:
             if filler is not None:
                 filler.cancel()
 
-    async def _try(self, offered: OfferedTool, arguments: JsonObject) -> ToolResult:
+    async def _try(self, offered: OfferedTool, ask: ToolAsk) -> ToolResult:
         """One run, and the retries that the tool's limits and effects allow."""
         spec = offered.spec
+        run = _Run(self, ask)
         tries = 1 if spec.effects is Effects.DESTRUCTIVE else 1 + spec.limits.retries
         for left in range(tries - 1, 0, -1):
             try:
-                return await offered.tool.run(arguments, self._line)
+                return await offered.tool.run(ask.arguments, run)
             except ToolTimeout:
                 raise
             except ToolError as error:
                 log.info("tool_retried", tool=spec.origin, error=str(error), left=left)
-        return await offered.tool.run(arguments, self._line)
+        return await offered.tool.run(ask.arguments, run)
 
     def _finish(
         self,

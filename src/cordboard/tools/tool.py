@@ -2,8 +2,8 @@
 
 A tool is anything an agent may do, of one of five kinds. Whoever adds a kind implements `Tool`;
 whoever wants one run goes through the desk (`cordboard.tools.desk`), never to `Tool.run` itself.
-A tool sees the call only through `CallLine`, a narrow face that the calls room implements, so this
-room knows no call.
+A tool sees the call only through `ToolRun.line` (`cordboard.tools.call_line`), a narrow face that
+the calls room implements, so this room knows no call.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from enum import StrEnum
 from typing import Any, Literal, Protocol, TypeAlias
 
 from cordboard.config.speech_template import Path, SpeechTemplate, read_path, read_template
+from cordboard.config.tool_rules import Approval, CacheScope, Duplicates
+from cordboard.tools.call_line import CallLine
 
 JsonObject: TypeAlias = dict[str, Any]
 ToolKind = Literal["builtin", "mcp", "http", "python", "workflow"]
@@ -47,9 +49,13 @@ class Limits:
     retries: int = 0
     """Further tries after a failure; only used when the effects allow it."""
     cache_ttl_ms: int = 0
-    """How long a result may be reused for equal arguments; 0 = never."""
+    """How long a good answer may be reused for equal arguments; 0 = never."""
+    cache_scope: CacheScope = "call"
+    """Who may be given a kept answer: the same call only, or all."""
     per_turn: int = 5
     """How often one caller turn may run this tool."""
+    per_call: int = 0
+    """How often one call may run this tool; 0 = no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +94,11 @@ class Filler:
     """What is said while a slow tool runs."""
 
     threshold_ms: int = 0
-    """Say it after this time without a result; 0 = never."""
-    message: str = ""
+    """Say one after this time without a result; 0 = never."""
+    messages: tuple[str, ...] = ()
+    """To choose from; never the same twice running in a call."""
+    repeat_ms: int = 0
+    """Say another after each such time more; 0 = never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +119,14 @@ class ToolSpec:
     speech: Speech = Speech()
     filler: Filler = Filler()
     effects: Effects = Effects.READ_ONLY
+    approval: Approval = "none"
+    """`caller`: the desk asks the caller, and runs it only after a yes."""
+    approval_question: str = ""
+    """Speech template over the arguments; empty = a sentence with the tool's name."""
+    duplicates: Duplicates = "join"
+    """What becomes of an ask with equal arguments while the first still runs."""
+    secret_arguments: frozenset[str] = frozenset()
+    """Arguments whose values are masked wherever anything is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +136,8 @@ class ToolResult:
     status: Status = Status.OK
     message: str = ""
     data: Any = None
+    control: Mapping[str, bool] = field(default_factory=dict)
+    """What the agent must know besides, such as `{"call_ends": True}`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +151,10 @@ class ToolAsk:
     arguments: JsonObject
     turn: int = 0
     """The caller turn in which it was asked."""
+    confirmed: bool = False
+    """The agent's own code (never a model's word) has had the caller's yes to this very ask."""
+    parent: str = ""
+    """Of a step of a workflow: the ask that it belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,26 +169,16 @@ class ToolReply:
     data: JsonObject = field(default_factory=dict)
     """The structured result, already capped for the agent that asked."""
     took_ms: int = 0
+    control: Mapping[str, bool] = field(default_factory=dict)
+    """For the agent: the flags of the result, and `truncated`, `retryable`, `late` of the desk."""
+    cut: tuple[str, ...] = ()
+    """What of the data was left out for this agent, such as `rows: 100 of 240 items`."""
+    source: Literal["run", "cache", "joined", "late"] = "run"
+    """Where the answer came from; `late`: a run that an earlier ask had not waited for."""
 
     @property
     def ok(self) -> bool:
         return self.status is Status.OK
-
-
-@dataclass(frozen=True, slots=True)
-class KeysWanted:
-    """What `CallLine.collect_keys` waits for."""
-
-    count: int = 0
-    """So many keys end it; 0 = only the terminator or the timeout does."""
-    terminator: str = "#"
-    """This key ends it and is not part of the answer; empty = none."""
-    first_timeout: float = 10.0
-    """Seconds until the first key."""
-    next_timeout: float = 4.0
-    """Seconds between two keys."""
-    secret: bool = False
-    """The keys appear nowhere: not in ledger, logs, recording (sound muted) or to the agent."""
 
 
 def may_collect_keys(specs: Iterable[ToolSpec]) -> bool:
@@ -177,75 +190,33 @@ def may_collect_keys(specs: Iterable[ToolSpec]) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class KeysCollected:
-    """The keys that came."""
-
-    keys: str = field(repr=False)
-    """Never in a log, whoever logs this; the terminator is not part of it."""
-    ended_by: Literal["count", "terminator", "timeout"]
-    reference: str = ""
-    """Of secret keys: the name under which the call keeps them to its end (`CallLine.reveal`).
-    All of them that an agent may know."""
-
-
-class CallLine(Protocol):
-    """The face of a call that a tool may use."""
+class ToolRun(Protocol):
+    """One run of a tool, as the tool sees it: the call it serves, and the desk that runs it."""
 
     @property
-    def call_id(self) -> str: ...
+    def line(self) -> CallLine: ...
 
     @property
-    def context_name(self) -> str: ...
+    def ask_id(self) -> str: ...
 
     @property
-    def provider_name(self) -> str: ...
-
-    @property
-    def variables(self) -> Mapping[str, str]:
-        """Call variables as declared by the context (caller_number, called_number, ...)."""
+    def idempotency_key(self) -> str:
+        """The same for all tries of one ask, and for nothing else."""
         ...
 
-    def end_after_speech(self, reason: str) -> None:
-        """Hang up as soon as the caller has heard what the agent is saying. Returns at once."""
-        ...
+    def progress(self, note: str = "") -> None:
+        """Still at work: the caller is told again to wait if it takes long. Extends no timeout.
 
-    async def transfer_after_speech(self, destination: str) -> None:
-        """Let the agent finish speaking, then pass the caller on to a configured destination.
-
-        Raises `TransferFailed` (the call goes on), `LineUnsupported` or `LineGone`.
+        `note` is for the log; it is not spoken.
         """
         ...
 
-    async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
-        """Wait for keys of the caller. While it waits the agent is not given any.
+    async def step(self, name: str, arguments: JsonObject) -> ToolResult:
+        """Run another tool of this call's toolbox: how a workflow does its steps.
 
-        Keys pressed up to 2 s before count too. Raises `LineError` when another collection runs,
-        and `LineGone` when the call ends meanwhile.
+        It passes the whole desk, so it is checked, limited and recorded as any ask. Never raises
+        for the tool's failure: a refusal, an error and a timeout are results.
         """
-        ...
-
-    def reveal(self, reference: str) -> str | None:
-        """The secret keys that `collect_keys` kept under this name, for whom they were asked.
-
-        None when there are none. What comes of it must never reach an agent, a log or the ledger.
-        """
-        ...
-
-    async def send_keys(self, keys: str) -> None:
-        """Send DTMF to the caller's side. Raises `LineUnsupported` or another `LineError`."""
-        ...
-
-    def say(self, text: str) -> None:
-        """Have the agent speak a sentence now. Returns at once."""
-        ...
-
-    def pause_recording(self) -> bool:
-        """Record silence from now on. False when the call is not being recorded."""
-        ...
-
-    def resume_recording(self) -> bool:
-        """Record sound again. False when the call is not being recorded."""
         ...
 
 
@@ -255,7 +226,7 @@ class Tool(Protocol):
     @property
     def spec(self) -> ToolSpec: ...
 
-    async def run(self, arguments: JsonObject, line: CallLine) -> ToolResult:
+    async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
         """Do the work. Arguments are already valid against `spec.parameters`.
 
         Raises `ToolError` with a speakable text when it cannot. May be cancelled at any await.

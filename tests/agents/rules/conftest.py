@@ -62,7 +62,7 @@ def config() -> Config:
 
 @pytest.fixture(scope="session")
 def toolbox(config: Config) -> tuple[ToolSpec, ...]:
-    return (HangupCall().spec, Transfer(config.tools.transfer.destinations).spec)
+    return (HangupCall().spec, Transfer(config.destinations).spec)
 
 
 @pytest.fixture(scope="session")

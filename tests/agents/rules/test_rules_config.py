@@ -73,7 +73,7 @@ def test_named_tools_and_destinations_can_be_checked(config: Config) -> None:
     for name, context in config.contexts.items():
         assert context.rules is not None
         assert set(context.rules.tools()) <= set(context.tools), name
-        assert set(context.rules.destinations()) <= set(config.tools.transfer.destinations)
+        assert set(context.rules.destinations()) <= set(config.destinations)
 
 
 def test_an_empty_section_is_whole() -> None:

@@ -61,6 +61,7 @@ class PipelineAgent:
         self._asks: dict[str, asyncio.Future[ToolReply]] = {}
         self._asked = 0
         self._hearing: Hearing | None = None
+        self._aside: Callable[[str], None] | None = None
         self._closed = False
 
     @property
@@ -106,6 +107,12 @@ class PipelineAgent:
         if filler or continuer:
             self._fillers.add(task)
             task.add_done_callback(self._fillers.discard)
+
+    def listen_aside(self, take: Callable[[str], None] | None) -> None:
+        self._aside = take
+
+    def offer_late(self, reply: ToolReply) -> None:
+        self.say(reply.message)
 
     async def close(self) -> None:
         self._closed = True

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from cordboard.config.schema import Tools
+from dataclasses import dataclass
+
+from cordboard.config.schema import Config
 from cordboard.tools.builtin.collect_digits import CollectDigits
 from cordboard.tools.builtin.hangup import HangupCall
 from cordboard.tools.builtin.recording import PauseRecording, ResumeRecording
 from cordboard.tools.builtin.send_digits import SendDigits
 from cordboard.tools.builtin.transfer import Transfer
-from cordboard.tools.tool import Tool
+from cordboard.tools.rules import apply_rules
+from cordboard.tools.tool import JsonObject, Tool, ToolResult, ToolRun, ToolSpec
 
 BUILTIN_NAMES = (
     "hangup_call",
@@ -21,18 +24,35 @@ BUILTIN_NAMES = (
 """Exposed names that no other tool may take, whether or not the tool is configured."""
 
 
-def builtin_tools(tools: Tools) -> tuple[Tool, ...]:
-    """The built-in tools; `transfer` only exists where there is somewhere to go.
+def builtin_tools(config: Config) -> tuple[Tool, ...]:
+    """The built-in tools, under the rules that `tools:` gives them; `transfer` only exists where
+    there is somewhere to go.
 
     A context has those that it lists, as with every tool.
     """
-    always: tuple[Tool, ...] = (
+    tools: tuple[Tool, ...] = (
         HangupCall(),
         CollectDigits(),
         SendDigits(),
         PauseRecording(),
         ResumeRecording(),
     )
-    if not tools.transfer.destinations:
-        return always
-    return (*always, Transfer(tools.transfer.destinations))
+    if config.destinations:
+        tools = (*tools, Transfer(config.destinations))
+    return tuple(
+        _Ruled(tool, apply_rules(tool.spec, rules))
+        if (rules := config.tools.get(tool.spec.name)) is not None
+        else tool
+        for tool in tools
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Ruled:
+    """A built-in tool with the operator's rules."""
+
+    tool: Tool
+    spec: ToolSpec
+
+    async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
+        return await self.tool.run(arguments, run)

@@ -7,16 +7,15 @@ into which tool's arguments a reference may be put is not for an agent to say (`
 
 from __future__ import annotations
 
+from cordboard.tools.call_line import KeysCollected, KeysWanted
 from cordboard.tools.tool import (
     COLLECT_DIGITS_ORIGIN,
-    CallLine,
     Effects,
     JsonObject,
-    KeysCollected,
-    KeysWanted,
     Limits,
     Status,
     ToolResult,
+    ToolRun,
     ToolSpec,
 )
 
@@ -84,18 +83,18 @@ class CollectDigits:
     def spec(self) -> ToolSpec:
         return _SPEC
 
-    async def run(self, arguments: JsonObject, line: CallLine) -> ToolResult:
+    async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
         """Say the prompt and collect; what is pressed during the prompt counts, and stops it."""
         prompt = str(arguments.get("prompt", "")).strip()
         if prompt:
-            line.say(prompt)
+            run.line.say(prompt)
         wanted = KeysWanted(
             count=int(arguments.get("count", 0)),
             terminator=str(arguments.get("terminator", "#")),
             first_timeout=float(arguments.get("timeout_seconds", FIRST_DIGIT_SECONDS)),
             secret=bool(arguments.get("secret", False)),
         )
-        collected = await line.collect_keys(wanted)
+        collected = await run.line.collect_keys(wanted)
         length = len(collected.keys)
         data: JsonObject = {"length": length, "ended_by": collected.ended_by}
         if length == 0:

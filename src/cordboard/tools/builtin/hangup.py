@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from cordboard.tools.tool import (
-    CallLine,
-    Effects,
-    Filler,
-    JsonObject,
-    Limits,
-    ToolResult,
-    ToolSpec,
-)
+from cordboard.tools.tool import Effects, Filler, JsonObject, Limits, ToolResult, ToolRun, ToolSpec
 
 DEFAULT_REASON = "agent said goodbye"
 
@@ -46,7 +38,7 @@ class HangupCall:
     def spec(self) -> ToolSpec:
         return _SPEC
 
-    async def run(self, arguments: JsonObject, line: CallLine) -> ToolResult:
+    async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
         """Ask the line to end; returns at once, while the agent may still be speaking."""
-        line.end_after_speech(str(arguments.get("reason", "")).strip() or DEFAULT_REASON)
+        run.line.end_after_speech(str(arguments.get("reason", "")).strip() or DEFAULT_REASON)
         return ToolResult(message="Goodbye.", data={"will_hangup": True})

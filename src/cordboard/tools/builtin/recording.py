@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from cordboard.tools.tool import (
-    CallLine,
-    Effects,
-    JsonObject,
-    Limits,
-    Status,
-    ToolResult,
-    ToolSpec,
-)
+from cordboard.tools.tool import Effects, JsonObject, Limits, Status, ToolResult, ToolRun, ToolSpec
 
 NOT_RECORDED = "This call is not being recorded."
 
@@ -36,8 +28,8 @@ class PauseRecording:
         " confidential. Resume it with resume_recording.",
     )
 
-    async def run(self, arguments: JsonObject, line: CallLine) -> ToolResult:
-        if not line.pause_recording():
+    async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
+        if not run.line.pause_recording():
             return ToolResult(Status.ERROR, NOT_RECORDED)
         return ToolResult(message="The recording is paused.", data={"recording": "paused"})
 
@@ -47,7 +39,7 @@ class ResumeRecording:
 
     spec = _spec("resume_recording", "Go on with the recording of this call after a pause.")
 
-    async def run(self, arguments: JsonObject, line: CallLine) -> ToolResult:
-        if not line.resume_recording():
+    async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
+        if not run.line.resume_recording():
             return ToolResult(Status.ERROR, NOT_RECORDED)
         return ToolResult(message="The recording goes on.", data={"recording": "on"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cordboard.errors import LineError, LineUnsupported, ToolError
-from cordboard.tools.tool import CallLine, Effects, JsonObject, Limits, ToolResult, ToolSpec
+from cordboard.tools.tool import Effects, JsonObject, Limits, ToolResult, ToolRun, ToolSpec
 
 LONGEST = 64
 _SPEC = ToolSpec(
@@ -40,11 +40,11 @@ class SendDigits:
     def spec(self) -> ToolSpec:
         return _SPEC
 
-    async def run(self, arguments: JsonObject, line: CallLine) -> ToolResult:
+    async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
         """Send them; returns when the line has begun to."""
         digits: str = arguments["digits"]
         try:
-            await line.send_keys(digits)
+            await run.line.send_keys(digits)
         except LineUnsupported:
             raise ToolError("Sorry, keys cannot be sent on this line.") from None
         except LineError:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cordboard.config.schema import TransferDestination
+from cordboard.config.tools import TransferDestination
 from cordboard.errors import LineError, LineUnsupported, ToolError
-from cordboard.tools.tool import CallLine, Effects, JsonObject, Limits, ToolResult, ToolSpec
+from cordboard.tools.tool import Effects, JsonObject, Limits, ToolResult, ToolRun, ToolSpec
 
 TRANSFER_TIMEOUT_MS = 60_000
 """Covers the rest of the agent's sentence and the dialling; the line has its own shorter bounds."""
@@ -26,12 +26,12 @@ class Transfer:
     def spec(self) -> ToolSpec:
         return self._spec
 
-    async def run(self, arguments: JsonObject, line: CallLine) -> ToolResult:
+    async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
         """Let the agent finish speaking, then transfer; `ToolError` when it did not happen."""
         destination: str = arguments["destination"]
         spoken = destination.replace("_", " ").replace("-", " ")
         try:
-            await line.transfer_after_speech(destination)
+            await run.line.transfer_after_speech(destination)
         except LineUnsupported:
             raise ToolError("Sorry, calls cannot be transferred on this line.") from None
         except LineError:

@@ -1,0 +1,82 @@
+"""What `tools:` may say: tools of five kinds in one catalogue, each under its exposed name.
+
+    tools:
+      transfer: {destinations: {sales: {target: "6001"}}}   # `kind: builtin` is understood
+      weather: {kind: mcp, server: aviation_atis, tool: get_atis}
+      find_customer: {kind: http, url: "https://crm.example/customers/{number:url}"}
+      convert: {kind: python, function: "my_tools:convert"}
+      book: {kind: workflow, steps: [...]}
+
+The sections of `http`, `python` and `workflow` have files of their own beside this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Discriminator, Field, Tag
+
+from cordboard.config.http_tool import HttpTool
+from cordboard.config.patterns import DIALPLAN_CONTEXT, EXTENSION, Name, ServerId
+from cordboard.config.python_tool import PythonTool
+from cordboard.config.section import Section
+from cordboard.config.tool_rules import ToolRules
+from cordboard.config.workflow_tool import WorkflowTool
+
+BUILTIN_TOOLS: Mapping[str, str] = {
+    "hangup_call": "Ends the call when the agent has finished speaking.",
+    "transfer": "Passes the caller on to one of `tools.transfer.destinations`.",
+    "collect_digits": "Has the caller enter digits on the keypad; secret ones no agent is given.",
+    "send_digits": "Presses keys for the far side.",
+    "pause_recording": "Has the recording of the call be silent for a while.",
+    "resume_recording": "Goes on with it.",
+}
+"""The tools that need no server, with a description for the documentation."""
+
+
+class TransferDestination(Section):
+    """One place to which the agent may pass the caller on."""
+
+    type: Literal["extension", "queue", "dialplan"] = Field(
+        "extension", description="What `target` names."
+    )
+    target: str = Field(pattern=EXTENSION, description="Extension or queue.")
+    context: str = Field("default", pattern=DIALPLAN_CONTEXT, description="Dialplan context.")
+    priority: int = Field(1, ge=1, description="Dialplan priority.")
+    description: str = Field("", description="What the agent is told about it.")
+
+
+class BuiltinTool(ToolRules):
+    """A tool of the engine's own; its name says which."""
+
+    kind: Literal["builtin"] = Field("builtin", description="The kind of tool.")
+    destinations: dict[Name, TransferDestination] = Field(
+        default_factory=dict,
+        description="Of `transfer`: the only places a call can be transferred to.",
+    )
+
+
+class McpToolEntry(ToolRules):
+    """A tool of an MCP server; as if it stood under the server's `tools:` with this name."""
+
+    kind: Literal["mcp"] = Field(description="The kind of tool.")
+    server: ServerId = Field(description="Name under `mcp.servers`.")
+    tool: str = Field(min_length=1, description="The tool's name as the server gives it.")
+
+
+def _kind(value: object) -> str | None:
+    kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
+    return kind if isinstance(kind, str) else None
+
+
+# A discriminator by name would not let `Section` look at a value before it is read.
+ToolEntry: TypeAlias = Annotated[
+    Annotated[BuiltinTool, Tag("builtin")]
+    | Annotated[McpToolEntry, Tag("mcp")]
+    | Annotated[HttpTool, Tag("http")]
+    | Annotated[PythonTool, Tag("python")]
+    | Annotated[WorkflowTool, Tag("workflow")],
+    Discriminator(_kind),
+]
+"""One tool under `tools:`."""

@@ -1,0 +1,49 @@
+"""The line of a tool call behind which nobody is listening: before or after a call, or a try.
+
+Whatever needs a caller is refused with `LineUnsupported`; nothing is pretended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cordboard.errors import LineUnsupported
+from cordboard.tools.call_line import KeysCollected, KeysWanted
+
+
+@dataclass(frozen=True, slots=True)
+class NoCaller:
+    """Implements `cordboard.tools.call_line.CallLine`."""
+
+    call_id: str
+    context_name: str
+    provider_name: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def end_after_speech(self, reason: str) -> None:
+        """There is no call to end: nothing happens."""
+
+    async def transfer_after_speech(self, destination: str) -> None:
+        raise LineUnsupported("nobody is on the line")
+
+    async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
+        raise LineUnsupported("nobody is on the line")
+
+    def reveal(self, reference: str) -> str | None:
+        return None
+
+    async def send_keys(self, keys: str) -> None:
+        raise LineUnsupported("nobody is on the line")
+
+    def say(self, text: str) -> None:
+        """Nobody hears it: nothing happens."""
+
+    def pause_recording(self) -> bool:
+        return False
+
+    def resume_recording(self) -> bool:
+        return False
+
+    async def confirm(self, question: str) -> bool | None:
+        raise LineUnsupported("nobody is on the line")

@@ -1,0 +1,68 @@
+"""How the operator's words about a tool (`cordboard.config.tool_rules`) become the desk's rules.
+
+Pure; called where a tool's spec is made, whatever its kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cordboard.config.tool_rules import ToolRules
+from cordboard.tools.tool import Effects, ErrorWords, Filler, Limits, Speech, ToolSpec
+
+DEFAULT_FILLER = ("One moment, please.",)
+
+
+def apply_rules(spec: ToolSpec, rules: ToolRules) -> ToolSpec:
+    """The spec with what the operator says; what they leave out stays as it is in `spec`.
+
+    `spec.approval` is what holds without the operator's word; effects that they state to be
+    destructive make it `caller`.
+    """
+    effects = Effects(rules.effects) if rules.effects is not None else spec.effects
+    approval = spec.approval
+    if rules.effects is not None:
+        approval = "caller" if effects is Effects.DESTRUCTIVE else "none"
+    return replace(
+        spec,
+        description=rules.description or spec.description,
+        effects=effects,
+        approval=rules.approval or approval,
+        approval_question=rules.approval_question or spec.approval_question,
+        duplicates=rules.duplicates or spec.duplicates,
+        secret_arguments=spec.secret_arguments | frozenset(rules.secret_arguments),
+        limits=_limits(spec.limits, rules),
+        speech=_speech(spec.speech, rules),
+        filler=_filler(spec.filler, rules),
+    )
+
+
+def _limits(limits: Limits, rules: ToolRules) -> Limits:
+    said = {
+        name: value
+        for name in ("timeout_ms", "retries", "cache_ttl_ms", "cache_scope", "per_turn", "per_call")
+        if (value := getattr(rules, name)) is not None
+    }
+    return replace(limits, **said)
+
+
+def _speech(speech: Speech, rules: ToolRules) -> Speech:
+    words, errors = rules.error_messages, speech.errors
+    return Speech(
+        rules.speech_field or speech.field,
+        rules.speech_template or speech.template,
+        ErrorWords(
+            words.timeout or errors.timeout,
+            words.error or errors.error,
+            words.unavailable or errors.unavailable,
+        ),
+    )
+
+
+def _filler(filler: Filler, rules: ToolRules) -> Filler:
+    threshold, repeat = rules.slow_response_threshold_ms, rules.slow_response_repeat_ms
+    return Filler(
+        filler.threshold_ms if threshold is None else threshold,
+        rules.slow_response_message or filler.messages or DEFAULT_FILLER,
+        filler.repeat_ms if repeat is None else repeat,
+    )
