@@ -45,6 +45,9 @@ def test_what_is_more_than_a_murmur(text: str) -> None:
         ("I would like to,", TextClue.DANGLING),
         ("Hold on while I...", TextClue.DANGLING),
         ("What is this for?", TextClue.WORDS),
+        ("My booking number.", TextClue.DANGLING),
+        ("The flight number", TextClue.DANGLING),
+        ("What is my booking number", TextClue.WORDS),
         ("I want a plan A.", TextClue.DANGLING),
         ("The weather in Oslo, please.", TextClue.WORDS),
     ],
@@ -67,8 +70,14 @@ def heard(text: str, confidence: float) -> Transcript:
 
 def test_words_over_the_agent_count_from_a_confidence_that_falls_with_their_length() -> None:
     assert judge_words(heard("Stop.", 0.5), 250, complete=False) == (TextClue.ONE_WORD, True)
-    assert judge_words(heard("In hand.", 0.35), 250, complete=False) == (TextClue.WORDS, False)
+    assert judge_words(heard("I have a.", 0.35), 250, complete=False)[1] is False
     assert judge_words(heard("In the end.", 0.35), 700, complete=False)[1]
+
+
+def test_a_hum_that_is_written_as_a_word_is_none() -> None:
+    assert judge_words(heard("No.", 0.3), 250, complete=False) == (TextClue.NOTHING, False)
+    assert judge_words(heard("No.", 0.5), 250, complete=False) == (TextClue.ONE_WORD, True)
+    assert judge_words(heard("No.", 0.3), 250, complete=True)[0] is TextClue.COMPLETE
 
 
 def test_yeah_is_an_answer_when_one_is_awaited() -> None:

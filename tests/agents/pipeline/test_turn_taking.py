@@ -272,6 +272,15 @@ def test_a_voice_that_goes_on_is_an_interruption_when_the_time_is_up(
     assert taken.sample - held.sample <= 300 * MS
 
 
+@pytest.mark.parametrize(
+    ("words", "let_pass"), [((TextClue.WORDS, False), 0), ((TextClue.NOTHING, False), 1)]
+)
+def test_a_gap_after_doubtful_words_is_no_end(words: tuple[TextClue, bool], let_pass: int) -> None:
+    """`I'm | sorry`: the time to decide is up in the gap before the plosive."""
+    track = over(words).speak(224).pause(96).speak(640)
+    assert len(track.of(OverlapLetPass)) == let_pass
+
+
 def test_a_murmur_is_let_pass_and_heard_to_its_end() -> None:
     track = over((TextClue.MURMUR, True))
     track.clue = TextClue.MURMUR

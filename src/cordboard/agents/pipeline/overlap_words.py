@@ -24,6 +24,8 @@ hand." with up to 0.37; a real "stop", "wait", "no" of the same length has 0.48 
 LONG_WORDS_SURE = 0.2
 """The same when the voice has lasted longer than a murmur does."""
 LONG_MS = 500
+_HUMS_AS_WRITTEN = frozenset({"no", "in hand"})
+"""With less confidence than that they are no words: a real "no" is written surely."""
 MURMUR_SURE = 0.25
 """The beginnings of "your" and "all" are written as "Yeah." and "Uh-huh." with up to 0.26: those
 few are let pass and interrupt 0.3 s later, which is milder than an answer lost to a murmur."""
@@ -46,6 +48,8 @@ def judge_words(
         return clue, False
     if clue is TextClue.MURMUR:
         return clue, confidence >= MURMUR_SURE
+    if not complete and confidence < WORDS_SURE and text.lower().strip(" .,!?") in _HUMS_AS_WRITTEN:
+        return TextClue.NOTHING, False
     if may_become_murmur(text):
         return TextClue.BEGINNING, True
     if murmured and not begins_with_murmur(text) and confidence < CHANGED_MIND:

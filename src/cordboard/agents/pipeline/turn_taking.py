@@ -330,14 +330,16 @@ class TurnTaker:
         if self._words is not None and self._words.has_words:
             voiced = min(self._voiced_until, self._heard_until) - self.onset
             short = voiced < self._profile.short_voice_ms * SAMPLES_PER_MS
-            return self._voice_is_over and short
+            return short and self._silent_for(self._profile.words_over_ms)
         return self._voice_is_over
 
     @property
     def _voice_is_over(self) -> bool:
-        silence = self._profile.voice_over_ms * SAMPLES_PER_MS
+        return self._silent_for(self._profile.voice_over_ms)
+
+    def _silent_for(self, milliseconds: int) -> bool:
         last = min(self._voiced_until, max(self._heard_until, self.onset))
-        return self._now - last >= silence
+        return self._now - last >= milliseconds * SAMPLES_PER_MS
 
     def _ask_for_words(self, end: int) -> Events:
         profile = self._profile

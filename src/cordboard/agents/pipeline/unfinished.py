@@ -13,6 +13,11 @@ _DANGLING = frozenset(
     "currently am be been being another every not cannot can't don't didn't doesn't isn't aren't "
     "won't i".split()
 )
+_ANNOUNCED = re.compile(
+    r"(my|our|the|it's|its|account|order|booking|reference|customer|phone|telephone|flight|ticket)"
+    r"( [a-z']+){0,3} (number|code)|(number|code)"
+)
+"""`My booking number`: the number comes after a breath."""
 _WORDS = re.compile(r"[a-z']+|\d+")
 
 
@@ -21,4 +26,6 @@ def is_unfinished(text: str) -> bool:
     if text.rstrip().endswith("?"):
         return False
     words = _WORDS.findall(text.lower())
-    return bool(words) and words[-1] in _DANGLING
+    if not words:
+        return False
+    return words[-1] in _DANGLING or _ANNOUNCED.fullmatch(" ".join(words)) is not None
