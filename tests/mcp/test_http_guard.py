@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from cordboard.config.remote_url import unwrapped
 from cordboard.errors import McpAddressRefused, McpUnavailable
 from cordboard.mcp.http_channel import Channel
-from cordboard.mcp.http_guard import GuardedBackend, allowed, origin, within
+from cordboard.mcp.http_guard import allowed, guarded_backend, origin, within
+from cordboard.tools.http.guarded_network import GuardedBackend
 
 BASE = httpx2.URL("https://tools.example.com/mcp/sse")
 
@@ -104,7 +105,7 @@ class Names:
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> Names:
     found = Names()
-    monkeypatch.setattr("cordboard.mcp.http_guard.socket.getaddrinfo", found)
+    monkeypatch.setattr("socket.getaddrinfo", found)
     return found
 
 
@@ -125,7 +126,7 @@ class Connected(httpcore2.AsyncNetworkBackend):
 
 
 def backend(only_loopback: bool, connected: Connected) -> GuardedBackend:
-    guarded = GuardedBackend(only_loopback)
+    guarded = guarded_backend(only_loopback)
     guarded._inner = connected  # type: ignore[assignment]
     return guarded
 

@@ -5,8 +5,9 @@ Pure: no name is looked up here. `cordboard.config.semantics` checks what the op
 
 Link-local addresses (the metadata services of clouds are there), multicast, broadcast, reserved
 ones and 0.0.0.0 are refused always, in every spelling: as IPv6 that carries an IPv4 address, and
-as the short, hexadecimal and decimal forms that resolvers take. Private addresses are allowed:
-only the operator can name a server.
+as the short, hexadecimal and decimal forms that resolvers take. An MCP server may be at a private
+address: only the operator can name one. An HTTP tool, whose URL is put together from what others
+say, may only where the operator says so (`inner_problem`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ Address: TypeAlias = IPv4Address | IPv6Address
 
 _NAT64 = IPv6Network("64:ff9b::/96")
 _COMPATIBLE = IPv6Network("::/96")
+_LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
 _THIS_NETWORK = IPv4Network("0.0.0.0/8")
+_METADATA = (IPv6Address("fd00:ec2::254"), IPv4Address("100.100.100.200"))
+"""The metadata services of clouds that are not link-local."""
 _OLD_FORM = re.compile(r"(0x[0-9a-f]+|[0-9]+)(\.(0x[0-9a-f]+|[0-9]+)){0,3}")
 """What `inet_aton` takes besides dotted quads: 127.1, 0x7f000001, 2130706433."""
 
@@ -57,9 +61,25 @@ def address_problem(address: Address) -> str | None:
         return "multicast"
     if address.is_unspecified:
         return "unspecified"
+    if address in _METADATA:
+        return "metadata service's"
     if isinstance(address, IPv4Address) and (address in _THIS_NETWORK or address.is_reserved):
         return "reserved"
     return None
+
+
+def inner_problem(address: Address) -> str | None:
+    """Why an address is not one that the whole Internet shares, or None when it is."""
+    kind = address_problem(address)
+    if kind is not None:
+        return kind
+    address = unwrapped(address)
+    if address.is_loopback:
+        return "loopback"
+    if isinstance(address, IPv6Address):
+        special = address.is_site_local or address.is_reserved or address in _LOCAL_NAT64
+        return "private" if special or not address.is_global else None
+    return None if address.is_global else "private"
 
 
 def unwrapped(address: Address) -> Address:

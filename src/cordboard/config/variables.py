@@ -1,7 +1,9 @@
 """`{placeholders}` in prompts and greetings: which there are, and filling them in.
 
-    {caller_name}     the value of a call variable
-    {{ and }}         a brace that is meant as such
+    {caller_name}             the value of a call variable
+    {customer.name}           a field of what a `pre_call` step has saved as `customer`
+    {customer.name|friend}    the same, with what is said when there is none
+    {{ and }}                 a brace that is meant as such
 
 Any other brace stays as written, so a prompt may show JSON. Texts are checked at load
 (`placeholders`), filled once per call (`fill`). Values are data: whatever they contain is never
@@ -11,7 +13,7 @@ looked at again, neither for braces nor for `${...}`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
 CALL_VARIABLES: Mapping[str, str] = {
@@ -32,7 +34,10 @@ _WHEN_UNKNOWN = {"caller_number": "unknown", "caller_name": "there", "called_num
 _LONGEST_VALUE = 200
 """Longer values from the line are cut: they are not ours and go into the prompt."""
 
-_PLACEHOLDER = re.compile(r"(?P<escaped>\{\{|\}\})|\{\s*(?P<name>[A-Za-z_][\w .-]*?)\s*\}")
+_PLACEHOLDER = re.compile(
+    r"(?P<escaped>\{\{|\}\})"
+    r"|\{\s*(?P<name>[A-Za-z_][\w .-]*?)\s*(?:\|(?P<default>[^{}|]*))?\}"
+)
 _NOT_PRINTED = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
 
@@ -42,12 +47,25 @@ def placeholders(text: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def fill(text: str, values: Mapping[str, str]) -> str:
-    """Put the values in. A name without a value becomes an empty text."""
-    return _PLACEHOLDER.sub(
-        lambda match: match["escaped"][0] if match["escaped"] else values.get(match["name"], ""),
-        text,
-    )
+def fill(
+    text: str,
+    values: Mapping[str, str],
+    saved: Mapping[str, Callable[[str], str]] | None = None,
+) -> str:
+    """Put the values in. A name without a value becomes its default, else an empty text.
+
+    `saved`: of each saved result, what gives the text at a path into it (empty = what it says).
+    """
+    saved = saved or {}
+
+    def value(match: re.Match[str]) -> str:
+        if match["escaped"]:
+            return match["escaped"][0]
+        head, _, path = match["name"].partition(".")
+        found = saved[head](path) if head in saved else values.get(match["name"], "")
+        return found or (match["default"] or "").strip()
+
+    return _PLACEHOLDER.sub(value, text)
 
 
 def call_variables(
@@ -75,7 +93,7 @@ def call_variables(
         "called_number": called_number,
         **{name: channel.get(name, "") for name in declared if name not in CALL_VARIABLES},
     }
-    values = {name: _clean(value) for name, value in line_values.items()}
+    values = {name: clean(value) for name, value in line_values.items()}
     values.update({name: text for name, text in _WHEN_UNKNOWN.items() if not values[name]})
     values.update(
         call_id=call_id,
@@ -89,5 +107,6 @@ def call_variables(
     return values
 
 
-def _clean(value: str) -> str:
-    return _NOT_PRINTED.sub(" ", value).strip()[:_LONGEST_VALUE]
+def clean(value: str, most: int = _LONGEST_VALUE) -> str:
+    """What others say, as it may stand in a prompt: one line, no control characters, cut."""
+    return _NOT_PRINTED.sub(" ", value).strip()[:most]

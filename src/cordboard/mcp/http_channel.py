@@ -20,7 +20,7 @@ from typing import Protocol
 import httpx2
 
 from cordboard.errors import McpAddressRefused, McpError, McpLoginFailed, McpUnavailable
-from cordboard.mcp.http_guard import GuardedBackend, only_loopback, within
+from cordboard.mcp.http_guard import guarded_backend, only_loopback, within
 from cordboard.mcp.http_wire import Wire
 from cordboard.mcp.lines import MAX_LINE_BYTES
 from cordboard.version import __version__
@@ -109,7 +109,7 @@ class Channel:
             return
         context = await _tls_context() if self.url.scheme == "https" else None
         self._client = httpx2.AsyncClient(
-            transport=Wire(GuardedBackend(self._only_loopback), context),
+            transport=Wire(guarded_backend(self._only_loopback), context),
             headers=self._headers,
             trust_env=False,
         )

@@ -7,7 +7,6 @@ that follow "it ...", without a header or anything else that could be secret. Us
 
 from __future__ import annotations
 
-import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -16,23 +15,15 @@ import httpcore2
 import httpx2
 
 from cordboard.errors import McpError, McpTimeout, McpUnavailable
-from cordboard.mcp.http_guard import GuardedBackend
+from cordboard.tools.http.guarded_network import (
+    IDLE_SECONDS,
+    KEEPALIVE,
+    GuardedBackend,
+    why_not_connected,
+)
 
 MAX_CONNECTIONS = 256
 IDLE_CONNECTIONS = 16
-IDLE_SECONDS = 4.0
-"""An idle connection is closed before the server may do it (uvicorn and Node do after 5 s): a
-request on its way meanwhile would be lost, and cannot be sent twice.
-"""
-MAX_CAUSES = 10
-
-_KEEPALIVE: list[httpcore2.SOCKET_OPTION] = [
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
-]
-"""A silent event stream whose far end is gone breaks after 30 s."""
 
 
 class Wire(httpx2.AsyncBaseTransport):
@@ -45,7 +36,7 @@ class Wire(httpx2.AsyncBaseTransport):
             max_keepalive_connections=IDLE_CONNECTIONS,
             keepalive_expiry=IDLE_SECONDS,
             network_backend=backend,
-            socket_options=_KEEPALIVE,
+            socket_options=KEEPALIVE,
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -97,7 +88,7 @@ def _explained() -> Iterator[None]:
     except httpcore2.PoolTimeout as error:
         raise McpUnavailable("it has too many of our requests to answer already") from error
     except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
-        raise McpUnavailable(f"it cannot be reached: {_why(error)}") from error
+        raise McpUnavailable(f"it cannot be reached: {why_not_connected(error)}") from error
     except httpcore2.TimeoutException as error:
         raise McpTimeout("it did not answer in time") from error
     except (httpcore2.NetworkError, httpcore2.RemoteProtocolError) as error:
@@ -105,23 +96,3 @@ def _explained() -> Iterator[None]:
     except (httpcore2.ProtocolError, httpcore2.UnsupportedProtocol) as error:
         # Says no more: the reason may quote a header.
         raise McpError("the request cannot be sent as it is") from error
-
-
-def _why(error: BaseException) -> str:
-    """The reason for a failed connection, from the chain of its causes."""
-    cause: BaseException | None = error
-    for _ in range(MAX_CAUSES):
-        if cause is None:
-            break
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"its certificate is not valid ({cause.verify_message[:100]})"
-        if isinstance(cause, ssl.SSLError):
-            return "it does not speak TLS as we do"
-        if isinstance(cause, ConnectionRefusedError):
-            return "connection refused"
-        if isinstance(cause, OSError) and cause.errno and cause.strerror:
-            return cause.strerror[:100]
-        cause = cause.__cause__ or cause.__context__
-    if str(error).startswith("its name"):  # the guard's own words
-        return str(error)
-    return "it does not answer" if isinstance(error, httpcore2.ConnectTimeout) else "no connection"

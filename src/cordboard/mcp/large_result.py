@@ -2,9 +2,9 @@
 
 The SDK parses and validates an answer on the event loop, twice, and would hold it for up to a
 second with 5 MB of many small parts (mcp 2.3.0, measured). So whatever is longer than
-`LARGE_BYTES` is parsed beside the loop (`cordboard.mcp.large_json`); the SDK gets an empty stand-in
-for a tool's result, which carries the whole in its `_meta`, where `whole_result` finds it. No
-server can forge that: what comes as JSON is never an object of ours.
+`LARGE_BYTES` is parsed beside the loop (`cordboard.tools.large_json`); the SDK gets an empty
+stand-in for a tool's result, which carries the whole in its `_meta`, where `whole_result` finds it.
+No server can forge that: what comes as JSON is never an object of ours.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import mcp_types as types
 from pydantic import TypeAdapter, ValidationError
 
-from cordboard.mcp.large_json import parse_large
+from cordboard.tools.large_json import parse_large
 
 LARGE_BYTES = 32 * 1024
 """Shorter messages cost the loop at most a few ms."""

@@ -12,9 +12,9 @@ from typing import Any
 import mcp_types as types
 import orjson
 
-from cordboard.mcp.large_json import parse_large
 from cordboard.mcp.large_result import LARGE_BYTES
 from cordboard.tools import speech
+from cordboard.tools.large_json import parse_large
 from cordboard.tools.tool import Status, ToolResult
 
 _SDK_PREFIX = re.compile(r"Error executing tool [^\s:]+: ")

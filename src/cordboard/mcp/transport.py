@@ -59,7 +59,7 @@ Each costs up to 0.1 ms of the event loop."""
 NEEDLESS_BYTES = 400
 NEEDLESS_LARGE_BYTES = 100
 """A line counts once more for each so many bytes: reading them costs as much. In a long line, which
-is read piece by piece (`cordboard.mcp.large_json`), they cost more."""
+is read piece by piece (`cordboard.tools.large_json`), they cost more."""
 STDOUT_BYTES = 64 * 1024 * 1024
 STDERR_BYTES = 32 * 1024 * 1024
 """Bytes per second that are read."""

@@ -39,7 +39,7 @@ def fill(template: SpeechTemplate, data: Any) -> str | None:
 
 
 def look_up(data: Any, path: Path) -> Any:
-    """The value at a path; a private marker (see `as_words`) when there is none."""
+    """The value at a path; a private marker (see `is_missing`) when there is none."""
     value = data
     for part in path:
         if isinstance(value, dict) and part in value:
@@ -52,6 +52,11 @@ def look_up(data: Any, path: Path) -> Any:
         else:
             return _MISSING
     return value
+
+
+def is_missing(value: Any) -> bool:
+    """Whether `look_up` has found nothing."""
+    return value is _MISSING
 
 
 def as_words(value: Any, depth: int = MAX_LIST_DEPTH) -> str | None:

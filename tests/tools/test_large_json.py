@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cordboard.mcp import large_json
-from cordboard.mcp.large_json import parse_large
+from cordboard.tools import large_json
+from cordboard.tools.large_json import parse_large
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 JSON = st.recursive(

@@ -1,0 +1,70 @@
+"""Filling the `{placeholders}` of what goes out; their language: `cordboard.config.data_template`.
+
+Values are data, whoever they are from: each is put in once, escaped by the place in which it
+stands, and never looked at for placeholders or `${VAR}`. A value that is not there is its default;
+without one it is an empty text, and a text that is nothing but it is left out of its object.
+Pure functions that never raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import orjson
+
+from cordboard.config.data_template import DataTemplate, JsonTemplate, only_placeholder
+from cordboard.config.speech_template import Placeholder
+from cordboard.tools.speech_template import is_missing, look_up
+
+MISSING: Final = object()
+"""Stands for a value that is not there and has no default."""
+
+
+def value_of(placeholder: Placeholder, scope: Mapping[str, Any]) -> Any:
+    """The value, else the default, else `MISSING`. What is null counts as not there."""
+    value = look_up(scope, placeholder.path)
+    if is_missing(value) or value is None:
+        return MISSING if placeholder.default is None else placeholder.default
+    return value
+
+
+def fill_json(template: JsonTemplate, scope: Mapping[str, Any]) -> Any:
+    """A JSON value with its placeholders filled in; `MISSING` when all of it is one that is."""
+    if isinstance(template, tuple):
+        only = only_placeholder(template)
+        return fill_text(template, scope) if only is None else value_of(only, scope)
+    if isinstance(template, dict):
+        members = ((key, fill_json(item, scope)) for key, item in template.items())
+        return {key: value for key, value in members if value is not MISSING}
+    if isinstance(template, list):
+        values = (fill_json(item, scope) for item in template)
+        return [value for value in values if value is not MISSING]
+    return template
+
+
+def fill_text(
+    template: DataTemplate,
+    scope: Mapping[str, Any],
+    escape: Callable[[str], str] = lambda text: text,
+) -> str:
+    """A text with its placeholders filled in, each value escaped."""
+    pieces = (
+        piece if isinstance(piece, str) else escape(as_text(value_of(piece, scope)))
+        for piece in template
+    )
+    return "".join(pieces)
+
+
+def as_text(value: Any) -> str:
+    """A value within a text: as JSON writes it, a text as it is, nothing as nothing."""
+    if isinstance(value, str):
+        return value
+    if value is MISSING or value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    try:
+        return orjson.dumps(value, default=str).decode()
+    except TypeError:  # an integer over 64 bits, a lone surrogate
+        return str(value)

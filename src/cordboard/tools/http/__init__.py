@@ -1,0 +1,1 @@
+"""Tools of `kind: http`: one request to a web service each, and what of the answer counts."""

@@ -1,0 +1,141 @@
+"""From the answer of a web service to the result of a tool. Pure.
+
+JSON is data, of which `result` may pick what counts; anything else that is text is `{"text": …}`.
+What cannot be used raises `HttpError`, whose words follow "it ...".
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cordboard.config.speech_template import Path, read_path
+from cordboard.errors import HttpError, HttpUnavailable
+from cordboard.tools.large_json import parse_large
+from cordboard.tools.speech_template import is_missing, look_up
+
+MAX_MESSAGE = 500
+MAX_MEMBERS = 100
+"""Parts of a gzip file; each may be packed alone."""
+TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""Statuses after which another try may do."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """An answer as it came, its body unpacked."""
+
+    status: int
+    kind: str = ""
+    """The media type in lower case, without parameters."""
+    charset: str = "utf-8"
+    body: bytes = b""
+
+
+def media_type(content_type: str) -> tuple[str, str]:
+    """The media type and the charset of a Content-Type header."""
+    kind, *parameters = content_type.split(";")
+    charset = "utf-8"
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "charset":
+            charset = value.strip().strip("\"'")[:40] or charset
+    return kind.strip().lower()[:100], charset
+
+
+def unpacked(body: bytes, encoding: str, most: int) -> bytes:
+    """A body as it was before it was packed. Raises `HttpError`: too long, broken, unknown."""
+    encoding = encoding.strip().lower()
+    if encoding in ("", "identity") or not body:
+        return body
+    if encoding not in ("gzip", "x-gzip", "deflate"):
+        raise HttpError("its answer is packed in a way that was not asked for")
+    pieces: list[bytes] = []
+    left = most
+    for _ in range(MAX_MEMBERS):
+        unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip and zlib
+        try:
+            piece = unpacker.decompress(body, left + 1)
+        except zlib.error:
+            raise HttpError("its packed answer is broken") from None
+        left -= len(piece)
+        if left < 0:
+            raise too_long(most)
+        if not unpacker.eof:
+            raise HttpError("its packed answer breaks off")
+        pieces.append(piece)
+        body = unpacker.unused_data
+        if not body:
+            return b"".join(pieces)
+    raise HttpError("its packed answer is broken")
+
+
+def too_long(most: int) -> HttpError:
+    """The answer is over the limit."""
+    return HttpError(f"its answer is longer than {most} bytes")
+
+
+class AnswerReader:
+    """What of a tool's answers counts."""
+
+    def __init__(self, success: Iterable[int], result: Mapping[str, str], error_field: str | None):
+        self._success = frozenset(success)
+        self._result: dict[str, Path] = {name: read_path(path) for name, path in result.items()}
+        self._error_field = read_path(error_field) if error_field else None
+
+    def is_success(self, status: int) -> bool:
+        return status in self._success if self._success else 200 <= status < 300
+
+    def data(self, answer: HttpAnswer) -> Any:
+        """The data of a success. Raises `HttpError` when the body is not what it says it is."""
+        whole = content(answer)
+        if not self._result:
+            return whole
+        found = ((name, look_up(whole, path)) for name, path in self._result.items())
+        return {name: value for name, value in found if not is_missing(value)}
+
+    def message(self, answer: HttpAnswer) -> str:
+        """What a refusal says in its `error_field`; empty when it says nothing."""
+        if self._error_field is None:
+            return ""
+        try:
+            said = look_up(content(answer), self._error_field)
+        except HttpError:
+            return ""
+        return said.strip()[:MAX_MESSAGE] if isinstance(said, str) else ""
+
+
+def content(answer: HttpAnswer) -> Any:
+    """The data in a body. Raises `HttpError` for JSON that is none."""
+    if not answer.body.strip():
+        return {}
+    kind = answer.kind
+    is_json = kind == "application/json" or kind.endswith("+json") or kind == "text/json"
+    if is_json or not kind:
+        try:
+            return parse_large(answer.body)
+        except (ValueError, RecursionError):
+            if is_json:
+                raise HttpError("its answer says that it is JSON, and is not") from None
+    if kind.startswith(("image/", "audio/", "video/", "font/")) or kind in (
+        "application/octet-stream",
+        "application/pdf",
+        "application/zip",
+    ):
+        raise HttpError(f"it answered with {kind}, which nobody can hear")
+    try:
+        text = answer.body.decode(answer.charset, "replace")
+    except LookupError:
+        text = answer.body.decode("utf-8", "replace")
+    return {"text": text}
+
+
+def status_error(status: int) -> HttpError:
+    """A status that is no success, in words."""
+    if status in TRANSIENT or status >= 500:
+        return HttpUnavailable(f"it is not available (HTTP {status})")
+    if status in (401, 403, 407):
+        return HttpUnavailable(f"it does not let us in (HTTP {status})")
+    return HttpError(f"it answered with HTTP {status}")

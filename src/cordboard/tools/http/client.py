@@ -1,0 +1,186 @@
+"""The HTTP client of all HTTP tools of a generation: pooled connections to guarded addresses.
+
+Nothing is shared between requests but connections: no cookies, no proxy, no credentials of the
+environment. Every wait and every length is bounded, and what goes wrong comes out as `HttpError` or
+a subclass, in words that follow "it ..." and carry no header, no URL and no text of the service's.
+
+Imported only when the first request is made (`cordboard.tools.http.shared`): httpcore2 is heavy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import httpcore2
+
+from cordboard.errors import HttpError, HttpTimeout, HttpUnavailable
+from cordboard.tools.http.answer import HttpAnswer, media_type, too_long, unpacked
+from cordboard.tools.http.guarded_network import (
+    IDLE_SECONDS,
+    KEEPALIVE,
+    GuardedBackend,
+    why_not_connected,
+)
+from cordboard.tools.http.hosts import all_but_forbidden, public_addresses
+from cordboard.tools.http.redirects import REDIRECTS, redirected
+from cordboard.tools.http.request import HttpRequest
+
+MAX_CONNECTIONS = 256
+IDLE_CONNECTIONS = 32
+CONNECT_SECONDS = 5.0
+WRITE_SECONDS = 30.0
+READ_SECONDS = 620.0
+"""Between two pieces of an answer. The desk gives up earlier: no tool may take over 600 s."""
+INLINE_BYTES = 16 * 1024
+"""A longer answer is unpacked beside the event loop."""
+_TIMEOUT = {
+    "connect": CONNECT_SECONDS,
+    "read": READ_SECONDS,
+    "write": WRITE_SECONDS,
+    "pool": CONNECT_SECONDS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far a request may go."""
+
+    private: bool = False
+    """Also to addresses that are not public."""
+    hosts: Sequence[str] = ()
+    """Where redirects may lead to besides the request's own host."""
+    redirects: int = 3
+    max_bytes: int = 262_144
+
+
+class HttpClient:
+    """Sends requests. `close` it in the end."""
+
+    def __init__(self, tls: ssl.SSLContext) -> None:
+        self._public = _pool(GuardedBackend(public_addresses), tls)
+        self._private = _pool(GuardedBackend(all_but_forbidden), tls)
+
+    async def send(self, request: HttpRequest, reach: Reach) -> HttpAnswer:
+        """The answer, redirects followed, whatever its status. Raises `HttpError`."""
+        for _ in range(reach.redirects + 1):
+            answer, location = await self._send(request, reach)
+            if answer.status not in REDIRECTS or not location:
+                return answer
+            if reach.redirects == 0:
+                raise HttpError(f"it redirects us (HTTP {answer.status})")
+            request = redirected(request, answer.status, location, reach.hosts)
+        raise HttpError("it redirects us again and again")
+
+    async def close(self) -> None:
+        """Close all connections. Idempotent."""
+        await self._public.aclose()
+        await self._private.aclose()
+
+    async def _send(self, request: HttpRequest, reach: Reach) -> tuple[HttpAnswer, str]:
+        pool = self._private if reach.private else self._public
+        try:
+            return await _exchange(pool, request, reach.max_bytes)
+        except _Broken as error:
+            if request.method not in ("GET", "HEAD"):
+                raise
+            # A kept connection that the server has just closed looks like that.
+            broken: HttpError = error
+        try:
+            return await _exchange(pool, request, reach.max_bytes)
+        except _Broken:
+            raise broken from None
+
+
+class _Broken(HttpUnavailable):
+    """The connection broke before anything of an answer came."""
+
+
+async def _exchange(
+    pool: httpcore2.AsyncConnectionPool, request: HttpRequest, most: int
+) -> tuple[HttpAnswer, str]:
+    """One request and its answer; where a redirect leads to."""
+    with _explained(_Broken):
+        response = await pool.handle_async_request(_wire(request))
+    try:
+        headers = {name.lower(): value for name, value in response.headers}
+        location = headers.get(b"location", b"").decode("latin-1")
+        if response.status in REDIRECTS and location:
+            return HttpAnswer(response.status), location
+        packed = await _body(response, headers, most)
+    finally:
+        with _explained():
+            await response.aclose()
+    encoding = headers.get(b"content-encoding", b"").decode("latin-1")
+    if len(packed) > INLINE_BYTES and encoding:
+        body = await asyncio.to_thread(unpacked, packed, encoding, most)
+    else:
+        body = unpacked(packed, encoding, most)
+    kind, charset = media_type(headers.get(b"content-type", b"").decode("latin-1"))
+    return HttpAnswer(response.status, kind, charset, body), ""
+
+
+async def _body(response: httpcore2.Response, headers: dict[bytes, bytes], most: int) -> bytes:
+    announced = headers.get(b"content-length", b"")
+    if announced.isdigit() and len(announced) < 20 and int(announced) > most:
+        raise too_long(most)
+    pieces: list[bytes] = []
+    size = 0
+    with _explained():
+        async for piece in response.aiter_stream():
+            size += len(piece)
+            if size > most:
+                raise too_long(most)
+            pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _wire(request: HttpRequest) -> httpcore2.Request:
+    headers = [("Host", request.authority.encode()), *request.headers, *request.secret_headers]
+    if request.body is not None:
+        headers.append(("Content-Length", str(len(request.body)).encode()))
+    return httpcore2.Request(
+        request.method,
+        httpcore2.URL(
+            scheme=request.scheme, host=request.host, port=request.port, target=request.target
+        ),
+        headers=[(name.encode(), value) for name, value in headers],
+        content=request.body or None,
+        extensions={"timeout": _TIMEOUT},
+    )
+
+
+def _pool(backend: GuardedBackend, tls: ssl.SSLContext) -> httpcore2.AsyncConnectionPool:
+    return httpcore2.AsyncConnectionPool(
+        ssl_context=tls,
+        max_connections=MAX_CONNECTIONS,
+        max_keepalive_connections=IDLE_CONNECTIONS,
+        keepalive_expiry=IDLE_SECONDS,
+        network_backend=backend,
+        socket_options=KEEPALIVE,
+    )
+
+
+@contextmanager
+def _explained(broken: type[HttpUnavailable] = HttpUnavailable) -> Iterator[None]:
+    try:
+        yield
+    except httpcore2.PoolTimeout as error:
+        raise HttpUnavailable("it has too many of our requests to answer already") from error
+    except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+        raise HttpUnavailable(f"it cannot be reached: {why_not_connected(error)}") from error
+    except httpcore2.TimeoutException as error:
+        raise HttpTimeout("it did not answer in time") from error
+    except (httpcore2.NetworkError, httpcore2.RemoteProtocolError) as error:
+        raise broken("it broke the connection off, or does not speak HTTP") from error
+    except (httpcore2.ProtocolError, httpcore2.UnsupportedProtocol) as error:
+        # Says no more: the reason may quote a header.
+        raise HttpError("the request cannot be sent as it is") from error
+
+
+def tls_context() -> ssl.SSLContext:
+    """With the certificate authorities of this machine. Blocks for some 20 ms."""
+    return httpcore2.default_ssl_context()

@@ -1,0 +1,55 @@
+"""The one HTTP client of a generation, made when a tool needs it first."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from cordboard.errors import HttpError, HttpUnavailable
+
+if TYPE_CHECKING:
+    from cordboard.tools.http.client import HttpClient
+
+
+class SharedClient:
+    """Gives the client. `close` it with its generation."""
+
+    def __init__(self) -> None:
+        self._client: HttpClient | None = None
+        self._making = asyncio.Lock()
+        self._closed = False
+
+    async def client(self) -> HttpClient:
+        """The client. Raises `HttpError` when it is closed or cannot be made."""
+        if self._client is None:
+            async with self._making:
+                if self._client is None and not self._closed:
+                    self._client = await asyncio.to_thread(_make)
+        if self._client is None or self._closed:
+            raise HttpUnavailable("the engine has closed its connections")
+        return self._client
+
+    async def warm(self) -> None:
+        """Make the client now, so that no call waits for it. What fails will be told by a tool."""
+        with suppress(HttpError):
+            await self.client()
+
+    async def close(self) -> None:
+        """Close all connections; nothing is sent any more. Idempotent."""
+        self._closed = True
+        async with self._making:
+            client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+
+def _make() -> HttpClient:
+    """In a thread: the import and the certificate authorities take 0.1 s."""
+    from cordboard.tools.http.client import HttpClient, tls_context
+
+    try:
+        return HttpClient(tls_context())
+    except OSError as error:
+        reason = error.strerror or "no reason given"
+        raise HttpUnavailable(f"the certificate authorities cannot be read: {reason}") from error

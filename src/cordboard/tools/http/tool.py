@@ -1,0 +1,191 @@
+"""A tool of `kind: http`: one request to a web service, its answer as data and words.
+
+What the service or the way to it does wrong ends as a `ToolError` or `ToolTimeout` that a caller
+may hear; what an operator needs is in the log line `http_tool_failed`: the tool, the host, the
+status, the reason; no path, no header, no argument. A refusal that another try will not change
+(400, 404, 422...) is a result, so that it is not tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from cordboard.config.http_tool import HttpTool
+from cordboard.config.schema import Config
+from cordboard.errors import HttpError, HttpTimeout, HttpUnavailable, ToolError, ToolTimeout
+from cordboard.tools.http.answer import AnswerReader, HttpAnswer, status_error
+from cordboard.tools.http.request import HttpRequest, RequestPlan
+from cordboard.tools.http.shared import SharedClient
+from cordboard.tools.rules import apply_rules
+from cordboard.tools.speech import spoken_error
+from cordboard.tools.tool import (
+    Effects,
+    ErrorWords,
+    JsonObject,
+    Status,
+    Tool,
+    ToolResult,
+    ToolRun,
+    ToolSpec,
+)
+
+if TYPE_CHECKING:
+    from cordboard.tools.http.client import Reach
+
+UNAVAILABLE = "Sorry, that service is not available right now."
+UNUSABLE = "Sorry, that service gave an answer I cannot use."
+TOO_SLOW = "Sorry, that service takes too long to answer."
+NOT_FOUND = "Sorry, I could not find that."
+REFUSED = "Sorry, that service did not accept this."
+INLINE_BYTES = 64 * 1024
+"""A longer answer is read beside the event loop."""
+
+log = structlog.get_logger()
+
+_EFFECTS = {
+    "GET": Effects.READ_ONLY,
+    "HEAD": Effects.READ_ONLY,
+    "PUT": Effects.IDEMPOTENT,
+    "DELETE": Effects.IDEMPOTENT,
+    "POST": Effects.DESTRUCTIVE,
+    "PATCH": Effects.DESTRUCTIVE,
+}
+"""As HTTP has it (RFC 9110, 9.2): what is not idempotent is neither repeated nor broken off. Nobody
+is asked for their approval unless the operator says so."""
+
+
+def http_tools(config: Config, shared: SharedClient) -> tuple[Tool, ...]:
+    """The HTTP tools of a configuration; they share a client."""
+    return tuple(
+        HttpRequestTool(name, entry, shared)
+        for name, entry in config.tools.items()
+        if isinstance(entry, HttpTool)
+    )
+
+
+def http_spec(name: str, config: HttpTool) -> ToolSpec:
+    """All that an agent may know of a tool, and its rules."""
+    spec = ToolSpec(
+        name=name,
+        kind="http",
+        description=name.replace("_", " "),
+        parameters=config.schema_of_arguments,
+        origin=f"http:{name}",
+        effects=_EFFECTS[config.method],
+        secret_arguments=config.secrets,
+    )
+    return apply_rules(spec, config)
+
+
+class HttpRequestTool:
+    """Implements `cordboard.tools.tool.Tool`."""
+
+    def __init__(
+        self,
+        name: str,
+        config: HttpTool,
+        shared: SharedClient,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`clock`: seconds since 1970, for signatures."""
+        self._spec = http_spec(name, config)
+        self._config = config
+        self._plan = RequestPlan(config)
+        self._reader = AnswerReader(config.success, config.result, config.error_field)
+        self._shared = shared
+        self._clock = clock
+        self._reach: Reach | None = None
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._spec
+
+    async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
+        """Make the request. Raises `ToolTimeout` or `ToolError`."""
+        request = self._plan.request(
+            arguments, run.line.variables, run.idempotency_key, self._clock()
+        )
+        try:
+            answer = await self._answer(request)
+            if not self._reader.is_success(answer.status):
+                return self._refused(answer, request, run)
+            data = await self._read(answer)
+        except HttpError as error:
+            self._tell(str(error), request, run)
+            raise self._speakable(error) from error
+        if self._config.method == "HEAD":
+            data = {"status": answer.status}
+        return ToolResult(Status.OK, _words(answer, data), data)
+
+    async def _answer(self, request: HttpRequest) -> HttpAnswer:
+        client = await self._shared.client()
+        if self._reach is None:
+            from cordboard.tools.http.client import Reach
+
+            config = self._config
+            self._reach = Reach(
+                config.allow_private,
+                config.allow_hosts,
+                config.follow_redirects,
+                config.max_bytes,
+            )
+        return await client.send(request, self._reach)
+
+    async def _read(self, answer: HttpAnswer) -> Any:
+        if len(answer.body) > INLINE_BYTES:
+            return await asyncio.to_thread(self._reader.data, answer)
+        return self._reader.data(answer)
+
+    def _refused(self, answer: HttpAnswer, request: HttpRequest, run: ToolRun) -> ToolResult:
+        """A status that is no success: for the caller, the model and the operator."""
+        error = status_error(answer.status)
+        said = self._masked(self._reader.message(answer))
+        self._tell(f"{error}: {said}" if said else str(error), request, run, answer.status)
+        words = self._errors
+        if isinstance(error, HttpUnavailable):
+            raise ToolError(words.unavailable or said or UNAVAILABLE)
+        own = NOT_FOUND if answer.status in (404, 410) else REFUSED
+        data: JsonObject = {"http_status": answer.status}
+        if said:
+            data["error"] = said
+        return ToolResult(Status.ERROR, words.error or (spoken_error(said) if said else own), data)
+
+    def _speakable(self, error: HttpError) -> ToolError:
+        words = self._errors
+        if isinstance(error, HttpTimeout):
+            return ToolTimeout(words.timeout or TOO_SLOW)
+        if isinstance(error, HttpUnavailable):
+            return ToolError(words.unavailable or UNAVAILABLE)
+        return ToolError(words.error or UNUSABLE)
+
+    @property
+    def _errors(self) -> ErrorWords:
+        return self._spec.speech.errors
+
+    def _masked(self, text: str) -> str:
+        for secret in self._plan.secrets:
+            text = text.replace(secret, "***")
+        return text
+
+    def _tell(self, error: str, request: HttpRequest, run: ToolRun, status: int = 0) -> None:
+        log.warning(
+            "http_tool_failed",
+            call_id=run.line.call_id,
+            tool=self._spec.origin,
+            method=request.method,
+            host=request.host,
+            status=status,
+            error=error,
+        )
+
+
+def _words(answer: HttpAnswer, data: Any) -> str:
+    """A plain text is its own sentence; markup is not."""
+    if answer.kind == "text/plain" and isinstance(data, dict):
+        return str(data.get("text", ""))
+    return ""
