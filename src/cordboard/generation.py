@@ -14,13 +14,19 @@ from collections.abc import Callable
 
 import structlog
 
+from cordboard.config.http_tool import HttpTool
+from cordboard.config.python_tool import PythonTool
 from cordboard.config.schema import Config
+from cordboard.config.tools import group_server, tools_of_servers
 from cordboard.mcp.fleet import Fleet
 from cordboard.mcp.lock import Lock
 from cordboard.mcp.pool import Replacement, ServerPool
-from cordboard.tools.builtin import builtin_tools
 from cordboard.tools.catalogue import Catalogue, ToolEntry
+from cordboard.tools.configured import configured_tools
+from cordboard.tools.http.shared import SharedClient
+from cordboard.tools.python import Functions, load_functions
 from cordboard.tools.toolbox import Toolbox
+from cordboard.tools.workflow import WorkflowMaker
 
 log = structlog.get_logger()
 
@@ -42,9 +48,13 @@ class Generation:
         self.number = number
         """Counts the configurations that this engine has had in force."""
         before = earlier.fleet if earlier is not None else None
-        self.fleet: Fleet = Fleet(config.mcp, pool, before, lock)
-        self._builtin = tuple(ToolEntry(tool) for tool in builtin_tools(config))
-        self._catalogue = Catalogue(self._builtin)
+        named = tools_of_servers(config.tools)
+        self.fleet: Fleet = Fleet(config.mcp, pool, before, lock, named)
+        self._functions: Functions = earlier._functions if earlier is not None else {}
+        self._http = SharedClient()
+        self._own, self._problems = configured_tools(config, self._functions, self._http)
+        self._workflows = WorkflowMaker(config.tools)
+        self._catalogue = self._catalogue_now(None)
         self._reported: frozenset[str] = frozenset()
         self._calls = 0
         self._idle = asyncio.Event()
@@ -67,6 +77,18 @@ class Generation:
         """Have a callback called after each new catalogue. Replaces the last one."""
         self._on_tools_changed = callback
 
+    async def prepare(self) -> None:
+        """Import what the tools of `kind: python` name, in a thread; until then they are not
+        offered. Takes as long as the modules do. Also makes the client of the HTTP tools."""
+        tools, earlier = self.config.tools, self._functions
+        if any(isinstance(entry, HttpTool) for entry in tools.values()):
+            await self._http.warm()
+        if not any(isinstance(entry, PythonTool) for entry in tools.values()):
+            return
+        self._functions = await asyncio.to_thread(load_functions, tools, earlier)
+        self._own, self._problems = configured_tools(self.config, self._functions, self._http)
+        self._rebuild()
+
     def start(self, replacement: Replacement = Replacement.BESIDE) -> None:
         """Claim the MCP servers and begin to start those that do not run yet; returns at once.
 
@@ -82,7 +104,9 @@ class Generation:
         """The toolbox of a call in that context, as of now; lazy servers that it needs begin to
         start. Raises `KeyError` for no context."""
         toolbox = self.toolbox(context)
-        self.fleet.wake({spec.server for spec in toolbox.specs if spec.kind == "mcp"})
+        servers = {spec.server for spec in toolbox.specs if spec.kind == "mcp"}
+        groups = map(group_server, self.config.contexts[context].tools)
+        self.fleet.wake(servers | {server for server in groups if server is not None})
         return toolbox
 
     def acquire(self) -> None:
@@ -113,13 +137,19 @@ class Generation:
     async def close(self) -> None:
         """Give back the MCP servers now, whoever may still be calling. Idempotent."""
         self.retired = True
+        await self._http.close()
         await self.fleet.close()
 
     def _rebuild(self) -> None:
-        entries = (*self._builtin, *self.fleet.tools())
-        self._catalogue = Catalogue(entries, reuse=self._catalogue)
+        self._catalogue = self._catalogue_now(self._catalogue)
         problems = frozenset(str(problem) for problem in self._catalogue.problems)
         for problem in sorted(problems - self._reported):
             log.error("tool_not_offered", problem=problem)
         self._reported = problems
         self._on_tools_changed()
+
+    def _catalogue_now(self, reuse: Catalogue | None) -> Catalogue:
+        others = (*self._own, *self.fleet.tools())
+        specs = {entry.tool.spec.name: entry.tool.spec for entry in others}
+        workflows = (ToolEntry(tool) for tool in self._workflows.made(specs))
+        return Catalogue((*others, *workflows), reuse, self._problems)

@@ -97,6 +97,7 @@ class Succession:
             self._lock = await asyncio.to_thread(try_load_lock, self._folder / mcp.lock_file)
         self.generation.fleet.use_lock(self._lock)
         self.generation.on_tools_changed(self._tools_changed.set)
+        await self.generation.prepare()
         self.generation.start()
         self.providers = await self._providers_for(self.config, _specs(self.generation))
         self._warming = self._task(self._keep_warm(), "warm dialogues")
@@ -113,6 +114,7 @@ class Succession:
             self._take_lock(lock)
             return accepted
         new = Generation(config, self._pool, old.number + 1, old, lock)
+        await new.prepare()
         providers = await self._providers_for(config, _specs(new, old))
         if self.frozen:  # meanwhile
             return ()
@@ -247,12 +249,13 @@ def _specs(generation: Generation, lender: Generation | None = None) -> Toolboxe
     generation are claimed, by the tools that the lender has."""
     found: Toolboxes = {}
     for name, context in generation.config.contexts.items():
-        own = generation.catalogue
-        offered = [
-            own.offered(tool) or (lender.catalogue.offered(tool) if lender is not None else None)
-            for tool in dict.fromkeys(context.tools)
-        ]
-        found[name] = tuple(tool.spec for tool in offered if tool is not None)
+        specs: dict[str, ToolSpec] = {}
+        for listed in context.tools:
+            known = generation.catalogue.toolbox((listed,)).specs
+            if not known and lender is not None:
+                known = lender.catalogue.toolbox((listed,)).specs
+            specs |= {spec.name: spec for spec in known if spec.name not in specs}
+        found[name] = tuple(specs.values())
     return found
 
 

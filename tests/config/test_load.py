@@ -153,6 +153,10 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 NAME = "a name (lower-case letters, digits, - and _, a letter first, at most 63)"
 TOOL = "a tool name (letters, digits and _, no digit first, at most 64)"
+REFERENCE = (
+    "a tool reference (a tool name: letters, digits and _, no digit first, at most 64;"
+    " or SERVER.*: all tools of that MCP server)"
+)
 
 
 @pytest.mark.parametrize(
@@ -297,8 +301,9 @@ def test_wrong_items_of_lists_have_their_own_line() -> None:
           Other One: {}
         """
     assert told(text) == [
-        f'a.yaml:5: contexts.demo.tools[1]: expected {TOOL}, found the text "hang up"',
-        f"a.yaml:6: contexts.demo.tools[2]: expected {TOOL}, found the number 5; put it in quotes",
+        f'a.yaml:5: contexts.demo.tools[1]: expected {REFERENCE}, found the text "hang up"',
+        f"a.yaml:6: contexts.demo.tools[2]: expected {REFERENCE}, found the number 5;"
+        " put it in quotes",
         f"a.yaml:7: contexts.Other One: expected {NAME}",
     ]
 

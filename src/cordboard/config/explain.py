@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from cordboard.config.document import Document, KeyPath
 from cordboard.config.shape import Shape
+from cordboard.config.tools import BUILTIN_TOOLS
 from cordboard.errors import ConfigProblem
 
 _SOUNDS_SECRET = re.compile(r"pass|secret|token|key|credential|auth|env$", re.IGNORECASE)
@@ -71,6 +72,10 @@ class _Explainer:
         path = self._path(details["loc"], missing=kind == "missing")
         if kind in _OWN_WORDS:
             path, message = self._own_words(path, str(details["ctx"]["error"]))
+        elif kind == "union_tag_not_found":
+            path, message = self._no_kind(path)
+        elif kind == "union_tag_invalid":
+            path, message = self._wrong_kind(path)
         elif kind == "missing":
             message = self._missing(path)
         elif kind == "extra_forbidden":
@@ -85,11 +90,46 @@ class _Explainer:
         """The place in the file. pydantic's own additions (names of alternatives) are left out."""
         parts = list(location)
         path: KeyPath = ()
+        of_a_kind: KeyPath | None = None
         for position, part in enumerate(parts):
             last = position == len(parts) - 1
-            if self._document.has((*path, part)) or (missing and last):
+            if path != of_a_kind and part in self._kinds_at(path):
+                of_a_kind = path  # pydantic names the kind here; the file has no such key
+            elif self._document.has((*path, part)) or (missing and last):
                 path = (*path, part)
         return path
+
+    def _at(self, path: KeyPath) -> Shape | None:
+        """The shape at a place; of a section that may be of several kinds, of the kind it is."""
+        return self._shape.at(path, self._kind)
+
+    def _kinds_at(self, path: KeyPath) -> dict[str, Shape]:
+        shape = self._at(path)
+        return shape.kinds() if shape is not None else {}
+
+    def _kind(self, path: KeyPath) -> str:
+        stated = self._document.get((*path, "kind"))
+        if stated is None and path[-1] in BUILTIN_TOOLS:
+            return "builtin"  # it goes without saying
+        return stated if isinstance(stated, str) else ""
+
+    def _no_kind(self, path: KeyPath) -> tuple[KeyPath, str]:
+        if not isinstance(self._document.get(path), dict):
+            return path, self._wrong_value(path)
+        if self._document.has((*path, "kind")):
+            return self._wrong_kind(path)
+        name, kinds = str(path[-1]), self._kinds_at(path)
+        near = get_close_matches(name, BUILTIN_TOOLS, n=1, cutoff=0.7)
+        hint = f"; did you mean the built-in tool {near[0]}?" if near else ""
+        return (*path, "kind"), f"missing; expected one of {', '.join(kinds)}{hint}"
+
+    def _wrong_kind(self, path: KeyPath) -> tuple[KeyPath, str]:
+        kinds, place = self._kinds_at(path), (*path, "kind")
+        value = self._document.get(place)
+        near = get_close_matches(value, kinds, n=1) if isinstance(value, str) else []
+        hint = f"; did you mean {near[0]}?" if near else ""
+        expected = f"one of {', '.join(kinds)}"
+        return place, f"expected {expected}, found {self._found(place, value)}{hint}"
 
     def _own_words(self, path: KeyPath, message: str) -> tuple[KeyPath, str]:
         """Take a key that the message begins with (`slots.x: ...`) for the place, if it is one."""
@@ -103,23 +143,30 @@ class _Explainer:
         return deeper, match["rest"]
 
     def _missing(self, path: KeyPath) -> str:
-        shape = self._shape.at(path)
+        shape = self._at(path)
         if shape is None:
             return "missing"
         purpose = f" ({shape.description.rstrip('.')})" if shape.description else ""
         return f"missing; expected {shape.expected()}{purpose}"
 
     def _unknown_key(self, path: KeyPath) -> str:
-        parent = self._shape.at(path[:-1])
-        return "unknown key" + suggestion(str(path[-1]), parent.keys() if parent else ())
+        parent, key = self._at(path[:-1]), str(path[-1])
+        kinds = self._kinds_at(path[:-1])
+        kind = self._kind(path[:-1]) if kinds else ""
+        tables = {name: shape.keys() for name, shape in kinds.items()}
+        others = [f"`kind: {name}`" for name, keys in tables.items() if key in keys]
+        if others:
+            return f"unknown key of a tool of `kind: {kind}`; it is one of {' and '.join(others)}"
+        parent = kinds.get(kind, parent)
+        return "unknown key" + suggestion(key, parent.keys() if parent else ())
 
     def _bad_name(self, path: KeyPath) -> str:
-        parent = self._shape.at(path[:-1])
+        parent = self._at(path[:-1])
         entry = parent.entry() if parent else None
         return f"expected {entry[0] if entry else 'another name'}"
 
     def _wrong_value(self, path: KeyPath) -> str:
-        shape = self._shape.at(path)
+        shape = self._at(path)
         value = self._document.get(path)
         expected = shape.expected() if shape else "another value"
         message = f"expected {expected}, found {self._found(path, value)}"
@@ -160,7 +207,7 @@ class _Explainer:
             return False
         if any(isinstance(part, str) and _SOUNDS_SECRET.search(part) for part in path):
             return False
-        shape = self._shape.at(path)
+        shape = self._at(path)
         return shape is not None and not shape.secret
 
 

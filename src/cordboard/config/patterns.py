@@ -11,21 +11,30 @@ from cordboard.config.conversation import KEY_OR_NONE
 _NAME = r"^[a-z][a-z0-9_-]{0,62}$"
 _SERVER_ID = r"^[a-z][a-z0-9_]{0,40}$"
 _TOOL_NAME = r"^[a-zA-Z_][a-zA-Z0-9_]{0,63}$"
+_TOOL_OR_GROUP = r"^([a-zA-Z_][a-zA-Z0-9_]{0,63}|[a-z][a-z0-9_]{0,40}\.\*)$"
+_PARAMETER_NAME = r"^[a-zA-Z_][a-zA-Z0-9_]{0,62}$"
 _VARIABLE_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,79}$"
+ENTRY_POINT = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$"
 URL = r"^https?://[^\s/@?#]+(/[^\s?#]*)?$"
 APP = r"^[A-Za-z0-9_.-]+$"
 EXTENSION = r"^[A-Za-z0-9_*#+.-]{1,79}$"
+MEDIA_TYPE = r"^[\x20-\x7e]+$"
 DIALPLAN_CONTEXT = r"^[A-Za-z0-9_.-]{1,79}$"
 
 PATTERNS_IN_WORDS = {
     _NAME: "a name (lower-case letters, digits, - and _, a letter first, at most 63)",
     _SERVER_ID: "an identifier (lower-case letters, digits and _, a letter first, at most 41)",
     _TOOL_NAME: "a tool name (letters, digits and _, no digit first, at most 64)",
+    _TOOL_OR_GROUP: "a tool reference (a tool name: letters, digits and _, no digit first, at most "
+    "64; or SERVER.*: all tools of that MCP server)",
+    _PARAMETER_NAME: "a parameter name (letters, digits and _, no digit first, at most 63)",
     _VARIABLE_NAME: "a variable name (letters, digits and _, no digit first, at most 80)",
+    ENTRY_POINT: "a function as module:name, such as my_package.tools:convert",
     URL: "a URL such as http://127.0.0.1:8088, without user, password or query",
     APP: "an application name (letters, digits, and . - _)",
     EXTENSION: "an extension or queue (letters, digits, and * # + . - _, at most 79)",
     KEY_OR_NONE: "a key (0 to 9, * or #) or nothing",
+    MEDIA_TYPE: "a media type such as text/xml; charset=utf-8",
     DIALPLAN_CONTEXT: "a dialplan context (letters, digits, and . - _, at most 79)",
 }
 """How error messages and the reference say what a pattern means."""
@@ -36,6 +45,12 @@ ServerId = Annotated[str, Field(pattern=_SERVER_ID)]
 """An MCP server's id; part of the exposed tool names, hence no hyphen."""
 ToolName = Annotated[str, Field(pattern=_TOOL_NAME)]
 """An exposed tool name, safe for every provider."""
+ToolOrGroup = Annotated[str, Field(pattern=_TOOL_OR_GROUP)]
+"""An exposed tool name, or `server.*`: all tools of an MCP server."""
+ParameterName = Annotated[str, Field(pattern=_PARAMETER_NAME)]
+"""A parameter of a tool that is described here."""
+StepId = Annotated[str, Field(pattern=_SERVER_ID)]
+"""A step of a workflow; part of the paths to its answer."""
 Port = Annotated[int, Field(ge=0, le=65535)]
 """A TCP port; 0 lets the system choose one."""
 VariableName = Annotated[str, Field(pattern=_VARIABLE_NAME)]

@@ -6,16 +6,16 @@ from typing import Literal
 
 from pydantic import Field
 
+from cordboard.config.patterns import ENTRY_POINT
 from cordboard.config.tool_rules import ToolRules
-
-ENTRY_POINT = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$"
 
 
 class PythonTool(ToolRules):
-    """A tool that is a Python function."""
+    """A tool that is a Python function: its typed signature makes the schema of the arguments, its
+    docstring the description."""
 
     kind: Literal["python"] = Field(description="The kind of tool.")
     function: str = Field(
         pattern=ENTRY_POINT,
-        description="`module:function`; its typed signature makes the schema of the arguments.",
+        description="`module:function`, imported from what the engine's Python has installed.",
     )

@@ -8,12 +8,20 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
 
 from cordboard.config.patterns import PATTERNS_IN_WORDS
 from cordboard.config.shape import Shape
+from cordboard.config.tool_rules import ToolRules
 from cordboard.config.tools import BUILTIN_TOOLS
 from cordboard.config.variables import CALL_VARIABLES
+
+_TOOL = "tools.<name>"
+"""The heading under which the keys are that every tool has."""
+_RULES = ToolRules.model_fields.keys()
+
+_NONE = Shape({}, {})
 
 _HEAD = """\
 # Configuration
@@ -60,7 +68,10 @@ once. These are errors that no restart of anything else can heal:
 - a `{placeholder}` that is no call variable; a rule that does not fit together;
 - a context that lists a tool nobody provides (a server that lists its `tools` provides just
   these); a rule that uses a tool its context does not list;
-- two tools with one exposed name;
+- two tools with one exposed name; a tool of a server that is named twice; a `kind` that there is
+  not, a built-in tool that there is not;
+- a workflow whose steps name a tool, a step, a parameter or a variable that is not there, or that
+  would run itself; a context that lists a workflow, but not the tools of its steps;
 - two ports that are one.
 
 **Degraded**: the engine runs and answers calls without that part, and `/ready` and `/health` say
@@ -69,6 +80,7 @@ what is missing. `cordboard check` shows these as warnings, as far as they can b
 - an MCP server whose program is not there, exits at once, or never answers: its tools are not
   offered until it is up;
 - a tool of a server that is switched off (`enabled: false`);
+- a `kind: python` tool whose function cannot be imported or described: it is not offered;
 - a tool that a server without a `tools` list turns out not to have: known when the server is up;
 - `transfer` in a context while there are no destinations: it is not offered;
 - a tool that a context lists twice;
@@ -113,42 +125,101 @@ def _explained_types() -> list[str]:
     return [words for words in PATTERNS_IN_WORDS.values() if " (" in words]
 
 
-def _section(path: str, shape: Shape) -> Iterator[str]:
+Above: TypeAlias = Mapping[int, str]
+"""The headings of the sections around a place, by what tells their schemas from others."""
+
+
+def _section(path: str, shape: Shape, above: Above | None = None) -> Iterator[str]:
     """The table of one section, then those of the sections in it."""
-    alternatives = shape.alternatives()
+    above = {**(above or {}), _identity(shape): path}
     if path:
         yield f"### `{path}`"
         yield ""
-        about = alternatives[0].description
+        about = (shape if shape.kinds() else shape.alternatives()[0]).description
         if about:
-            yield about
+            yield about.replace("\n", " ")
             yield ""
+    kinds = shape.kinds()
+    if kinds:
+        yield from _kinds(path, shape, kinds, above)
+        return
     keys = shape.keys()
+    if keys.keys() > _RULES:
+        keys = {name: inner for name, inner in keys.items() if name not in _RULES}
+        link = f"[`{_TOOL}`](#{_anchor(_TOOL)})"
+        yield f"Besides these it has the keys of tools of every kind: {link}."
+        yield ""
+    yield from _table(path, shape, keys, above)
+
+
+def _kinds(path: str, shape: Shape, kinds: Mapping[str, Shape], above: Above) -> Iterator[str]:
+    """The keys that all kinds have, and those of each kind."""
+    tables = [alternative.keys() for alternative in kinds.values()]
+    shared = {
+        name: inner
+        for name, inner in tables[0].items()
+        if name in _RULES or all(keys.get(name, _NONE).schema == inner.schema for keys in tables)
+    }
+    yield f"| `{shape.kind_key}` | what it is |"
+    yield "|---|---|"
+    for kind, alternative in kinds.items():
+        heading = _of_kind(path, shape, kind)
+        about = _cell(alternative.resolved().description)
+        yield f"| [`{kind}`](#{_anchor(heading)}) | {about} |"
+    yield ""
+    yield "Tools of every kind have:"
+    yield ""
+    yield from _table(path, shape, shared, above)
+    for kind, alternative in kinds.items():
+        own = {
+            name: inner
+            for name, inner in alternative.keys().items()
+            if inner.schema != shared.get(name, _NONE).schema and name != shape.kind_key
+        }
+        yield f"### `{_of_kind(path, shape, kind)}`"
+        yield ""
+        yield from _table(path, alternative, own, above)
+
+
+def _of_kind(path: str, shape: Shape, kind: str) -> str:
+    return f"{path}({shape.kind_key}:{kind})"
+
+
+def _table(path: str, shape: Shape, keys: Mapping[str, Shape], above: Above) -> Iterator[str]:
     required = shape.required()
     yield "| key | what | default | meaning |"
     yield "|---|---|---|---|"
     for name, inner in keys.items():
         default = "**required**" if name in required else _default(inner)
         what = _cell(_what(inner))
-        heading = _heading(f"{path}.{name}" if path else name, inner)
+        heading = _heading(f"{path}.{name}" if path else name, inner, above)
         if heading:
-            what = f"[{what}](#{re.sub(r'[^a-z0-9_-]', '', heading.lower())})"
+            what = f"[{what}](#{_anchor(heading)})"
         yield f"| `{name}` | {what} | {default} | {_cell(inner.description)} |"
     yield ""
     for name, inner in keys.items():
-        yield from _deeper(f"{path}.{name}" if path else name, inner)
+        yield from _deeper(f"{path}.{name}" if path else name, inner, above)
 
 
-def _deeper(path: str, shape: Shape) -> Iterator[str]:
+def _anchor(heading: str) -> str:
+    return re.sub(r"[^a-z0-9_-]", "", heading.lower())
+
+
+def _deeper(path: str, shape: Shape, above: Above) -> Iterator[str]:
     inner = _innermost(path, shape)
-    if inner is not None:
-        yield from _section(*inner)
+    if inner is not None and _identity(inner[1]) not in above:
+        yield from _section(*inner, above)
 
 
-def _heading(path: str, shape: Shape) -> str:
+def _heading(path: str, shape: Shape, above: Above) -> str:
     """The heading under which a value is described; empty when its line in the table says all."""
     inner = _innermost(path, shape)
-    return inner[0] if inner is not None else ""
+    return above.get(_identity(inner[1]), inner[0]) if inner is not None else ""
+
+
+def _identity(shape: Shape) -> int:
+    """The same for all places that hold sections of one kind."""
+    return id(shape.resolved().schema) if shape.kinds() else id(shape.alternatives()[0].schema)
 
 
 def _innermost(path: str, shape: Shape) -> tuple[str, Shape] | None:
@@ -187,7 +258,10 @@ def _plural(what: str) -> str:
         "a text": "texts",
         "any value": "values",
         "a list of texts": "lists of texts",
+        "a mapping of names to values": "mappings of names to values",
     }
+    if what.count(" or ") > 1:
+        return "values"
     return known.get(what) or what.removeprefix("an ").removeprefix("a ") + "s"
 
 

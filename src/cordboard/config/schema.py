@@ -20,6 +20,7 @@ from cordboard.config.patterns import (
     Name,
     Port,
     ToolName,
+    ToolOrGroup,
     VariableName,
 )
 from cordboard.config.rules import Rules
@@ -160,8 +161,10 @@ class Context(Section):
     provider: Name | None = Field(
         None, description="Name under `providers`. Default: `default_provider`."
     )
-    tools: tuple[ToolName, ...] = Field(
-        (), description="Exposed names of the tools that may be seen and run."
+    tools: tuple[ToolOrGroup, ...] = Field(
+        (),
+        description="Exposed names of the tools that may be seen and run; `server.*` = all that "
+        "this MCP server offers when a call begins.",
     )
     variables: tuple[VariableName, ...] = Field(
         (), description="Channel variables that prompt, greeting and tools may use."

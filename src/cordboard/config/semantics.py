@@ -15,10 +15,9 @@ from pathlib import Path
 from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import inner_path, suggestion
 from cordboard.config.mcp import McpServer
-from cordboard.config.naming import exposed_name, exposed_prefix
 from cordboard.config.remote_url import url_problem
 from cordboard.config.schema import MEDIA_CODECS, Config, Context
-from cordboard.config.tools import BUILTIN_TOOLS
+from cordboard.config.tool_semantics import check_list, check_tools, may_use, running_servers
 from cordboard.config.variables import CALL_VARIABLES, placeholders
 from cordboard.errors import ConfigProblem
 
@@ -49,10 +48,10 @@ def check(config: Config, document: Document, environ: Mapping[str, str]) -> lis
     problems = [*_names(config, document), *_ports(config, document)]
     problems += _codec(config, document)
     problems += _extras(config, document)
-    problems += _shared_names(config, document)
+    problems += check_tools(config, document)
     for name, context in config.contexts.items():
         problems += _texts(context, ("contexts", name), document)
-        problems += _tools(config, context, ("contexts", name), document)
+        problems += check_list(config, context, ("contexts", name), document)
         problems += _rules(config, context, ("contexts", name), document)
     problems += _remote_servers(config, document)
     problems += _programs(config, document, environ)
@@ -161,7 +160,7 @@ def _rules(config: Config, context: Context, path: KeyPath, document: Document) 
     if rules is None:
         return
     for tool, key in rules.tools().items():
-        if tool not in context.tools:
+        if not may_use(config, context, tool):
             message = f"the tool {tool} is not in the `tools` of this context; add it there"
             yield document.problem((*path, "rules", *inner_path(key)), message)
     destinations = config.destinations
@@ -173,88 +172,12 @@ def _rules(config: Config, context: Context, path: KeyPath, document: Document) 
             )
 
 
-# --- tools ---------------------------------------------------------------------------------
-
-
-def _running_servers(config: Config) -> dict[str, McpServer]:
-    if not config.mcp.enabled:
-        return {}
-    return {name: server for name, server in config.mcp.servers.items() if server.enabled}
-
-
-def _listed_names(name: str, server: McpServer) -> dict[str, KeyPath]:
-    """Exposed names of a server's listed tools, with their places. The last of equals wins."""
-    return {
-        tool.expose_as or exposed_name(name, tool.name): ("mcp", "servers", name, "tools", index)
-        for index, tool in enumerate(server.tools)
-    }
-
-
-def _shared_names(config: Config, document: Document) -> Problems:
-    """No two tools have one exposed name."""
-    owners = {name: f"the built-in tool {name}" for name in BUILTIN_TOOLS}
-    for server_name, server in _running_servers(config).items():
-        named: set[str] = set()
-        for index, tool in enumerate(server.tools):
-            if tool.name in named:
-                message = f"the tool {tool.name} of this server is named twice; name it once"
-                key = ("mcp", "servers", server_name, "tools", index, "name")
-                yield document.problem(key, message)
-                continue
-            named.add(tool.name)
-            name = tool.expose_as or exposed_name(server_name, tool.name)
-            owner = f"{tool.name} of the MCP server {server_name}"
-            if name in owners:
-                place = ("mcp", "servers", server_name, "tools", index)
-                message = (
-                    f"two tools have the exposed name {name}: {owners[name]}, and {owner};"
-                    " give one of them another name with `expose_as: ...`"
-                )
-                yield document.problem(place, message)
-            owners.setdefault(name, owner)
-
-
-def _tools(config: Config, context: Context, path: KeyPath, document: Document) -> Problems:
-    """Each tool that the context lists is provided by somebody, as far as the file can tell."""
-    running = _running_servers(config)
-    provided = set(BUILTIN_TOOLS).union(
-        *(_listed_names(name, server) for name, server in running.items())
-    )
-    for index, tool in enumerate(context.tools):
-        place = (*path, "tools", index)
-        if tool in context.tools[:index]:
-            yield document.problem(place, f"{tool} is listed twice", fatal=False)
-        elif tool == "transfer" and not config.destinations:
-            message = "there is nowhere to transfer to; name tools.transfer.destinations"
-            yield document.problem(place, message, fatal=False)
-        elif tool not in provided and not _known_at_run_time(tool, running):
-            yield _not_provided(config, tool, place, document, provided)
-
-
-def _known_at_run_time(tool: str, running: Mapping[str, McpServer]) -> bool:
-    """Whether a server that lists no tools, and so offers all it has, may have this one."""
-    return any(
-        not server.tools and tool.startswith(exposed_prefix(name))
-        for name, server in running.items()
-    )
-
-
-def _not_provided(
-    config: Config, tool: str, place: KeyPath, document: Document, provided: Iterable[str]
-) -> ConfigProblem:
-    running = _running_servers(config)
-    for name, server in config.mcp.servers.items():
-        listed = _listed_names(name, server)
-        if name not in running and (tool in listed or tool.startswith(exposed_prefix(name))):
-            switch = "mcp" if not config.mcp.enabled else f"mcp.servers.{name}"
-            message = f"the tool {tool} is not offered, since {switch}.enabled is false"
-            return document.problem(place, message, fatal=False)
-    return document.problem(place, f"nobody provides the tool {tool}{suggestion(tool, provided)}")
+# --- MCP servers ---------------------------------------------------------------------------
 
 
 def _remote_servers(config: Config, document: Document) -> Problems:
     """What is sent to a server on the network, and to its token endpoint, can be sent safely."""
-    for name, server in _running_servers(config).items():
+    for name, server in running_servers(config).items():
         auth = server.auth
         for url, key in (
             (server.url, ("url",)),
@@ -267,7 +190,7 @@ def _remote_servers(config: Config, document: Document) -> Problems:
 
 def _programs(config: Config, document: Document, environ: Mapping[str, str]) -> Problems:
     """The program of each MCP server is there; else that server will be down."""
-    for name, server in _running_servers(config).items():
+    for name, server in running_servers(config).items():
         if server.transport != "stdio":
             continue
         program = server.command[0]

@@ -6,13 +6,26 @@ the docs (`config.reference`) are both made from it, so they always say the same
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, TypeAlias
 
 from cordboard.config.document import KeyPath
 from cordboard.config.patterns import PATTERNS_IN_WORDS
 from cordboard.config.schema import Config
+
+Kinds: TypeAlias = Callable[[KeyPath], str]
+"""Tells of which kind the section at a path is, where it may be of several (`kind: http`)."""
+
+
+@cache
+def _schema_of_file() -> Mapping[str, Any]:
+    return Config.model_json_schema()
+
+
+def _of_any_kind(path: KeyPath) -> str:
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +38,7 @@ class Shape:
     @classmethod
     def of_file(cls) -> Shape:
         """The shape of the whole file."""
-        schema = Config.model_json_schema()
+        schema = _schema_of_file()
         return cls(schema, schema["$defs"])
 
     def _sub(self, schema: Mapping[str, Any]) -> Shape:
@@ -46,13 +59,37 @@ class Shape:
             return [] if here.schema.get("type") == "null" else [here]
         return [shape for branch in branches for shape in here._sub(branch).alternatives()]
 
-    def at(self, path: KeyPath) -> Shape | None:
+    def kinds(self) -> dict[str, Shape]:
+        """Of a section that is of one of several kinds, each kind's own; else empty."""
+        key = self.kind_key
+        if not key:
+            return {}
+        return {str(shape.keys()[key].schema["const"]): shape for shape in self.alternatives()}
+
+    @property
+    def kind_key(self) -> str:
+        """The key that says of which kind such a section is; empty for any other."""
+        if "oneOf" not in self.resolved().schema:
+            return ""
+        tables = [shape.keys() for shape in self.alternatives()]
+        telling = (
+            name
+            for name in tables[0]
+            if all(name in keys and "const" in keys[name].schema for keys in tables)
+        )
+        return next(telling, "")
+
+    def at(self, path: KeyPath, kinds: Kinds = _of_any_kind) -> Shape | None:
         """The shape of the value at `path`; None where nothing is allowed."""
-        if not path:
+        return self._at(path, 0, kinds)
+
+    def _at(self, path: KeyPath, depth: int, kinds: Kinds) -> Shape | None:
+        if depth == len(path):
             return self
-        for shape in self.alternatives():
-            inner = shape._step(path[0])
-            found = inner.at(path[1:]) if inner is not None else None
+        kind = self.kinds().get(kinds(path[:depth])) if path[:depth] else None
+        for shape in (kind or self).alternatives():
+            inner = shape._step(path[depth])
+            found = inner._at(path, depth + 1, kinds) if inner is not None else None
             if found is not None:
                 return found
         return None

@@ -18,6 +18,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Discriminator, Field, Tag
 
 from cordboard.config.http_tool import HttpTool
+from cordboard.config.mcp import McpTool
 from cordboard.config.patterns import DIALPLAN_CONTEXT, EXTENSION, Name, ServerId
 from cordboard.config.python_tool import PythonTool
 from cordboard.config.section import Section
@@ -78,5 +79,26 @@ ToolEntry: TypeAlias = Annotated[
     | Annotated[PythonTool, Tag("python")]
     | Annotated[WorkflowTool, Tag("workflow")],
     Discriminator(_kind),
+    Field(description="A tool that a context may list under this name; `kind` says what it is."),
 ]
 """One tool under `tools:`."""
+
+
+_GROUP = ".*"
+
+
+def group_server(name: str) -> str | None:
+    """The server that `server.*` means in a list of tools; None for the name of a tool."""
+    return name.removesuffix(_GROUP) if name.endswith(_GROUP) else None
+
+
+def tools_of_servers(tools: Mapping[str, ToolEntry]) -> dict[str, tuple[McpTool, ...]]:
+    """The tools of `kind: mcp` by their servers, as they would stand under the servers' `tools:`,
+    in the order of the file."""
+    found: dict[str, tuple[McpTool, ...]] = {}
+    for name, entry in tools.items():
+        if isinstance(entry, McpToolEntry):
+            rules = {key: getattr(entry, key) for key in ToolRules.model_fields}
+            tool = McpTool.model_validate({"name": entry.tool, "expose_as": name} | rules)
+            found[entry.server] = (*found.get(entry.server, ()), tool)
+    return found

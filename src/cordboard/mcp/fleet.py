@@ -5,7 +5,7 @@ shared with other generations (`cordboard.mcp.pool`); which of their tools are o
 names and by which rules, is each fleet's own. What a server offers is known when it is ready, stays
 offered while it restarts (calls to it are then answered at once with an apology), and is withdrawn
 when it is given up or stopped. Where a server's `tools:` is not empty, only the tools named there
-are offered, in that order.
+are offered, in that order, and those that an entry of `kind: mcp` names.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import mcp_types as types
 import structlog
 
 from cordboard.config.mcp import Mcp, McpServer
+from cordboard.config.mcp import McpTool as McpToolConfig
 from cordboard.errors import ConfigProblem
 from cordboard.mcp.lock import Lock
 from cordboard.mcp.offering import Choice, Offering, offer
@@ -41,10 +42,12 @@ class Fleet:
         pool: ServerPool | None = None,
         earlier: Fleet | None = None,
         lock: Lock | None = None,
+        entries: Mapping[str, tuple[McpToolConfig, ...]] | None = None,
     ) -> None:
         """`pool` is where servers are shared. `earlier` is the fleet before this one: what it has
         warned about is not warned about again. `lock` is what the operator has accepted; it counts
-        when `mcp.lock` is not `off`, and None means nothing."""
+        when `mcp.lock` is not `off`, and None means nothing. `entries` are tools of `kind: mcp` by
+        server, which count as if the server's `tools:` named them too."""
         self._pool = pool or ServerPool()
         self._on_change: Callable[[], None] = lambda: None
         self._held_back = False
@@ -60,6 +63,7 @@ class Fleet:
             if config.enabled and server.enabled
         }
         """The enabled servers' configurations by id, in the order of the file."""
+        self._entries: Mapping[str, tuple[McpToolConfig, ...]] = entries or {}
         self._tell_of_lock()
 
     # The servers.
@@ -87,20 +91,26 @@ class Fleet:
         """Begin to start all servers but the lazy ones, of changed ones see `Replacement`; returns
         at once. Once only."""
         for server_id, config in self.configs.items():
+            wanted = self._with_entries(server_id, config)
             self._leases[server_id] = self._pool.lease(
-                server_id, config, self._changed, replacement
+                server_id, wanted, self._changed, replacement
             )
         with self._told_once():
             for server_id, config in self.configs.items():
                 if config.start == "boot":
                     self._leases[server_id].start()
 
+    def _with_entries(self, server_id: str, config: McpServer) -> McpServer:
+        """For the lease: a lazy server is expected to have all tools that are named."""
+        tools = (*config.tools, *self._entries.get(server_id, ()))
+        return config.model_copy(update={"tools": tools})
+
     def wake(self, servers: Iterable[str]) -> None:
         """Begin to start those of these servers that are lazy and were not needed before; returns
-        at once."""
+        at once. One that is switched off, or that there is not, is passed over."""
         for server_id in servers:
-            lease = self._leases[server_id]
-            if lease.server.state is ServerState.IDLE:
+            lease = self._leases.get(server_id)
+            if lease is not None and lease.server.state is ServerState.IDLE:
                 log.info("mcp_server_needed", server=server_id)
                 lease.start()
 
@@ -111,7 +121,8 @@ class Fleet:
         with self._told_once():
             for server_id in taken:
                 old, config = self._leases[server_id], self.configs[server_id]
-                new = self._pool.lease(server_id, config, self._changed, Replacement.AFTER)
+                wanted = self._with_entries(server_id, config)
+                new = self._pool.lease(server_id, wanted, self._changed, Replacement.AFTER)
                 self._leases[server_id] = new
                 was_idle = old.server.state is ServerState.IDLE
                 old.release()
@@ -189,7 +200,9 @@ class Fleet:
         known = self._offerings.get(server_id)
         if known is None or known[0] != listing:
             config = self.configs[server_id]
-            known = (listing, offer(server_id, config, listing, self._lock_mode, self._lock))
+            entries = self._entries.get(server_id, ())
+            offering = offer(server_id, config, listing, self._lock_mode, self._lock, entries)
+            known = (listing, offering)
             self._offerings[server_id] = known
         return known[1]
 

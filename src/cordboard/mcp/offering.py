@@ -95,8 +95,10 @@ def offer(
     listing: Iterable[types.Tool],
     mode: McpLock = "off",
     lock: Lock | None = None,
+    entries: Sequence[ToolConfig] = (),
 ) -> Offering:
-    """What a server with this listing offers. `config` is the server's section of the file.
+    """What a server with this listing offers. `config` is the server's section of the file,
+    `entries` are its tools that stand elsewhere, under `tools:` of the file with `kind: mcp`.
 
     An entry that is no `ListedTool` is one that is expected of a server which has not been asked
     yet: where its definition was accepted once, that one is taken.
@@ -106,7 +108,7 @@ def offer(
         tool if isinstance(tool, ListedTool) else lock.pinned(server, tool.name) or read_tool(tool)
         for tool in listing
     ]
-    draft = _Draft(server, config)
+    draft = _Draft(server, config, entries)
     draft.choose(tools)
     if mode != "off":
         draft.judge(lock, enforce=mode == "enforce")
@@ -117,31 +119,40 @@ def offer(
 class _Draft:
     server: str
     config: McpServer
+    entries: Sequence[ToolConfig]
     wanted: list[tuple[ListedTool, ToolConfig | None]] = field(default_factory=list)
     withheld: list[Withheld] = field(default_factory=list)
     suspicions: list[Suspicion] = field(default_factory=list)
     problems: list[ConfigProblem] = field(default_factory=list)
 
     def choose(self, tools: Sequence[ListedTool]) -> None:
-        """Take what `tools:` names, or all; set aside what is refused."""
+        """Take what is named, and all others when `tools:` is empty; set aside what is refused."""
         good = {tool.name: tool for tool in reversed(tools) if not tool.refusal}
-        if not self.config.tools:
-            self.wanted = [(tool, None) for tool in tools if not tool.refusal]
-            for tool in tools:
-                if tool.refusal:
-                    self._refuse(tool, None, "")
-            return
         refused = {tool.name: tool for tool in reversed(tools) if tool.refusal}
-        for index, override in enumerate(self.config.tools):
+        here = f"mcp.servers.{self.server}"
+        named = [
+            (tool, f"{here}.tools.{index}", "name") for index, tool in enumerate(self.config.tools)
+        ]
+        named += [(tool, f"tools.{tool.expose_as}", "tool") for tool in self.entries]
+        for override, place, key in named:
             name = override.name
             if name in good:
                 self.wanted.append((good[name], override))
             elif name in refused:
-                self._refuse(refused[name], override, f".tools.{index}")
+                self._refuse(refused[name], override, place)
             else:
                 has = ", ".join(sorted(good)) or "none"
                 words = f"the server has no tool {name!r}; it has: {has}"
-                self._problem(words, f".tools.{index}.name")
+                self._problem(words, f"{place}.{key}")
+        if not self.config.tools:
+            taken = {override.name for override in self.entries}
+            for tool in tools:
+                if tool.name in taken:
+                    continue
+                if tool.refusal:
+                    self._refuse(tool, None, here)
+                else:
+                    self.wanted.append((tool, None))
 
     def judge(self, lock: Lock, enforce: bool) -> None:
         """Compare with what was accepted; set aside what is not so, if that is wanted."""
@@ -176,10 +187,10 @@ class _Draft:
             self._problem(more)
         return Offering(choices, tuple(self.withheld), tuple(self.suspicions), tuple(self.problems))
 
-    def _refuse(self, tool: ListedTool, override: ToolConfig | None, key: str) -> None:
+    def _refuse(self, tool: ListedTool, override: ToolConfig | None, place: str) -> None:
         name = self._name_alone(tool, override)
         self.withheld.append(Withheld(tool, name, tool.refusal))
-        self._problem(f"the tool {tool.name!r} is not offered: {tool.refusal}", key)
+        self._problem(f"the tool {tool.name!r} is not offered: {tool.refusal}", place)
 
     def _explain_quarantine(self, lock: Lock) -> None:
         waiting = [item for item in self.withheld if item.quarantined]
@@ -212,9 +223,9 @@ class _Draft:
     def _name_alone(self, tool: ListedTool, override: ToolConfig | None) -> str:
         return _chosen_name(override) or exposed_name(self.server, tool.name)
 
-    def _problem(self, words: str, key: str = "") -> None:
-        place = f"mcp.servers.{self.server}{key}"
-        self.problems.append(ConfigProblem(words, key=place, fatal=False))
+    def _problem(self, words: str, place: str = "") -> None:
+        key = place or f"mcp.servers.{self.server}"
+        self.problems.append(ConfigProblem(words, key=key, fatal=False))
 
 
 def _chosen_name(override: ToolConfig | None) -> str | None:

@@ -82,7 +82,7 @@ class FakeGeneration(Generation):
 
     def __init__(self, config: Config, tools: Sequence[Tool] = ()) -> None:
         super().__init__(config)
-        self._builtin += tuple(ToolEntry(tool) for tool in tools)
+        self._own += tuple(ToolEntry(tool) for tool in tools)
         self._rebuild()
 
 

@@ -9,9 +9,10 @@ in goes before one that a server happens to list; equals lose it both, and each 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from cordboard.config.tools import group_server
 from cordboard.errors import ConfigProblem, SchemaRefused
 from cordboard.tools.naming import EXPOSED_NAME
 from cordboard.tools.schema import ArgumentChecker
@@ -33,10 +34,16 @@ class ToolEntry:
 class Catalogue(Mapping[str, Tool]):
     """Exposed name → tool. Look-up is O(1) at any size."""
 
-    def __init__(self, entries: Iterable[ToolEntry] = (), reuse: Catalogue | None = None) -> None:
-        """Check and compile all entries; `reuse` lends what it compiled for the same tools."""
+    def __init__(
+        self,
+        entries: Iterable[ToolEntry] = (),
+        reuse: Catalogue | None = None,
+        problems: Iterable[ConfigProblem] = (),
+    ) -> None:
+        """Check and compile all entries; `reuse` lends what it compiled for the same tools.
+        `problems`: of tools that could not even become entries."""
         self._offered: dict[str, OfferedTool] = {}
-        problems: list[ConfigProblem] = []
+        problems = [*problems]
         for name, candidates in _by_name(entries).items():
             winner = _winner(name, candidates, problems)
             if winner is None:
@@ -47,20 +54,32 @@ class Catalogue(Mapping[str, Tool]):
                 problems.append(
                     ConfigProblem(f"{winner.tool.spec.origin} is not offered: {error}", fatal=False)
                 )
+        self._of_server: dict[str, list[OfferedTool]] = {}
+        for entry in self._offered.values():
+            if entry.spec.server:
+                self._of_server.setdefault(entry.spec.server, []).append(entry)
         self.problems: tuple[ConfigProblem, ...] = tuple(problems)
         """Tools that are not offered, and why. None of them is fatal."""
 
     def toolbox(self, names: Iterable[str]) -> Toolbox:
-        """The toolbox of a call: the named tools, in that order, each once."""
-        offered: list[OfferedTool] = []
+        """The toolbox of a call: the named tools, in that order, each once. `server.*` names all
+        tools of an MCP server."""
+        offered: dict[str, OfferedTool] = {}
         missing: list[str] = []
         for name in dict.fromkeys(names):
-            entry = self._offered.get(name)
-            if entry is None:
+            found = self._named(name)
+            if not found:
                 missing.append(name)
-            else:
-                offered.append(entry)
-        return Toolbox(offered, missing)
+            for entry in found:
+                offered.setdefault(entry.spec.name, entry)
+        return Toolbox(offered.values(), missing)
+
+    def _named(self, name: str) -> Sequence[OfferedTool]:
+        server = group_server(name)
+        if server is not None:
+            return self._of_server.get(server, ())
+        entry = self._offered.get(name)
+        return () if entry is None else (entry,)
 
     def offered(self, name: str) -> OfferedTool | None:
         """The tool of that name with its compiled check, or None."""

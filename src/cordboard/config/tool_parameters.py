@@ -1,0 +1,68 @@
+"""What `parameters:` may say of a tool that is described in the file: name → JSON Schema.
+
+    parameters:
+      date: {type: string, format: date, description: "The day of the booking."}
+      seats: {type: integer, minimum: 1, default: 2}
+      note: {type: string, required: false}
+
+A parameter is required unless it has a `default` or says `required: false`. What is left out has
+its default. All of it together is the tool's schema (`parameters_schema`). Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeAlias
+
+import jsonschema_rs
+from pydantic import AfterValidator
+
+from cordboard.config.patterns import ParameterName
+
+_REQUIRED = "required"
+
+
+def _are_schemas(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    for name, schema in parameters.items():
+        try:
+            jsonschema_rs.meta.validate(_plain(schema))
+        except jsonschema_rs.ValidationError as error:
+            place = ".".join(map(str, (name, *error.instance_path)))
+            raise ValueError(f"{place}: no JSON Schema: {error.message[:200]}") from None
+        except (ValueError, jsonschema_rs.ReferencingError) as error:
+            raise ValueError(f"{name}: no JSON Schema: {str(error)[:200]}") from None
+    return parameters
+
+
+Parameters: TypeAlias = Annotated[dict[ParameterName, dict[str, Any]], AfterValidator(_are_schemas)]
+"""The parameters of one tool by name."""
+
+
+def parameters_schema(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The JSON Schema of the arguments: an object of these and no others."""
+    required = [name for name, schema in parameters.items() if _is_required(schema)]
+    whole: dict[str, Any] = {
+        "type": "object",
+        "properties": {name: _plain(schema) for name, schema in parameters.items()},
+        "additionalProperties": False,
+    }
+    return whole | {"required": required} if required else whole
+
+
+def parameter_defaults(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The values of those that are left out."""
+    return {name: schema["default"] for name, schema in parameters.items() if "default" in schema}
+
+
+def _is_required(schema: Mapping[str, Any]) -> bool:
+    said = schema.get(_REQUIRED)
+    return said if isinstance(said, bool) else "default" not in schema
+
+
+def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Without our own `required: true`; the list of that name is JSON Schema's."""
+    return {
+        key: value
+        for key, value in schema.items()
+        if key != _REQUIRED or not isinstance(value, bool)
+    }

@@ -1,0 +1,236 @@
+"""What must fit together among the tools: names, who provides them, and who may use them.
+
+A part of `config.semantics`; problems as there.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Mapping
+
+from cordboard.config.document import Document, KeyPath
+from cordboard.config.explain import suggestion
+from cordboard.config.mcp import McpServer
+from cordboard.config.naming import exposed_name, exposed_prefix
+from cordboard.config.python_tool import PythonTool
+from cordboard.config.schema import Config, Context
+from cordboard.config.tools import BUILTIN_TOOLS, BuiltinTool, McpToolEntry, group_server
+from cordboard.config.variables import CALL_VARIABLES
+from cordboard.config.workflow_checks import check_workflows
+from cordboard.config.workflow_tool import WorkflowTool
+from cordboard.errors import ConfigProblem
+
+Problems = Iterator[ConfigProblem]
+
+
+def running_servers(config: Config) -> dict[str, McpServer]:
+    """The servers that are switched on."""
+    if not config.mcp.enabled:
+        return {}
+    return {name: server for name, server in config.mcp.servers.items() if server.enabled}
+
+
+def may_use(config: Config, context: Context, tool: str) -> bool:
+    """Whether the context lists the tool, or a server of which it may be."""
+    return tool in context.tools or any(
+        tool in _names_of(config, server) or _may_have(config.mcp.servers[server], server, tool)
+        for name in context.tools
+        if (server := group_server(name)) is not None and server in config.mcp.servers
+    )
+
+
+def check_tools(config: Config, document: Document) -> Problems:
+    """All but the contexts' lists."""
+    yield from _shared_names(config, document)
+    workflows: dict[str, WorkflowTool] = {}
+    for name, entry in config.tools.items():
+        place: KeyPath = ("tools", name)
+        if isinstance(entry, BuiltinTool):
+            yield from _builtin(name, entry, place, document)
+        elif isinstance(entry, McpToolEntry) and entry.server not in config.mcp.servers:
+            words = f"there is no MCP server {entry.server}"
+            words += suggestion(entry.server, config.mcp.servers)
+            yield document.problem((*place, "server"), words)
+        elif isinstance(entry, PythonTool):
+            yield from _function(entry, place, document)
+        elif isinstance(entry, WorkflowTool):
+            workflows[name] = entry
+            for path, step in entry.tool_steps():
+                yield from provided(config, step.tool, (*place, *path, "tool"), document)
+    declared = (name for context in config.contexts.values() for name in context.variables)
+    yield from check_workflows(workflows, {*CALL_VARIABLES, *declared}, document)
+
+
+def check_list(config: Config, context: Context, path: KeyPath, document: Document) -> Problems:
+    """Each tool that a context lists is provided by somebody, as far as the file can tell."""
+    for index, tool in enumerate(context.tools):
+        place = (*path, "tools", index)
+        server = group_server(tool)
+        if tool in context.tools[:index]:
+            yield document.problem(place, f"{tool} is listed twice", fatal=False)
+        elif server is not None:
+            yield from _group(config, server, place, document)
+        elif tool == "transfer" and not config.destinations:
+            message = "there is nowhere to transfer to; name tools.transfer.destinations"
+            yield document.problem(place, message, fatal=False)
+        else:
+            yield from provided(config, tool, place, document)
+            yield from _steps(config, context, tool, place, document)
+
+
+def _builtin(name: str, entry: BuiltinTool, place: KeyPath, document: Document) -> Problems:
+    if name not in BUILTIN_TOOLS:
+        words = f"there is no built-in tool {name}{suggestion(name, BUILTIN_TOOLS)}"
+        yield document.problem(place, words)
+    elif entry.destinations and name != "transfer":
+        words = f"only the tool transfer has destinations; {name} knows none"
+        yield document.problem((*place, "destinations"), words)
+
+
+def _function(entry: PythonTool, place: KeyPath, document: Document) -> Problems:
+    """The package is installed; whether it has the function is known when it is imported."""
+    package = entry.function.partition(":")[0].partition(".")[0]
+    try:
+        found = importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):
+        found = False
+    if not found:
+        words = f"there is no module {package} where the engine runs; the tool is not offered"
+        yield document.problem((*place, "function"), words, fatal=False)
+
+
+def _group(config: Config, server: str, place: KeyPath, document: Document) -> Problems:
+    if server not in config.mcp.servers:
+        words = f"there is no MCP server {server}{suggestion(server, config.mcp.servers)}"
+        yield document.problem(place, words)
+    elif server not in running_servers(config):
+        words = f"no tool of {server} is offered, since {_switch(config, server)} is false"
+        yield document.problem(place, words, fatal=False)
+
+
+def _steps(
+    config: Config, context: Context, tool: str, place: KeyPath, document: Document
+) -> Problems:
+    """A workflow runs only what its context may use."""
+    workflow = config.tools.get(tool)
+    if not isinstance(workflow, WorkflowTool):
+        return
+    needed = dict.fromkeys(step.tool for _, step in workflow.tool_steps())
+    missing = [
+        name
+        for name in needed
+        # What nobody provides is told where the step stands.
+        if not may_use(config, context, name) and not any(provided(config, name, (), document))
+    ]
+    if missing:
+        words = f"the workflow {tool} uses {', '.join(missing)}, which this context does not list"
+        yield document.problem(place, f"{words}; a workflow can run only what its context may use")
+
+
+# --- who provides what -----------------------------------------------------------------------
+
+
+def _listed_names(name: str, server: McpServer) -> dict[str, KeyPath]:
+    """Exposed names of a server's listed tools, with their places. The last of equals wins."""
+    return {
+        tool.expose_as or exposed_name(name, tool.name): ("mcp", "servers", name, "tools", index)
+        for index, tool in enumerate(server.tools)
+    }
+
+
+def _names_of(config: Config, server: str) -> set[str]:
+    """The exposed names of a server's tools, as far as the file says them."""
+    entries = {
+        name
+        for name, entry in config.tools.items()
+        if isinstance(entry, McpToolEntry) and entry.server == server
+    }
+    return entries | _listed_names(server, config.mcp.servers[server]).keys()
+
+
+def _may_have(server: McpServer, name: str, tool: str) -> bool:
+    """Whether a server that lists no tools, and so offers all it has, may have this one."""
+    return not server.tools and tool.startswith(exposed_prefix(name))
+
+
+def provided(config: Config, tool: str, place: KeyPath, document: Document) -> Problems:
+    """Somebody provides the tool."""
+    running = running_servers(config)
+    own = {name for name, entry in config.tools.items() if not isinstance(entry, McpToolEntry)}
+    known = own.union(BUILTIN_TOOLS, *(_names_of(config, server) for server in running))
+    if tool in known or any(_may_have(server, name, tool) for name, server in running.items()):
+        return
+    for name in config.mcp.servers:
+        if name not in running and (
+            tool in _names_of(config, name) or tool.startswith(exposed_prefix(name))
+        ):
+            words = f"the tool {tool} is not offered, since {_switch(config, name)} is false"
+            yield document.problem(place, words, fatal=False)
+            return
+    entry = config.tools.get(tool)
+    if isinstance(entry, McpToolEntry) and entry.server not in config.mcp.servers:
+        return  # that is said where it stands
+    yield document.problem(place, f"nobody provides the tool {tool}{suggestion(tool, known)}")
+
+
+def _switch(config: Config, server: str) -> str:
+    return "mcp.enabled" if not config.mcp.enabled else f"mcp.servers.{server}.enabled"
+
+
+def _shared_names(config: Config, document: Document) -> Problems:
+    """No two tools have one exposed name, and no tool of a server has two."""
+    owners = {name: f"the built-in tool {name}" for name in BUILTIN_TOOLS}
+    named: dict[tuple[str, str], str] = {}
+    for name, entry in config.tools.items():
+        if isinstance(entry, BuiltinTool):
+            continue
+        if name in BUILTIN_TOOLS:
+            words = f"{name} is the name of a built-in tool; give this one of `kind: {entry.kind}`"
+            yield document.problem(("tools", name), f"{words} another name")
+            continue
+        owners[name] = f"tools.{name}"
+        if isinstance(entry, McpToolEntry):
+            key = (entry.server, entry.tool)
+            if key in named:
+                yield _named_twice(document, ("tools", name, "tool"), key, named[key])
+            named.setdefault(key, f"tools.{name}")
+    for server_name, server in running_servers(config).items():
+        yield from _names_of_server(server_name, server, owners, named, document)
+
+
+def _names_of_server(
+    server_name: str,
+    server: McpServer,
+    owners: dict[str, str],
+    named: Mapping[tuple[str, str], str],
+    document: Document,
+) -> Problems:
+    listed: set[str] = set()
+    for index, tool in enumerate(server.tools):
+        place: KeyPath = ("mcp", "servers", server_name, "tools", index)
+        if tool.name in listed:
+            message = f"the tool {tool.name} of this server is named twice; name it once"
+            yield document.problem((*place, "name"), message)
+            continue
+        listed.add(tool.name)
+        key = (server_name, tool.name)
+        if key in named:
+            yield _named_twice(document, (*place, "name"), key, named[key])
+            continue
+        name = tool.expose_as or exposed_name(server_name, tool.name)
+        owner = f"{tool.name} of the MCP server {server_name}"
+        if name in owners:
+            message = (
+                f"two tools have the exposed name {name}: {owners[name]}, and {owner};"
+                " give one of them another name with `expose_as: ...`"
+            )
+            yield document.problem(place, message)
+        owners.setdefault(name, owner)
+
+
+def _named_twice(
+    document: Document, place: KeyPath, key: tuple[str, str], other: str
+) -> ConfigProblem:
+    server, tool = key
+    message = f"the tool {tool} of the MCP server {server} is named in {other} too; name it once"
+    return document.problem(place, message)

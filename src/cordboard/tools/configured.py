@@ -1,0 +1,21 @@
+"""The tools that a configuration brings by itself, without any MCP server. Pure."""
+
+from __future__ import annotations
+
+from cordboard.config.schema import Config
+from cordboard.errors import ConfigProblem
+from cordboard.tools.builtin import builtin_tools
+from cordboard.tools.catalogue import ToolEntry
+from cordboard.tools.http.shared import SharedClient
+from cordboard.tools.http.tool import http_tools
+from cordboard.tools.python import Functions, python_tools
+
+
+def configured_tools(
+    config: Config, functions: Functions, http: SharedClient
+) -> tuple[tuple[ToolEntry, ...], tuple[ConfigProblem, ...]]:
+    """The tools of the kinds `builtin`, `python` and `http`, and what is wrong with those that are
+    not offered. `functions`: those that have been imported by now; `http`: what they send by."""
+    python, problems = python_tools(config.tools, functions)
+    tools = (*builtin_tools(config), *http_tools(config, http), *python)
+    return tuple(ToolEntry(tool) for tool in tools), problems

@@ -1,0 +1,122 @@
+"""A Python function as a `Tool`.
+
+An `async def` function runs on the event loop, among the calls: it must not block (the loop's
+watchdog names the line if it does). Any other function runs in threads of its own, where it may
+block; one that hangs is answered by the timeout, and after a few such runs not called any more.
+
+What it returns: a text is the message, a `ToolResult` is taken as it is, everything else is data
+(dictionaries, models, dataclasses, lists, numbers, None). What it raises: `ToolError` and
+`ToolTimeout` are told to the caller; the desk logs anything else and apologises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import structlog
+from pydantic import ValidationError
+from pydantic_core import to_jsonable_python
+
+from cordboard.config.python_tool import PythonTool as PythonToolConfig
+from cordboard.config.tools import ToolEntry
+from cordboard.errors import ConfigProblem, ToolError
+from cordboard.tools.python.loading import Function, Functions, Unusable
+from cordboard.tools.python.signature import problems_of
+from cordboard.tools.python.threads import TooManyStuck
+from cordboard.tools.rules import apply_rules
+from cordboard.tools.tool import Effects, JsonObject, Status, Tool, ToolResult, ToolRun, ToolSpec
+
+NOT_AVAILABLE = "Sorry, that is not available at the moment."
+
+log = structlog.get_logger()
+
+
+class PythonTool:
+    """One function under one exposed name."""
+
+    def __init__(self, name: str, config: PythonToolConfig, function: Function) -> None:
+        self._function = function
+        spec = ToolSpec(
+            name=name,
+            kind="python",
+            description=function.description or name.replace("_", " "),
+            parameters=function.signature.parameters,
+            origin=f"python:{function.entry_point}",
+            # Nothing says what a function does but the operator.
+            effects=Effects.DESTRUCTIVE,
+        )
+        self._spec = apply_rules(spec, config)
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._spec
+
+    async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
+        """Call the function. Raises whatever it raises, and `ToolError` when too many runs of it
+        hang."""
+        function = self._function
+        try:
+            values = function.signature.read(arguments)
+        except ValidationError as error:
+            return _refusal(self._spec.name, problems_of(error))
+        if function.is_async:
+            if function.signature.run:
+                values[function.signature.run] = run
+            try:
+                return as_result(await function.call(**values))
+            except SystemExit as error:  # would end the engine
+                raise RuntimeError(f"the function wanted to exit: {error}") from error
+        try:
+            result = await function.threads.run(partial(_called, function.call, values))
+        except TooManyStuck:
+            log.error(
+                "python_tool_stuck",
+                call_id=run.line.call_id,
+                tool=self._spec.origin,
+                threads=function.threads.stuck,
+            )
+            raise ToolError(self._spec.speech.errors.unavailable or NOT_AVAILABLE) from None
+        assert isinstance(result, ToolResult)  # noqa: S101 - of `_called`
+        return result
+
+
+def as_result(value: Any) -> ToolResult:
+    """What a function returned. Raises a `ValueError` for what is no JSON."""
+    if isinstance(value, ToolResult):
+        return value
+    if isinstance(value, str):
+        return ToolResult(message=value)
+    return ToolResult(data=to_jsonable_python(value))
+
+
+def _called(call: Callable[..., Any], values: Mapping[str, Any]) -> ToolResult:
+    """In a thread."""
+    return as_result(call(**values))
+
+
+def _refusal(name: str, problems: list[str]) -> ToolResult:
+    text = (
+        f"The arguments of {name} are not valid: {'; '.join(problems)}. Correct them and ask again."
+    )
+    return ToolResult(Status.REFUSED, text, {"problems": problems})
+
+
+def python_tools(
+    tools: Mapping[str, ToolEntry], functions: Functions
+) -> tuple[tuple[Tool, ...], tuple[ConfigProblem, ...]]:
+    """The tools of `kind: python`, and what is wrong with those that are not offered."""
+    made: list[Tool] = []
+    problems: list[ConfigProblem] = []
+    for name, entry in tools.items():
+        if not isinstance(entry, PythonToolConfig):
+            continue
+        function = functions.get(entry.function)
+        if isinstance(function, Function):
+            made.append(PythonTool(name, entry, function))
+        elif isinstance(function, Unusable):
+            words = f"the tool {name} is not offered: {function.reason}"
+            key = f"tools.{name}.function"
+            problems.append(ConfigProblem(words, key=key, fatal=False))
+    return tuple(made), tuple(problems)

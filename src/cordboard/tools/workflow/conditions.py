@@ -1,0 +1,75 @@
+"""Whether a step of a workflow is run: `when`, over the values of the run. Pure; never raises.
+
+A comparison with what is not there does not hold, whichever it is; only `exists: false` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cordboard.config.data_template import read_json_template
+from cordboard.config.speech_template import read_path
+from cordboard.config.workflow_tool import Condition
+from cordboard.tools.data_template import MISSING, fill_json
+from cordboard.tools.speech_template import is_missing, look_up
+
+
+def holds(condition: Condition, scope: Mapping[str, Any]) -> bool:
+    """Whether all that the condition says is so."""
+    if condition.path is not None:
+        value = look_up(scope, read_path(condition.path))
+        if is_missing(value):
+            value = MISSING
+        said = condition.compared.items()
+        if not all(_is_so(value, key, _wanted(wanted, scope)) for key, wanted in said):
+            return False
+    if condition.ok is not None and not _was_ok(condition.ok, scope):
+        return False
+    return (
+        all(holds(inner, scope) for inner in condition.all)
+        and (not condition.any or any(holds(inner, scope) for inner in condition.any))
+        and not any(holds(inner, scope) for inner in condition.none)
+    )
+
+
+def _wanted(value: Any, scope: Mapping[str, Any]) -> Any:
+    """What is compared with; it may have placeholders of its own."""
+    if isinstance(value, tuple):
+        return [_wanted(item, scope) for item in value]
+    return fill_json(read_json_template(value), scope)
+
+
+def _was_ok(step: str, scope: Mapping[str, Any]) -> bool:
+    return bool(scope["steps"].get(step, {}).get("ok"))
+
+
+def _is_so(value: Any, key: str, wanted: Any) -> bool:
+    if key == "exists":
+        return (value is not MISSING and value is not None) == wanted
+    if value is MISSING or wanted is MISSING:
+        return False
+    match key:
+        case "equals":
+            return _same(value, wanted)
+        case "not_equals":
+            return not _same(value, wanted)
+        case "in":
+            return any(_same(value, item) for item in wanted)
+        case "greater":
+            return _comparable(value, wanted) and bool(value > wanted)
+    return _comparable(value, wanted) and bool(value < wanted)
+
+
+def _same(value: Any, other: Any) -> bool:
+    """As in JSON: true is not 1, but 1 is 1.0."""
+    if isinstance(value, bool) or isinstance(other, bool):
+        return value is other
+    return bool(value == other)
+
+
+def _comparable(value: Any, other: Any) -> bool:
+    if isinstance(value, bool) or isinstance(other, bool):
+        return False
+    numbers = isinstance(value, int | float) and isinstance(other, int | float)
+    return numbers or (isinstance(value, str) and isinstance(other, str))

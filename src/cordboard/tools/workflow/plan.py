@@ -1,0 +1,179 @@
+"""A workflow without its running: what comes when, with which arguments, and the answer of it all.
+
+`Plan` is made once from the configuration; `Answers` are those of one run. The shell
+(`cordboard.tools.workflow.tool`) asks which steps a block runs, with which arguments, and hands in
+their results. Pure: no clock, no loop, and nothing here raises, whatever the data are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cordboard.config.data_template import JsonTemplate, read_json_template
+from cordboard.config.speech_template import SpeechTemplate, read_path, read_template
+from cordboard.config.tool_parameters import parameter_defaults
+from cordboard.config.workflow_tool import Condition, OnError, Step, WorkflowTool
+from cordboard.tools.data_template import fill_json
+from cordboard.tools.speech_template import as_words, fill, look_up
+from cordboard.tools.tool import ErrorWords, JsonObject, Status, ToolResult
+from cordboard.tools.workflow.conditions import holds
+
+SKIPPED = "skipped"
+"""The status of a step whose condition did not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """One tool that may be run."""
+
+    id: str
+    tool: str
+    arguments: JsonTemplate
+    when: Condition | None
+    on_error: OnError
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Steps that are run at the same time; mostly one."""
+
+    steps: tuple[PlannedStep, ...]
+    when: Condition | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A workflow, read."""
+
+    blocks: tuple[Block, ...]
+    defaults: JsonObject
+    """Of the parameters that are left out."""
+    result: JsonTemplate | None
+    template: SpeechTemplate | None
+    field: tuple[str, ...] | None
+    errors: ErrorWords
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The exposed names of all that it may run."""
+        return tuple(dict.fromkeys(step.tool for block in self.blocks for step in block.steps))
+
+
+def read_plan(config: WorkflowTool) -> Plan:
+    """The plan of a checked configuration."""
+    words = config.error_messages
+    return Plan(
+        blocks=tuple(_block(step) for step in config.steps),
+        defaults=parameter_defaults(config.parameters),
+        result=read_json_template(config.result) if config.result else None,
+        template=read_template(config.speech_template) if config.speech_template else None,
+        field=read_path(config.speech_field) if config.speech_field else None,
+        errors=ErrorWords(words.timeout, words.error, words.unavailable),
+    )
+
+
+def _block(step: Step) -> Block:
+    return Block(
+        tuple(
+            PlannedStep(
+                inner.id,
+                inner.tool,
+                read_json_template(inner.arguments),
+                inner.when,
+                inner.on_error,
+            )
+            for _, inner in step.tool_steps()
+        ),
+        step.when,
+    )
+
+
+@dataclass(slots=True)
+class Answers:
+    """What one run has come to so far."""
+
+    plan: Plan
+    scope: JsonObject
+    """What texts may name: `args`, `call`, `steps`."""
+    last: tuple[str, ...] = ()
+    """The steps of the block that was run last."""
+    control: dict[str, bool] = field(default_factory=dict)
+    failed: str = ""
+    """The step that has ended it; empty while there is none."""
+    _results: dict[str, ToolResult] = field(default_factory=dict)
+
+    @classmethod
+    def begin(cls, plan: Plan, arguments: JsonObject, variables: Mapping[str, str]) -> Answers:
+        """Of a run that begins."""
+        args = plan.defaults | arguments
+        return cls(plan, {"args": args, "call": dict(variables), "steps": {}})
+
+    def due(self, block: Block) -> tuple[tuple[PlannedStep, JsonObject], ...]:
+        """The steps of a block that are to be run now, with their arguments; the others count as
+        skipped from now on."""
+        together = block.when is None or holds(block.when, self.scope)
+        due = tuple(
+            (step, fill_json(step.arguments, self.scope))
+            for step in block.steps
+            if together and (step.when is None or holds(step.when, self.scope))
+        )
+        run = {step.id for step, _ in due}
+        for step in block.steps:
+            if step.id not in run:
+                self.scope["steps"][step.id] = {"status": SKIPPED, "ok": False}
+        if due:
+            self.last = tuple(step.id for step, _ in due)
+        return due
+
+    def take(self, step: PlannedStep, result: ToolResult) -> None:
+        """The result of a step that was run."""
+        ok = result.status is Status.OK
+        answer = {"status": str(result.status), "ok": ok, "message": result.message}
+        if ok:
+            answer["data"] = result.data
+            self.control |= result.control
+        self.scope["steps"][step.id] = answer
+        self._results[step.id] = result
+        if not ok and step.on_error == "stop" and not self.failed:
+            self.failed = step.id
+
+    def result(self) -> ToolResult:
+        """The answer of the workflow: of its failure, or when all steps are through."""
+        return self._failure(self._results[self.failed]) if self.failed else self._success()
+
+    def _success(self) -> ToolResult:
+        data = self._data()
+        spoken = self._spoken(data) or " ".join(
+            self._results[step].message for step in self.last if self._results[step].message
+        )
+        return ToolResult(Status.OK, spoken, data, self.control)
+
+    def _data(self) -> Any:
+        if self.plan.result is not None:
+            return fill_json(self.plan.result, self.scope)
+        if len(self.last) == 1:
+            return self._results[self.last[0]].data
+        return {step: self._results[step].data for step in self.last}
+
+    def _spoken(self, data: Any) -> str:
+        text = None
+        if self.plan.template is not None:
+            text = fill(self.plan.template, self.scope | {"result": data})
+        if not text and self.plan.field is not None:
+            text = as_words(look_up(data, self.plan.field))
+        return text or ""
+
+    def _failure(self, result: ToolResult) -> ToolResult:
+        """A refusal speaks to the model, as that of the step did; all else to the caller."""
+        steps = {step: answer["status"] for step, answer in self.scope["steps"].items()}
+        data = {"failed_step": self.failed, "steps": steps}
+        errors = self.plan.errors
+        if result.status is Status.REFUSED:
+            text = f"The step {self.failed} was refused. {result.message}"
+            return ToolResult(Status.REFUSED, text, data, self.control)
+        if result.status is Status.TIMEOUT:
+            words = errors.timeout or result.message
+            return ToolResult(Status.TIMEOUT, words, data, self.control)
+        return ToolResult(Status.ERROR, errors.error or result.message, data, self.control)
