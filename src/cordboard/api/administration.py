@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import math
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -31,7 +29,7 @@ from starlette.routing import Route
 
 from cordboard.api.administration_view import Administration, ReloadReportView
 from cordboard.api.answers import JsonAnswer, list_to_json
-from cordboard.api.bearer import BearerGate, Refusal
+from cordboard.api.token_check import TokenCheck
 from cordboard.errors import CordboardError
 from cordboard.mcp.status import ServerStatus
 
@@ -40,8 +38,6 @@ STDERR_LINES = 20
 MAX_BODY = 4_096
 """Bytes that a request may bring, though none are needed."""
 BODY_SECONDS = 5.0
-TELL_SECONDS = 1.0
-"""Between two lines of the log about refused requests."""
 _FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
 """What a browser sends across origins without asking first (WHATWG Fetch, section 4.10)."""
 
@@ -54,16 +50,13 @@ class AdministrationEndpoints:
     """The routes above, over one `Administration`."""
 
     def __init__(
-        self, administration: Administration, gate: BearerGate, *, reading_is_free: bool
+        self, administration: Administration, check: TokenCheck, *, reading_is_free: bool
     ) -> None:
         """`reading_is_free`: GET needs no token."""
         self._administration = administration
-        self._gate = gate
+        self._check = check
         self._reading_is_free = reading_is_free
         self._busy: set[str] = set()
-        self._refused = 0
-        """Requests since the last line of the log about them."""
-        self._told_at = -math.inf
 
     def routes(self) -> list[Route]:
         """For the application."""
@@ -90,36 +83,22 @@ class AdministrationEndpoints:
 
     def _read(self, handler: Handler) -> Handler:
         async def guarded(request: Request) -> Response:
-            if not self._reading_is_free and (refusal := self._refusal(request)):
-                return _refused(refusal)
+            if not self._reading_is_free and (refusal := self._check.refusal(request)):
+                return refusal
             return await handler(request)
 
         return guarded
 
     def _change(self, handler: Handler) -> Handler:
         async def guarded(request: Request) -> Response:
-            if refusal := self._refusal(request):
-                return _refused(refusal)
+            if refusal := self._check.refusal(request):
+                return refusal
             await _check_body(request)
             answer = await handler(request)
             log.info("admin_request", path=request.url.path, status=answer.status_code)
             return answer
 
         return guarded
-
-    def _refusal(self, request: Request) -> Refusal | None:
-        refusal = self._gate.refusal(request.headers.getlist("authorization"))
-        if refusal is not None:
-            self._tell_refused(request.url.path, refusal.status)
-        return refusal
-
-    def _tell_refused(self, path: str, status: int) -> None:
-        """Log it, unless that was just done: who has no token must not fill the log either."""
-        self._refused += 1
-        now = time.monotonic()
-        if now - self._told_at >= TELL_SECONDS:
-            log.warning("admin_request_refused", path=path, status=status, count=self._refused)
-            self._refused, self._told_at = 0, now
 
     # What is answered.
 
@@ -219,12 +198,6 @@ def iso_time(seconds: float) -> str:
     """Unix time as ISO 8601 in UTC, to the millisecond: `2026-11-21T15:36:14.250Z`."""
     moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _refused(refusal: Refusal) -> Response:
-    return JsonAnswer(
-        {"error": refusal.error}, status_code=refusal.status, headers=dict(refusal.headers)
-    )
 
 
 async def _check_body(request: Request) -> None:

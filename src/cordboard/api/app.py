@@ -5,6 +5,8 @@
     GET /health    everything worth knowing at a glance, as JSON
     GET /metrics   Prometheus
     /mcp/..., POST /reload      administration (`cordboard.api.administration`)
+    /chat...                    conversations in writing (`cordboard.api.chat`)
+    /tools/...                  single tools, and how they are used (`cordboard.api.tools`)
 
 It has no logic of its own: whatever it shows comes from an `EngineView`, whose methods return at
 once; what it does, an `Administration` does. On loopback it answers only requests that name
@@ -32,6 +34,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from cordboard.api.administration import AdministrationEndpoints
 from cordboard.api.administration_view import Administration
 from cordboard.api.bearer import BearerGate
+from cordboard.api.chat import ChatEndpoints
+from cordboard.api.token_check import TokenCheck
+from cordboard.api.tools import ToolEndpoints
+from cordboard.chat.sessions import ChatSessions
+from cordboard.chat.tool_trial import ToolTrials
+from cordboard.observe.tool_usage_files import ToolUsageFiles
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECURITY_HEADERS = {
@@ -78,13 +86,16 @@ def create_app(
     loopback_only: bool,
     administration: Administration | None = None,
     token: Callable[[], SecretStr | None] = lambda: None,
+    chat: ChatSessions | None = None,
+    trials: ToolTrials | None = None,
+    usage: ToolUsageFiles | None = None,
 ) -> ASGIApp:
     """The application.
 
     `loopback_only`: refuse Host headers that do not name loopback; reading is then free for all.
     `administration`: who does what `/mcp` and `/reload` ask; without it, they do not exist.
     `token`: gives what a request must bring to change anything, at each request; with none,
-    nothing can be changed.
+    nothing can be changed. `chat`, `trials` and `usage`: what `/chat` and `/tools` ask, likewise.
     """
 
     async def live(request: Request) -> Response:
@@ -110,10 +121,14 @@ def create_app(
         "/metrics": metrics,
     }
     routes = [Route(path, handler, methods=["GET"]) for path, handler in handlers.items()]
+    check = TokenCheck(BearerGate(token))
     if administration is not None:
-        gate = BearerGate(token)
-        endpoints = AdministrationEndpoints(administration, gate, reading_is_free=loopback_only)
+        endpoints = AdministrationEndpoints(administration, check, reading_is_free=loopback_only)
         routes += endpoints.routes()
+    if chat is not None:
+        routes += ChatEndpoints(chat, check).routes()
+    if trials is not None and usage is not None:
+        routes += ToolEndpoints(trials, usage, check, reading_is_free=loopback_only).routes()
     app = Starlette(
         routes=routes,
         exception_handlers={HTTPException: _refuse, Exception: _failed},

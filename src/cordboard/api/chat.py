@@ -1,0 +1,159 @@
+"""Conversations in writing over HTTP.
+
+    POST   /chat                {context, message, session_id?, variables?} → server-sent events
+    GET    /chat/{session_id}   what was said and done in it: transcript and tool calls
+    DELETE /chat/{session_id}   end it
+
+All of them need the admin token. `POST` answers `text/event-stream`: one `event:` and one line of
+JSON (`data:`) for each `ChatEvent` (`cordboard.chat.answer`), a comment every 15 s while nothing
+happens. What goes wrong before the first event is an HTTP status with `{"error": ...}`; afterwards
+it is an event `error`. A client that goes away gives the answer up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeAlias
+
+import structlog
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from cordboard.api.answers import JsonAnswer, to_json
+from cordboard.api.json_body import fields, json_body
+from cordboard.api.token_check import TokenCheck
+from cordboard.chat.answer import Answer, ChatEvent
+from cordboard.chat.session import ChatSession
+from cordboard.chat.sessions import ChatSessions
+from cordboard.errors import ChatRefused
+
+HEARTBEAT_SECONDS = 15.0
+HEARTBEAT = b": still here\n\n"
+MOST_BYTES = 512 * 1024
+"""Of a body; a message has a limit of its own (`chat.max_message_chars`)."""
+_STATUS = {
+    "off": 404,
+    "unknown_context": 404,
+    "unknown_session": 404,
+    "bad_variable": 400,
+    "busy": 409,
+    "too_long": 413,
+    "full": 429,
+    "stopping": 503,
+    "not_ready": 503,
+}
+
+Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+log = structlog.get_logger()
+
+
+class ChatEndpoints:
+    """The routes above, over the conversations of one engine."""
+
+    def __init__(self, sessions: ChatSessions, check: TokenCheck) -> None:
+        self._sessions = sessions
+        self._check = check
+
+    def routes(self) -> list[Route]:
+        """For the application."""
+        one = "/chat/{session_id}"
+        return [
+            Route("/chat", self._guarded(self._post), methods=["POST"]),
+            Route(one, self._guarded(self._get), methods=["GET"]),
+            Route(one, self._guarded(self._delete), methods=["DELETE"]),
+        ]
+
+    def _guarded(self, handler: Handler) -> Handler:
+        async def guarded(request: Request) -> Response:
+            if refusal := self._check.refusal(request):
+                return refusal
+            try:
+                return await handler(request)
+            except ChatRefused as error:
+                raise http_refusal(error) from None
+
+        return guarded
+
+    async def _post(self, request: Request) -> Response:
+        said = fields(
+            await json_body(request, MOST_BYTES),
+            context=str,
+            message=str,
+            session_id=str,
+            variables=dict,
+        )
+        message = said.get("message")
+        if message is not None and not message.strip():
+            raise HTTPException(400, "message: it is empty")
+        if session_id := said.get("session_id"):
+            answer = self._go_on(session_id, message, said.get("context"), "variables" in said)
+        else:
+            answer = self._begin(message, said.get("context"), said.get("variables", {}))
+        return StreamingResponse(
+            stream(answer), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+        )
+
+    def _begin(
+        self, message: str | None, context: str | None, variables: dict[str, object]
+    ) -> Answer:
+        if not context:
+            raise HTTPException(400, "context: expected the name of a context, or a session_id")
+        given: dict[str, str] = {}
+        for name, value in variables.items():
+            if not isinstance(value, str):
+                raise HTTPException(400, f"variables.{name[:64]}: expected a text")
+            given[name] = value
+        return self._sessions.begin(context, message, given)[1]
+
+    def _go_on(
+        self, session_id: str, message: str | None, context: str | None, has_variables: bool
+    ) -> Answer:
+        session: ChatSession = self._sessions.find(session_id)
+        if context is not None and context != session.context_name:
+            raise HTTPException(400, f"context: this conversation is with {session.context_name}")
+        if has_variables:
+            raise HTTPException(400, "variables: they are given when a conversation begins")
+        if message is None:
+            raise HTTPException(400, "message: expected a text")
+        return session.take(message)
+
+    async def _get(self, request: Request) -> Response:
+        found = await self._sessions.transcript(request.path_params["session_id"])
+        return JsonAnswer(await asyncio.to_thread(to_json, found))
+
+    async def _delete(self, request: Request) -> Response:
+        session = self._sessions.find(request.path_params["session_id"])
+        await session.end("completed", "caller_hangup")
+        return JsonAnswer({"session_id": session.session_id, "state": "ended"})
+
+
+def http_refusal(error: ChatRefused) -> HTTPException:
+    """The status that says it."""
+    headers = {"Retry-After": "5"} if error.reason in ("full", "busy", "not_ready") else None
+    return HTTPException(_STATUS[error.reason], str(error), headers)
+
+
+async def stream(answer: Answer) -> AsyncIterator[bytes]:
+    """The events as they go over the wire, and heartbeats between them."""
+    try:
+        while True:
+            try:
+                async with asyncio.timeout(HEARTBEAT_SECONDS):
+                    event = await anext(answer)
+            except TimeoutError:
+                yield HEARTBEAT
+            except StopAsyncIteration:
+                return
+            else:
+                yield as_bytes(event)
+    finally:
+        answer.leave()
+
+
+def as_bytes(event: ChatEvent) -> bytes:
+    """One event of the stream; its JSON has no line ends."""
+    return b"event: %s\ndata: %s\n\n" % (event.name.encode(), to_json(event.data))

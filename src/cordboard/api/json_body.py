@@ -1,0 +1,55 @@
+"""The body of a request that brings parameters: one JSON object, of a known size and known keys.
+
+Each thing that is wrong with it has an answer of its own, which says what was expected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+
+BODY_SECONDS = 5.0
+"""How long it may take to come."""
+_KINDS = {str: "a text", bool: "true or false", dict: "an object", int: "a whole number"}
+
+
+async def json_body(request: Request, most_bytes: int) -> dict[str, Any]:
+    """The object. Raises `HTTPException`: 415, 413, 408 or 400."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise HTTPException(415, "send JSON, with the header Content-Type: application/json")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > most_bytes:
+                    raise HTTPException(413, f"a body may have at most {most_bytes} bytes")
+    except (TimeoutError, ClientDisconnect):
+        raise HTTPException(408, "the body did not come") from None
+    try:
+        content = orjson.loads(bytes(body))
+    except orjson.JSONDecodeError as error:
+        raise HTTPException(400, f"the body is no JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise HTTPException(400, "the body is no JSON object")
+    return content
+
+
+def fields(content: Mapping[str, Any], **kinds: type) -> dict[str, Any]:
+    """What the object says under the known keys; one that is null counts as left out. Raises
+    `HTTPException` 400 for other keys and for values of another kind."""
+    for name, value in content.items():
+        if name not in kinds:
+            known = ", ".join(kinds)
+            raise HTTPException(400, f"unknown key {name[:64]!r}; known: {known}")
+        wanted = kinds[name]
+        wrong = not isinstance(value, wanted) or (wanted is int and isinstance(value, bool))
+        if value is not None and wrong:
+            raise HTTPException(400, f"{name}: expected {_KINDS[wanted]}")
+    return {name: value for name, value in content.items() if value is not None}

@@ -1,0 +1,128 @@
+"""Single tools over HTTP: tried, and how they are used.
+
+    POST /tools/{name}/try   {context, arguments?, provider?, approve?} → what an agent would get
+    GET  /tools/usage        ?days=7&context=NAME → counts, errors and waits by day, context, tool
+
+A try needs the admin token: it runs the tool, whatever that does. The usage is free on loopback and
+needs the token elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import structlog
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from cordboard.api.answers import JsonAnswer, to_json
+from cordboard.api.chat import http_refusal
+from cordboard.api.json_body import fields, json_body
+from cordboard.api.token_check import TokenCheck
+from cordboard.chat.tool_trial import Outcome, ToolTrials, TrialReport
+from cordboard.errors import ChatRefused
+from cordboard.observe.tool_usage_files import KEPT_DAYS, ToolUsageFiles
+from cordboard.tools.payload import PROFILES
+
+MOST_BYTES = 2 * 1024 * 1024
+"""Of the body of a try: the desk has to be asked what it thinks of arguments of a megabyte."""
+USUAL_DAYS = 7
+_STATUS: dict[Outcome, int] = {
+    "run": 200,
+    "not_in_toolbox": 403,
+    "no_such_tool": 404,
+    "needs_approval": 409,
+}
+
+log = structlog.get_logger()
+
+
+class ToolEndpoints:
+    """The routes above."""
+
+    def __init__(
+        self,
+        trials: ToolTrials,
+        usage: ToolUsageFiles,
+        check: TokenCheck,
+        *,
+        reading_is_free: bool,
+    ) -> None:
+        """`reading_is_free`: GET needs no token."""
+        self._trials = trials
+        self._usage_files = usage
+        self._check = check
+        self._reading_is_free = reading_is_free
+
+    def routes(self) -> list[Route]:
+        """For the application."""
+        return [
+            Route("/tools/usage", self._usage, methods=["GET"]),
+            Route("/tools/{name}/try", self._try, methods=["POST"]),
+        ]
+
+    async def _try(self, request: Request) -> Response:
+        if refusal := self._check.refusal(request):
+            return refusal
+        asked = fields(
+            await json_body(request, MOST_BYTES),
+            context=str,
+            arguments=dict,
+            provider=str,
+            approve=bool,
+        )
+        if "context" not in asked:
+            raise HTTPException(400, "context: expected the name of a context")
+        if asked.get("provider", "gemini") not in PROFILES:
+            raise HTTPException(400, f"provider: expected one of {', '.join(PROFILES)}")
+        name = request.path_params["name"]
+        try:
+            report = await self._trials.run(
+                name,
+                asked["context"],
+                asked.get("arguments", {}),
+                provider=asked.get("provider"),
+                approve=asked.get("approve", False),
+            )
+        except ChatRefused as error:
+            raise http_refusal(error) from None
+        log.info(
+            "tool_tried",
+            call_id=report.call_id,
+            exposed_name=name[:100],
+            context=asked["context"],
+            outcome=report.outcome,
+            status=str(report.reply.status),
+        )
+        body = await asyncio.to_thread(to_json, as_json(report))
+        return JsonAnswer(body, status_code=_STATUS[report.outcome])
+
+    async def _usage(self, request: Request) -> Response:
+        if not self._reading_is_free and (refusal := self._check.refusal(request)):
+            return refusal
+        days = request.query_params.get("days", str(USUAL_DAYS))
+        if not re.fullmatch("[0-9]{1,3}", days) or not 1 <= int(days) <= KEPT_DAYS:
+            raise HTTPException(400, f"days: expected a number from 1 to {KEPT_DAYS}")
+        context = request.query_params.get("context") or None
+        return JsonAnswer(await self._usage_files.report(int(days), context))
+
+
+def as_json(report: TrialReport) -> dict[str, Any]:
+    """What is answered to a try; with an `error` when the tool may not be run like that."""
+    reply = report.reply
+    body: dict[str, Any] = {} if report.outcome == "run" else {"error": reply.message}
+    return body | {
+        "call_id": report.call_id,
+        "name": reply.name,
+        "status": str(reply.status),
+        "message": reply.message,
+        "data": reply.data,
+        "control": dict(reply.control),
+        "cut": list(reply.cut),
+        "took_ms": reply.took_ms,
+        "payloads": report.payloads,
+    }

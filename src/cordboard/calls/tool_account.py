@@ -1,0 +1,71 @@
+"""What is written down and counted of tool calls, whoever asks for them: on the telephone, in
+writing, or to try one. The desk reports asks and answers with secrets masked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from cordboard.calls import events
+from cordboard.observe.metrics import Metrics
+from cordboard.tools.tool import Status, ToolAsk, ToolReply, ToolSpec
+
+MOST_SENT = 4_096
+"""Bytes of JSON of a reply's data that are written into the ledger."""
+
+
+def asked_event(ask: ToolAsk, spec: ToolSpec | None) -> events.ToolCalled:
+    """The ledger's line of an ask."""
+    origin = spec.origin if spec is not None else ""
+    return events.ToolCalled(ask.turn, ask.ask_id, ask.name, origin, ask.arguments, ask.parent)
+
+
+def answered_event(ask: ToolAsk, reply: ToolReply) -> events.ToolAnswered:
+    """The ledger's line of an answer."""
+    size, sent = _as_recorded(reply.data)
+    return events.ToolAnswered(
+        ask.ask_id,
+        ask.name,
+        str(reply.status),
+        reply.message,
+        reply.took_ms,
+        reason=reply.refused,
+        source=reply.source,
+        tries=reply.tries,
+        payload_bytes=size,
+        cut=list(reply.cut),
+        sent=sent,
+    )
+
+
+def count(metrics: Metrics, context: str, spec: ToolSpec | None, reply: ToolReply) -> None:
+    """Count an answer, by the names that the toolbox knows."""
+    name = spec.name if spec is not None else "unknown"
+    seconds = reply.took_ms / 1000
+    metrics.tool_called(name, reply.status, seconds, context=context, source=reply.source)
+    if reply.status is Status.REFUSED:
+        metrics.tool_refused(reply.refused or "tool")
+    if reply.source == "cache":
+        metrics.tool_cache_hit(name)
+    elif spec is not None and spec.server:
+        tool = spec.origin.removeprefix(f"mcp:{spec.server}:")
+        metrics.mcp_tool_called(spec.server, tool, reply.status, seconds)
+
+
+def _as_recorded(data: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    """The size of a reply's data as JSON, and as much of it as the ledger keeps."""
+    if not data:
+        return 2, {}
+    encoded = orjson.dumps(data, default=str, option=orjson.OPT_NON_STR_KEYS)
+    if len(encoded) <= MOST_SENT:
+        return len(encoded), data
+    room = MOST_SENT
+    while True:
+        text = encoded[:room].decode("utf-8", "ignore")
+        shortened = {"shortened": f"{text}…"}
+        surplus = len(orjson.dumps(shortened)) - MOST_SENT
+        if surplus <= 0:
+            return len(encoded), shortened
+        room -= surplus

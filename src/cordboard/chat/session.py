@@ -1,0 +1,401 @@
+"""One conversation in writing: a context's dialogue, toolbox and desk without a telephone.
+
+    open → (answering → open | waiting for a yes or no → answering)* → ended
+
+It is pinned to the generation in force when it began, and leaves the same ledger as a call. One
+message is answered at a time. While a tool waits for a yes or no, the answer so far ends with an
+`approval`, and the next message goes on with it.
+
+Who stops reading gives the answer up: tools that only read are cancelled, one that changes the
+world goes on. Its answer, and any that comes late, is kept and told with the next message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from typing import Any, Literal
+from uuid import uuid4
+
+import structlog
+
+from cordboard.agents.pipeline.brain.base import Brain, Dialogue, DialogueSession
+from cordboard.agents.yes_or_no import read_yes_or_no
+from cordboard.calls import events
+from cordboard.calls.ledger import Ledger
+from cordboard.calls.services import CallServices
+from cordboard.chat.answer import Answer, ChatEvent, EventName
+from cordboard.chat.line import ChatLine
+from cordboard.chat.tool_record import ToolRecord
+from cordboard.config.chat import Chat
+from cordboard.config.variables import call_variables, fill
+from cordboard.errors import ChatRefused, CordboardError, LineError, LineGone
+from cordboard.generation import Generation
+from cordboard.observe.metrics import ApprovalAnswer
+from cordboard.tools.desk import Desk
+from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
+
+SOURCE = "chat"
+"""Of these conversations, in their ledgers."""
+TOOL_GRACE = 10.0
+"""Seconds that a tool that changes the world may go on after its conversation."""
+UNCLEAR = "Please answer yes or no."
+_SHORT = {"y": True, "1": True, "n": False, "2": False}
+"""Yes and no as they are typed, and as they are pressed on a telephone."""
+
+_ANSWERS: Mapping[bool | None, ApprovalAnswer] = {True: "yes", False: "no", None: "none"}
+
+log = structlog.get_logger()
+
+
+class ChatSession:
+    """One conversation. Implements `cordboard.chat.line.Talk`."""
+
+    def __init__(
+        self,
+        context: str,
+        generation: Generation,
+        brain: Brain,
+        services: CallServices,
+        variables: Mapping[str, str],
+        settings: Chat,
+        on_over: Callable[[str], None],
+    ) -> None:
+        """`variables`: of the line, such as `caller_number` and those that the context declares.
+        `on_over` is told the session's id when nothing is left of it."""
+        self._loop = asyncio.get_running_loop()
+        self._generation = generation
+        self._services = services
+        self._settings = settings
+        self._on_over = on_over
+        self.session_id = f"chat-{uuid4()}"
+        self.context_name = context
+        self._context = generation.config.contexts[context]
+        self.provider_name = self._context.provider or generation.config.default_provider
+        self.started_at = datetime.datetime.now().astimezone()
+        self._given = variables
+        self._variables = self._fill_in()
+        self._toolbox = generation.admit(context)
+        folder = services.directory / f"{self.started_at:%Y-%m-%d}"
+        self._ledger = Ledger(
+            services.writer,
+            folder / f"{self.session_id}.jsonl",
+            self._loop.time(),
+            self._tell_listener,
+            self._loop.time,
+        )
+        self._record = ToolRecord(self._ledger, services.metrics, context, self._tell)
+        line = ChatLine(self.session_id, context, self.provider_name, self, self._variables)
+        self._desk = Desk(
+            self._toolbox, line, self._record, self._loop.time, tracing=services.tracing
+        )
+        self._greeting = fill(self._context.greeting, self._variables)
+        self._dialogue: Dialogue = brain.open(
+            DialogueSession(
+                fill(self._context.prompt, self._variables),
+                self._toolbox.specs,
+                self._ask_tool,
+                self._variables,
+                self._greeting,
+            )
+        )
+        self._turn = 0
+        self._asked = 0
+        self._said: list[str] = []
+        """Of the turn's answer."""
+        self._answer: Answer | None = None
+        """Who reads what is being said."""
+        self._answering: asyncio.Task[None] | None = None
+        self._question: asyncio.Future[str | None] | None = None
+        """Waits for the message that answers; None: nobody will."""
+        self._limit: asyncio.TimerHandle | None = None
+        self._idle: asyncio.TimerHandle | None = None
+        self._leaving = False
+        self._ending: asyncio.Task[None] | None = None
+        self._began_turn = self._loop.time()
+        generation.acquire()
+        self._write_down_the_beginning()
+        self._wait_for_a_message()
+
+    def _fill_in(self) -> dict[str, str]:
+        given = self._given
+        return call_variables(
+            call_id=self.session_id,
+            context_name=self.context_name,
+            provider_name=self.provider_name,
+            caller_number=given.get("caller_number", ""),
+            caller_name=given.get("caller_name", ""),
+            called_number=given.get("called_number", ""),
+            now=self.started_at,
+            declared=self._context.variables,
+            channel=given,
+        )
+
+    def _write_down_the_beginning(self) -> None:
+        record, given = self._ledger.record, self._given
+        started = self.started_at.isoformat(timespec="milliseconds")
+        caller, name = given.get("caller_number", ""), given.get("caller_name", "")
+        called = given.get("called_number", "")
+        record(events.Offered(self.session_id, started, SOURCE, caller, name, called))
+        record(
+            events.Bound(
+                self.context_name,
+                self.provider_name,
+                self._generation.number,
+                [spec.name for spec in self._toolbox.specs],
+                list(self._toolbox.missing),
+            )
+        )
+        record(events.Connected())
+
+    @property
+    def over(self) -> bool:
+        """Whether it is ending or has ended."""
+        return self._ending is not None
+
+    @property
+    def generation(self) -> int:
+        """The number of the configuration that it goes by."""
+        return self._generation.number
+
+    # Messages.
+
+    def take(self, message: str | None) -> Answer:
+        """Take a message; the answer is given while it is read. None begins the conversation with
+        the greeting alone. Raises `ChatRefused`."""
+        if self.over:
+            raise ChatRefused("unknown_session", "this conversation is over")
+        if self._answer is not None or (self._answering is not None and self._question is None):
+            raise ChatRefused("busy", "the last message is still being answered")
+        check_length(message, self._settings)
+        answer = self._answer = Answer(self._reader_left)
+        self._stop_timers()
+        self._began_turn = self._loop.time()
+        self._introduce()
+        if message is None:
+            self._close_answer("open")
+            self._wait_for_a_message()
+            return answer
+        self._turn += 1
+        self._said = []
+        self._ledger.record(events.TurnEnded(self._turn, self._ledger.ms(self._began_turn)))
+        self._ledger.record(events.Heard(self._turn, message, 1.0))
+        self._limit = self._loop.call_later(self._settings.turn_timeout_ms / 1000, self._too_long)
+        if self._question is not None:
+            self._question.set_result(message)
+            self._question = None
+        else:
+            self._answering = self._loop.create_task(self._respond(message))
+            self._answering.add_done_callback(self._responded)
+        return answer
+
+    def _introduce(self) -> None:
+        data: dict[str, Any] = {"session_id": self.session_id, "context": self.context_name}
+        if self._turn:
+            self._emit("session", data)
+            return
+        data["provider"] = self.provider_name
+        data["generation"] = self._generation.number
+        data["tools"] = [spec.name for spec in self._toolbox.specs]
+        data["missing_tools"] = list(self._toolbox.missing)
+        self._emit("session", data)
+        if self._greeting:
+            self.say(self._greeting)
+
+    async def _respond(self, message: str) -> None:
+        structlog.contextvars.bind_contextvars(call_id=self.session_id, context=self.context_name)
+        try:
+            self._tell_late()
+            async with aclosing(self._dialogue.respond(message)) as sentences:
+                async for sentence in sentences:
+                    self.say(sentence)
+            self._tell_late()
+        except CordboardError as error:
+            self._trouble("agent_failed", str(error))
+        except Exception as error:  # task border: the conversation goes on
+            log.exception("chat_turn_failed")
+            self._trouble("internal_error", f"internal error: {type(error).__name__}")
+
+    def _responded(self, _: asyncio.Task[None]) -> None:
+        self._answering = None
+        if self._ending is not None:
+            return
+        if self._leaving:
+            self.end_soon("completed", "agent_hangup")
+        else:
+            self._close_answer("open")
+            self._wait_for_a_message()
+
+    def _trouble(self, code: str, message: str) -> None:
+        self._ledger.record(events.Trouble(code, message))
+        self._emit("error", {"code": code, "message": message})
+
+    # Giving up.
+
+    def _reader_left(self, answer: Answer) -> None:
+        if answer is self._answer:
+            self._answer = None
+            self._give_up()
+
+    def _too_long(self) -> None:
+        seconds = self._settings.turn_timeout_ms / 1000
+        log.warning("chat_turn_too_long", call_id=self.session_id, seconds=seconds)
+        self._trouble("turn_timeout", f"no answer within {seconds:g} s")
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """Stop answering. What becomes of a tool that is at work is the desk's to decide."""
+        self._stop_timers()
+        if self._answering is not None:
+            self._answering.cancel()
+            self._dialogue.interrupted(" ".join(self._said))
+        else:
+            self._wait_for_a_message()
+
+    # What the line can do.
+
+    def leave(self, reason: str) -> None:
+        """The agent hangs up: the conversation ends with this answer."""
+        log.info("agent_hangs_up", call_id=self.session_id, why=reason)
+        self._leaving = True
+
+    def say(self, text: str) -> None:
+        """A sentence of the agent's, now."""
+        if not text:
+            return
+        self._ledger.record(events.Answering(self._turn, text))
+        self._emit("token", {"turn": self._turn, "text": f" {text}" if self._said else text})
+        self._said.append(text)
+
+    async def confirm(self, question: str) -> bool | None:
+        """Ask, and read the next message; once more if it is not clear. Raises `LineError` while
+        another question is open, `LineGone` when the conversation ends meanwhile."""
+        if self._question is not None:
+            raise LineError("another question is waiting for its answer")
+        words = question
+        for _ in range(2):
+            if self.over:
+                break
+            waiting: asyncio.Future[str | None] = self._loop.create_future()
+            self._question = waiting
+            self._ledger.record(events.Answering(self._turn, words))
+            asked_at = self._loop.time()
+            self._emit("approval", {"turn": self._turn, "question": words})
+            self._close_answer("approval")
+            self._wait_for_a_message()
+            try:
+                message = await waiting
+            finally:
+                if self._question is waiting:
+                    self._question = None
+            agreed = _agreed(message) if message is not None else None
+            given = _ANSWERS[agreed]
+            self._services.metrics.tool_approval(given)
+            waited = round((self._loop.time() - asked_at) * 1000)
+            by = "text" if message is not None else ""
+            self._ledger.record(events.ToolApproval(words, given, waited, by))
+            if agreed is not None:
+                return agreed
+            words = f"{UNCLEAR} {question}"
+        if self.over:
+            raise LineGone("the conversation is over")
+        return None
+
+    # Tools.
+
+    async def _ask_tool(
+        self, name: str, arguments: JsonObject, confirmed: bool = False
+    ) -> ToolReply:
+        self._asked += 1
+        ask = ToolAsk(f"{self._turn}.{self._asked}", name, arguments, self._turn, confirmed)
+        return await self._desk.run(ask)
+
+    def _tell_late(self) -> None:
+        """What came of asks that were given up."""
+        for words in self._record.take_late(self._turn):
+            self.say(words)
+
+    # The end.
+
+    def end_soon(self, outcome: str, reason: str) -> asyncio.Task[None]:
+        """Begin to end it, with words as in `call.ended`; the first reason given counts."""
+        if self._ending is None:
+            self._ending = self._loop.create_task(self._end(outcome, reason))
+        return self._ending
+
+    async def end(self, outcome: str, reason: str) -> None:
+        """End it, and wait until nothing is left of it."""
+        await asyncio.shield(self.end_soon(outcome, reason))
+
+    async def close(self, grace: float) -> None:
+        """End it because the engine stops; what is being answered has `grace` seconds."""
+        if self._answering is not None and self._question is None:
+            await asyncio.wait((self._answering,), timeout=grace)
+        await self.end("shutdown", "engine_stopped")
+
+    async def _end(self, outcome: str, reason: str) -> None:
+        self._stop_timers()
+        if self._question is not None and not self._question.done():
+            self._question.set_result(None)
+        if self._answering is not None:
+            self._answering.cancel()
+            await asyncio.wait((self._answering,))
+        self._close_answer("ended", reason)
+        await self._desk.close(TOOL_GRACE)
+        self._record.close()
+        duration = self._ledger.ms(self._loop.time())
+        self._ledger.record(events.Ended(outcome, reason, duration))
+        self._ledger.close()
+        self._generation.release()
+        log.info("chat_ended", call_id=self.session_id, outcome=outcome, reason=reason)
+        self._on_over(self.session_id)
+
+    # Keeping house.
+
+    def _emit(self, name: EventName, data: dict[str, Any]) -> None:
+        self._tell(ChatEvent(name, data))
+
+    def _tell(self, event: ChatEvent) -> None:
+        if self._answer is not None:
+            self._answer.put(event)
+
+    def _close_answer(self, state: Literal["open", "approval", "ended"], reason: str = "") -> None:
+        """All is said for now: `state` is what the conversation is in."""
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            took = round((self._loop.time() - self._began_turn) * 1000)
+            data = {"turn": self._turn, "state": state, "reason": reason, "took_ms": took}
+            answer.put(ChatEvent("done", data))
+            answer.end()
+
+    def _wait_for_a_message(self) -> None:
+        self._stop_timers()
+        if not self.over:
+            self._idle = self._loop.call_later(
+                self._settings.idle_ms / 1000, self.end_soon, "completed", "caller_silent"
+            )
+
+    def _stop_timers(self) -> None:
+        for timer in (self._limit, self._idle):
+            if timer is not None:
+                timer.cancel()
+        self._limit = self._idle = None
+
+    def _tell_listener(self, at_ms: int, event: events.LedgerEvent) -> None:
+        self._services.tracing.ledger(self.session_id, at_ms, event)
+        if self._services.listener is not None:
+            self._services.listener(self.session_id, at_ms, event)
+
+
+def check_length(message: str | None, settings: Chat) -> None:
+    """Raises `ChatRefused` for a message that is too long."""
+    most = settings.max_message_chars
+    if message is not None and len(message) > most:
+        raise ChatRefused("too_long", f"a message may have at most {most} characters")
+
+
+def _agreed(message: str) -> bool | None:
+    short = _SHORT.get(message.strip().casefold())
+    return read_yes_or_no(message) if short is None else short

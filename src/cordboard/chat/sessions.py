@@ -1,0 +1,128 @@
+"""All conversations in writing of one engine: begun, found, ended when nobody writes any more.
+
+Their number has an end (`chat.max_sessions`). A reload leaves them with the configuration they
+began with; they count as its calls, so its MCP servers stay as long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from cordboard.agents.pipeline.brain.base import Brain
+from cordboard.calls.services import CallServices
+from cordboard.chat.answer import Answer
+from cordboard.chat.session import ChatSession, check_length
+from cordboard.chat.transcript import read_transcript
+from cordboard.config.schema import Config
+from cordboard.errors import AgentError, ChatRefused
+from cordboard.generation import Generation
+
+LINE_VARIABLES = ("caller_number", "caller_name", "called_number")
+"""What may be said of whoever writes, besides what the context declares."""
+
+log = structlog.get_logger()
+
+
+class ChatSessions:
+    """The conversations by id."""
+
+    def __init__(
+        self,
+        generation: Callable[[], Generation],
+        brain: Callable[[str], Brain],
+        services: CallServices,
+    ) -> None:
+        """`generation` gives the one in force, `brain` what thinks for a context of it; the latter
+        raises `AgentError` when it cannot yet."""
+        self._generation = generation
+        self._brain = brain
+        self._services = services
+        self._sessions: dict[str, ChatSession] = {}
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def directory(self) -> Path:
+        """Where the ledgers are."""
+        return self._services.directory
+
+    def begin(
+        self, context: str, message: str | None, variables: Mapping[str, str] | None = None
+    ) -> tuple[ChatSession, Answer]:
+        """A new conversation, and the answer to its first message: the greeting, and what follows
+        if there is one. `variables`: of whoever writes. Raises `ChatRefused`."""
+        generation = self._generation()
+        config = generation.config
+        if not config.chat.enabled:
+            raise ChatRefused("off", "conversations in writing are switched off (chat.enabled)")
+        if self._closed:
+            raise ChatRefused("stopping", "the engine is stopping")
+        known_context(config, context)
+        given = dict(variables or {})
+        declared = (*LINE_VARIABLES, *config.contexts[context].variables)
+        if strange := [name for name in given if name not in declared]:
+            known = ", ".join(declared)
+            words = f"the context {context!r} takes no variable {strange[0][:64]!r}; known: {known}"
+            raise ChatRefused("bad_variable", words)
+        if len(self._sessions) >= config.chat.max_sessions:
+            words = f"there are {len(self._sessions)} conversations already (chat.max_sessions)"
+            raise ChatRefused("full", words)
+        check_length(message, config.chat)
+        try:
+            brain = self._brain(context)
+        except AgentError as error:
+            raise ChatRefused("not_ready", str(error)) from None
+        session = ChatSession(
+            context, generation, brain, self._services, given, config.chat, self._over
+        )
+        self._sessions[session.session_id] = session
+        self._services.metrics.chat_sessions(len(self._sessions))
+        log.info("chat_started", call_id=session.session_id, context=context)
+        return session, session.take(message)
+
+    def find(self, session_id: str) -> ChatSession:
+        """A conversation that goes on. Raises `ChatRefused`."""
+        session = self._sessions.get(session_id)
+        if session is None or session.over:
+            words = f"there is no conversation {session_id[:64]!r}, or it is over"
+            raise ChatRefused("unknown_session", words)
+        return session
+
+    async def transcript(self, session_id: str) -> dict[str, Any]:
+        """What was said and done in a conversation, also in one that is over (`transcript`).
+        Raises `ChatRefused`."""
+
+        def read() -> dict[str, Any] | None:
+            self._services.writer.flush()
+            return read_transcript(self.directory, session_id)
+
+        found = await asyncio.to_thread(read)
+        if found is None:
+            words = f"there is no conversation {session_id[:64]!r}"
+            raise ChatRefused("unknown_session", words)
+        return found
+
+    async def close(self, grace: float = 0) -> None:
+        """End all of them, and begin no more; answers that are being given have `grace` seconds.
+        Idempotent."""
+        self._closed = True
+        await asyncio.gather(*(session.close(grace) for session in self._sessions.values()))
+
+    def _over(self, session_id: str) -> None:
+        self._sessions.pop(session_id, None)
+        self._services.metrics.chat_sessions(len(self._sessions))
+
+
+def known_context(config: Config, context: str) -> None:
+    """Raises `ChatRefused` for a context that the configuration does not have."""
+    if context not in config.contexts:
+        known = ", ".join(config.contexts)
+        words = f"there is no context {context[:64]!r}; known: {known}"
+        raise ChatRefused("unknown_context", words)

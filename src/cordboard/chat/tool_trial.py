@@ -1,0 +1,143 @@
+"""One tool, tried by an operator as an agent would use it: through a desk, with nobody on the line.
+
+The desk checks, limits, times and records it as ever, and a tool that the context does not list is
+refused as ever; what is more is only that the answer is shown in full, and as each kind of agent
+would be given it. Each try leaves a ledger of its own (`try-….jsonl`), beside those of the calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+from uuid import uuid4
+
+import orjson
+import structlog
+
+from cordboard.calls import events
+from cordboard.calls.ledger import Ledger
+from cordboard.calls.services import CallServices
+from cordboard.chat.sessions import known_context
+from cordboard.chat.tool_record import ToolRecord
+from cordboard.errors import ChatRefused
+from cordboard.generation import Generation
+from cordboard.tools.desk import Desk
+from cordboard.tools.no_caller import NoCaller
+from cordboard.tools.payload import PROFILES, PayloadLimits, as_payload, cap, payload_profile
+from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
+
+SOURCE = "try"
+"""Of tries, in their ledgers."""
+MOST_AT_ONCE = 8
+WHOLE = PayloadLimits(max_bytes=1_000_000, max_depth=64, max_items=10_000, max_text=200_000)
+"""How much of the data is shown."""
+
+Outcome = Literal["run", "not_in_toolbox", "no_such_tool", "needs_approval"]
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class TrialReport:
+    """What came of a try."""
+
+    call_id: str
+    """Of its ledger."""
+    outcome: Outcome
+    reply: ToolReply
+    payloads: Mapping[str, JsonObject]
+    """By the kind of provider: what an agent of that kind would be given (`payload`), its size as
+    JSON, and what of the data it would not get (`cut`)."""
+
+
+class ToolTrials:
+    """Tries of the tools of one engine."""
+
+    def __init__(self, generation: Callable[[], Generation], services: CallServices) -> None:
+        self._generation = generation
+        self._services = services
+        self._running = 0
+
+    async def run(
+        self, name: str, context: str, arguments: JsonObject, *, provider: str | None, approve: bool
+    ) -> TrialReport:
+        """Try a tool by its exposed name, as an agent of that context may use it. `approve` stands
+        for the caller's yes. Raises `ChatRefused` (unknown_context, full)."""
+        generation = self._generation()
+        known_context(generation.config, context)
+        if self._running >= MOST_AT_ONCE:
+            raise ChatRefused("full", f"{MOST_AT_ONCE} tries are running already")
+        self._running += 1
+        generation.acquire()
+        try:
+            return await self._run(generation, name, context, arguments, provider, approve)
+        finally:
+            generation.release()
+            self._running -= 1
+
+    async def _run(
+        self,
+        generation: Generation,
+        name: str,
+        context: str,
+        arguments: JsonObject,
+        provider: str | None,
+        approve: bool,
+    ) -> TrialReport:
+        call_id = f"try-{uuid4()}"
+        settings = generation.config.contexts[context]
+        provider_name = settings.provider or generation.config.default_provider
+        toolbox = generation.admit(context)
+        offered = toolbox.find(name)
+        ledger = self._ledger(call_id)
+        started_at = datetime.datetime.now().astimezone().isoformat(timespec="milliseconds")
+        ledger.record(events.Offered(call_id, started_at, SOURCE, "", "", ""))
+        specs = [spec.name for spec in toolbox.specs]
+        number = generation.number
+        ledger.record(events.Bound(context, provider_name, number, specs, list(toolbox.missing)))
+        desk = Desk(
+            toolbox,
+            NoCaller(call_id, context, provider_name),
+            ToolRecord(ledger, self._services.metrics, context),
+            asyncio.get_running_loop().time,
+            payload=WHOLE,
+            tracing=self._services.tracing,
+        )
+        try:
+            reply = await desk.run(ToolAsk("1.1", name, arguments, 1, confirmed=approve))
+        finally:
+            ended = ledger.ms(asyncio.get_running_loop().time())
+            ledger.record(events.Ended("completed", "try", ended))
+            ledger.close()
+        outcome: Outcome = "run"
+        if offered is None:
+            outcome = "not_in_toolbox" if name in generation.catalogue else "no_such_tool"
+        elif offered.spec.approval == "caller" and not approve:
+            outcome = "needs_approval"
+        return TrialReport(call_id, outcome, reply, payloads(reply, provider))
+
+    def _ledger(self, call_id: str) -> Ledger:
+        loop = asyncio.get_running_loop()
+        day = datetime.datetime.now().astimezone().date()
+        path = self._services.directory / day.isoformat() / f"{call_id}.jsonl"
+
+        def tell(at_ms: int, event: events.LedgerEvent) -> None:
+            self._services.tracing.ledger(call_id, at_ms, event)
+
+        return Ledger(self._services.writer, path, loop.time(), tell, loop.time)
+
+
+def payloads(reply: ToolReply, provider: str | None) -> dict[str, JsonObject]:
+    """The reply as agents of each kind would be given it, or of one kind."""
+    kinds = [kind for kind in PROFILES if provider in (None, kind)]
+    return {kind: _payload(reply, payload_profile(kind)) for kind in kinds}
+
+
+def _payload(reply: ToolReply, limits: PayloadLimits) -> JsonObject:
+    data, cut = cap(reply.data, limits)
+    control = {**reply.control, "truncated": True} if cut and limits.data else reply.control
+    given = as_payload(replace(reply, data=data, control=control))
+    return {"payload": given, "bytes": len(orjson.dumps(given)), "cut": list(cut)}

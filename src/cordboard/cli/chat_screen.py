@@ -1,0 +1,112 @@
+"""A conversation in writing on a terminal, or as JSON lines: the same whether it is held here or
+with a running engine. What agents and tools say is an outsider's word: it steers no terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import orjson
+from rich.console import Console
+from rich.markup import escape
+
+from cordboard.mcp.printable import printable
+
+_LONGEST = 10_000
+PROMPT = "[bold blue]you[/]          "
+
+
+class ChatPrinter(Protocol):
+    """Shows the events of a conversation (`cordboard.chat.answer`)."""
+
+    failed: bool
+    """Whether there was an `error` among them."""
+    over: bool
+    """Whether the last of them said that the conversation is over."""
+
+    def said(self, message: str) -> None:
+        """Whoever writes has sent this, without typing it."""
+        ...
+
+    def take(self, name: str, data: Mapping[str, Any]) -> None: ...
+
+
+class JsonLines:
+    """Each event as one line: `{"event": "token", ...}`."""
+
+    def __init__(self) -> None:
+        self.failed = self.over = False
+
+    def said(self, message: str) -> None:
+        """It is no event."""
+
+    def take(self, name: str, data: Mapping[str, Any]) -> None:
+        self.failed |= name == "error"
+        self.over = name == "done" and data["state"] == "ended"
+        print(orjson.dumps({"event": name, **data}).decode(), flush=True)
+
+
+class ChatScreen:
+    """A line for each thing that happens; the pieces of an answer on one line."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._open: int | None = None
+        """The turn whose answer is being written."""
+        self.failed = self.over = False
+
+    def said(self, message: str) -> None:
+        self._console.print(f"{PROMPT}{_plain(message)}")
+
+    def take(self, name: str, data: Mapping[str, Any]) -> None:
+        if name == "token":
+            self._token(data["turn"], data["text"])
+            return
+        self._close()
+        self.failed |= name == "error"
+        self.over = name == "done" and data["state"] == "ended"
+        if line := self._line(name, data):
+            self._console.print(line)
+
+    def _token(self, turn: int, text: str) -> None:
+        if self._open != turn:
+            self._close()
+            self._console.print("[green]agent[/]        ", end="")
+            text = text.lstrip()
+        self._open = turn
+        self._console.print(_plain(text), end="")
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self._open = None
+            self._console.print()
+
+    def _line(self, name: str, data: Mapping[str, Any]) -> str:
+        match name:
+            case "tool_call":
+                arguments = _plain(orjson.dumps(data["arguments"]).decode())
+                return f"[yellow]tool asked[/]   {_plain(data['name'])} {arguments}"
+            case "tool_result":
+                cut = "".join(f"; cut: {_plain(part)}" for part in data["cut"])
+                source = f", {data['source']}" if data["source"] != "run" else ""
+                return (
+                    f"[yellow]tool answer[/]  {data['status']} after {data['took_ms']} ms"
+                    f"{source}{cut}"
+                )
+            case "filler":
+                return f"[magenta]meanwhile[/]    {_plain(data['text'])}"
+            case "approval":
+                return f"[green]agent asks[/]   {_plain(data['question'])} [dim](yes or no)[/]"
+            case "error":
+                return f"[red]error[/]        {_plain(data['code'])}: {_plain(data['message'])}"
+            case "session" if data.get("missing_tools"):
+                missing = ", ".join(data["missing_tools"])
+                return f"[red]not there[/]    {_plain(missing)}"
+            case "done" if data["state"] == "ended":
+                return f"[dim]the conversation is over ({_plain(data['reason'])})[/]"
+        return ""
+
+
+def _plain(text: object) -> str:
+    return escape(printable(str(text), _LONGEST))

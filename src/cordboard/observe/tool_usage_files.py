@@ -1,0 +1,153 @@
+"""The days of `ToolUsage` on disk: `{calls.directory}/usage/2026-11-21.json`, one file a day.
+
+Read at the start, written once a minute when something was counted and at the end, each time as a
+whole and in one step (a reader never sees half a file), always in a thread. Kept for 90 days. A
+crash loses at most the last minute. One engine writes into one folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import os
+from pathlib import Path
+from typing import Any
+
+import orjson
+import structlog
+
+from cordboard.observe.tool_usage import Cells, ToolUsage, as_json, from_json, report
+
+KEPT_DAYS = 90
+WRITE_SECONDS = 60.0
+_PATTERN = "????-??-??.json"
+
+log = structlog.get_logger()
+
+
+class ToolUsageFiles:
+    """The files of one `ToolUsage`."""
+
+    def __init__(self, usage: ToolUsage, directory: Path) -> None:
+        """`directory`: of the calls; the files are in its folder `usage`."""
+        self._usage = usage
+        self._folder = directory / "usage"
+        self._writing: asyncio.Task[None] | None = None
+        self._ending = asyncio.Event()
+        self._trouble = ""
+
+    async def start(self) -> None:
+        """Count on from where the engine before has left off today, and begin to write."""
+        today = self._usage.today
+        self._usage.begin_with(today, await asyncio.to_thread(self._read, today))
+        await asyncio.to_thread(self._sweep, today)
+        self._writing = asyncio.create_task(self._keep_writing(), name="tool usage")
+
+    async def close(self) -> None:
+        """Write what is not written yet, and stop. Harmless twice."""
+        self._ending.set()
+        if self._writing is not None:
+            await self._writing
+
+    async def report(self, days: int, context: str | None = None) -> dict[str, Any]:
+        """What was counted in the last so many days, today included (`tool_usage.report`)."""
+        today = self._usage.today
+        first = today - datetime.timedelta(days=days - 1)
+        here = {day: self._usage.day(day) for day in self._usage.days() if first <= day}
+
+        def made() -> dict[str, Any]:
+            found: dict[datetime.date, Cells] = dict(here)
+            for path in self._folder.glob(_PATTERN):
+                day = _day_of(path)
+                if day is not None and first <= day <= today and day not in found:
+                    found[day] = self._read(day)
+            return report(found, first, today, context)
+
+        return await asyncio.to_thread(made)
+
+    async def _keep_writing(self) -> None:
+        swept = self._usage.today
+        while not self._ending.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(WRITE_SECONDS):
+                    await self._ending.wait()
+            await self._write_changed()
+            if swept != self._usage.today:
+                swept = self._usage.today
+                await asyncio.to_thread(self._sweep, swept)
+
+    async def _write_changed(self) -> None:
+        """Whatever fails is logged and tried again."""
+        for day in sorted(self._usage.changed):
+            cells = self._usage.day(day)
+            self._usage.changed.discard(day)
+            try:
+                await asyncio.to_thread(self._write, day, cells)
+            except OSError as error:
+                self._usage.changed.add(day)
+                self._tell(error)
+                return
+            self._trouble = ""
+        for day in self._usage.days():
+            self._usage.forget(day)
+
+    def _tell(self, error: OSError) -> None:
+        """Say it once, not each minute until it is mended."""
+        if str(error) != self._trouble:
+            log.error("tool_usage_not_written", folder=str(self._folder), error=str(error))
+        self._trouble = str(error)
+
+    def _path(self, day: datetime.date) -> Path:
+        return self._folder / f"{day.isoformat()}.json"
+
+    def _read(self, day: datetime.date) -> Cells:
+        """A day's file; nothing when there is none. One that cannot be understood is set aside."""
+        path = self._path(day)
+        try:
+            return from_json(orjson.loads(path.read_bytes()))
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            log.error("tool_usage_not_read", path=str(path), error=str(error))
+        except ValueError as error:  # also orjson.JSONDecodeError
+            log.error("tool_usage_not_understood", path=str(path), error=str(error))
+            if day == self._usage.today:
+                _set_aside(path)
+        return {}
+
+    def _write(self, day: datetime.date, cells: Cells) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._path(day)
+        beside = path.with_suffix(f".{os.getpid()}.part")
+        try:
+            beside.write_bytes(orjson.dumps(as_json(day, cells)))
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+
+    def _sweep(self, today: datetime.date) -> None:
+        """Delete what was kept long enough; nothing but files of our own making."""
+        oldest = today - datetime.timedelta(days=KEPT_DAYS - 1)
+        for path in self._folder.glob(_PATTERN):
+            day = _day_of(path)
+            if day is not None and day < oldest:
+                try:
+                    path.unlink()
+                except OSError as error:
+                    log.warning("tool_usage_not_deleted", path=str(path), error=str(error))
+
+
+def _day_of(path: Path) -> datetime.date | None:
+    try:
+        return datetime.date.fromisoformat(path.stem)
+    except ValueError:
+        return None
+
+
+def _set_aside(path: Path) -> None:
+    """It would be overwritten otherwise."""
+    try:
+        path.replace(path.with_suffix(".unreadable"))
+    except OSError as error:
+        log.error("tool_usage_not_set_aside", path=str(path), error=str(error))
