@@ -33,6 +33,8 @@ class Line:
     recording: list[str] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)
     confirmed: bool | None = True
+    confirming: Callable[[str], Awaitable[bool | None]] | None = None
+    secret_keys: dict[str, str] = field(default_factory=dict)
 
     def end_after_speech(self, reason: str) -> None:
         self.ended.append(reason)
@@ -48,7 +50,7 @@ class Line:
         return self.collected
 
     def reveal(self, reference: str) -> str | None:
-        return None
+        return self.secret_keys.get(reference)
 
     async def send_keys(self, keys: str) -> None:
         if self.keys_error is not None:
@@ -68,7 +70,7 @@ class Line:
 
     async def confirm(self, question: str) -> bool | None:
         self.questions.append(question)
-        return self.confirmed
+        return self.confirmed if self.confirming is None else await self.confirming(question)
 
 
 @dataclass

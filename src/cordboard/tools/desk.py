@@ -1,38 +1,50 @@
 """The desk of one call: the one place where a tool call is checked, run, timed and answered.
 
-Order, the same for every agent: is the tool in the toolbox? → are the arguments valid against the
-tool's own schema? → policy (tool rounds and calls of this turn; an identical call that is still
-running is joined) → filler timer → run with a timeout → words to speak → data capped for the agent
-→ observer (ledger, metrics). There is no result cache yet; it belongs between policy and filler.
+Order, the same for every agent, every kind of tool and every step of a workflow:
+
+1. is the tool in the toolbox?
+2. are the arguments valid against the tool's own schema?
+3. policy: nesting of steps, an identical ask that is still running, rounds and uses
+4. approval: has the caller said yes?
+5. cache: is there an answer that may be given again?
+6. fillers while it is slow, timeout, tries: the tool runs
+7. words to speak, secrets masked, data capped for the agent
+8. observer: ledger and metrics
+
+Steps differ in 3 only: they are no round and no use of the turn. A diagram is in docs/tools.md.
 
 Each ask ends in one log line, `tool_call`, and is one span: names, time and outcome. Arguments and
 results are in neither, since they may be personal or secret.
 
 A reply of status `refused` speaks to the model that asked ("icao: …is not a string"), every other
-message may be spoken to the caller. `Desk.run` never raises for a tool's failure: an unexpected
-exception inside a tool ends at this task border, logged with its traceback and answered as an
-error. Cancelling `run` cancels the tool, unless another identical ask still waits for it.
+message may be spoken to the caller. `Desk.run` never raises for a tool's failure. Cancelling `run`
+cancels the tool, unless another identical ask waits for it, or it is changing the world: then it
+goes on, and its answer is reported as late (`cordboard.tools.running`) and given to the next
+identical ask.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Protocol
 
-import orjson
 import structlog
 
-from cordboard.errors import LineError, ToolError, ToolTimeout
 from cordboard.observe.tracing import NO_TRACING, ToolFacts, ToolSpan, Tracing
-from cordboard.tools import speech
+from cordboard.tools import replies
+from cordboard.tools.approval import Approvals
 from cordboard.tools.call_line import CallLine
-from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits, as_object, cap
+from cordboard.tools.desk_observer import DeskObserver, SilentObserver
+from cordboard.tools.desk_policy import MAX_ROUNDS_PER_TURN, DeskPolicy, nesting_refusal
+from cordboard.tools.desk_work import DeskWork
+from cordboard.tools.fillers import FillerChoice
+from cordboard.tools.masking import Hidden, look_through, with_keys
+from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
+from cordboard.tools.result_cache import ResultCache, canonical_arguments
+from cordboard.tools.running import CLEAN_UP_SECONDS, Asked, Run, RunHooks, Source
+from cordboard.tools.secret_names import NO_NAMES
 from cordboard.tools.tool import (
-    Effects,
     JsonObject,
     Status,
     ToolAsk,
@@ -42,100 +54,16 @@ from cordboard.tools.tool import (
 )
 from cordboard.tools.toolbox import OfferedTool, Toolbox
 
-MAX_ROUNDS_PER_TURN = 5
-"""An agent that still asks for tools after so many rounds goes round in circles."""
-MAX_REFUSAL = 400
-"""Characters of a refusal for wrong arguments."""
-CLEAN_UP_SECONDS = 1.0
-"""How long a cancelled tool may take to tell its server so."""
-NOT_AVAILABLE = "Sorry, that is not available at the moment."
-TOO_SLOW = "Sorry, that takes too long at the moment."
+__all__ = ["MAX_ROUNDS_PER_TURN", "Desk", "DeskObserver", "SilentObserver"]
+
+GETS_KEYS = frozenset({"http", "python", "mcp"})
+"""Kinds of tools that are given secret keys in place of their reference."""
+MAX_NAME = 100
+"""Characters of an invented name that are repeated anywhere."""
+
+_RUN: Source = "run"
 
 log = structlog.get_logger()
-
-
-class DeskObserver(Protocol):
-    """What the call wants to know of its tools: for ledger, metrics and spoken fillers.
-
-    All three are called on the event loop and must return at once.
-    """
-
-    def asked(self, ask: ToolAsk, spec: ToolSpec | None) -> None:
-        """An ask came in, in the form in which it may be recorded: secrets masked. `spec` is None
-        when there is no such tool in the toolbox."""
-        ...
-
-    def filler(self, ask: ToolAsk, text: str) -> None:
-        """The tool is slow: the text should be said now."""
-        ...
-
-    def answered(self, ask: ToolAsk, spec: ToolSpec | None, reply: ToolReply) -> None:
-        """The ask is answered, or given up (status cancelled); called once for each ask."""
-        ...
-
-    def late(self, ask: ToolAsk, spec: ToolSpec, reply: ToolReply) -> None:
-        """The answer has come to an ask that was given up or had timed out."""
-        ...
-
-
-class SilentObserver:
-    """A `DeskObserver` that wants to know nothing."""
-
-    def asked(self, ask: ToolAsk, spec: ToolSpec | None) -> None:
-        """Ignore it."""
-
-    def filler(self, ask: ToolAsk, text: str) -> None:
-        """Ignore it."""
-
-    def answered(self, ask: ToolAsk, spec: ToolSpec | None, reply: ToolReply) -> None:
-        """Ignore it."""
-
-    def late(self, ask: ToolAsk, spec: ToolSpec, reply: ToolReply) -> None:
-        """Ignore it."""
-
-
-@dataclass(slots=True)
-class _Running:
-    """A tool at work, and how many identical asks wait for it."""
-
-    task: asyncio.Task[ToolResult]
-    waiting: int = 0
-
-
-@dataclass(slots=True)
-class _Turn:
-    """What was asked within one turn of the caller."""
-
-    number: int
-    rounds: int = 0
-    calls: Counter[str] = field(default_factory=Counter)
-
-
-@dataclass(slots=True)
-class _Run:
-    """One run of a tool, as the tool sees it."""
-
-    desk: Desk
-    ask: ToolAsk
-    steps: int = 0
-
-    @property
-    def line(self) -> CallLine:
-        return self.desk.line
-
-    @property
-    def ask_id(self) -> str:
-        return self.ask.ask_id
-
-    @property
-    def idempotency_key(self) -> str:
-        return f"{self.line.call_id}:{self.ask.ask_id}"
-
-    def progress(self, note: str = "") -> None:
-        """Nothing depends on it yet."""
-
-    async def step(self, name: str, arguments: JsonObject) -> ToolResult:
-        raise ToolError("steps are not run yet")
 
 
 class Desk:
@@ -149,15 +77,29 @@ class Desk:
         clock: Callable[[], float] = time.monotonic,
         payload: PayloadLimits = DEFAULT_LIMITS,
         tracing: Tracing = NO_TRACING,
+        cache: ResultCache | None = None,
     ) -> None:
+        """`payload`: what this agent can stomach. `cache` keeps the answers that all calls may be
+        given; all desks that share one have the same `clock`."""
         self.toolbox = toolbox
         self._line = line
         self._observer: DeskObserver = observer if observer is not None else SilentObserver()
         self._clock = clock
         self._payload = payload
         self._tracing = tracing
-        self._turn = _Turn(0)
-        self._running: dict[tuple[str, bytes], _Running] = {}
+        self._policy = DeskPolicy()
+        self._fillers = FillerChoice()
+        work = DeskWork(Approvals(line), self._policy, cache, clock)
+        self._hooks = RunHooks(line, work.do, self._step, self._fill, self._ended, self._late)
+        self._running: dict[tuple[str, bytes], Run] = {}
+        """The runs that identical asks join."""
+        self._runs: set[Run] = set()
+        """All that are at work."""
+        self._untold: dict[tuple[str, bytes], ToolResult] = {}
+        """Late answers that no ask has been given."""
+        self._open = 0
+        """Asks of the agent's that wait for a run."""
+        self._closed = False
 
     @property
     def line(self) -> CallLine:
@@ -167,149 +109,167 @@ class Desk:
     @property
     def busy(self) -> bool:
         """Whether any tool is at work."""
-        return bool(self._running)
+        return bool(self._runs)
 
     async def run(self, ask: ToolAsk) -> ToolReply:
         """Answer an ask. Raises only `asyncio.CancelledError`, after recording it."""
-        started = self._clock()
+        reply, _ = await self._answer(ask, None)
+        return reply
+
+    async def close(self, grace: float) -> None:
+        """The call is over: nothing new is run, and what runs is stopped.
+
+        What is changing the world has `grace` seconds to come to its end. Afterwards nothing is at
+        work, except a tool that does not let itself be cancelled.
+        """
+        self._closed = True
+        for run in tuple(self._runs):
+            if not run.goes_on:
+                run.stop()
+        if self._runs:
+            await asyncio.wait({run.task for run in self._runs}, timeout=grace)
+        for run in tuple(self._runs):
+            run.stop()
+        if self._runs:
+            await asyncio.wait({run.task for run in self._runs}, timeout=CLEAN_UP_SECONDS)
+        for run in self._runs:
+            run.leave_alone()
+
+    async def _step(self, run: Run, name: str, arguments: JsonObject) -> ToolResult:
+        """One step of a workflow: an ask like all others, answered with the whole data."""
+        turn = run.asked.ask.turn
+        ask = ToolAsk(run.next_step_id(), name, arguments, turn, parent=run.ask_id)
+        reply, result = await self._answer(ask, run)
+        return ToolResult(reply.status, reply.message, result.data, result.control)
+
+    async def _answer(self, ask: ToolAsk, parent: Run | None) -> tuple[ToolReply, ToolResult]:
         offered = self.toolbox.find(ask.name)
-        spec = offered.spec if offered is not None else None
-        self._observer.asked(ask, spec)
-        with self._tracing.tool_call(self._facts(ask, spec)) as span:
+        asked = self._asked(ask, offered, parent)
+        self._observer.asked(asked.recorded, asked.spec)
+        with self._tracing.tool_call(self._facts(asked)) as span:
             try:
                 if offered is None:
-                    result = self._not_in_toolbox(ask)
+                    result, source = self._not_in_toolbox(asked), _RUN
                 else:
-                    result = self._refusal(ask, offered) or await self._work(ask, offered)
+                    result, source = await self._through(asked, offered)
             except asyncio.CancelledError:
-                cancelled = ToolResult(Status.CANCELLED, "The request was cancelled.")
-                self._finish(ask, spec, cancelled, started, span)
+                self._finish(asked, replies.CANCELLED, _RUN, span)
                 raise
-            return self._finish(ask, spec, result, started, span)
+            result = replies.without_keys(result, asked.keys)
+            return self._finish(asked, result, source, span), result
 
-    def _not_in_toolbox(self, ask: ToolAsk) -> ToolResult:
+    def _asked(self, ask: ToolAsk, offered: OfferedTool | None, parent: Run | None) -> Asked:
+        started = self._clock()
+        secrets = offered.secrets if offered is not None else NO_NAMES
+        given = look_through(ask.arguments, secrets, self._line.reveal)
+        above = parent.asked.keys if parent is not None else ()
+        if above:
+            given.recorded = Hidden(above).data(given.recorded)
+        recorded = ToolAsk(
+            ask.ask_id, ask.name[:MAX_NAME], given.recorded, ask.turn, ask.confirmed, ask.parent
+        )
+        keys = (*above, *given.keys.values()) if given.keys else above
+        spec = offered.spec if offered is not None else None
+        return Asked(ask, recorded, spec, given, started, parent, keys)
+
+    def _not_in_toolbox(self, asked: Asked) -> ToolResult:
         """Not to be had here. A tool of this context whose server is down is no refusal."""
-        if ask.name in self.toolbox.missing:
-            return ToolResult(Status.ERROR, NOT_AVAILABLE)
-        log.warning(
-            "tool_refused",
-            call_id=self._line.call_id,
-            context=self._line.context_name,
-            provider=self._line.provider_name,
-            exposed_name=ask.name[:100],
-            reason="not in the toolbox",
-        )
-        names = ", ".join(spec.name for spec in self.toolbox.specs) or "none"
-        return ToolResult(
-            Status.REFUSED,
-            f"There is no tool named {ask.name[:100]!r} in this conversation. Available: {names}.",
-        )
+        if asked.ask.name in self.toolbox.missing:
+            return ToolResult(Status.ERROR, replies.NOT_AVAILABLE)
+        log.warning("tool_refused", reason="not in the toolbox", **self._who(asked))
+        asked.refused = "not_in_toolbox"
+        return replies.not_in_toolbox(asked.recorded.name, self.toolbox.specs)
 
-    def _refusal(self, ask: ToolAsk, offered: OfferedTool) -> ToolResult | None:
-        problems = offered.arguments.problems(ask.arguments)
+    async def _through(self, asked: Asked, offered: OfferedTool) -> tuple[ToolResult, Source]:
+        """From the check of the arguments to the tool's answer."""
+        spec, ask = offered.spec, asked.ask
+        arguments = ask.arguments
+        if asked.given.keys and spec.kind in GETS_KEYS:
+            arguments = with_keys(arguments, asked.given.keys)
+        problems = self._problems(asked, offered, arguments)
         if problems:
-            message = _mend(offered.spec.name, problems)
-            return ToolResult(Status.REFUSED, message, {"problems": problems})
-        return self._policy_refusal(ask, offered.spec)
+            asked.refused = "arguments"
+            return replies.wrong_arguments(spec.name, problems), _RUN
+        key = spec.name, canonical_arguments(ask.arguments)
+        untold = self._untold.pop(key, None)
+        if untold is not None:
+            return untold, "late"
+        same = self._running.get(key)
+        nested = nesting_refusal(spec.name, asked.above)
+        if nested:
+            return self._limit(asked, nested), _RUN
+        if same is not None and _may_join(asked, spec, same):
+            return await self._wait(same, asked), "joined"
+        refusal = self._refusal(asked, spec, same)
+        if refusal is not None:
+            return refusal, _RUN
+        run = Run(self._hooks, asked, offered.tool, spec, arguments, key)
+        self._runs.add(run)
+        self._running[key] = run
+        return await self._wait(run, asked), run.source
 
-    def _policy_refusal(self, ask: ToolAsk, spec: ToolSpec) -> ToolResult | None:
-        if ask.turn != self._turn.number:
-            self._turn = _Turn(ask.turn)
-        turn = self._turn
-        if self._key(ask) in self._running:
-            return None  # joins the running one: costs nothing
-        if not self._running:
-            turn.rounds += 1  # asks that overlap are one round
-        if turn.rounds > MAX_ROUNDS_PER_TURN:
-            return ToolResult(
-                Status.REFUSED,
-                f"Tools were used {MAX_ROUNDS_PER_TURN} times in a row already. Answer the caller "
-                "with what you know, or ask them a question.",
-            )
-        turn.calls[spec.name] += 1
-        if turn.calls[spec.name] > spec.limits.per_turn:
-            return ToolResult(
-                Status.REFUSED,
-                f"{spec.name} was already used {spec.limits.per_turn} times in this turn. Answer "
-                "the caller with what you know.",
-            )
-        return None
+    def _problems(self, asked: Asked, offered: OfferedTool, arguments: JsonObject) -> list[str]:
+        """What is wrong with the arguments, no secret repeated."""
+        names = asked.given.key_names
+        covers = offered.secrets.covers
+        secret = (lambda name: name in names or covers(name)) if names else covers
+        return offered.arguments.problems(arguments, secret)
 
-    async def _work(self, ask: ToolAsk, offered: OfferedTool) -> ToolResult:
-        """Run the tool, or join the identical run, and wait for it without owning it."""
-        key = self._key(ask)
-        running = self._running.get(key)
-        if running is None:
-            task = asyncio.create_task(self._run_tool(ask, offered), name=f"tool {ask.name}")
-            running = self._running[key] = _Running(task)
-        running.waiting += 1
+    def _refusal(self, asked: Asked, spec: ToolSpec, same: Run | None) -> ToolResult | None:
+        """Unless it is to be run, and then it is counted."""
+        if self._closed if asked.parent is None else asked.parent.task.done():
+            return self._limit(asked, "It is over: nothing more is run.")
+        if same is not None and spec.duplicates == "reject":
+            asked.refused = "duplicate"
+            return replies.refused(
+                f"{spec.name} with these arguments is at work already. Wait for its answer; do not "
+                "ask again."
+            )
+        problem = self._policy.refusal(asked.ask, spec, overlaps=self._open > 0)
+        return self._limit(asked, problem) if problem else None
+
+    def _limit(self, asked: Asked, message: str) -> ToolResult:
+        asked.refused = "limit"
+        return replies.refused(message)
+
+    async def _wait(self, run: Run, asked: Asked) -> ToolResult:
+        if asked.parent is not None:
+            return await run.wait(asked)
+        self._open += 1
         try:
-            return await asyncio.shield(running.task)
-        except asyncio.CancelledError:
-            if running.task.cancelled() and not _being_cancelled():
-                log.error("tool_cancelled_itself", tool=offered.spec.origin, **self._who(ask))
-                return ToolResult(Status.CANCELLED, speech.FAILED)
-            raise
+            return await run.wait(asked)
         finally:
-            running.waiting -= 1
-            if running.waiting == 0:
-                if self._running.get(key) is running:
-                    del self._running[key]
-                await _stop(running.task)
+            self._open -= 1
 
-    async def _run_tool(self, ask: ToolAsk, offered: OfferedTool) -> ToolResult:
-        spec = offered.spec
-        filler: asyncio.TimerHandle | None = None
-        if spec.filler.threshold_ms > 0 and spec.filler.messages:
-            filler = asyncio.get_running_loop().call_later(
-                spec.filler.threshold_ms / 1000, self._observer.filler, ask, spec.filler.messages[0]
-            )
-        try:
-            async with asyncio.timeout(spec.limits.timeout_ms / 1000):
-                return await self._try(offered, ask)
-        except (TimeoutError, ToolTimeout) as error:
-            words = str(error) if isinstance(error, ToolTimeout) else spec.speech.errors.timeout
-            return ToolResult(Status.TIMEOUT, speech.spoken_error(words) if words else TOO_SLOW)
-        except (ToolError, LineError) as error:
-            return ToolResult(Status.ERROR, speech.spoken_error(str(error)), {"error": str(error)})
-        except Exception:  # task border: a tool's bug must not end the call
-            log.exception("tool_crashed", tool=spec.origin, **self._who(ask))
-            return ToolResult(Status.ERROR, speech.FAILED)
-        finally:
-            if filler is not None:
-                filler.cancel()
+    # What runs report.
 
-    async def _try(self, offered: OfferedTool, ask: ToolAsk) -> ToolResult:
-        """One run, and the retries that the tool's limits and effects allow."""
-        spec = offered.spec
-        run = _Run(self, ask)
-        tries = 1 if spec.effects is Effects.DESTRUCTIVE else 1 + spec.limits.retries
-        for left in range(tries - 1, 0, -1):
-            try:
-                return await offered.tool.run(ask.arguments, run)
-            except ToolTimeout:
-                raise
-            except ToolError as error:
-                log.info("tool_retried", tool=spec.origin, error=str(error), left=left)
-        return await offered.tool.run(ask.arguments, run)
+    def _fill(self, run: Run) -> None:
+        text = self._fillers.next(run.spec.filler.messages)
+        self._observer.filler(run.asked.recorded, text)
+
+    def _ended(self, run: Run) -> None:
+        self._runs.discard(run)
+        if self._running.get(run.key) is run:
+            del self._running[run.key]
+
+    def _late(self, run: Run, result: ToolResult) -> None:
+        """Kept for the next identical ask, and told at once."""
+        asked = run.given_up or run.asked
+        if result.status is Status.OK:
+            self._untold[run.key] = result
+        result = replies.without_keys(result, asked.keys)
+        reply = replies.make_reply(asked, result, "late", self._took_ms(asked), self._payload)
+        who = self._who(asked)
+        log.info("tool_late", tool=run.spec.origin, ms=reply.took_ms, outcome=reply.status, **who)
+        self._observer.late(asked.recorded, run.spec, replies.recorded_reply(asked, reply))
+
+    # Answering.
 
     def _finish(
-        self,
-        ask: ToolAsk,
-        spec: ToolSpec | None,
-        result: ToolResult,
-        started: float,
-        span: ToolSpan,
+        self, asked: Asked, result: ToolResult, source: Source, span: ToolSpan
     ) -> ToolReply:
-        data, cut = cap(result.data, self._payload)
-        reply = ToolReply(
-            ask_id=ask.ask_id,
-            name=ask.name,
-            status=result.status,
-            message=_message(result, spec),
-            data=data,
-            took_ms=max(0, round((self._clock() - started) * 1000)),
-        )
+        spec = asked.spec
+        reply = replies.make_reply(asked, result, source, self._took_ms(asked), self._payload)
         span.answered(str(reply.status))
         log.info(
             "tool_call",
@@ -317,61 +277,40 @@ class Desk:
             server=spec.server if spec is not None else "",
             ms=reply.took_ms,
             outcome=str(reply.status),
-            data_cut=cut,
-            **self._who(ask),
+            source=source,
+            data_cut=bool(reply.cut),
+            **self._who(asked),
         )
-        self._observer.answered(ask, spec, reply)
+        self._observer.answered(asked.recorded, spec, replies.recorded_reply(asked, reply))
         return reply
 
-    def _facts(self, ask: ToolAsk, spec: ToolSpec | None) -> ToolFacts:
+    def _took_ms(self, asked: Asked) -> int:
+        return max(0, round((self._clock() - asked.started) * 1000))
+
+    def _facts(self, asked: Asked) -> ToolFacts:
+        spec = asked.spec
         return ToolFacts(
             call_id=self._line.call_id,
-            turn=ask.turn,
+            turn=asked.ask.turn,
             context=self._line.context_name,
             provider=self._line.provider_name,
             server=spec.server if spec is not None else "",
             tool=spec.origin if spec is not None else "",
-            exposed_name=ask.name,
+            exposed_name=asked.recorded.name,
         )
 
-    def _who(self, ask: ToolAsk) -> dict[str, str]:
+    def _who(self, asked: Asked) -> dict[str, str]:
         return {
             "call_id": self._line.call_id,
             "context": self._line.context_name,
             "provider": self._line.provider_name,
-            "exposed_name": ask.name[:100],
+            "exposed_name": asked.recorded.name,
         }
 
-    def _key(self, ask: ToolAsk) -> tuple[str, bytes]:
-        return ask.name, orjson.dumps(ask.arguments, option=orjson.OPT_SORT_KEYS)
 
-
-def _mend(name: str, problems: list[str]) -> str:
-    """What a model needs to mend its arguments: as many problems as have room, the first always."""
-    before, after = f"The arguments of {name} are not valid: ", ". Correct them and ask again."
-    room = MAX_REFUSAL - len(before) - len(after)
-    text = problems[0][:room]
-    for problem in problems[1:]:
-        if len(text) + len(problem) + 2 <= room:
-            text = f"{text}; {problem}"
-    return f"{before}{text}{after}"
-
-
-def _being_cancelled() -> bool:
-    current = asyncio.current_task()
-    return current is not None and current.cancelling() > 0
-
-
-async def _stop(task: asyncio.Task[ToolResult]) -> None:
-    """Cancel a tool nobody waits for any more, and let it clean up, but not for long."""
-    if not task.done():
-        task.cancel()
-        await asyncio.wait({task}, timeout=CLEAN_UP_SECONDS)
-
-
-def _message(result: ToolResult, spec: ToolSpec | None) -> str:
-    if result.status is Status.OK and spec is not None:
-        return speech.sentence(as_object(result.data), spec.speech, result.message)
-    if result.status is Status.REFUSED:
-        return result.message
-    return speech.plain(result.message) or speech.FAILED
+def _may_join(asked: Asked, spec: ToolSpec, same: Run) -> bool:
+    """Whether this ask waits for a run of another. Of runs that have steps, two could wait for
+    each other: steps do not join them."""
+    if spec.duplicates != "join" or not same.can_be_joined:
+        return False
+    return asked.parent is None or spec.kind not in ("workflow", "python")

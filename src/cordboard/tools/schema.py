@@ -10,8 +10,7 @@ Arguments that do not fit give texts written for a model that should mend them.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import jsonschema_rs
@@ -19,6 +18,7 @@ import orjson
 
 from cordboard.errors import SchemaRefused
 from cordboard.tools.schema_safety import MAX_VALUE_DEPTH, Reach, depth_of, examine, weight_of
+from cordboard.tools.secret_names import looks_secret
 from cordboard.tools.tool import JsonObject
 
 MAX_ARGUMENT_BYTES = 256 * 1024
@@ -31,8 +31,8 @@ MAX_DESCRIBED_WORK = 5_000
 """The same where it is to be said what does not fit: that takes 17 µs each (measured)."""
 
 Kind = jsonschema_rs.ValidationErrorKind
-_SECRET = re.compile("(?i)pass(word|phrase|code)|secret|token|credential|api_?key|(^|_)pin($|_)")
-"""Names of fields whose values are repeated nowhere."""
+IsSecret = Callable[[str], bool]
+"""Whether the value of a field of that name is repeated nowhere."""
 _PATTERN_BYTES = 256 * 1024
 _BACKTRACK_LIMIT = 10_000
 _BACKTRACKING_COSTS = 50
@@ -78,13 +78,13 @@ class Checker:
         """Whether a value that is not `too_much` fits."""
         return self._validator.is_valid(value)
 
-    def problems(self, value: Any) -> Iterator[str]:
+    def problems(self, value: Any, secret: IsSecret = looks_secret) -> Iterator[str]:
         """What does not fit in a value that is not `too_much`, as short texts."""
         if self._is_more(value, MAX_DESCRIBED_WORK, text=10_000):
             yield "they do not fit the schema"
             return
         for error in self._validator.iter_errors(value):
-            yield _describe(error)
+            yield _describe(error, secret)
 
     def _is_more(self, value: Any, work: int, text: int) -> bool:
         parts = work // self._per_part + 1  # the smallest object is one part, and is checked
@@ -100,15 +100,18 @@ class ArgumentChecker:
         """Compile a schema. Raises `SchemaRefused`."""
         self._checker = compile_schema(schema)
 
-    def problems(self, arguments: JsonObject) -> list[str]:
-        """What is wrong with the arguments, at most `MAX_PROBLEMS` texts; empty when they fit."""
+    def problems(self, arguments: JsonObject, secret: IsSecret = looks_secret) -> list[str]:
+        """What is wrong with the arguments, at most `MAX_PROBLEMS` texts; empty when they fit.
+
+        They do not repeat the values of fields that are `secret`.
+        """
         too_much = self._too_much(arguments)
         if too_much:
             return [too_much]
         if self._checker.is_valid(arguments):
             return []
         found: list[str] = []
-        for problem in self._checker.problems(arguments):
+        for problem in self._checker.problems(arguments, secret):
             if len(found) == MAX_PROBLEMS:
                 found.append("and more")
                 break
@@ -152,38 +155,38 @@ def _validator(
     )
 
 
-def _describe(error: jsonschema_rs.ValidationError) -> str:
+def _describe(error: jsonschema_rs.ValidationError, secret: IsSecret) -> str:
     """Where, what was expected, what came; of a field named as a secret not what came."""
     path = ".".join(str(part) for part in error.instance_path)
-    text = _said(error)
+    text = _said(error, secret)
     if len(text) > MAX_PROBLEM_LENGTH:
         half = MAX_PROBLEM_LENGTH // 2
         text = f"{text[:half]} … {text[-half:]}"
     return f"{path}: {text}" if path else text
 
 
-def _said(error: jsonschema_rs.ValidationError) -> str:
+def _said(error: jsonschema_rs.ValidationError, secret: IsSecret) -> str:
     kind = error.kind
     if isinstance(kind, (Kind.AnyOf, Kind.OneOfNotValid)):
-        why = dict.fromkeys(_said(branch[0]) for branch in kind.context if branch)
+        why = dict.fromkeys(_said(branch[0], secret) for branch in kind.context if branch)
         return f"it fits none of the alternatives: {', or '.join(why)}"
     if isinstance(kind, Kind.FalseSchema):
         return "it must not be given"
     if isinstance(kind, (Kind.Required, Kind.AdditionalProperties)):
         return error.message  # names only
-    if _is_secret(error):
+    if _is_secret(error, secret):
         limit = kind.value if isinstance(kind.value, (str, int, float)) else ""
         return f"the value does not fit {kind.name} {limit}".rstrip()
     return error.message
 
 
-def _is_secret(error: jsonschema_rs.ValidationError) -> bool:
+def _is_secret(error: jsonschema_rs.ValidationError, secret: IsSecret) -> bool:
     """Whether the value, or a part of it, is of a field that is named as a secret."""
     waiting: list[Any] = [{str(part): None for part in error.instance_path}, error.instance]
     while waiting:
         node = waiting.pop()
         if isinstance(node, dict):
-            if any(_SECRET.search(name) for name in node):
+            if any(map(secret, node)):
                 return True
             waiting.extend(node.values())
         elif isinstance(node, list):

@@ -8,9 +8,10 @@ context does not list: a name that is not in the box does not exist.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cordboard.tools.schema import ArgumentChecker
+from cordboard.tools.secret_names import SecretNames, secret_names
 from cordboard.tools.tool import Tool, ToolSpec
 
 
@@ -21,6 +22,14 @@ class OfferedTool:
     tool: Tool
     spec: ToolSpec
     arguments: ArgumentChecker
+    _secrets: list[SecretNames] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    @property
+    def secrets(self) -> SecretNames:
+        """Which of its arguments are secret; found out when it is first asked for."""
+        if not self._secrets:
+            self._secrets.append(secret_names(self.spec))
+        return self._secrets[0]
 
 
 class Toolbox:

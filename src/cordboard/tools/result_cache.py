@@ -1,0 +1,110 @@
+"""Good answers that may be given again for a while, bounded by entries and bytes.
+
+For what only reads. An answer is kept as the JSON that it is, so nobody who was given it can change
+it for the next one; one that is no JSON, is larger than `MAX_ENTRY_BYTES` or says something to the
+agent about the call (`ToolResult.control`) is not kept. The oldest used goes first. Pure: the time
+is an argument, and all who share a cache must mean the same clock. All operations are O(1) in the
+number of entries.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import orjson
+
+from cordboard.tools.schema_safety import weight_of
+from cordboard.tools.tool import JsonObject, Status, ToolResult
+
+MAX_ENTRIES = 1_000
+MAX_BYTES = 16 * 1024 * 1024
+MAX_ENTRY_BYTES = 256 * 1024
+_MAX_WEIGHT = 8_000
+"""Values (or 64 characters of text) of an answer that is looked at at all."""
+_STRICT = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
+
+CacheKey = tuple[str, str, bytes]
+"""Internal id and exposed name of the tool, canonical arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    until: float
+    message: str
+    data: bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.data) + 4 * len(self.message) + 200
+
+
+class ResultCache:
+    """Kept answers: one for each call, and one for all calls of a generation."""
+
+    def __init__(self, max_entries: int = MAX_ENTRIES, max_bytes: int = MAX_BYTES) -> None:
+        self._max_entries = max_entries
+        self._max_bytes = max_bytes
+        self._kept: OrderedDict[CacheKey, _Kept] = OrderedDict()
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @property
+    def bytes(self) -> int:
+        """About the memory of all answers."""
+        return self._bytes
+
+    def get(self, key: CacheKey, now: float) -> ToolResult | None:
+        """The answer that is kept under the key and not too old."""
+        kept = self._kept.get(key)
+        if kept is None:
+            return None
+        if now >= kept.until:
+            self._drop(key)
+            return None
+        self._kept.move_to_end(key)
+        return ToolResult(Status.OK, kept.message, orjson.loads(kept.data))
+
+    def put(self, key: CacheKey, result: ToolResult, now: float, ttl: float) -> None:
+        """Keep a good answer for `ttl` seconds, if it can be."""
+        if result.status is not Status.OK or result.control or ttl <= 0:
+            return
+        data = _as_json(result.data)
+        if data is None:
+            return
+        if key in self._kept:
+            self._drop(key)
+        kept = self._kept[key] = _Kept(now + ttl, result.message, data)
+        self._bytes += kept.size
+        while len(self._kept) > self._max_entries or self._bytes > self._max_bytes:
+            self._drop(next(iter(self._kept)))
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._kept.clear()
+        self._bytes = 0
+
+    def _drop(self, key: CacheKey) -> None:
+        self._bytes -= self._kept.pop(key).size
+
+
+def cache_key(origin: str, name: str, canonical: bytes) -> CacheKey:
+    """The key for a tool and its arguments (`canonical_arguments`)."""
+    return origin, name, canonical
+
+
+def canonical_arguments(arguments: JsonObject) -> bytes:
+    """Equal for equal arguments, in whatever order they were written. They are valid JSON."""
+    return orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)
+
+
+def _as_json(data: object) -> bytes | None:
+    try:
+        if weight_of(data, _MAX_WEIGHT) > _MAX_WEIGHT:
+            return None
+        written = orjson.dumps(data, option=_STRICT)
+    except TypeError:
+        return None
+    return written if len(written) <= MAX_ENTRY_BYTES else None
