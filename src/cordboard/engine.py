@@ -45,6 +45,8 @@ from cordboard.calls.ledger import LedgerWriter
 from cordboard.calls.recording_writer import RecordingWriter
 from cordboard.calls.retention import INTERVAL, sweep
 from cordboard.calls.services import CallServices
+from cordboard.chat.sessions import ChatSessions
+from cordboard.chat.tool_trial import ToolTrials
 from cordboard.config.schema import Asterisk, Config
 from cordboard.config.source import ConfigSource
 from cordboard.errors import AgentError
@@ -55,6 +57,7 @@ from cordboard.observe.degradation import LEVELS, Degradation, OverloadGuard
 from cordboard.observe.loop_lag import LoopLagMonitor
 from cordboard.observe.loop_watchdog import LoopWatchdog
 from cordboard.observe.metrics import Metrics
+from cordboard.observe.tool_usage_files import ToolUsageFiles
 from cordboard.observe.tracing import open_tracing
 from cordboard.succession import Succession
 from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
@@ -130,12 +133,18 @@ class Engine:
             self._changed,
         )
         self.administration = Administration(self._succession, source)
+        services = self._call_services(listener)
         self.exchange = Exchange(
             lambda: self._succession.generation,
             self._open_agent,
-            self._call_services(listener),
+            services,
             self.degradation,
         )
+        self.chat = ChatSessions(
+            lambda: self._succession.generation, self._succession.brain, services
+        )
+        self._trials = ToolTrials(lambda: self._succession.generation, services)
+        self._usage = ToolUsageFiles(self._metrics.usage, services.directory)
         self._audiosocket = AudioSocketServer(config.audiosocket, self._pacer, self.exchange.offer)
         self._http = HttpServer(config.health, self._http_app())
 
@@ -145,6 +154,9 @@ class Engine:
             loopback_only=is_loopback(self._begun_with.health.host),
             administration=self.administration,
             token=lambda: self._config.admin.token,
+            chat=self.chat,
+            trials=self._trials,
+            usage=self._usage,
         )
 
     def _call_services(self, listener: Listener | None) -> CallServices:
@@ -203,7 +215,7 @@ class Engine:
         log.info("engine_stopping", calls=len(self.exchange.calls), grace=seconds)
         self._succession.freeze()
         await self.administration.close()
-        await self.exchange.drain(seconds)
+        await asyncio.gather(self.exchange.drain(seconds), self.chat.close(seconds))
         await self._stack.aclose()
         log.info("engine_stopped")
 
@@ -304,6 +316,7 @@ class Engine:
                 "worker_wait_ms": round(self._overload.load.worker_wait * 1000),
             },
             "max_calls": self._config.calls.max_calls,
+            "chat_sessions": len(self.chat),
             "audio": {
                 "late_ticks": self._pacer.late_ticks,
                 "skipped_ticks": self._pacer.skipped_ticks,
@@ -336,6 +349,8 @@ class Engine:
         stack.callback(self._recordings.close)
         fixed = self._begun_with
         await asyncio.to_thread(self._writer.prepare, fixed.calls.directory)
+        await self._usage.start()
+        stack.push_async_callback(self._usage.close)
         self._lag.start()
         stack.callback(self._lag.stop)
         sweeping = asyncio.create_task(self._sweep_recordings(), name="retention")

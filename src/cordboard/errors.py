@@ -24,6 +24,7 @@ narrowest class it can answer; a message never contains a secret.
     │   ├── McpLoginFailed     a remote server or its token endpoint does not accept us
     │   └── McpAddressRefused  a remote server is, or sends us, where nothing must be sent
     ├── AgentError             an agent cannot start or go on
+    ├── ChatRefused            a conversation in writing cannot begin, or not go on like that
     ├── EngineUnreachable      a command found no running engine to talk to
     ├── EngineRefused          the running engine answered a command with an error
     └── KitError               the test kit (`cordboard.testing`) cannot do its part
@@ -151,6 +152,18 @@ class McpAddressRefused(McpError):
 
 class AgentError(CordboardError):
     """An agent cannot start or go on."""
+
+
+class ChatRefused(CordboardError):
+    """A conversation in writing cannot begin, or cannot take a message now.
+
+    `reason` is one of off, stopping, not_ready, unknown_context, unknown_session, bad_variable,
+    busy, full, too_long.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        self.reason = reason
+        super().__init__(message)
 
 
 class EngineUnreachable(CordboardError):

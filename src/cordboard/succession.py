@@ -22,11 +22,13 @@ import structlog
 
 from cordboard.agents.pipeline.offline import OfflineModels
 from cordboard.agents.pipeline.tts.base import Voice
+from cordboard.agents.pipeline.brain.base import Brain
 from cordboard.agents.providers import Providers
 from cordboard.calls.call import FAREWELLS
 from cordboard.calls.call_recording import opening
 from cordboard.config.changes import changes, needs_restart
 from cordboard.config.schema import Config
+from cordboard.errors import AgentError
 from cordboard.generation import Generation
 from cordboard.mcp.lock import Lock
 from cordboard.mcp.lockfile import load_lock, try_load_lock
@@ -83,6 +85,13 @@ class Succession:
     def config(self) -> Config:
         """The configuration in force."""
         return self.generation.config
+
+    def brain(self, context: str) -> Brain:
+        """What thinks for a context of the configuration in force. Raises `AgentError` before
+        `begin` is done."""
+        if self.providers is None:
+            raise AgentError("the models are not loaded yet")
+        return self.providers.brain(context)
 
     @property
     def frozen(self) -> bool:

@@ -14,6 +14,7 @@ from functools import partial
 
 from cordboard.agents.base import Agent
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
+from cordboard.agents.pipeline.brain.base import Brain
 from cordboard.agents.pipeline.brain.rules import RulesBrain
 from cordboard.agents.pipeline.echo_watch import EchoWatch
 from cordboard.agents.pipeline.hearing import HearingParts, TurnOdds
@@ -65,6 +66,10 @@ class Providers:
         return PipelineAgent(
             PipelineParts(hearing, self._brains[context], self._models.voice, settings.barge_in)
         )
+
+    def brain(self, context: str) -> Brain:
+        """What thinks for a context, for conversations that need no ears and no mouth."""
+        return self._brains[context]
 
     def warm(
         self, context: str, toolbox: tuple[ToolSpec, ...], earlier: Providers | None = None

@@ -12,6 +12,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
+from cordboard.config.chat import Chat
 from cordboard.config.conversation import BargeIn, Recording, Silence, TurnTaking
 from cordboard.config.mcp import Mcp
 from cordboard.config.patterns import (
@@ -244,6 +245,7 @@ class Config(Section):
     )
     mcp: Mcp = Field(Mcp(), description="The MCP servers.")
     calls: Calls = Field(Calls(), description="Rules for all calls.")
+    chat: Chat = Field(Chat(), description="Conversations in writing.")
 
     @field_validator("tools", mode="before")
     @classmethod

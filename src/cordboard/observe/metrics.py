@@ -24,6 +24,8 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import generate_latest
 
+from cordboard.observe.tool_usage import ToolUsage
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """Of what `Metrics.render` returns: the Prometheus text format."""
 
@@ -68,6 +70,8 @@ class Metrics:
         self._registry = CollectorRegistry(auto_describe=True)
         self._tools_known: dict[str, set[str]] = {}
         """By server; the key "" is for exposed names."""
+        self.usage = ToolUsage()
+        """The same answers by day and context, for people (`GET /tools/usage`)."""
         self._define_calls()
         self._define_conversations()
         self._define_tools()
@@ -81,6 +85,9 @@ class Metrics:
             "Calls ended, by how they ended.",
             ["context", "provider", "outcome"],
             registry=registry,
+        )
+        self._chat_sessions = Gauge(
+            "ai_agent_chat_sessions", "Conversations in writing that go on.", registry=registry
         )
         self._refused_offers = Counter(
             "ai_agent_refused_offers", "Calls not admitted.", ["reason"], registry=registry
@@ -244,6 +251,10 @@ class Metrics:
         self._active_calls.dec()
         self._calls.labels(context, provider, outcome).inc()
 
+    def chat_sessions(self, count: int) -> None:
+        """Say how many conversations in writing go on."""
+        self._chat_sessions.set(count)
+
     def offer_refused(self, reason: str) -> None:
         """Count a call that was not admitted. `reason` is a fixed word, such as `stopping`."""
         self._refused_offers.labels(reason).inc()
@@ -278,10 +289,13 @@ class Metrics:
 
     # --- tools -----------------------------------------------------------------------------
 
-    def tool_called(self, tool: str, status: str, seconds: float) -> None:
+    def tool_called(
+        self, tool: str, status: str, seconds: float, *, context: str = "", source: str = "run"
+    ) -> None:
         """Count one answer of the desk. `tool` is a name of the catalogue, never one an agent made
-        up: the desk reports those as `unknown`."""
+        up: the desk reports those as `unknown`. `source` is that of the reply."""
         tool = self._tool_label("", tool)
+        self.usage.record(context, tool, status, seconds, source)
         self._tool_calls.labels(tool, status).inc()
         self._tool_latency.labels(tool).observe(seconds)
 
