@@ -4,8 +4,10 @@ from typing import Any
 
 import mcp_types as types
 import structlog
+from pydantic import TypeAdapter
 
 from cordboard.config.mcp import McpServer
+from cordboard.config.tools import ToolEntry, tools_of_servers
 from cordboard.errors import ConfigProblem
 from cordboard.mcp.definitions import ListedTool, read_tool
 from cordboard.mcp.lock import Lock
@@ -180,3 +182,21 @@ def test_a_server_that_changes_a_thousand_tools_gets_few_lines() -> None:
         OfferingLog().tell("s", offer("s", ALL, changed, "enforce", lock))
     assert len(logged) == 21
     assert (logged[-1]["event"], logged[-1]["tools"]) == ("mcp_more_such_tools", 980)
+
+
+def test_an_entry_elsewhere_counts_as_if_it_stood_here_and_shuts_no_other_out() -> None:
+    entries = tools_of_servers(
+        TypeAdapter(dict[str, ToolEntry]).validate_python(
+            {
+                "look": {"kind": "mcp", "server": "s", "tool": "a", "timeout_ms": 70},
+                "lost": {"kind": "mcp", "server": "s", "tool": "ghost"},
+            }
+        )
+    )["s"]
+    listing = [tool("a"), tool("b"), tool("c")]
+    offering = offer("s", ALL, listing, entries=entries)
+    assert names(offering) == {"a": "look", "b": "mcp_s_b", "c": "mcp_s_c"}
+    assert offering.choices[0].override == entries[0]
+    assert told(offering) == ["tools.lost.tool: the server has no tool 'ghost'; it has: a, b, c"]
+    offering = offer("s", server({"name": "c"}), listing, entries=entries)
+    assert names(offering) == {"c": "mcp_s_c", "a": "look"}

@@ -98,11 +98,17 @@ class Answers:
     scope: JsonObject
     """What texts may name: `args`, `call`, `steps`."""
     last: tuple[str, ...] = ()
-    """The steps of the block that was run last."""
+    """The good steps of the last block that has any."""
     control: dict[str, bool] = field(default_factory=dict)
-    failed: str = ""
-    """The step that has ended it; empty while there is none."""
-    _results: dict[str, ToolResult] = field(default_factory=dict)
+    _good: dict[str, ToolResult] = field(default_factory=dict)
+    _block: tuple[str, ...] = ()
+    """The steps that are run at this time."""
+    _failure: tuple[str, ToolResult] | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether a step has ended it."""
+        return self._failure is not None
 
     @classmethod
     def begin(cls, plan: Plan, arguments: JsonObject, variables: Mapping[str, str]) -> Answers:
@@ -123,8 +129,7 @@ class Answers:
         for step in block.steps:
             if step.id not in run:
                 self.scope["steps"][step.id] = {"status": SKIPPED, "ok": False}
-        if due:
-            self.last = tuple(step.id for step, _ in due)
+        self._block = tuple(step.id for step, _ in due)
         return due
 
     def take(self, step: PlannedStep, result: ToolResult) -> None:
@@ -134,19 +139,20 @@ class Answers:
         if ok:
             answer["data"] = result.data
             self.control |= result.control
+            self._good[step.id] = result
+            self.last = tuple(step for step in self._block if step in self._good)
         self.scope["steps"][step.id] = answer
-        self._results[step.id] = result
-        if not ok and step.on_error == "stop" and not self.failed:
-            self.failed = step.id
+        if not ok and step.on_error == "stop" and self._failure is None:
+            self._failure = step.id, result
 
     def result(self) -> ToolResult:
         """The answer of the workflow: of its failure, or when all steps are through."""
-        return self._failure(self._results[self.failed]) if self.failed else self._success()
+        return self._success() if self._failure is None else self._failed(*self._failure)
 
     def _success(self) -> ToolResult:
         data = self._data()
         spoken = self._spoken(data) or " ".join(
-            self._results[step].message for step in self.last if self._results[step].message
+            self._good[step].message for step in self.last if self._good[step].message
         )
         return ToolResult(Status.OK, spoken, data, self.control)
 
@@ -154,8 +160,8 @@ class Answers:
         if self.plan.result is not None:
             return fill_json(self.plan.result, self.scope)
         if len(self.last) == 1:
-            return self._results[self.last[0]].data
-        return {step: self._results[step].data for step in self.last}
+            return self._good[self.last[0]].data
+        return {step: self._good[step].data for step in self.last}
 
     def _spoken(self, data: Any) -> str:
         text = None
@@ -165,13 +171,13 @@ class Answers:
             text = as_words(look_up(data, self.plan.field))
         return text or ""
 
-    def _failure(self, result: ToolResult) -> ToolResult:
+    def _failed(self, step: str, result: ToolResult) -> ToolResult:
         """A refusal speaks to the model, as that of the step did; all else to the caller."""
-        steps = {step: answer["status"] for step, answer in self.scope["steps"].items()}
-        data = {"failed_step": self.failed, "steps": steps}
+        steps = {name: answer["status"] for name, answer in self.scope["steps"].items()}
+        data = {"failed_step": step, "steps": steps}
         errors = self.plan.errors
         if result.status is Status.REFUSED:
-            text = f"The step {self.failed} was refused. {result.message}"
+            text = f"The step {step} was refused. {result.message}"
             return ToolResult(Status.REFUSED, text, data, self.control)
         if result.status is Status.TIMEOUT:
             words = errors.timeout or result.message
