@@ -94,9 +94,9 @@ async def ask_app(
     scope = {
         "type": "http",
         "method": method,
-        "path": unquote(path),
+        "path": unquote(path.partition("?")[0]),
         "root_path": "",
-        "query_string": b"",
+        "query_string": path.partition("?")[2].encode(),
         "headers": [
             (name.lower().encode(), value.encode("latin-1"))
             for name, value in {"Host": host, **(headers or {})}.items()

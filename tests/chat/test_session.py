@@ -301,6 +301,7 @@ async def test_who_writes_no_more_is_gone_after_a_while(parlour: Parlour) -> Non
     sessions = await opened(parlour, chat={"idle_ms": 1_000})
     session, answer = sessions.begin("demo", None)
     assert names(await read(answer)) == ["session", "token", "done"]
+    assert words(await say(session, "hello")) == "You said this. hello"
     await until(lambda: len(sessions) == 0)
     assert parlour.ledger(session.session_id)[-1]["reason"] == "caller_silent"
     assert parlour.succession is not None

@@ -101,6 +101,7 @@ class ChatSession:
                 self._greeting,
             )
         )
+        self._introduced = False
         self._turn = 0
         self._asked = 0
         self._said: list[str] = []
@@ -193,9 +194,10 @@ class ChatSession:
 
     def _introduce(self) -> None:
         data: dict[str, Any] = {"session_id": self.session_id, "context": self.context_name}
-        if self._turn:
+        if self._introduced:
             self._emit("session", data)
             return
+        self._introduced = True
         data["provider"] = self.provider_name
         data["generation"] = self._generation.number
         data["tools"] = [spec.name for spec in self._toolbox.specs]

@@ -68,10 +68,12 @@ class ToolUsageFiles:
 
     async def _keep_writing(self) -> None:
         swept = self._usage.today
-        while not self._ending.is_set():
+        ending = False
+        while not ending:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(WRITE_SECONDS):
                     await self._ending.wait()
+            ending = self._ending.is_set()
             await self._write_changed()
             if swept != self._usage.today:
                 swept = self._usage.today

@@ -1,0 +1,97 @@
+"""A tool that an operator tries: what it answers, what is refused, what is left on record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cordboard.chat.tool_trial import TrialReport
+from cordboard.errors import ChatRefused
+
+from .conftest import Parlour, server
+
+CONTEXTS = {"demo": {"tools": ["mcp_s_rows", "mcp_s_echo", "book"]}, "other": {"tools": ["plain"]}}
+TOOLS = [
+    {"name": "rows", "effects": "read_only", "speech_template": "The first is {rows.0.name}."},
+    {"name": "echo", "secret_arguments": ["text"]},
+    {"name": "slow", "expose_as": "book", "effects": "destructive"},
+    {"name": "plain", "expose_as": "plain", "effects": "read_only"},
+]
+
+
+@pytest.fixture
+async def shop(parlour: Parlour) -> Parlour:
+    await parlour.open(contexts=CONTEXTS, mcp={"servers": {"s": server(tools=TOOLS)}})
+    return parlour
+
+
+async def tried(
+    shop: Parlour, name: str, *, approve: bool = False, provider: str | None = None, **given: Any
+) -> TrialReport:
+    context = given.pop("context", "demo")
+    return await shop.trials.run(name, context, given, provider=provider, approve=approve)
+
+
+async def test_what_is_spoken_the_data_and_what_each_agent_would_get(shop: Parlour) -> None:
+    report = await tried(shop, "mcp_s_rows", count=300)
+    assert report.outcome == "run"
+    assert report.reply.message == "The first is row 0."
+    assert len(report.reply.data["rows"]) == 300
+    assert report.reply.cut == ()
+    assert {"gemini", "openai_realtime", "pipeline"} <= report.payloads.keys()
+    for kind, given in report.payloads.items():
+        payload = given["payload"]
+        assert (payload["status"], payload["message"]) == ("ok", "The first is row 0."), kind
+        assert given["bytes"] <= 40_000
+        assert given["cut"] != []
+    assert "data" not in report.payloads["gemini"]["payload"], "no raw data for it"
+    assert len(report.payloads["pipeline"]["payload"]["data"]["rows"]) < 300
+    (only,) = (await tried(shop, "mcp_s_rows", provider="anthropic", count=3)).payloads
+    assert only == "anthropic"
+
+
+async def test_a_try_is_on_record_with_secrets_masked(shop: Parlour) -> None:
+    report = await tried(shop, "mcp_s_echo", text="hunter2-hunter2")
+    lines = shop.ledger(report.call_id)
+    assert [line["type"] for line in lines] == [
+        "call.offered", "call.bound", "tool.asked", "tool.answered", "call.ended"
+    ]  # fmt: skip
+    assert lines[0]["source"] == "try"
+    assert "hunter2" not in str(lines[2])
+    figures = shop.metrics.usage.day(shop.metrics.usage.today)["demo", "mcp_s_echo"].figures()
+    assert figures["calls"] == 1
+
+
+@pytest.mark.parametrize(("name", "outcome"), [("plain", "not_in_toolbox"), ("x", "no_such_tool")])
+async def test_a_tool_of_another_context_is_not_run(shop: Parlour, name: str, outcome: str) -> None:
+    report = await tried(shop, name)
+    assert (report.outcome, report.reply.status) == (outcome, "refused")
+    assert "plain" not in report.reply.message.partition("Available: ")[2]
+    assert not any("tools/call" in line for line in shop.told()), "the server was asked"
+    (refused,) = shop.logged("tool_refused")
+    assert (refused["context"], refused["exposed_name"]) == ("demo", name)
+    figures = shop.metrics.usage.day(shop.metrics.usage.today)["demo", "unknown"].figures()
+    assert (figures["calls"], figures["refused"]) == (1, 1)
+    (asked,) = [e for e in shop.ledger(report.call_id) if e["type"] == "tool.asked"]
+    assert (asked["name"], asked["tool"]) == (name, "")
+
+
+async def test_what_changes_the_world_needs_the_operators_word(shop: Parlour) -> None:
+    refused = await tried(shop, "book", seconds=0)
+    assert (refused.outcome, refused.reply.status) == ("needs_approval", "refused")
+    assert not any("tools/call" in line for line in shop.told())
+    done = await tried(shop, "book", seconds=0, approve=True)
+    assert (done.outcome, done.reply.status, done.reply.message) == ("run", "ok", "At last.")
+
+
+async def test_wrong_arguments_are_answered_as_an_agent_would_be(shop: Parlour) -> None:
+    report = await tried(shop, "mcp_s_echo", text=7)
+    assert (report.outcome, report.reply.status) == ("run", "refused")
+    assert "text" in report.reply.message
+
+
+async def test_there_is_no_such_context(shop: Parlour) -> None:
+    with pytest.raises(ChatRefused) as refusal:
+        await tried(shop, "book", context="nowhere")
+    assert refusal.value.reason == "unknown_context"
