@@ -25,6 +25,7 @@ from cordboard.mcp.status import ServerState, ServerStatus
 from cordboard.mcp.trial import TestReport, try_out, try_running
 from cordboard.reload_report import Deferred, ReloadReport
 from cordboard.succession import Succession
+from cordboard.tool_listing import ToolListing, list_tools
 
 MOST_LOGGED = 40
 """Changed keys in one line of the log."""
@@ -179,6 +180,11 @@ class Administration:
         """Every tool that a server has listed: as what it is offered, or why it is not."""
         generation = self._succession.generation
         return listed_tools(generation.fleet, generation.catalogue)
+
+    def tools(self, context: str | None = None) -> ToolListing:
+        """Every tool of every kind, or those of a context. Raises `NotThere` for no context."""
+        generation = self._succession.generation
+        return list_tools(generation.config, generation.fleet, generation.catalogue, context)
 
     async def mcp_test(self, server_id: str) -> TestReport:
         """Ask a server for a handshake and its tools, within its start timeout.

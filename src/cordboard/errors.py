@@ -27,6 +27,8 @@ narrowest class it can answer; a message never contains a secret.
     ├── ChatRefused            a conversation in writing cannot begin, or not go on like that
     ├── EngineUnreachable      a command found no running engine to talk to
     ├── EngineRefused          the running engine answered a command with an error
+    ├── NotThere               something was asked for by a name that nothing has
+    ├── ExtraMissing           what was asked for needs an extra that is not installed
     └── KitError               the test kit (`cordboard.testing`) cannot do its part
         ├── AsteriskMissing    no Asterisk on this machine to test with
         ├── CallRefused        the far side did not take the call
@@ -176,6 +178,14 @@ class EngineRefused(CordboardError):
     def __init__(self, message: str, status: int) -> None:
         self.status = status
         super().__init__(message)
+
+
+class NotThere(CordboardError):
+    """Something was asked for by a name that nothing has."""
+
+
+class ExtraMissing(CordboardError):
+    """What was asked for needs an extra that is not installed."""
 
 
 class KitError(CordboardError):

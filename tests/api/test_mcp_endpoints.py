@@ -247,7 +247,7 @@ async def test_the_status_of_a_server(app: ASGIApp) -> None:
 async def test_the_tools_with_what_keeps_them_from_being_offered(
     app: ASGIApp, fake: FakeAdministration
 ) -> None:
-    fake.tools = [
+    fake.mcp_listing = [
         {
             "exposed": "mcp_atis_get_atis",
             "origin": "mcp:atis:get_atis",
@@ -259,7 +259,7 @@ async def test_the_tools_with_what_keeps_them_from_being_offered(
             "why_not": "its definition has changed",
         }
     ]
-    assert (await ask_app(app, "/mcp/tools")).json == {"tools": fake.tools}
+    assert (await ask_app(app, "/mcp/tools")).json == {"tools": fake.mcp_listing}
 
 
 async def test_a_tool_that_cannot_be_shown_hides_no_other(
@@ -268,7 +268,7 @@ async def test_a_tool_that_cannot_be_shown_hides_no_other(
     deep: dict[str, Any] = {}
     for _ in range(100_000):
         deep = {"items": deep}
-    fake.tools = [
+    fake.mcp_listing = [
         {"tool": "deep", "parameters": deep},
         {"tool": "broken \ud800", "parameters": {}},
         {"tool": "big", "parameters": {"maximum": 2**70}},

@@ -70,7 +70,9 @@ async def test_parallel_steps_take_as_long_as_the_longest() -> None:
 async def test_a_failure_cuts_no_other_step_short() -> None:
     quick = Scripted("quick", takes(0, ToolResult(Status.ERROR, "It is closed.")))
     slow, never = Scripted("slow", takes(1)), Scripted("never")
-    stage = Stage(quick, slow, never, book({"parallel": [step("quick"), step("slow")]}, step("never")))
+    stage = Stage(
+        quick, slow, never, book({"parallel": [step("quick"), step("slow")]}, step("never"))
+    )
     reply = await stage.ask("book")
     assert (reply.status, reply.message) == (Status.ERROR, "It is closed.")
     assert (slow.finished, never.runs) == (1, 0)

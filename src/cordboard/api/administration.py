@@ -2,6 +2,7 @@
 
     GET  /mcp/status                            every MCP server: state, tools, errors, stderr
     GET  /mcp/tools                             every tool of theirs: offered, or why not
+    GET  /tools                                 every tool of every kind (`cordboard.api.tool_list`)
     POST /mcp/test/{server}                     handshake and tool list; starts it aside if need be
     POST /mcp/servers/{server}/start|stop|restart
     POST /reload                                put the changed file into force
@@ -30,6 +31,7 @@ from starlette.routing import Route
 from cordboard.api.administration_view import Administration, ReloadReportView
 from cordboard.api.answers import JsonAnswer, list_to_json
 from cordboard.api.token_check import TokenCheck
+from cordboard.api.tool_list import tool_list
 from cordboard.errors import CordboardError
 from cordboard.mcp.status import ServerStatus
 
@@ -60,7 +62,11 @@ class AdministrationEndpoints:
 
     def routes(self) -> list[Route]:
         """For the application."""
-        reading: dict[str, Handler] = {"/mcp/status": self._status, "/mcp/tools": self._tools}
+        reading: dict[str, Handler] = {
+            "/mcp/status": self._status,
+            "/mcp/tools": self._tools,
+            "/tools": tool_list(self._administration),
+        }
         changing: dict[str, Handler] = {
             "/mcp/test/{server}": self._test,
             "/mcp/servers/{server}/start": self._moving(self._administration.mcp_start),

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from cordboard.errors import ConfigProblem
 from cordboard.mcp.status import ServerStatus
+from cordboard.tool_listing import ToolListing
 
 
 class TestReportView(Protocol):
@@ -86,6 +87,10 @@ class Administration(Protocol):
         """Every listed tool: `exposed`, `origin`, `server`, `tool`, `description`, `parameters`,
         `offered`, `why_not` (empty when offered), `quarantined` (it waits for being accepted),
         `diff` (what in it is not as it was accepted). At once."""
+        ...
+
+    def tools(self, context: str | None = None) -> ToolListing:
+        """Every tool of every kind, or those of a context, at once. Raises `NotThere`."""
         ...
 
     async def mcp_test(self, server_id: str) -> TestReportView:

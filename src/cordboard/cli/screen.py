@@ -5,6 +5,7 @@ nothing of it may steer the terminal or be taken for markup.
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -23,7 +24,16 @@ _STATE_STYLES = {"ready": "green", "failed": "red", "restarting": "yellow", "sta
 
 def print_json(value: Any) -> None:
     """Indented JSON to standard output."""
-    print(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+    print(indented_json(value).decode())
+
+
+def indented_json(value: Any) -> bytes:
+    """For people. What JSON has and orjson has not (whole numbers beyond 64 bits, half surrogates)
+    is written too."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_INDENT_2)
+    except TypeError:
+        return json.dumps(value, indent=2).encode()
 
 
 def terminal() -> Console:
@@ -95,6 +105,26 @@ def tools_table(tools: Iterable[Mapping[str, Any]]) -> Table:
             Text(printable(tool["server"])),
             Text(printable(tool["tool"])),
             Text("yes" if offered else f"no: {printable(tool.get('why_not', ''))}"),
+            Text(printable(words[:100])),
+        )
+    return table
+
+
+def all_tools_table(tools: Iterable[Mapping[str, Any]]) -> Table:
+    """One line per tool of any kind."""
+    table = _table("tool", "kind", "origin", "effects", "approval", "offered", "description")
+    for tool in tools:
+        if "name" not in tool:
+            words = printable(str(tool.get("error")))
+            table.add_row("", "", "", "", "", Text("no", style="red"), Text(words))
+            continue
+        words = str(tool["description"]).strip().partition("\n")[0]
+        table.add_row(
+            *(
+                Text(printable(str(tool[key])))
+                for key in ("name", "kind", "origin", "effects", "approval")
+            ),
+            Text("yes") if tool["offered"] else Text(f"no: {printable(tool['why_not'])}"),
             Text(printable(words[:100])),
         )
     return table

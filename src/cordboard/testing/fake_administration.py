@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cordboard.errors import ConfigProblem
+from cordboard.errors import ConfigProblem, NotThere
 from cordboard.mcp.breaker import BreakerState
 from cordboard.mcp.status import ServerState, ServerStatus
+from cordboard.tool_listing import ToolListing
 
 ATIS = ServerStatus(
     server="atis",
@@ -69,7 +70,8 @@ class FakeAdministration:
         """`restart atis`, `reload`, ..., in order."""
         self.status = ATIS
         """What its server is, whatever it is told to do."""
-        self.tools: list[Mapping[str, Any]] = []
+        self.mcp_listing: list[Mapping[str, Any]] = []
+        self.listing = ToolListing(None, (), ())
         self.report = Report()
         self.reloaded = Reloaded()
         self.failure: Exception | None = None
@@ -83,7 +85,12 @@ class FakeAdministration:
         return [self.status]
 
     def mcp_tools(self) -> Sequence[Mapping[str, Any]]:
-        return self.tools
+        return self.mcp_listing
+
+    def tools(self, context: str | None = None) -> ToolListing:
+        if context not in (None, self.listing.context):
+            raise NotThere(f"there is no context {context!r}")
+        return self.listing
 
     async def mcp_test(self, server_id: str) -> Report:
         await self._asked("test", server_id)

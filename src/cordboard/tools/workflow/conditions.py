@@ -46,7 +46,7 @@ def _was_ok(step: str, scope: Mapping[str, Any]) -> bool:
 
 def _is_so(value: Any, key: str, wanted: Any) -> bool:
     if key == "exists":
-        return (value is not MISSING and value is not None) == wanted
+        return bool(wanted) is (value is not MISSING and value is not None)
     if value is MISSING or wanted is MISSING:
         return False
     match key:

@@ -1,0 +1,204 @@
+"""All tools of a configuration in one table: what each is, and why one is not offered.
+
+For people and programs (`cordboard tools`, `GET /tools`); an agent sees its toolbox. Made of one
+moment's catalogue and fleet, at once; turning rows into a provider's language or into JSON may take
+long for thousands of tools and belongs in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from cordboard.config.schema import Config
+from cordboard.config.tools import BUILTIN_TOOLS, McpToolEntry, group_server
+from cordboard.errors import NotThere
+from cordboard.mcp.fleet import Fleet
+from cordboard.mcp.listed_tools import listed_tools
+from cordboard.mcp.status import ServerState
+from cordboard.tools.catalogue import Catalogue
+from cordboard.tools.naming import exposed_name, mcp_origin
+from cordboard.tools.provider_schema import for_provider_list
+from cordboard.tools.schema_profiles import PROFILES
+from cordboard.tools.tool import JsonObject, ToolSpec
+
+NOWHERE = "there is nowhere to transfer to"
+NOT_YET = "nobody offers it at this moment"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRow:
+    """One tool."""
+
+    name: str
+    """The exposed name; of a group that offers nothing, `server.*`."""
+    kind: str
+    """Empty when nobody knows."""
+    origin: str = ""
+    server: str = ""
+    effects: str = ""
+    """Empty for a tool that is not offered, as is `approval`."""
+    approval: str = ""
+    description: str = ""
+    parameters: JsonObject = field(default_factory=dict)
+    offered: bool = False
+    why_not: str = ""
+    """Why it is not offered; empty when it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolListing:
+    """The tools of a context, or of the whole configuration."""
+
+    context: str | None
+    rows: tuple[ToolRow, ...]
+    specs: tuple[ToolSpec, ...]
+    """Of those that are offered."""
+
+    def as_json(self, provider: str | None = None) -> dict[str, Any]:
+        """`{context, tools}`, and with the name of a provider (one of `PROFILES`) also `provider`:
+        the tools as it is given them. May take long. Raises `NotThere`."""
+        whole: dict[str, Any] = {
+            "context": self.context,
+            "tools": [asdict(row) for row in self.rows],
+        }
+        return whole if provider is None else whole | {"provider": self._for(provider)}
+
+    def _for(self, provider: str) -> dict[str, Any]:
+        profile = PROFILES.get(provider)
+        if profile is None:
+            raise NotThere(f"there is no provider {provider!r}; known: {', '.join(PROFILES)}")
+        tools, problems = for_provider_list(self.specs, profile)
+        return {
+            "name": provider,
+            "tools": [tool.declared() | {"notes": list(tool.notes)} for tool in tools],
+            "problems": [problem.message for problem in problems],
+        }
+
+
+def list_tools(
+    config: Config, fleet: Fleet, catalogue: Catalogue, context: str | None = None
+) -> ToolListing:
+    """The tools as of now. Raises `NotThere` for a context that there is not."""
+    if context is None:
+        offered = [entry.spec for tool in catalogue if (entry := catalogue.offered(tool))]
+        rows = (*map(_offered, offered), *_withheld(config, fleet, catalogue).values())
+        return ToolListing(None, rows, tuple(offered))
+    if context not in config.contexts:
+        known = ", ".join(config.contexts)
+        raise NotThere(f"there is no context {context[:64]!r}; known: {known}")
+    box = catalogue.toolbox(config.contexts[context].tools)
+    missing = _missing(box.missing, config, fleet, catalogue)
+    return ToolListing(context, (*map(_offered, box.specs), *missing), box.specs)
+
+
+def _offered(spec: ToolSpec) -> ToolRow:
+    return ToolRow(
+        spec.name,
+        spec.kind,
+        spec.origin,
+        spec.server,
+        str(spec.effects),
+        spec.approval,
+        spec.description,
+        spec.parameters,
+        offered=True,
+    )
+
+
+def _missing(
+    names: Sequence[str], config: Config, fleet: Fleet, catalogue: Catalogue
+) -> Iterator[ToolRow]:
+    if not names:
+        return
+    withheld = _withheld(config, fleet, catalogue)
+    for name in names:
+        server = group_server(name)
+        if server is not None:
+            why = _why_no_server(server, config, fleet) or "it offers no tool"
+            yield ToolRow(name, "mcp", server=server, why_not=why)
+        else:
+            yield withheld.get(name) or ToolRow(name, "", why_not=NOT_YET)
+
+
+def _withheld(config: Config, fleet: Fleet, catalogue: Catalogue) -> dict[str, ToolRow]:
+    """The tools that are known and not offered, by name."""
+    rows: dict[str, ToolRow] = {}
+    for row in (
+        *_listed(listed_tools(fleet, catalogue)),
+        *_named_under_servers(config, fleet),
+        *_named(config, fleet, catalogue),
+    ):
+        if row.name not in catalogue:
+            rows.setdefault(row.name, row)
+    return rows
+
+
+def _listed(tools: Iterable[Mapping[str, Any]]) -> Iterator[ToolRow]:
+    """What servers have listed."""
+    for tool in tools:
+        if not tool["offered"]:
+            yield ToolRow(
+                tool["exposed"],
+                "mcp",
+                tool["origin"],
+                tool["server"],
+                description=tool["description"],
+                parameters=tool["parameters"],
+                why_not=tool["why_not"],
+            )
+
+
+def _named(config: Config, fleet: Fleet, catalogue: Catalogue) -> Iterator[ToolRow]:
+    """What `tools:` names."""
+    for name, entry in config.tools.items():
+        if isinstance(entry, McpToolEntry):
+            yield _of_server(name, entry.server, entry.tool, entry.description, config, fleet)
+        elif name not in BUILTIN_TOOLS:
+            key = f"tools.{name}"
+            told = (
+                problem.message
+                for problem in catalogue.problems
+                if problem.key.startswith((f"{key}.", key)) or repr(name) in problem.message
+            )
+            why, words = next(told, NOT_YET), entry.description or ""
+            yield ToolRow(name, entry.kind, description=words, why_not=why)
+    if "transfer" not in catalogue:
+        words = BUILTIN_TOOLS["transfer"]
+        yield ToolRow("transfer", "builtin", "builtin:transfer", description=words, why_not=NOWHERE)
+
+
+def _named_under_servers(config: Config, fleet: Fleet) -> Iterator[ToolRow]:
+    """What the servers' `tools:` name, for servers that have not listed anything."""
+    for server, section in config.mcp.servers.items():
+        for tool in section.tools:
+            name = tool.expose_as or exposed_name(server, tool.name)
+            yield _of_server(name, server, tool.name, tool.description, config, fleet)
+
+
+def _of_server(
+    name: str, server: str, tool: str, description: str | None, config: Config, fleet: Fleet
+) -> ToolRow:
+    why = _why_no_server(server, config, fleet) or f"the server has no tool {tool!r}"
+    origin = mcp_origin(server, tool)
+    return ToolRow(name, "mcp", origin, server, description=description or "", why_not=why)
+
+
+def _why_no_server(server: str, config: Config, fleet: Fleet) -> str:
+    """Empty when the server is up."""
+    section = config.mcp.servers.get(server)
+    if section is None:
+        return f"there is no MCP server {server}"
+    if not config.mcp.enabled:
+        return "mcp.enabled is false"
+    if not section.enabled:
+        return f"mcp.servers.{server}.enabled is false"
+    lease = fleet.leases.get(server)
+    if lease is None:
+        return "its server is not started yet"
+    status = lease.status()
+    if status.state is ServerState.READY:
+        return ""
+    error = f": {status.last_error}" if status.last_error else ""
+    return f"its server is {status.state}{error}"

@@ -1,0 +1,156 @@
+"""`cordboard tools`, without an engine: the file's servers are started for the look."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+
+from cordboard.cli.tools_arrow import as_arrow
+from cordboard.testing.free_ports import free_port
+from cordboard.testing.mcp_servers import FAULTY_SERVER
+
+from .commands import typed
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "agent.yaml"
+    config = {
+        "health": {"port": free_port()},
+        "contexts": {
+            "demo": {"tools": ["hangup_call", "look", "transfer", "lost"]},
+            "all": {"tools": ["shop.*", "off.*"]},
+        },
+        "tools": {
+            "look": {"kind": "mcp", "server": "shop", "tool": "echo", "effects": "read_only"},
+            "find": {
+                "kind": "http",
+                "url": "https://example.com/{name}",
+                "parameters": {"name": {"type": "string"}},
+                "description": "Find it.",
+            },
+            "lost": {"kind": "python", "function": "json:nothing_like_it"},
+            "dump": {"kind": "python", "function": "json:dumps"},
+            "both": {
+                "kind": "workflow",
+                "description": "Look twice.",
+                "steps": [{"id": "a", "tool": "look"}],
+            },
+        },
+        "mcp": {
+            "lock": "off",
+            "servers": {
+                "shop": {
+                    "command": [sys.executable, str(FAULTY_SERVER)],
+                    "start": "lazy",
+                    "tools": [{"name": "ghost"}],
+                },
+                "off": {"command": ["x"], "enabled": False, "tools": [{"name": "sleep"}]},
+            },
+        },
+    }
+    path.write_text(json.dumps(config))
+    return str(path)
+
+
+def test_all_kinds_in_one_table(file: str) -> None:
+    done = typed("tools", "-c", file)
+    assert done.status == 0
+    assert "the MCP servers are started aside" in done.err
+    lines = {line.split()[0]: line.split() for line in done.out.splitlines()[1:]}
+    assert lines["hangup_call"][1:6] == [
+        "builtin",
+        "builtin:hangup_call",
+        "idempotent",
+        "none",
+        "yes",
+    ]
+    assert lines["look"][1:6] == ["mcp", "mcp:shop:echo", "read_only", "none", "yes"]
+    assert lines["find"][1:3] == ["http", "http:find"]
+    assert lines["both"][1:6] == ["workflow", "workflow:both", "read_only", "none", "yes"]
+    assert "no: there is nowhere to transfer to" in done.out
+    assert "no: the tool lost is not offered:" in done.out
+    assert "no: the server has no tool 'ghost'" in done.out
+    assert "no: mcp.servers.off.enabled is false" in done.out
+
+
+def test_one_context_as_json_and_for_a_provider(file: str) -> None:
+    done = typed("tools", "-c", file, "-C", "demo", "--aside", "--format", "json")
+    answer = json.loads(done.out)
+    assert answer["context"] == "demo"
+    rows = {row["name"]: row for row in answer["tools"]}
+    assert list(rows) == ["hangup_call", "look", "transfer", "lost"]
+    assert rows["look"]["parameters"]["type"] == "object"
+    assert [row["offered"] for row in rows.values()] == [True, True, False, False]
+    done = typed("tools", "-c", file, "-C", "demo", "--aside", "-p", "gemini")
+    provider = json.loads(done.out)["provider"]
+    assert [tool["name"] for tool in provider["tools"]] == ["hangup_call", "look"]
+    assert "additionalProperties" not in json.dumps(provider["tools"][0]["parameters"])
+    done = typed("tools", "-c", file, "-C", "all", "--aside")
+    assert "off.*" in done.out
+    assert "mcp:shop:echo" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (("-C", "dmo"), 1, "there is no context 'dmo'; known: demo, all"),
+        (("-p", "gemni"), 1, "there is no provider 'gemni'; known: openai_realtime, "),
+        (("-p", "gemini", "-f", "arrow"), 2, "--provider goes with --format json"),
+        (("-f", "csv"), 2, "'csv' is not one of"),
+    ],
+)
+def test_what_is_asked_wrongly(
+    file: str, arguments: tuple[str, ...], status: int, message: str
+) -> None:
+    done = typed("tools", "-c", file, "--aside", *arguments)
+    assert done.status == status
+    assert message in done.err
+
+
+def test_an_arrow_file(file: str, tmp_path: Path) -> None:
+    path = tmp_path / "tools.arrow"
+    done = typed("tools", "-c", file, "-C", "demo", "--aside", "-f", "arrow", "-o", str(path))
+    assert (done.status, done.out) == (0, "")
+    with path.open("rb") as stream:
+        table = pa.ipc.open_stream(stream).read_all()
+    assert table.column("name").to_pylist() == ["hangup_call", "look", "transfer", "lost"]
+
+
+ROW: dict[str, Any] = {
+    "name": "look",
+    "kind": "mcp",
+    "origin": "mcp:s:look",
+    "server": "s",
+    "effects": "read_only",
+    "approval": "none",
+    "description": "Sieht nach \u202e\U0001f600.",
+    "parameters": {"type": "object", "properties": {"ü": {"maximum": 2**70}}},
+    "offered": True,
+    "why_not": "",
+}
+
+
+def test_arrow_gives_back_what_was_put_in() -> None:
+    other = ROW | {"name": "other", "kind": "http", "offered": False, "why_not": "down"}
+    table = pa.ipc.open_stream(as_arrow([ROW, other, {"error": "cannot be shown"}])).read_all()
+    rows = table.to_pylist()
+    assert as_arrow([ROW | {"description": "\ud800"}]), "half a surrogate is no reason to fail"
+    assert [row | {"parameters": json.loads(row["parameters"])} for row in rows] == [ROW, other]
+    kinds = table.schema.field("kind").type
+    assert (pa.types.is_dictionary(kinds), kinds.value_type) == (True, pa.string())
+    assert pa.types.is_dictionary(table.schema.field("effects").type)
+    assert pa.ipc.open_stream(as_arrow([])).read_all().num_rows == 0
+
+
+def test_without_the_extra_it_says_so_before_anything_is_started(file: str) -> None:
+    with mock.patch.dict(sys.modules, {"pyarrow": None}):
+        done = typed("tools", "-c", file, "--aside", "-f", "arrow", "-o", "x")
+    assert done.status == 1
+    assert "pip install 'cordboard[arrow]'" in done.err
