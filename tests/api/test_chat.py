@@ -172,30 +172,28 @@ async def test_only_with_the_token_and_from_this_machine(port: Port) -> None:
     assert len(port.parlour.sessions) == 0
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "words"),
-    [
-        (b"{", 400, "no JSON"),
-        (b"[]", 400, "no JSON object"),
-        ({"context": "demo", "mesage": "x"}, 400, "unknown key 'mesage'"),
-        ({"context": "demo", "message": 7}, 400, "message: expected a text"),
-        ({"context": "demo", "message": " \n"}, 400, "message: it is empty"),
-        ({"message": "hi"}, 400, "context: expected"),
-        ({"context": "demo", "variables": {"CUSTOMER": "7"}}, 400, "takes no variable 'CUSTOMER'"),
-        ({"context": "demo", "variables": {"ORDER": 7}}, 400, "variables.ORDER: expected a text"),
-        ({"context": "nowhere", "message": "hi"}, 404, "there is no context 'nowhere'; known: "),
-        ({"session_id": "chat-1", "message": "hi"}, 404, "there is no conversation 'chat-1'"),
-        ({"context": "demo", "message": "x" * 101}, 413, "at most 100 characters"),
-        (b'{"message": "' + b"x" * 600_000 + b'"}', 413, "at most 524288 bytes"),
-    ],
-)
-async def test_bad_input_has_an_answer_that_says_what_was_expected(
-    port: Port, body: Any, status: int, words: str
-) -> None:
-    answer = await port.send(body)
-    assert answer.status == status
-    assert words in answer.json["error"]
-    assert len(port.parlour.sessions) == 0
+BAD: list[tuple[Any, int, str]] = [
+    (b"{", 400, "no JSON"),
+    (b"[]", 400, "no JSON object"),
+    ({"context": "demo", "mesage": "x"}, 400, "unknown key 'mesage'"),
+    ({"context": "demo", "message": 7}, 400, "message: expected a text"),
+    ({"context": "demo", "message": " \n"}, 400, "message: it is empty"),
+    ({"message": "hi"}, 400, "context: expected"),
+    ({"context": "demo", "variables": {"CUSTOMER": "7"}}, 400, "takes no variable 'CUSTOMER'"),
+    ({"context": "demo", "variables": {"ORDER": 7}}, 400, "variables.ORDER: expected a text"),
+    ({"context": "nowhere", "message": "hi"}, 404, "there is no context 'nowhere'; known: "),
+    ({"session_id": "chat-1", "message": "hi"}, 404, "there is no conversation 'chat-1'"),
+    ({"context": "demo", "message": "x" * 101}, 413, "at most 100 characters"),
+    (b'{"message": "' + b"x" * 600_000 + b'"}', 413, "at most 524288 bytes"),
+]
+
+
+async def test_bad_input_has_an_answer_that_says_what_was_expected(port: Port) -> None:
+    for body, status, words in BAD:
+        answer = await port.send(body)
+        assert answer.status == status, words
+        assert words in answer.json["error"]
+        assert len(port.parlour.sessions) == 0
 
 
 async def test_what_a_conversation_does_not_take(port: Port) -> None:

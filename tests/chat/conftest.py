@@ -15,7 +15,7 @@ import pytest_asyncio
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from cordboard.agents.pipeline.brain.base import Alternative, DialogueSession
+from cordboard.agents.pipeline.brain.base import DialogueSession
 from cordboard.calls.ledger import LedgerWriter
 from cordboard.calls.services import CallServices
 from cordboard.chat.answer import Answer, ChatEvent
@@ -61,9 +61,6 @@ class Script:
 
     def understood(self, text: str) -> str:
         return text
-
-    def alternatives(self, text: str) -> tuple[Alternative, ...]:
-        return ()
 
     def respond(self, text: str) -> AsyncGenerator[str, None]:
         return self._respond(self, text)

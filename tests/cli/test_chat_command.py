@@ -28,15 +28,25 @@ __all__ = ["parlour"]
 TOKEN = "correct-horse-battery"
 
 
-@pytest.fixture
-def shipped(tmp_path: Path) -> str:
-    """The shipped file, but for the place of the ledgers."""
+def written(folder: Path, *, servers: bool) -> str:
+    """The shipped file, but for the place of the ledgers, and with or without its servers."""
     tree = YAML(typ="safe").load(ROOT / "config" / "ai-agent.yaml")
-    tree["calls"] = {"directory": str(tmp_path / "calls")}
-    path = tmp_path / "ai-agent.yaml"
+    tree["calls"] = {"directory": str(folder / "calls")}
+    tree["mcp"]["enabled"] = servers
+    path = folder / "ai-agent.yaml"
     with path.open("w") as file:
         YAML(typ="safe").dump(tree, file)
     return str(path)
+
+
+@pytest.fixture
+def shipped(tmp_path: Path) -> str:
+    return written(tmp_path, servers=True)
+
+
+@pytest.fixture
+def serverless(tmp_path: Path) -> str:
+    return written(tmp_path, servers=False)
 
 
 def test_a_question_answered_by_the_shipped_server(shipped: str, tmp_path: Path) -> None:
@@ -59,9 +69,9 @@ def test_a_question_answered_by_the_shipped_server(shipped: str, tmp_path: Path)
     ]  # fmt: skip
 
 
-def test_lines_on_standard_input_and_events_as_json(shipped: str) -> None:
+def test_lines_on_standard_input_and_events_as_json(serverless: str) -> None:
     done = typed(
-        "chat", "-c", shipped, "--context", "reception", "--json",
+        "chat", "-c", serverless, "--context", "reception", "--json",
         answer="\nWhen are you open?\n\ngoodbye\nis anybody there?\n",
     )  # fmt: skip
     assert done.status == 0
@@ -72,8 +82,8 @@ def test_lines_on_standard_input_and_events_as_json(shipped: str) -> None:
     assert found[-1]["state"] == "ended"
 
 
-def test_what_is_not_said_any_more_is_a_failure(shipped: str) -> None:
-    arguments = ["chat", "-c", shipped, "--context", "reception"]
+def test_what_is_not_said_any_more_is_a_failure(serverless: str) -> None:
+    arguments = ["chat", "-c", serverless, "--context", "reception"]
     done = typed(*arguments, "-m", "goodbye", "-m", "When are you open?")
     assert done.status == 1
     assert "the conversation is over before 'When are you open?'" in done.err
@@ -85,8 +95,8 @@ def test_it_explains_itself() -> None:
     assert "--url" in done.out
 
 
-def test_a_context_that_is_not_there(shipped: str) -> None:
-    done = typed("chat", "-c", shipped, "--context", "nowhere", "-m", "hi")
+def test_a_context_that_is_not_there(serverless: str) -> None:
+    done = typed("chat", "-c", serverless, "--context", "nowhere", "-m", "hi")
     assert done.status == 1
     assert "there is no context 'nowhere'; known: demo, reception" in done.err
 
