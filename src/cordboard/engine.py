@@ -28,9 +28,13 @@ from starlette.types import ASGIApp
 
 from cordboard.administration import Administration
 from cordboard.agents.base import Agent
-from cordboard.agents.pipeline.offline import OfflineModels, load_offline_models
+from cordboard.agents.pipeline.offline import (
+    OfflineLoading,
+    OfflineModels,
+    load_offline_models,
+    needs_models,
+)
 from cordboard.agents.pipeline.tts.base import Voice
-from cordboard.agents.providers import needs_models
 from cordboard.agents.workers import Priority, Workers
 from cordboard.api.app import ComponentState, create_app, is_loopback
 from cordboard.api.server import HttpServer
@@ -52,6 +56,7 @@ from cordboard.config.source import ConfigSource
 from cordboard.errors import AgentError
 from cordboard.mcp.orphans import sweep_orphans
 from cordboard.mcp.pool import ServerPool
+from cordboard.mcp.sdk import load_sdk
 from cordboard.mcp.troubles import troubles
 from cordboard.observe.degradation import LEVELS, Degradation, OverloadGuard
 from cordboard.observe.loop_lag import LoopLagMonitor
@@ -88,9 +93,11 @@ class Engine:
         config: Config,
         listener: Listener | None = None,
         source: ConfigSource | None = None,
+        loading: OfflineLoading | None = None,
     ) -> None:
         """`listener(call_id, at_ms, event)` gets every ledger event of every call. `source` is the
-        file that `config` is from; without it, nothing can be reloaded."""
+        file that `config` is from; without it, nothing can be reloaded. `loading`: the offline
+        models, when their loading has begun already; they are the engine's from now on."""
         self._begun_with = config
         """For what stays as it is until the engine is started again."""
         self._started_at = time.time()
@@ -114,6 +121,7 @@ class Engine:
         self._judged_at = 0.0
         self._settled_at = math.inf
         """From when on being late is overload."""
+        self._loading = loading
         self._workers: Workers | None = None
         self._models: OfflineModels | None = None
         self._source: AsteriskSource | None = None
@@ -343,6 +351,9 @@ class Engine:
 
     async def _start(self) -> None:
         stack = self._stack
+        if self._loading is not None:
+            self._workers = self._loading.workers
+            stack.push_async_callback(self._workers.close)
         self._tracing.start()
         stack.push_async_callback(asyncio.to_thread, self._tracing.close)
         stack.callback(self._writer.close)
@@ -359,7 +370,11 @@ class Engine:
         stack.push_async_callback(self._http.close)
         stack.push_async_callback(self._succession.close)
         await self._succession.begin()
-        _spare_the_collector()
+        # A full collection among the 125,000 objects of the imported libraries holds the event
+        # loop, and with it the sound of every call, for 80-140 ms (measured; one comes after some
+        # 300 calls). They live as long as the engine: passed over, later ones take 1-4 ms. What is
+        # garbage by now (1,400 objects) stays: to collect it would lengthen the start by 0.1 s.
+        gc.freeze()
         stack.callback(gc.unfreeze)
         self._watchdog.start()
         stack.callback(self._watchdog.stop)
@@ -387,7 +402,10 @@ class Engine:
             if self._workers is None:
                 self._workers = Workers()
                 self._stack.push_async_callback(self._workers.close)
-            models = self._models = await load_offline_models(self._workers)
+            loaded = (
+                self._loading.finished() if self._loading else load_offline_models(self._workers)
+            )
+            models = self._models = await loaded
             self._stack.callback(models.close)
         return self._models
 
@@ -395,6 +413,7 @@ class Engine:
         """Let MCP servers start: when calls can come in, and when what an engine that was killed
         has left behind is gone."""
         await self.line_ready(LINE_FIRST)
+        await asyncio.to_thread(load_sdk)
         try:
             await asyncio.to_thread(sweep_orphans)
         except OSError as error:
@@ -495,14 +514,3 @@ class Engine:
 def channel_variables(config: Config) -> frozenset[str]:
     """The channel variables that any context may use."""
     return frozenset(name for context in config.contexts.values() for name in context.variables)
-
-
-def _spare_the_collector() -> None:
-    """Have the garbage collector pass over what lives as long as the engine.
-
-    A full collection among the 125,000 objects of the imported libraries holds the event loop, and
-    with it the sound of every call, for 80-140 ms (measured; one comes after some 300 calls). It is
-    done here once, before anybody calls; later ones take 1-4 ms.
-    """
-    gc.collect()
-    gc.freeze()

@@ -21,7 +21,6 @@ from typing import TypeAlias
 import structlog
 
 from cordboard.agents.pipeline.offline import OfflineModels
-from cordboard.agents.pipeline.tts.base import Voice
 from cordboard.agents.pipeline.brain.base import Brain
 from cordboard.agents.providers import Providers
 from cordboard.calls.call import FAREWELLS
@@ -78,6 +77,8 @@ class Succession:
         self._waiting: asyncio.Task[None] | None = None
         """Waits for the moment without calls."""
         self._warming: asyncio.Task[None] | None = None
+        self._preparing: set[asyncio.Task[None]] = set()
+        """Render what is said later in a call."""
         self._tools_changed = asyncio.Event()
         self._frozen = False
 
@@ -179,14 +180,15 @@ class Succession:
     def freeze(self) -> None:
         """Let nothing change any more: the engine stops."""
         self._frozen = True
-        for task in (self._waiting, self._warming):
+        for task in (self._waiting, self._warming, *self._preparing):
             if task is not None:
                 task.cancel()
 
     async def close(self) -> None:
         """Close every generation, whoever may still be calling. Nothing is left of the servers."""
         self.freeze()
-        tasks = [*self._retiring, *(t for t in (self._waiting, self._warming) if t is not None)]
+        own = (self._waiting, self._warming, *self._preparing)
+        tasks = [*self._retiring, *(task for task in own if task is not None)]
         await self.generation.close()
         await self._pool.close()
         for task in tasks:
@@ -234,7 +236,11 @@ class Succession:
 
         providers = await asyncio.to_thread(made)
         if models is not None:
-            await prepare_sentences(models.voice, config)
+            await models.voice.prepare(greetings(config))
+            # A caller hears them seconds after the greeting at the earliest.
+            later = self._task(models.voice.prepare(other_sentences(config)), "prepare sentences")
+            self._preparing.add(later)
+            later.add_done_callback(self._preparing.discard)
         return providers
 
     async def _keep_warm(self) -> None:
@@ -276,20 +282,22 @@ def _warm(
     return providers
 
 
-async def prepare_sentences(voice: Voice, config: Config) -> None:
-    """Render what is known to be said: a filler or a greeting that has to be made first is late."""
+def greetings(config: Config) -> list[str]:
+    """What calls begin with, as far as it is known: a greeting that has to be made first is late."""
     contexts = config.contexts.values()
-    greetings = [opening(context.recording, context.greeting) for context in contexts]
-    silences = [context.silence for context in contexts]
-    await voice.prepare(
-        [
-            *(text for text in greetings if text and "{" not in text),
-            *FAREWELLS,
-            *(
-                text
-                for silence in silences
-                for text in (*silence.fillers, *silence.reprompts, silence.goodbye)
-                if text
-            ),
-        ]
-    )
+    texts = [opening(context.recording, context.greeting) for context in contexts]
+    return [text for text in texts if text and "{" not in text]
+
+
+def other_sentences(config: Config) -> list[str]:
+    """What else is known to be said: a filler that has to be made first is late too."""
+    silences = [context.silence for context in config.contexts.values()]
+    return [
+        *FAREWELLS,
+        *(
+            text
+            for silence in silences
+            for text in (*silence.fillers, *silence.reprompts, silence.goodbye)
+            if text
+        ),
+    ]

@@ -106,3 +106,20 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="nowhere"):
         watch.start()
     watch.stop()
+
+
+def test_a_stop_in_the_middle_of_the_start_is_a_stop(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[threading.Thread] = []
+
+    class Interrupted(threading.Thread):
+        def start(self) -> None:
+            watched.watch.stop()
+            super().start()
+            begun.append(self)
+
+    monkeypatch.setattr("cordboard.config.watch.threading.Thread", Interrupted)
+    watched.watch.start()
+    begun[0].join(PATIENCE)
+    assert not begun[0].is_alive()

@@ -100,8 +100,3 @@ def _turn_odds(models: OfflineModels) -> TurnOdds | None:
         return await models.workers.run(finished, pcm)
 
     return odds
-
-
-def needs_models(config: Config) -> bool:
-    """Whether any provider of the configuration speaks with the offline models."""
-    return any(provider.type == "pipeline" for provider in config.providers.values())

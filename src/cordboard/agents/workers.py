@@ -42,7 +42,7 @@ class _Job:
     future: Future[Any]
     work: Callable[[], Any]
     owner: asyncio.Task[Any] | None
-    """The task that waits for it."""
+    """The task that waits for it; None: no certain one."""
     since: float = field(default_factory=time.monotonic)
     """When it came."""
 
@@ -92,6 +92,17 @@ class Workers:
         """Run ``function`` as final work and return what it returns, or raise what it raises."""
         return await self._submit(Priority.FINAL, lambda: function(*args, **kwargs))
 
+    def begin(
+        self,
+        function: Callable[Arguments, Result],
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> Future[Result]:
+        """Queue final work without waiting for it; from any thread, with or without a loop."""
+        future: Future[Result] = Future()
+        self._queue(Priority.FINAL, _Job(future, lambda: function(*args, **kwargs), None))
+        return future
+
     async def run_speculative(
         self,
         function: Callable[Arguments, Result],
@@ -113,11 +124,7 @@ class Workers:
     async def _submit(self, priority: Priority, work: Callable[[], Result]) -> Result:
         future: Future[Result] = Future()
         job = _Job(future, work, asyncio.current_task())
-        with self._ready:
-            if self._closed:
-                raise RuntimeError("the worker pool is closed")
-            self._queues[priority].append(job)
-            self._ready.notify()
+        self._queue(priority, job)
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
@@ -126,6 +133,13 @@ class Workers:
                     if job in queue:
                         queue.remove(job)
             raise
+
+    def _queue(self, priority: Priority, job: _Job) -> None:
+        with self._ready:
+            if self._closed:
+                raise RuntimeError("the worker pool is closed")
+            self._queues[priority].append(job)
+            self._ready.notify()
 
     async def close(self) -> None:
         """Cancel what is queued and wait for what runs. Harmless twice."""

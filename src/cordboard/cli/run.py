@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import Coroutine
@@ -20,6 +21,7 @@ from cordboard.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from cordboard.agents.pipeline.offline import OfflineLoading
     from cordboard.config.schema import Config
     from cordboard.config.source import ConfigSource
 
@@ -38,13 +40,23 @@ def command(
     """
     from cordboard.config.source import ConfigSource
 
+    gc.disable()  # what is imported and loaded now stays; looking for garbage takes a tenth longer
     loaded = load_config(config)
     secrets = set_up_log(log_level, loaded, json=log_json)
     source = ConfigSource(loaded.path, os.environ, loaded.digest, secrets.register)
-    run_async(_serve(loaded.config, source))
+    run_async(_serve(loaded.config, source, begin_loading(loaded.config)))
 
 
-async def _serve(config: Config, source: ConfigSource) -> None:
+def begin_loading(config: Config) -> OfflineLoading | None:
+    """The models that the configuration needs, on their way: they load in threads while this one
+    imports the engine, which takes as long."""
+    from cordboard.agents.pipeline.offline import OfflineLoading, needs_models
+    from cordboard.agents.workers import Workers
+
+    return OfflineLoading(Workers()) if needs_models(config) else None
+
+
+async def _serve(config: Config, source: ConfigSource, loading: OfflineLoading | None) -> None:
     from cordboard.engine import Engine
 
     loop = asyncio.get_running_loop()
@@ -55,9 +67,10 @@ async def _serve(config: Config, source: ConfigSource) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
-    engine = Engine(config, source=source)
+    engine = Engine(config, source=source, loading=loading)
     loop.add_signal_handler(signal.SIGHUP, engine.administration.reload_soon, "SIGHUP")
     await _unless(stop, engine.start())
+    gc.enable()
     if not stop.is_set():
         await stop.wait()
     stopping = loop.create_task(engine.stop())

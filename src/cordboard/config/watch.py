@@ -57,10 +57,13 @@ class FileWatch:
         for path, digest in self._digests.items():
             if digest is None:
                 self._digests[path] = _digest(path)
-        self._thread = threading.Thread(
+        thread = threading.Thread(
             target=self._follow, args=(notify,), name="cordboard-file-watch", daemon=True
         )
-        self._thread.start()
+        thread.start()
+        self._thread = (
+            thread  # only now: a stop meanwhile cannot wait for it, but it ends by itself
+        )
 
     def stop(self) -> None:
         """End the thread and wait for it. Harmless twice."""

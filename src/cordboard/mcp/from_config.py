@@ -3,15 +3,18 @@ values that nobody may read."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import mcp_types as types
 
 from cordboard.config.mcp import McpServer
 from cordboard.config.remote_url import path_secrets
-from cordboard.mcp.connection import Transport
 from cordboard.mcp.process import Launch
 from cordboard.mcp.spawn_turns import SpawnTurns
 from cordboard.mcp.stderr import StderrTail
-from cordboard.mcp.transport import StdioTransport
+
+if TYPE_CHECKING:  # the SDK is loaded when a server starts: `cordboard.mcp.sdk`
+    from cordboard.mcp.connection import Transport
 
 
 def transport_of(
@@ -21,6 +24,8 @@ def transport_of(
     if config.transport == "stdio":
         launch = Launch(config.command, config.env, config.cwd)
         grace = config.stop_grace_ms / 1000
+        from cordboard.mcp.transport import StdioTransport
+
         return StdioTransport(server_id, launch, stderr, grace, turns=turns)
     from cordboard.mcp.http_transport import remote_transport  # the HTTP client: only if needed
 

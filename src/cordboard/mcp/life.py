@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 
 from cordboard.errors import McpError, McpTimeout, McpUnavailable
 from cordboard.mcp.breaker import Admission, Breaker, BreakerState
-from cordboard.mcp.connection import Connection, Progress, Transport
+
+if TYPE_CHECKING:  # the SDK is loaded when a server starts: `cordboard.mcp.sdk`
+    from cordboard.mcp.connection import Connection, Progress, Transport
 
 LIST_AGAIN_SECONDS = 2.0
 """Pause after the tools were listed again, whatever the server says meanwhile. Without it, 500
@@ -63,16 +65,26 @@ class Life:
         arguments: dict[str, Any],
         timeout: float,
         progress: Progress | None,
+        patience: float = 0.0,
     ) -> types.CallToolResult:
         """As `SupervisedServer.call`."""
-        admission = self._breaker.admit(asyncio.get_running_loop().time())
+        loop = asyncio.get_running_loop()
+        admission = self._breaker.admit(loop.time())
         if admission is Admission.REFUSED:
             raise McpUnavailable("the server has not answered lately and is left alone for a while")
         answered: bool | None = None
+        overdue = False
+
+        def is_overdue() -> None:
+            nonlocal overdue
+            overdue = True
+            self._tell_breaker(admission, False)
+
+        watch = loop.call_later(timeout, is_overdue)
         self._under_way += 1
         self._quiet.clear()
         try:
-            result = await self.connection.call(tool, arguments, timeout, progress)
+            result = await self.connection.call(tool, arguments, timeout + patience, progress)
             answered = True
         except (McpTimeout, McpUnavailable):
             # A break that ended this life is the restart policy's matter.
@@ -85,7 +97,11 @@ class Life:
             self._under_way -= 1
             if not self._under_way:
                 self._quiet.set()
-            self._tell_breaker(admission, answered)
+            watch.cancel()
+            if not overdue:
+                self._tell_breaker(admission, answered)
+            elif answered:  # it was counted as unanswered; the server is not dead after all
+                self._tell_breaker(Admission.CALL, answered)
         return result
 
     async def until_over(

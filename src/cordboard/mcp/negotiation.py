@@ -11,15 +11,17 @@ modern server then costs no round trip at all. It is forgotten when a start with
 from __future__ import annotations
 
 import asyncio
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import mcp_types as types
-from mcp import ClientSession
-from mcp.shared.exceptions import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from cordboard.errors import McpError, McpLoginFailed
+
+if TYPE_CHECKING:  # the SDK is loaded when a server starts: `cordboard.mcp.sdk`
+    from mcp import ClientSession
+    from mcp.shared.exceptions import MCPError
 
 PROBE_SECONDS = 3.0
 """How long `server/discover` may stay unanswered before the handshake is tried."""
@@ -68,6 +70,8 @@ class Negotiation:
 
 
 async def _handshake_else_discover(session: ClientSession) -> None:
+    from mcp.shared.exceptions import MCPError
+
     try:
         await session.initialize()
     except MCPError as error:
@@ -77,6 +81,8 @@ async def _handshake_else_discover(session: ClientSession) -> None:
 
 
 async def _discover_else_handshake(session: ClientSession) -> None:
+    from mcp.shared.exceptions import MCPError
+
     try:
         async with asyncio.timeout(PROBE_SECONDS):
             await session.discover()

@@ -19,7 +19,7 @@ import contextvars
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 import structlog
@@ -27,7 +27,6 @@ import structlog
 from cordboard.config.mcp import McpServer
 from cordboard.errors import McpCommandMissing, McpError, McpTimeout, McpUnavailable
 from cordboard.mcp.breaker import Breaker, BreakerState
-from cordboard.mcp.connection import Connection, Progress, Transport, connect
 from cordboard.mcp.from_config import expected_tools, secrets_of, transport_of
 from cordboard.mcp.life import Life, happens
 from cordboard.mcp.negotiation import Negotiation
@@ -37,6 +36,9 @@ from cordboard.mcp.restart_policy import RestartPolicy
 from cordboard.mcp.spawn_turns import SpawnTurns
 from cordboard.mcp.status import ServerObserver, ServerState, ServerStatus, SilentServerObserver
 from cordboard.mcp.stderr import StderrTail
+
+if TYPE_CHECKING:  # the SDK is loaded when a server starts: `cordboard.mcp.sdk`
+    from cordboard.mcp.connection import Connection, Progress, Transport
 
 __all__ = ["ServerObserver", "ServerState", "ServerStatus", "SupervisedServer"]
 
@@ -173,8 +175,12 @@ class SupervisedServer:
         arguments: dict[str, Any],
         timeout: float,
         progress: Progress | None = None,
+        patience: float = 0.0,
     ) -> types.CallToolResult:
         """Call a tool by the server's own name; `timeout` in seconds, a start included.
+
+        For `patience` seconds more a late answer is still taken; for the breaker the call is
+        unanswered until it comes.
 
         Raises `McpUnavailable` at once when the server is down or left alone by its breaker;
         `McpTimeout`; or `McpError`.
@@ -188,7 +194,7 @@ class SupervisedServer:
         if life is None:
             raise McpUnavailable(f"the server is {self._state}")
         try:
-            return await life.call(tool, arguments, deadline - loop.time(), progress)
+            return await life.call(tool, arguments, deadline - loop.time(), progress, patience)
         except McpError as error:
             raise type(error)(self._shown(error)) from None  # its cause quotes the server
 
@@ -311,6 +317,8 @@ class SupervisedServer:
 
     async def _live(self) -> tuple[McpError, float]:
         """One life, from start to end; returns why it ended and for how long it was ready."""
+        from cordboard.mcp.connection import connect
+
         loop = asyncio.get_running_loop()
         transport: Transport | None = None
         began = loop.time()

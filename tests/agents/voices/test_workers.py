@@ -151,3 +151,19 @@ async def test_closing_cancels_the_queue_and_leaves_no_thread() -> None:
     assert not [t for t in threading.enumerate() if t.name.startswith("cordboard-worker")]
     with pytest.raises(RuntimeError, match="closed"):
         await workers.run(int, "1")
+
+
+def test_work_can_begin_before_there_is_an_event_loop() -> None:
+    workers, gate = Workers(threads=1), Gate()
+    first, second = workers.begin(gate), workers.begin(int, "7")
+    assert gate.began.wait(10)
+
+    async def end() -> tuple[str, int]:
+        gate.go.set()
+        results = await asyncio.wrap_future(first), await asyncio.wrap_future(second)
+        await workers.close()
+        return results
+
+    assert asyncio.run(end()) == ("done", 7)
+    with pytest.raises(RuntimeError):
+        workers.begin(int, "7")

@@ -1,7 +1,8 @@
 """All models of the offline agent, found, checked, loaded and warmed up side by side.
 
 ``await load_offline_models(workers)`` at start-up, once per process; the calls share the result.
-Nothing blocks the event loop. Warm files take about a second on two cores.
+Nothing blocks the event loop. Warm files take about a second on two cores, which a program can
+spend on its other imports: see ``OfflineLoading``.
 
 All are required but one: without the turn end model calls run on silence and words alone.
 """
@@ -28,6 +29,7 @@ from cordboard.agents.workers import Workers
 from cordboard.audio.silero import SileroModel
 from cordboard.audio.turn_model import SmartTurnModel, TurnEndModel
 from cordboard.audio.vad import VoiceActivityBank
+from cordboard.config.schema import Config
 from cordboard.errors import ModelError
 
 log = structlog.get_logger()
@@ -57,34 +59,51 @@ class OfflineModels:
         self.echo_thread.shutdown(wait=False, cancel_futures=True)
 
 
+class OfflineLoading:
+    """All of them on their way, in the worker threads: begin it first, and do the rest of the start
+    beside it. Needs no event loop to begin."""
+
+    def __init__(self, workers: Workers) -> None:
+        self.workers = workers
+        # The longest first: there are fewer threads than models.
+        self._voice = workers.begin(lambda: HibariVoice(HIBARI_HEART.checked(), workers))
+        self._recogniser = workers.begin(
+            lambda: WhisperRecogniser(checked_folder(WHISPER_TINY_EN), workers)
+        )
+        self._turn_end = workers.begin(turn_end_model)
+        self._voice_activity = workers.begin(lambda: SileroModel(SILERO_VAD.checked()))
+
+    async def finished(self) -> OfflineModels:
+        """The models, as soon as all are there; once. Raises ``ModelError`` for a package or file
+        that is missing or altered."""
+        ears, mouth, activity, (turn_end, missing) = await asyncio.gather(
+            asyncio.wrap_future(self._recogniser),
+            asyncio.wrap_future(self._voice),
+            asyncio.wrap_future(self._voice_activity),
+            asyncio.wrap_future(self._turn_end),
+        )
+        if missing:
+            log.warning("turn_end_model_missing", reason=missing)
+        thread = ThreadPoolExecutor(1, thread_name_prefix="cordboard-vad")
+        bank = VoiceActivityBank(activity, thread)
+        echo_thread = ThreadPoolExecutor(1, thread_name_prefix="cordboard-echo")
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+        # Left to itself, the linear algebra of one small echo question spins on every core.
+        threadpool_limits(limits=1, user_api="blas")
+        return OfflineModels(
+            bank, ears, mouth, thread, echo_thread, self.workers, turn_end, missing
+        )
+
+
 async def load_offline_models(workers: Workers) -> OfflineModels:
     """Load everything. Raises ``ModelError`` for a package or file that is missing or altered."""
+    return await OfflineLoading(workers).finished()
 
-    def recogniser() -> WhisperRecogniser:
-        return WhisperRecogniser(checked_folder(WHISPER_TINY_EN), workers)
 
-    def voice() -> HibariVoice:
-        return HibariVoice(HIBARI_HEART.checked(), workers)
-
-    def voice_activity() -> SileroModel:
-        return SileroModel(SILERO_VAD.checked())
-
-    ears, mouth, activity, (turn_end, missing) = await asyncio.gather(
-        workers.run(recogniser),
-        workers.run(voice),
-        workers.run(voice_activity),
-        workers.run(turn_end_model),
-    )
-    if missing:
-        log.warning("turn_end_model_missing", reason=missing)
-    thread = ThreadPoolExecutor(1, thread_name_prefix="cordboard-vad")
-    bank = VoiceActivityBank(activity, thread)
-    echo_thread = ThreadPoolExecutor(1, thread_name_prefix="cordboard-echo")
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    # Left to itself, the linear algebra of one small echo question spins on every core.
-    threadpool_limits(limits=1, user_api="blas")
-    return OfflineModels(bank, ears, mouth, thread, echo_thread, workers, turn_end, missing)
+def needs_models(config: Config) -> bool:
+    """Whether any provider of the configuration speaks with the offline models."""
+    return any(provider.type == "pipeline" for provider in config.providers.values())
 
 
 def turn_end_model(file: ModelFile = SMART_TURN) -> tuple[TurnEndModel | None, str]:
