@@ -20,8 +20,8 @@ from typing import TypeAlias
 
 import structlog
 
-from cordboard.agents.pipeline.offline import OfflineModels
 from cordboard.agents.pipeline.brain.base import Brain
+from cordboard.agents.pipeline.offline import OfflineModels
 from cordboard.agents.providers import Providers
 from cordboard.calls.call import FAREWELLS
 from cordboard.calls.call_recording import opening
@@ -283,7 +283,7 @@ def _warm(
 
 
 def greetings(config: Config) -> list[str]:
-    """What calls begin with, as far as it is known: a greeting that has to be made first is late."""
+    """What calls begin with, as far as it is known: one that has to be made first is late."""
     contexts = config.contexts.values()
     texts = [opening(context.recording, context.greeting) for context in contexts]
     return [text for text in texts if text and "{" not in text]

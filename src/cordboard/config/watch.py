@@ -61,9 +61,7 @@ class FileWatch:
             target=self._follow, args=(notify,), name="cordboard-file-watch", daemon=True
         )
         thread.start()
-        self._thread = (
-            thread  # only now: a stop meanwhile cannot wait for it, but it ends by itself
-        )
+        self._thread = thread  # only now: a stop meanwhile cannot wait for its end
 
     def stop(self) -> None:
         """End the thread and wait for it. Harmless twice."""
