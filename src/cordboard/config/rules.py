@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import time
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from cordboard.config.patterns import TIME_OF_DAY
 from cordboard.config.sentences import Wording, read_sentence
 from cordboard.config.variables import CALL_VARIABLES
 
@@ -67,6 +69,8 @@ Template = Annotated[str, AfterValidator(_check_template)]
 """A text to be spoken, with `{placeholders}`."""
 Texts = Annotated[tuple[Template, ...], BeforeValidator(_one_or_many)]
 """One text, or several that are used one after the other."""
+TimeOfDay = Annotated[str, Field(pattern=TIME_OF_DAY)]
+"""As 17:30."""
 Identifier = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,40}$")]
 Tool = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,63}$")]
 
@@ -102,6 +106,13 @@ class WordList(_Part):
     length: int | None = Field(
         default=None, ge=1, le=40, description="`digits`, `letters`: how many."
     )
+    earliest: TimeOfDay | None = Field(
+        default=None,
+        description="`time`: the first that can be, as 17:00. With it `seven` is 19:00.",
+    )
+    latest: TimeOfDay | None = Field(
+        default=None, description="`time`: the last that can be, as 22:30."
+    )
 
     @model_validator(mode="after")
     def _check(self) -> WordList:
@@ -111,10 +122,18 @@ class WordList(_Part):
             raise ValueError(
                 f"values, spelled, others and confusable mean nothing for type {self.type!r}"
             )
+        if self.type != "time" and (self.earliest or self.latest):
+            raise ValueError(f"earliest and latest mean nothing for type {self.type!r}")
         empty = [value for value, said in self.values.items() if not all(s.strip() for s in said)]
         if empty:
             raise ValueError(f"values.{empty[0]}: a way to say it is empty")
         return self
+
+    @property
+    def hours(self) -> tuple[time, time]:
+        """From when to when a `time` may be; the whole day where nothing is said."""
+        first, last = self.earliest or "00:00", self.latest or "23:59"
+        return time.fromisoformat(first), time.fromisoformat(last)
 
 
 class Slot(_Part):

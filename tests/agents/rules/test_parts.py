@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.agents.rules.conftest import TODAY
 
 from cordboard.agents.pipeline.brain.rules import phones
-from cordboard.agents.pipeline.brain.rules.dates import read_date, read_time, say_date, say_time
+from cordboard.agents.pipeline.brain.rules.dates import read_date, say_date
 from cordboard.agents.pipeline.brain.rules.grammar import compile_grammar
 from cordboard.agents.pipeline.brain.rules.letters import Spelled, find_spelled, sounds_like
 from cordboard.agents.pipeline.brain.rules.numbers import (
@@ -77,21 +77,6 @@ def test_no_days(text: str) -> None:
 def test_days_are_read_back(day: date) -> None:
     spoken = say_date(day).lower().split()
     assert read_date(spoken[1:], TODAY) == day
-
-
-@pytest.mark.parametrize(
-    ("text", "moment"),
-    [
-        ("half past five", "05:30"), ("5 pm", "17:00"), ("17:30", "17:30"), ("noon", "12:00"),
-        ("quarter to six in the evening", "17:45"), ("at five oclock", "05:00"),
-        ("nine oh five", "09:05"), ("12 am", "00:00"),
-    ],
-)  # fmt: skip
-def test_times(text: str, moment: str) -> None:
-    found = read_time(text.split())
-    assert found is not None
-    assert f"{found:%H:%M}" == moment
-    assert say_time(found)
 
 
 @pytest.mark.parametrize(

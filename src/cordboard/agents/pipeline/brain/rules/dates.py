@@ -1,24 +1,23 @@
-"""Days and times of day as callers say them, relative to a given today. English. Pure.
+"""Days as callers say them, relative to a given today. English. Pure.
 
-`tomorrow`, `next friday`, `the third of may`, `in two weeks`; `half past five`, `5 pm`, `17:30`.
-Values are ISO (`2026-11-28`, `17:30`); the spoken forms are for sentences.
+`tomorrow`, `next friday`, `the third of may`, `in two weeks`. Values are ISO (`2026-11-28`); the
+spoken forms are for sentences. Times of day are in `times`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import date, time, timedelta
+from datetime import date, timedelta
 
 from cordboard.agents.pipeline.brain.rules.numbers import (
-    in_words,
     ordinal_in_words,
     read_number,
     read_ordinal,
 )
 
 LONGEST = 7
-"""Words a day or a time may have."""
+"""Words a day may have."""
 _DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
 _MONTHS = (
     "january february march april may june july august september october november december"
@@ -120,66 +119,3 @@ def say_date(day: date) -> str:
     """`Friday the third of May`."""
     weekday, month = _DAYS[day.weekday()].capitalize(), _MONTHS[day.month - 1].capitalize()
     return f"{weekday} the {ordinal_in_words(day.day)} of {month}"
-
-
-def read_time(words: Sequence[str]) -> time | None:
-    """The time of day that these words name; a bare `five` is 05:00."""
-    words = [word for word in words if word != "at"]
-    half = ""
-    text = " ".join(words)
-    for ending, meaning in _HALVES.items():
-        if text.endswith(f" {ending}"):
-            text, half = text.removesuffix(f" {ending}"), meaning
-            break
-    if text in ("noon", "midday", "midnight"):
-        return time(0 if text == "midnight" else 12)
-    found = _clock(text)
-    if found is None:
-        return None
-    hour, minute = found
-    if half == "pm" and hour < 12:
-        hour += 12
-    if half == "am" and hour == 12:
-        hour = 0
-    return time(hour, minute) if hour < 24 and minute < 60 else None
-
-
-_HALVES = {
-    "in the morning": "am", "in the afternoon": "pm", "in the evening": "pm", "at night": "pm",
-    "p m": "pm", "a m": "am", "pm": "pm", "am": "am",
-}  # fmt: skip
-_PAST = re.compile(r"(half|quarter|a quarter|[\w ]+?)(?: minutes)? (past|to|after|before) ([\w ]+)")
-
-
-def _clock(text: str) -> tuple[int, int] | None:
-    text = text.removesuffix(" oclock")
-    if match := re.fullmatch(r"(\d{1,2}):(\d{2})", text):
-        return int(match[1]), int(match[2])
-    if match := _PAST.fullmatch(text):
-        named = {"half": 30, "quarter": 15, "a quarter": 15}
-        minutes = named.get(match[1], read_number(match[1].split()))
-        hour = read_number(match[3].split())
-        if minutes is None or hour is None or hour > 24 or minutes > 59:
-            return None
-        if match[2] in ("past", "after"):
-            return hour, minutes
-        return (hour - 1) % 24, 60 - minutes
-    words = text.split()
-    for cut in range(len(words), 0, -1):
-        hour = read_number(words[:cut])
-        minute = read_number([w for w in words[cut:] if w != "oh"]) if words[cut:] else 0
-        if hour is not None and minute is not None and hour <= 24 and minute < 60:
-            return hour, minute
-    return None
-
-
-def say_time(moment: time) -> str:
-    """`five thirty in the afternoon`, `noon`."""
-    if moment.minute == 0 and moment.hour in (0, 12):
-        return "noon" if moment.hour else "midnight"
-    part = "morning" if moment.hour < 12 else "afternoon" if moment.hour < 18 else "evening"
-    hour = in_words((moment.hour - 1) % 12 + 1)
-    minute = in_words(moment.minute) if moment.minute else ""
-    if 0 < moment.minute < 10:
-        minute = f"oh {minute}"
-    return f"{hour} {minute or 'o clock'} in the {part}"

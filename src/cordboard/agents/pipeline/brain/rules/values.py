@@ -12,13 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from cordboard.agents.pipeline.brain.rules.dates import (
-    LONGEST,
-    read_date,
-    read_time,
-    say_date,
-    say_time,
-)
+from cordboard.agents.pipeline.brain.rules.dates import LONGEST, read_date, say_date
 from cordboard.agents.pipeline.brain.rules.letters import (
     AlphabetHit,
     Spelled,
@@ -27,6 +21,12 @@ from cordboard.agents.pipeline.brain.rules.letters import (
     sounds_like,
 )
 from cordboard.agents.pipeline.brain.rules.numbers import read_digits, read_number
+from cordboard.agents.pipeline.brain.rules.times import (
+    LONGEST_TIME,
+    is_within,
+    read_time,
+    say_time,
+)
 from cordboard.agents.pipeline.brain.rules.words import Token
 from cordboard.config.rules import WordList
 
@@ -196,10 +196,15 @@ class Finder:
                 yield Span(start, end, Value(day.isoformat(), say_date(day)), 0.0)
 
     def _times(self, tokens: Sequence[Token], around: Surroundings) -> Iterator[Span]:
-        for start, end, words in _windows(tokens, LONGEST):
-            moment = read_time(words)
-            if moment is not None:
+        earliest, latest = self.spec.hours
+        for start, end, words in _windows(tokens, LONGEST_TIME):
+            moment = read_time(words, earliest, latest)
+            if moment is None:
+                continue
+            if is_within(moment, earliest, latest):
                 yield Span(start, end, Value(f"{moment:%H:%M}", say_time(moment)), 0.0)
+            else:
+                yield Span(start, end, None, 0.0)
 
     def _names(self, tokens: Sequence[Token], around: Surroundings) -> Iterator[Span]:
         for start in range(len(tokens)):
