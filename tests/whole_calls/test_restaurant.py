@@ -1,0 +1,219 @@
+"""The restaurant of examples/ by telephone: started by its one command, called by SIP.
+
+Two restaurants run, each in a process of its own. In the first a table is booked and looked for in
+the database; the backend of the second is made slow, then made to fail.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import datetime as dt
+import json
+import re
+import shlex
+import signal
+import sqlite3
+import sys
+import urllib.request
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from ruamel.yaml import YAML
+
+from cordboard.calls.events import ToolAnswered
+from cordboard.testing.child_process import start_child
+
+from .configuration import REPOSITORY
+from .conftest import PATIENCE, Hotline, OpenHotline, until
+from .side_by_side import SideBySide
+
+pytestmark = [
+    pytest.mark.asterisk,
+    pytest.mark.voices,
+    pytest.mark.asyncio(loop_scope="session"),
+]
+EXAMPLE = REPOSITORY / "examples" / "restaurant"
+MOST_SILENCE_MS = 2_600
+"""Until something is said: to notice the end of the question, 1200 ms, and a busy machine."""
+together = SideBySide()
+
+
+@dataclass
+class RunningRestaurant:
+    """What `python -m restaurant` has started."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    def bookings(self) -> list[dict[str, Any]]:
+        """All bookings, from the database itself."""
+        with contextlib.closing(sqlite3.connect(self.folder / "restaurant.sqlite")) as database:
+            database.row_factory = sqlite3.Row
+            return [dict(row) for row in database.execute("SELECT * FROM booking")]
+
+    async def set_faults(self, **faults: int) -> None:
+        """Make its backend slow, or fail."""
+        log = (self.folder / "output").read_text()
+        backend = re.search(r"backend\s+(http://[^/\s]+)", log)
+        assert backend, log
+        request = urllib.request.Request(
+            f"{backend[1]}/admin/faults",
+            json.dumps(faults).encode(),
+            {"Content-Type": "application/json"},
+            method="PUT",
+        )
+        with await asyncio.to_thread(urllib.request.urlopen, request, timeout=PATIENCE) as answer:
+            assert answer.status == 200
+
+
+@contextlib.asynccontextmanager
+async def _started(folder: Path, **environment: str) -> AsyncIterator[RunningRestaurant]:
+    folder.mkdir()
+    env_file = folder / "engine.env"
+    process = await start_child(
+        [sys.executable, "-m", "restaurant", "--env-file", str(env_file)],
+        folder=EXAMPLE,
+        output=folder / "output",
+        environment={
+            "RESTAURANT_ISSUER_PORT": "0",
+            "RESTAURANT_BACKEND_PORT": "0",
+            "RESTAURANT_MCP_PORT": "0",
+            "RESTAURANT_DATABASE_URL": f"sqlite:///{folder / 'restaurant.sqlite'}",
+            **environment,
+        },
+    )
+    try:
+        await until(lambda: "Ready." in (folder / "output").read_text())
+        written = [shlex.split(line)[0] for line in env_file.read_text().splitlines()]
+        pairs = dict(line.split("=", 1) for line in written)
+        yield RunningRestaurant(folder, pairs)
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
+
+
+def _add(tree: dict[str, Any], restaurant: RunningRestaurant, name: str) -> None:
+    """Context and server of ai-agent.yaml under another name, connected to this restaurant."""
+    shipped = YAML(typ="safe").load(EXAMPLE / "ai-agent.yaml")
+    context = copy.deepcopy(shipped["contexts"]["restaurant"])
+    server = copy.deepcopy(shipped["mcp"]["servers"]["restaurant"])
+    server["url"] = restaurant.environment["RESTAURANT_MCP_URL"]
+    server["auth"]["token_url"] = restaurant.environment["RESTAURANT_TOKEN_URL"]
+    server["auth"]["client_secret"] = restaurant.environment["RESTAURANT_CLIENT_SECRET"]
+    if name != "restaurant":  # a tool's name is unique in an engine
+        for tool in server["tools"]:
+            tool["expose_as"] += "_there"
+        context["tools"] = [f"{t}_there" if t != "hangup_call" else t for t in context["tools"]]
+        for intent in context["rules"]["intents"].values():
+            intent["tool"] += "_there"
+    tree["contexts"][name] = context
+    tree["mcp"]["servers"][name] = server
+
+
+@dataclass
+class Restaurants:
+    """Both, and the engine that serves them."""
+
+    hotline: Hotline
+    good: RunningRestaurant
+    bad: RunningRestaurant
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def both(
+    open_hotline: OpenHotline, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Restaurants]:
+    folder = tmp_path_factory.mktemp("restaurants")
+    async with (
+        _started(folder / "good") as good,
+        _started(folder / "bad", RESTAURANT_FAULTS="1", RESTAURANT_BACKEND_TIMEOUT_S="3") as bad,
+    ):
+
+        def change(tree: dict[str, Any]) -> None:
+            _add(tree, good, "restaurant")
+            _add(tree, bad, "restaurant_there")
+
+        async with open_hotline(change) as hotline:
+            yield Restaurants(hotline, good, bad)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def hotline(both: Restaurants) -> AsyncIterator[Restaurants]:
+    """Named so for `SideBySide`."""
+    yield both
+    both.hotline.hang_up_all()
+    await both.hotline.idle()
+
+
+def _an_open_evening(today: dt.date) -> dt.date:
+    """The next Friday or Saturday that is not Christmas."""
+    ahead = [today + dt.timedelta(days=(day - today.weekday() - 1) % 7 + 1) for day in (4, 5)]
+    return next(day for day in ahead if (day.month, day.day) not in ((12, 24), (12, 25)))
+
+
+@together
+async def test_a_table_is_booked_by_telephone_and_read_back(hotline):
+    day = _an_open_evening(dt.datetime.now().astimezone().date())
+    caller = await hotline.hotline.dial("ctx-restaurant")
+    await caller.greeted_to_the_end()
+    await caller.ask(f"I would like a table for four on {day:%A} at half past seven.")
+    confirmed_at = await caller.ask("Mary Jones.")
+    booked_at = await caller.ask("Yes, please.")
+    caller.line.hangup()
+    history = await caller.history()
+
+    [booking] = hotline.good.bookings()
+    assert booking["status"] == "booked"
+    assert booking["starts_at"] == f"{day} 19:30:00.000000"
+    assert (booking["people"], booking["name"]) == (4, "Mary Jones")
+    [booked] = history.tools
+    assert (booked.name, booked.status) == ("book_table", "ok")
+    assert booked.arguments == {
+        "people": 4,
+        "date": day.isoformat(),
+        "time": "19:30",
+        "name": "Mary Jones",
+    }
+    heard = await caller.heard(since=confirmed_at)
+    for words in (day.strftime("%A").lower(), "is that right", "booking code"):
+        assert words in heard, heard
+    code = re.search(r"code[^\d]*((?:\d[\s,.-]*){6})", await caller.heard(since=booked_at))
+    assert code, heard
+    assert re.sub(r"\D", "", code[1]) == booking["code"], "what is heard is what is in the book"
+
+
+@together
+async def test_a_slow_and_a_failing_backend_are_apologised_for(hotline):
+    caller = await hotline.hotline.dial("ctx-restaurant_there")
+    await caller.greeted_to_the_end()
+    await hotline.bad.set_faults(delay_ms=30_000)
+    asked_at = await caller.say("When are you open?")
+    waiting_at = await caller.line.hear_speech(PATIENCE, after=asked_at)
+    await caller.event(ToolAnswered)
+    await caller.listen()
+    slow = await caller.heard(since=waiting_at)
+    await hotline.bad.set_faults(delay_ms=0, status=500)
+    failed_at = await caller.ask("Are you open on Sunday?")
+    failed = await caller.heard(since=failed_at)
+    await hotline.bad.set_faults(status=0)
+    healed_at = await caller.ask("Are you open on Sunday?")
+    caller.line.hangup()
+    history = await caller.history()
+
+    assert [tool.status for tool in history.tools] == ["error", "error", "ok"]
+    waiting, failing, _ = history.caller_turns
+    assert waiting.filled
+    assert not failing.filled
+    for turn in (waiting, failing):
+        assert turn.latency["total_ms"] < MOST_SILENCE_MS
+    for words in ("one moment", "sorry", "does not answer", "anything else"):
+        assert words in slow, slow
+    for words in ("sorry", "problem", "anything else"):
+        assert words in failed, failed
+    assert "sunday" in await caller.heard(since=healed_at)
