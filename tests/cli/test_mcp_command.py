@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
-import os
 import sys
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import structlog
 from pydantic import SecretStr
-from typer.testing import CliRunner
+from structlog.testing import capture_logs
 
 from cordboard.api.app import create_app
 from cordboard.api.server import HttpServer
-from cordboard.cli import app
 from cordboard.cli.running_engine import running_engine
 from cordboard.config.schema import Health
-from cordboard.errors import ConfigError, ConfigProblem, CordboardError, McpUnavailable
+from cordboard.errors import ConfigError, ConfigProblem, McpUnavailable
 from cordboard.mcp.status import ServerState
 from cordboard.testing.fake_administration import (
     ATIS,
@@ -33,31 +29,14 @@ from cordboard.testing.fake_administration import (
 from cordboard.testing.free_ports import free_port
 from cordboard.testing.mcp_servers import FAULTY_SERVER
 
+from .commands import Done, program, typed
+
 TOKEN = "correct-horse-battery"
 
 
-@dataclass
-class Done:
-    status: int
-    out: str
-    err: str
-
-
-async def cordboard(*arguments: str, answer: str = "", **environment: str) -> Done:
-    """Run the command; `answer` is what the user types."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        "from cordboard.cli import main; main()",
-        *arguments,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, **environment},
-    )
-    out, err = await asyncio.wait_for(process.communicate(answer.encode()), 60)
-    assert b"Traceback" not in out + err, err.decode()
-    return Done(process.returncode or 0, out.decode(), err.decode())
+async def cordboard(*arguments: str, **environment: str) -> Done:
+    """Run the command beside the fake engine, which lives in this thread's event loop."""
+    return await asyncio.to_thread(typed, *arguments, **environment)
 
 
 class NoView:
@@ -93,8 +72,9 @@ async def file(fake: FakeAdministration, tmp_path: Path) -> AsyncIterator[str]:
         f'admin: {{token: "${{TEST_TOKEN}}"}}\n'
         f'contexts: {{demo: {{greeting: "${{NOT_SET_IN_THIS_SHELL}}"}}}}\n'
     )
-    yield str(path)
-    await server.close()
+    with capture_logs():  # the engine has a standard output of its own
+        yield str(path)
+        await server.close()
 
 
 def of_servers(folder: Path, **servers: list[str]) -> str:
@@ -123,7 +103,7 @@ async def test_status_is_a_table_and_tells_what_is_the_matter(
         last_error="its command is missing",
         stderr=("red \x1b[31m alert", "[bold]no markup[/]"),
     )
-    done = await cordboard("mcp", "status", "-c", file)
+    done = await asyncio.to_thread(program, "mcp", "status", "-c", file)
     assert (done.status, done.err) == (0, "")
     head, row, *trouble = done.out.splitlines()
     assert head.split()[:2] == ["server", "state"]
@@ -144,7 +124,7 @@ async def test_status_as_json_is_what_the_engine_says(file: str) -> None:
 
 
 async def test_tools_says_why_one_is_not_offered(fake: FakeAdministration, file: str) -> None:
-    fake.tools = [
+    fake.mcp_listing = [
         {
             "exposed": "mcp_atis_get_atis",
             "server": "atis",
@@ -259,11 +239,11 @@ async def test_a_reload_of_a_bad_file(fake: FakeAdministration, file: str) -> No
 
 
 @pytest.mark.parametrize("command", ["mcp restart atis", "reload"])
-async def test_no_engine_is_one_line_with_the_command_that_starts_it(
+def test_no_engine_is_one_line_with_the_command_that_starts_it(
     tmp_path: Path, command: str
 ) -> None:
     file = of_servers(tmp_path)
-    done = await cordboard(*command.split(), "-c", file)
+    done = typed(*command.split(), "-c", file)
     assert (done.status, done.out) == (1, "")
     assert done.err.count("\n") == 1
     assert done.err.startswith("cordboard: no engine is running at http://127.0.0.1:")
@@ -296,8 +276,8 @@ def test_where_an_engine_is_that_listens_everywhere(tmp_path: Path) -> None:
     assert "secret" not in repr(engine)
 
 
-async def test_a_server_is_tried_aside(tmp_path: Path) -> None:
-    done = await cordboard("mcp", "test", "good", "-c", of_servers(tmp_path, good=[]))
+def test_a_server_is_tried_aside(tmp_path: Path) -> None:
+    done = typed("mcp", "test", "good", "-c", of_servers(tmp_path, good=[]))
     assert done.status == 0
     first, *tools = done.out.splitlines()
     assert first.startswith("good: in order. MCP 2025-11-25, ready after ")
@@ -305,15 +285,15 @@ async def test_a_server_is_tried_aside(tmp_path: Path) -> None:
     assert done.err == "no engine is running; the server is started aside\n"
 
 
-async def test_a_server_that_dies_is_tried_once_and_its_last_words_shown(tmp_path: Path) -> None:
-    done = await cordboard("mcp", "test", "bad", "-c", of_servers(tmp_path, bad=["exits"]))
+def test_a_server_that_dies_is_tried_once_and_its_last_words_shown(tmp_path: Path) -> None:
+    done = typed("mcp", "test", "bad", "-c", of_servers(tmp_path, bad=["exits"]))
     assert done.status == 1
     assert done.out.startswith("bad: FAILED after ")
     assert "bad | " in done.out
 
 
-async def test_a_server_that_is_not_in_the_file(tmp_path: Path) -> None:
-    done = await cordboard("mcp", "test", "nowhere", "-c", of_servers(tmp_path, good=[]))
+def test_a_server_that_is_not_in_the_file(tmp_path: Path) -> None:
+    done = typed("mcp", "test", "nowhere", "-c", of_servers(tmp_path, good=[]))
     assert done.status == 1
     assert "there is no MCP server 'nowhere'; known: good" in done.err
 
@@ -353,24 +333,12 @@ class Shop:
         self.listing.write_text(json.dumps(listing))
 
     def accept(self, *arguments: str, answer: str = "") -> Done:
-        """In this process: starting one takes longer than the rest."""
-        command = ["mcp", "accept", *arguments, "-c", str(self.file)]
-        result = CliRunner().invoke(app, command, input=answer)
-        if isinstance(result.exception, CordboardError):  # what `main` does with it
-            return Done(1, result.stdout, f"{result.stderr}cordboard: {result.exception}\n")
-        assert isinstance(result.exception, SystemExit | None), result.exception
-        return Done(result.exit_code, result.stdout, result.stderr)
+        return typed("mcp", "accept", *arguments, "-c", str(self.file), answer=answer)
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
-    """Leaves the log of the tests as it was."""
-    root = logging.getLogger()
-    handlers, level = [*root.handlers], root.level
-    yield Shop(tmp_path)
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
 
 
 def test_definitions_are_accepted_on_the_users_word_alone(shop: Shop) -> None:
