@@ -91,9 +91,7 @@ class Parlour:
 
     async def open(self, respond: Respond | None = None, **tree: Any) -> ChatSessions:
         """Begin with this file; `respond` thinks for every context."""
-        path = self.folder / "ai-agent.yaml"
-        path.write_bytes(orjson.dumps({"reload": {"watch": False}, **tree}))
-        config = load(path, {}).config
+        config = self._loaded(tree)
 
         async def no_models(_: Config) -> None:
             return None
@@ -111,6 +109,21 @@ class Parlour:
         self.trials = ToolTrials(lambda: succession.generation, services)
         self.sessions = ChatSessions(lambda: succession.generation, brain, services)
         return self.sessions
+
+    def _loaded(self, tree: dict[str, Any]) -> Config:
+        path = self.folder / "ai-agent.yaml"
+        path.write_bytes(orjson.dumps({"reload": {"watch": False}, **tree}))
+        return load(path, {}).config
+
+    async def reload(self, **tree: Any) -> None:
+        """Put another file into force."""
+        assert self.succession is not None
+        await self.succession.succeed(self._loaded(tree))
+
+    def pid(self, name: str = "s") -> int | None:
+        """The server's process."""
+        assert self.succession is not None
+        return self.succession.generation.fleet.servers[name].status().pid
 
     async def end(self) -> None:
         """As the engine does."""

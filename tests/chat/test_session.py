@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -352,3 +353,19 @@ async def test_a_stop_ends_all_and_lets_a_booking_finish(parlour: Parlour) -> No
     outcomes = [(line["type"], line["status"]) for line in lines if "status" in line]
     assert outcomes == [("tool.answered", "cancelled"), ("tool.late", "ok")]
     assert lines[-1]["outcome"] == "shutdown"
+
+
+async def test_a_reload_leaves_a_conversation_with_what_it_began_with(parlour: Parlour) -> None:
+    sessions = await opened(parlour)
+    session, answer = sessions.begin("demo", "one")
+    await read(answer)
+    pid = parlour.pid()
+    await parlour.reload(contexts={"demo": {"tools": [], "greeting": "New."}}, mcp={"servers": {}})
+    assert words(await say(session, "two")) == "You said this. two"
+    assert session.generation == 1
+    _, answer = sessions.begin("demo", None)
+    events = await read(answer)
+    assert (events[0].data["generation"], events[0].data["tools"]) == (2, [])
+    assert events[1].data["text"] == "New."
+    await session.end("completed", "caller_hangup")
+    await until(lambda: not Path(f"/proc/{pid}").exists())

@@ -77,6 +77,16 @@ async def test_a_tool_of_another_context_is_not_run(shop: Parlour, name: str, ou
     assert (asked["name"], asked["tool"]) == (name, "")
 
 
+async def test_a_tool_whose_server_is_down_is_counted_by_its_name(parlour: Parlour) -> None:
+    await parlour.open(
+        contexts={"demo": {"tools": ["mcp_s_echo"]}}, mcp={"servers": {"s": server("exits")}}
+    )
+    report = await tried(parlour, "mcp_s_echo", text="x")
+    assert (report.outcome, report.reply.status) == ("not_there_now", "error")
+    figures = parlour.metrics.usage.day(parlour.metrics.usage.today)["demo", "mcp_s_echo"].figures()
+    assert (figures["calls"], figures["errors"]) == (1, 1)
+
+
 async def test_what_changes_the_world_needs_the_operators_word(shop: Parlour) -> None:
     refused = await tried(shop, "book", seconds=0)
     assert (refused.outcome, refused.reply.status) == ("needs_approval", "refused")

@@ -36,6 +36,7 @@ _STATUS: dict[Outcome, int] = {
     "not_in_toolbox": 403,
     "no_such_tool": 404,
     "needs_approval": 409,
+    "not_there_now": 503,
 }
 
 log = structlog.get_logger()

@@ -41,8 +41,11 @@ def answered_event(ask: ToolAsk, reply: ToolReply) -> events.ToolAnswered:
 
 
 def count(metrics: Metrics, context: str, spec: ToolSpec | None, reply: ToolReply) -> None:
-    """Count an answer, by the names that the toolbox knows."""
-    name = spec.name if spec is not None else "unknown"
+    """Count an answer, by the names that the context knows."""
+    if spec is not None:
+        name = spec.name
+    else:  # an error is of a tool that the context lists and nobody offers now
+        name = reply.name if reply.status is Status.ERROR else "unknown"
     seconds = reply.took_ms / 1000
     metrics.tool_called(name, reply.status, seconds, context=context, source=reply.source)
     if reply.status is Status.REFUSED:

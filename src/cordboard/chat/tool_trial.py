@@ -35,7 +35,7 @@ MOST_AT_ONCE = 8
 WHOLE = PayloadLimits(max_bytes=1_000_000, max_depth=64, max_items=10_000, max_text=200_000)
 """How much of the data is shown."""
 
-Outcome = Literal["run", "not_in_toolbox", "no_such_tool", "needs_approval"]
+Outcome = Literal["run", "not_in_toolbox", "no_such_tool", "not_there_now", "needs_approval"]
 
 log = structlog.get_logger()
 
@@ -113,7 +113,9 @@ class ToolTrials:
             ledger.record(events.Ended("completed", "try", ended))
             ledger.close()
         outcome: Outcome = "run"
-        if offered is None:
+        if name in toolbox.missing:
+            outcome = "not_there_now"
+        elif offered is None:
             outcome = "not_in_toolbox" if name in generation.catalogue else "no_such_tool"
         elif offered.spec.approval == "caller" and not approve:
             outcome = "needs_approval"
