@@ -153,3 +153,29 @@ async def test_a_reload_changes_what_has_changed_and_a_bad_file_nothing(
     assert problem["key"] == "contexts.demo.greting"
     assert (problem["file"], problem["line"], problem["fatal"]) == (str(shop.path), 1, True)
     assert len((await shop.get("/mcp/status"))["servers"]) == 3
+
+
+async def test_it_talks_in_writing_tries_tools_and_counts_them(shop: Administered) -> None:
+    await shop.server("shop", "ready")
+    port = shop.engine.http_port
+    headers = {"Authorization": "Bearer correct-horse", "Content-Type": "application/json"}
+
+    async def post(path: str, **body: object) -> Answer:
+        content = json.dumps(body).encode()
+        return await ask(port, path, method="POST", headers=headers, body=content)
+
+    talked = await post("/chat", context="demo", message="what can you do")
+    assert talked.status == 200
+    assert b'"text":"Hello."' in talked.body
+    assert b"event: done" in talked.body
+    tried = await post("/tools/mcp_shop_echo/try", context="demo", arguments={"text": "a"})
+    assert (tried.status, tried.json["data"]["text"]) == (200, "a")
+    assert (await shop.get("/health"))["chat_sessions"] == 1
+    usage = await shop.get("/tools/usage?days=1&context=demo")
+    assert [(row["tool"], row["ok"]) for row in usage["rows"]] == [("mcp_shop_echo", 1)]
+    await shop.engine.stop(grace=0)
+    calls = shop.path.parent / "calls"
+    (talk,) = calls.glob("*/chat-*.jsonl")
+    assert json.loads(talk.read_text().splitlines()[-1])["reason"] == "engine_stopped"
+    (day,) = (calls / "usage").iterdir()
+    assert json.loads(day.read_bytes())["tools"][0]["tool"] == "mcp_shop_echo"
