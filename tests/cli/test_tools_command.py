@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from pathlib import Path
@@ -10,10 +11,16 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
+from structlog.testing import capture_logs
 
+from cordboard.api.app import create_app
+from cordboard.api.server import HttpServer
 from cordboard.cli.tools_arrow import as_arrow
+from cordboard.config.schema import Health
+from cordboard.testing.fake_administration import FakeAdministration
 from cordboard.testing.free_ports import free_port
 from cordboard.testing.mcp_servers import FAULTY_SERVER
+from cordboard.tool_listing import ToolListing, ToolRow
 
 from .commands import typed
 
@@ -95,6 +102,41 @@ def test_one_context_as_json_and_for_a_provider(file: str) -> None:
     done = typed("tools", "-c", file, "-C", "all", "--aside")
     assert "off.*" in done.out
     assert "mcp:shop:echo" in done.out
+
+
+class NoView:
+    def readiness(self) -> dict[str, object]:
+        return {}
+
+    def health(self) -> dict[str, object]:
+        return {}
+
+    def metrics(self) -> bytes:
+        return b""
+
+
+async def test_the_running_engine_is_asked_when_there_is_one(tmp_path: Path) -> None:
+    fake = FakeAdministration()
+    row = ToolRow("look", "http", "http:look", description="\x1b[31mRed.", offered=True)
+    fake.listing = ToolListing("demo", (row,), ())
+    application = create_app(
+        NoView(),  # type: ignore[arg-type]
+        loopback_only=True,
+        administration=fake,
+    )
+    with capture_logs():
+        server = HttpServer(Health(port=0), application)
+        await server.start()
+        path = tmp_path / "agent.yaml"
+        path.write_text(f"health: {{port: {server.port}}}\ncontexts: {{demo: {{}}, other: {{}}}}\n")
+        done = await asyncio.to_thread(typed, "tools", "-c", str(path), "-C", "demo")
+        wrong = await asyncio.to_thread(typed, "tools", "-c", str(path), "-C", "other")
+        await server.close()
+    assert (done.status, done.err) == (0, "")
+    assert done.out.splitlines()[1].split()[:3] == ["look", "http", "http:look"]
+    assert "\x1b" not in done.out, "nobody's words steer the terminal"
+    assert wrong.status == 1
+    assert "there is no context 'other'" in wrong.err
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,10 @@ class ToolRules(Section):
         "Default: what its maker says.",
     )
     timeout_ms: int | None = Field(
-        None, ge=50, le=600_000, description="How long it may take to answer. Default: 10 000."
+        None,
+        ge=50,
+        le=600_000,
+        description="How long it may take to answer. Default: 10 000; of a workflow 60 000.",
     )
     retries: int | None = Field(
         None,

@@ -158,6 +158,16 @@ def provided(config: Config, tool: str, place: KeyPath, document: Document) -> P
     running = running_servers(config)
     own = {name for name, entry in config.tools.items() if not isinstance(entry, McpToolEntry)}
     known = own.union(BUILTIN_TOOLS, *(_names_of(config, server) for server in running))
+    renamed = {
+        exposed_name(entry.server, entry.tool): name
+        for name, entry in config.tools.items()
+        if isinstance(entry, McpToolEntry)
+    }
+    if tool in renamed and tool not in known:
+        name = renamed[tool]
+        words = f"nobody provides the tool {tool}: tools.{name} gives it the name {name}"
+        yield document.problem(place, words)
+        return
     if tool in known or any(_may_have(server, name, tool) for name, server in running.items()):
         return
     for name in config.mcp.servers:

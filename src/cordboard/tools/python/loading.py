@@ -70,7 +70,9 @@ def _load(entry_point: str) -> Function | Unusable:
     try:
         module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
-        if isinstance(error, ModuleNotFoundError) and module_name.startswith(str(error.name)):
+        if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(
+            f"{error.name}."
+        ):
             return Unusable(f"there is no module {error.name} where the engine runs")
         log.warning("python_tool_import_failed", function=entry_point, exc_info=error)
         return Unusable(f"its module cannot be imported: {type(error).__name__}: {error}"[:300])
