@@ -56,6 +56,7 @@ async def test_an_engine_is_ready_when_ready_says_so(tmp_path: Path) -> None:
     assert [e["event"] for e in log if e["event"].startswith("engine_r")] == ["engine_ready"]
 
 
+@pytest.mark.usefixtures("lent_models")
 async def test_being_late_while_everything_starts_is_no_overload(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +102,7 @@ async def test_what_is_given_up_is_shown(tmp_path: Path) -> None:
     await engine.stop(grace=0)
 
 
+@pytest.mark.usefixtures("lent_models")
 async def test_the_collector_is_spared_the_libraries_while_the_engine_runs(tmp_path: Path) -> None:
     """A full collection holds the event loop; afterwards, all is as it was before."""
     engine = Engine(offline(tmp_path))
@@ -117,6 +119,7 @@ def faulty(*behaviour: str, **settings: Any) -> dict[str, Any]:
     return {"command": [sys.executable, str(FAULTY_SERVER), *behaviour], **settings}
 
 
+@pytest.mark.usefixtures("lent_models")
 async def test_twenty_servers_five_broken_ones_among_them_are_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +161,7 @@ async def test_twenty_servers_five_broken_ones_among_them_are_not_waited_for(
         await engine.stop(grace=0)
 
 
+@pytest.mark.usefixtures("lent_models")
 async def test_tools_that_are_not_offered_are_shown_and_cost_no_readiness(tmp_path: Path) -> None:
     servers = {"shop": faulty(), "hostile": faulty("hostile")}
     engine = Engine(offline(tmp_path, mcp={"lock": "off", "servers": servers}))
@@ -173,6 +177,7 @@ async def test_tools_that_are_not_offered_are_shown_and_cost_no_readiness(tmp_pa
         await engine.stop(grace=0)
 
 
+@pytest.mark.usefixtures("lent_models")
 async def test_a_reload_reaches_what_is_not_read_from_the_generation(tmp_path: Path) -> None:
     path = tmp_path / "ai-agent.yaml"
 

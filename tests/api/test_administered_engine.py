@@ -86,7 +86,7 @@ class Administered:
 
 
 @pytest.fixture
-async def shop(tmp_path: Path) -> AsyncIterator[Administered]:
+async def shop(tmp_path: Path, lent_models: None) -> AsyncIterator[Administered]:
     administered = Administered(tmp_path)
     await administered.start()
     yield administered

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from .commands import ROOT, Done, program, typed
+
 DEMO = str(ROOT / "config" / "ai-agent.yaml")
-
-
-def cordboard(*arguments: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", "from cordboard.cli import main; main()", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=ROOT,
-        check=False,
-    )
-    assert "Traceback" not in done.stderr + done.stdout
-    return done
 
 
 def written(folder: Path, text: str) -> str:
@@ -31,17 +18,20 @@ def written(folder: Path, text: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("name", ["", "run", "demo", "call", "check", "version"])
-def test_every_command_explains_itself(name: str) -> None:
-    done = cordboard(*name.split(), "--help")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "Usage: " in done.stdout
+@pytest.mark.parametrize(
+    ("run", "name"),
+    [(program, ""), *((typed, name) for name in ("run", "demo", "call", "check", "version"))],
+)
+def test_every_command_explains_itself(run: Callable[..., Done], name: str) -> None:
+    done = run(*name.split(), "--help")
+    assert (done.status, done.err) == (0, "")
+    assert "Usage: " in done.out
 
 
 def test_check_of_the_demo_file() -> None:
-    done = cordboard("check", "-c", DEMO)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "in order. Contexts: demo, reception." in done.stdout
+    done = typed("check", "-c", DEMO)
+    assert (done.status, done.err) == (0, "")
+    assert "in order. Contexts: demo, reception." in done.out
 
 
 def test_check_tells_problems_from_warnings(tmp_path: Path) -> None:
@@ -49,9 +39,9 @@ def test_check_tells_problems_from_warnings(tmp_path: Path) -> None:
         "contexts:\n  demo: {greting: Hi}\n"
         "mcp: {servers: {shop: {command: [no-such-program-at-all]}}}\n"
     )
-    done = cordboard("check", "-c", written(tmp_path, text))
-    first, second, total = done.stderr.splitlines()
-    assert done.returncode == 1
+    done = typed("check", "-c", written(tmp_path, text))
+    first, second, total = done.err.splitlines()
+    assert done.status == 1
     assert ":2: contexts.demo.greting: unknown key; did you mean greeting?" in first
     assert second.startswith("warning: ")
     assert "no-such-program-at-all" in second
@@ -60,22 +50,25 @@ def test_check_tells_problems_from_warnings(tmp_path: Path) -> None:
 
 def test_what_is_only_degraded_does_not_fail_the_check(tmp_path: Path) -> None:
     text = "contexts:\n  demo: {greeting: Hi}\nmcp: {servers: {shop: {command: [no-such-thing]}}}\n"
-    done = cordboard("check", "-c", written(tmp_path, text))
-    assert done.returncode == 0
-    assert "warning: " in done.stderr
+    done = typed("check", "-c", written(tmp_path, text))
+    assert done.status == 0
+    assert "warning: " in done.err
 
 
 def test_a_file_without_contexts(tmp_path: Path) -> None:
-    done = cordboard("check", "-c", written(tmp_path, "contexts: {}\n"))
-    assert done.returncode == 1
-    assert "found an empty mapping" in done.stderr
+    done = typed("check", "-c", written(tmp_path, "contexts: {}\n"))
+    assert done.status == 1
+    assert "found an empty mapping" in done.err
 
 
-@pytest.mark.parametrize("command", ["run", "demo", "call --say hello", "check"])
-def test_a_file_that_is_not_there(command: str) -> None:
-    done = cordboard(*command.split(), "-c", "/nowhere/agent.yaml")
-    assert done.returncode == 1
-    assert "/nowhere/agent.yaml: cannot be read: No such file or directory" in done.stderr
+@pytest.mark.parametrize(
+    ("run", "command"),
+    [(program, "run"), (typed, "demo"), (typed, "call --say hello"), (typed, "check")],
+)
+def test_a_file_that_is_not_there(run: Callable[..., Done], command: str) -> None:
+    done = run(*command.split(), "-c", "/nowhere/agent.yaml")
+    assert done.status == 1
+    assert "/nowhere/agent.yaml: cannot be read: No such file or directory" in done.err
 
 
 @pytest.mark.parametrize(
@@ -90,19 +83,19 @@ def test_a_file_that_is_not_there(command: str) -> None:
     ],
 )
 def test_a_wrong_command_line(arguments: list[str], message: str) -> None:
-    done = cordboard(*arguments)
-    assert done.returncode == 2
-    assert message in " ".join(done.stderr.replace("│", " ").split())
+    done = (program if arguments == ["nonsense"] else typed)(*arguments)
+    assert done.status == 2
+    assert message in " ".join(done.err.replace("│", " ").split())
 
 
 def test_a_context_that_is_not_there() -> None:
-    done = cordboard("call", "-c", DEMO, "--say", "hello", "--context", "nowhere")
-    assert done.returncode == 1
-    assert "there is no context 'nowhere'; known: demo, reception" in done.stderr
+    done = typed("call", "-c", DEMO, "--say", "hello", "--context", "nowhere")
+    assert done.status == 1
+    assert "there is no context 'nowhere'; known: demo, reception" in done.err
 
 
 def test_a_folder_for_results_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
-    done = cordboard("demo", "-c", DEMO, "--output", str(tmp_path / "file"))
-    assert done.returncode == 1
-    assert "the ledger cannot be written to" in done.stderr
+    done = typed("demo", "-c", DEMO, "--output", str(tmp_path / "file"))
+    assert done.status == 1
+    assert "the ledger cannot be written to" in done.err

@@ -15,16 +15,15 @@ import pytest
 from cordboard.testing.free_ports import free_port
 from cordboard.testing.mcp_servers import FAULTY_SERVER
 
-COMMAND = [sys.executable, "-c", "from cordboard.cli import main; main()"]
-ENVIRONMENT = {**os.environ, "TOKEN": "correct-horse"}
+from .commands import PROGRAM, typed
+
+TOKEN = "correct-horse"
 
 
 async def cordboard(*arguments: str) -> tuple[int, str]:
-    process = await asyncio.create_subprocess_exec(
-        *COMMAND, *arguments, stdout=asyncio.subprocess.PIPE, env=ENVIRONMENT
-    )
-    out, _ = await asyncio.wait_for(process.communicate(), 60)
-    return process.returncode or 0, out.decode()
+    """A command beside the engine."""
+    done = await asyncio.to_thread(typed, *arguments, TOKEN=TOKEN)
+    return done.status, done.out
 
 
 @pytest.fixture
@@ -43,7 +42,12 @@ async def file(tmp_path: Path) -> AsyncIterator[str]:
     }
     path.write_text(json.dumps(config))
     process = await asyncio.create_subprocess_exec(
-        *COMMAND, "run", "-c", str(path), stderr=asyncio.subprocess.PIPE, env=ENVIRONMENT
+        *PROGRAM,
+        "run",
+        "-c",
+        str(path),
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "TOKEN": TOKEN},
     )
     assert process.stderr is not None
     seen = b""

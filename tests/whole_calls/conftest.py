@@ -17,9 +17,8 @@ import signal
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,7 +31,6 @@ from structlog.typing import EventDict
 
 from cordboard.agents.pipeline.offline import OfflineModels, load_offline_models
 from cordboard.agents.workers import Workers
-from cordboard.audio.vad import VoiceActivityBank
 from cordboard.calls.events import LedgerEvent, Offered
 from cordboard.calls.history import CallHistory, read
 from cordboard.config.load import load
@@ -340,35 +338,12 @@ async def speech() -> AsyncIterator[Speech]:
     await workers.close()
 
 
-class KeptWorkers(Workers):
-    """Outlive the engines that use them."""
-
-    async def close(self) -> None:
-        """Not yet: `Workers.close`, at the end of the session."""
-
-
-@pytest_asyncio.fixture(scope="session", loop_scope="session", autouse=True)
-async def engine_models() -> AsyncIterator[None]:
-    """The models of all engines in this process, loaded once instead of twenty times. Each engine
-    has its own streams and threads; engines that are programs of their own load everything."""
-    workers = KeptWorkers()
-    models = await load_offline_models(workers)
-
-    async def lend(_: Workers) -> OfflineModels:
-        thread = ThreadPoolExecutor(1, thread_name_prefix="cordboard-vad")
-        return replace(
-            models,
-            voice_activity=VoiceActivityBank(models.voice_activity._model, thread),
-            voice_activity_thread=thread,
-            echo_thread=ThreadPoolExecutor(1, thread_name_prefix="cordboard-echo"),
-        )
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cordboard.engine.Workers", lambda: workers)
-        patch.setattr("cordboard.engine.load_offline_models", lend)
+@pytest.fixture(scope="module", autouse=True)
+def _lent_models(
+    lend_models: Callable[[], contextlib.AbstractContextManager[None]],
+) -> Iterator[None]:
+    with lend_models():
         yield
-    models.close()
-    await Workers.close(workers)
 
 
 @pytest.fixture(scope="session")
