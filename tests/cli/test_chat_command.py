@@ -144,6 +144,17 @@ async def test_with_a_running_engine(parlour: Parlour, url: str) -> None:
     assert len(parlour.sessions) == 0, "it was ended"
 
 
+async def test_the_context_is_the_files_first_unless_said(url: str, tmp_path: Path) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text('contexts:\n  demo: {}\nadmin: {token: "${NOT_SET_HERE}"}\n')
+    command = ["chat", "--url", url, "-c", str(path), "-m", "hi"]
+    done = await asyncio.to_thread(typed, *command, CORDBOARD_TOKEN=TOKEN)
+    assert (done.status, done.out.splitlines()[0]) == (0, "agent        Hello.")
+    path.unlink()
+    done = await asyncio.to_thread(typed, *command, CORDBOARD_TOKEN=TOKEN)
+    assert (done.status, "give --context" in done.err) == (2, True)
+
+
 async def test_an_error_of_the_engine_is_the_exit_status(url: str) -> None:
     done = await remote(url, "-m", "fail", "--json")
     assert done.status == 1

@@ -94,7 +94,7 @@ async def _with_engine(
 ) -> bool:
     from cordboard.cli.chat_remote import RemoteChat
 
-    name = context or str(load_config(config).config.default_context)
+    name = context or _first_context(config)
     chat = RemoteChat(url, os.environ.get(VARIABLE, ""), name)
     try:
         _say(chat, None, printer)
@@ -103,6 +103,23 @@ async def _with_engine(
     finally:
         chat.end()
     return printer.failed
+
+
+def _first_context(config: Path) -> str:
+    """The context that calls get which name none. Only that is read of the file: the rest may need
+    an environment that is not this one's."""
+    from cordboard.config.document import parse
+
+    try:
+        document = parse(config.read_text("utf-8-sig"), str(config))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = f"give --context; {config} cannot be read: {error}"
+        raise typer.BadParameter(reason) from None
+    contexts = document.get(("contexts",))
+    name = document.get(("default_context",)) or next(iter(contexts or {}), "")
+    if not name:
+        raise typer.BadParameter(f"give --context; {config} names none")
+    return str(name)
 
 
 def _say(chat: RemoteChat, message: str | None, printer: ChatPrinter) -> None:

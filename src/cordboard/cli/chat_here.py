@@ -4,6 +4,7 @@ servers without telephones and without models, so that it begins within a second
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from cordboard.calls.ledger import LedgerWriter
 from cordboard.calls.services import CallServices
 from cordboard.chat.sessions import ChatSessions, known_context
 from cordboard.config.schema import Config
+from cordboard.generation import Generation
 from cordboard.mcp.pool import ServerPool
 from cordboard.observe.degradation import Degradation
 from cordboard.observe.metrics import Metrics
@@ -23,24 +25,44 @@ SETTLE_SECONDS = 30.0
 
 @asynccontextmanager
 async def chat_here(config: Config, folder: Path, context: str) -> AsyncIterator[ChatSessions]:
-    """Conversations over a configuration, once its MCP servers have started or failed.
+    """Conversations with one context, once its tools are there or the servers that may have them
+    have failed. Where it needs no server none is started.
 
     `folder`: where relative paths of the file begin. Raises a `CordboardError`; at the end nothing
     is left of it.
     """
     known_context(config, context)
+    config = config.model_copy(update={"contexts": {context: config.contexts[context]}})
     metrics = Metrics()
     async with AsyncExitStack() as stack:
         writer = LedgerWriter()
         stack.callback(writer.close)
-        succession = Succession(config, ServerPool(metrics), _no_models, Degradation(), folder)
+        pool = ServerPool(metrics, is_open=False)
+        succession = Succession(config, pool, _no_models, Degradation(), folder)
         stack.push_async_callback(succession.close)
         await succession.begin()
-        await succession.generation.fleet.wait_settled(SETTLE_SECONDS)
+        if succession.generation.toolbox(context).missing:
+            pool.open()
+            await _tools_of(context, succession.generation)
         services = CallServices(writer, metrics, config.calls.directory)
         sessions = ChatSessions(lambda: succession.generation, succession.brain, services)
         stack.push_async_callback(sessions.close)
         yield sessions
+
+
+async def _tools_of(context: str, generation: Generation) -> None:
+    """Wait for them, and no longer for servers that have none of them."""
+    servers = [lease.server for lease in generation.fleet.leases.values() if lease.begun]
+    starting = {asyncio.ensure_future(server.settled.wait()) for server in servers}
+    try:
+        async with asyncio.timeout(SETTLE_SECONDS):
+            while starting and generation.toolbox(context).missing:
+                _, starting = await asyncio.wait(starting, return_when=asyncio.FIRST_COMPLETED)
+    except TimeoutError:
+        pass  # the conversation says which are missing
+    finally:
+        for waiting in starting:
+            waiting.cancel()
 
 
 async def _no_models(_: Config) -> None:
