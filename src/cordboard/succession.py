@@ -123,7 +123,8 @@ class Succession:
         if not changed:
             self._take_lock(lock)
             return accepted
-        new = Generation(config, self._pool, old.number + 1, old, lock)
+        # In a thread: the schemas of all tools of its own are compiled.
+        new = await asyncio.to_thread(Generation, config, self._pool, old.number + 1, old, lock)
         await new.prepare()
         providers = await self._providers_for(config, _specs(new, old))
         if self.frozen:  # meanwhile

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from cordboard.config.python_tool import PythonTool
 from cordboard.config.schema import Config
 from cordboard.config.tools import BUILTIN_TOOLS, McpToolEntry, group_server
 from cordboard.errors import NotThere
@@ -127,7 +128,7 @@ def _withheld(config: Config, fleet: Fleet, catalogue: Catalogue) -> dict[str, T
     rows: dict[str, ToolRow] = {}
     for row in (
         *_listed(listed_tools(fleet, catalogue)),
-        *_named_under_servers(config, fleet),
+        *_named_under_servers(config, fleet, catalogue),
         *_named(config, fleet, catalogue),
     ):
         if row.name not in catalogue:
@@ -153,27 +154,39 @@ def _listed(tools: Iterable[Mapping[str, Any]]) -> Iterator[ToolRow]:
 def _named(config: Config, fleet: Fleet, catalogue: Catalogue) -> Iterator[ToolRow]:
     """What `tools:` names."""
     for name, entry in config.tools.items():
+        if name in catalogue:
+            continue
         if isinstance(entry, McpToolEntry):
             yield _of_server(name, entry.server, entry.tool, entry.description, config, fleet)
         elif name not in BUILTIN_TOOLS:
-            key = f"tools.{name}"
-            told = (
-                problem.message
-                for problem in catalogue.problems
-                if problem.key.startswith((f"{key}.", key)) or repr(name) in problem.message
-            )
-            why, words = next(told, NOT_YET), entry.description or ""
-            yield ToolRow(name, entry.kind, description=words, why_not=why)
+            maker = entry.function if isinstance(entry, PythonTool) else name
+            origin, words = f"{entry.kind}:{maker}", entry.description or ""
+            why = _told(name, origin, catalogue) or NOT_YET
+            yield ToolRow(name, entry.kind, origin, description=words, why_not=why)
     if "transfer" not in catalogue:
         words = BUILTIN_TOOLS["transfer"]
         yield ToolRow("transfer", "builtin", "builtin:transfer", description=words, why_not=NOWHERE)
 
 
-def _named_under_servers(config: Config, fleet: Fleet) -> Iterator[ToolRow]:
+def _told(name: str, origin: str, catalogue: Catalogue) -> str:
+    """What the catalogue says of a tool that it does not offer."""
+    told = (
+        problem.message
+        for problem in catalogue.problems
+        if problem.key.startswith(f"tools.{name}.")
+        or problem.message.startswith(f"{origin} ")
+        or repr(name) in problem.message
+    )
+    return next(told, "")
+
+
+def _named_under_servers(config: Config, fleet: Fleet, catalogue: Catalogue) -> Iterator[ToolRow]:
     """What the servers' `tools:` name, for servers that have not listed anything."""
     for server, section in config.mcp.servers.items():
         for tool in section.tools:
             name = tool.expose_as or exposed_name(server, tool.name)
+            if name in catalogue:
+                continue
             yield _of_server(name, server, tool.name, tool.description, config, fleet)
 
 
