@@ -2,7 +2,8 @@
 
 The aviation ATIS server runs twice, both over stdio: once below the engine's fleet and a call's
 desk (arguments checked, policy, timeout, words, payload, ledger fields), once below a bare
-`ClientSession` of the official SDK. The same question goes to both in turns.
+`ClientSession` of the official SDK. The same question goes to both in turns. What desk and toolbox
+cost without any server is `bench.desk_cost`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -19,13 +20,14 @@ from typing import TextIO
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from bench import desk_cost
 from bench.engine_process import ROOT, demo_config
 from bench.report import Report, Summary
 from cordboard.config.schema import Config
-from cordboard.errors import LineUnsupported, McpError
+from cordboard.errors import McpError
 from cordboard.generation import Generation
-from cordboard.tools.call_line import KeysCollected, KeysWanted
 from cordboard.tools.desk import Desk
+from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.tool import ToolAsk
 
 CALLS = 500
@@ -36,40 +38,6 @@ SERVER = ["-m", "cordboard.mcp_servers.aviation_atis", "--config", "config/aviat
 Progress = Callable[[str], None]
 
 
-class NoLine:
-    """A call without a telephone."""
-
-    call_id = "bench"
-    context_name = "demo"
-    provider_name = "local"
-    variables: Mapping[str, str] = {}
-
-    def end_after_speech(self, reason: str) -> None:
-        """There is nobody to hang up on."""
-
-    async def transfer_after_speech(self, destination: str) -> None:
-        raise LineUnsupported("no line")
-
-    async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
-        raise LineUnsupported("no line")
-
-    def reveal(self, reference: str) -> str | None:
-        """Nobody has pressed a key."""
-        return None
-
-    async def send_keys(self, keys: str) -> None:
-        raise LineUnsupported("no line")
-
-    def say(self, text: str) -> None:
-        """Nobody hears it."""
-
-    def pause_recording(self) -> bool:
-        return False
-
-    def resume_recording(self) -> bool:
-        return False
-
-
 async def measure(progress: Progress) -> Report:
     generation = Generation(_on_this_python(demo_config()))
     generation.start()
@@ -78,7 +46,10 @@ async def measure(progress: Progress) -> Report:
             through_desk, bare = await _both(generation, silent, progress)
     finally:
         await generation.close()
-    return _report(through_desk, bare)
+    report = _report(through_desk, bare)
+    progress("the desk and the toolbox alone")
+    await desk_cost.measure(report)
+    return report
 
 
 async def _both(
@@ -93,7 +64,7 @@ async def _both(
         if not await generation.fleet.wait_settled(30):
             raise McpError("the ATIS server did not start")
         progress(f"both servers are up; {CALLS} calls each, in turns")
-        return await _race(Desk(generation.toolbox("demo"), NoLine()), session)
+        return await _race(Desk(generation.toolbox("demo"), NoCaller("bench", "demo")), session)
 
 
 @contextmanager

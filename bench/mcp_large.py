@@ -19,7 +19,6 @@ from typing import Any
 from mcp import ClientSession
 from mcp.shared.exceptions import MCPError
 
-from bench.desk import NoLine
 from bench.mcp_hold import SETTLE, ticking
 from bench.mcp_servers import READY_SECONDS, bare_session, config, supervised
 from bench.report import Report, Target
@@ -28,6 +27,7 @@ from cordboard.errors import McpError
 from cordboard.generation import Generation
 from cordboard.mcp.server import SupervisedServer
 from cordboard.tools.desk import Desk
+from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.tool import Status, ToolAsk
 
 ROUNDS = 5
@@ -171,7 +171,7 @@ async def _desk() -> AsyncIterator[Ask]:
     try:
         if not await generation.fleet.wait_settled(READY_SECONDS):
             raise McpError("the server did not start")
-        desk = Desk(generation.toolbox("demo"), NoLine())
+        desk = Desk(generation.toolbox("demo"), NoCaller("bench", "demo"))
         turns = itertools.count(1)  # of one turn the desk takes only so many
         yield lambda tool, arguments: _outcome_of_desk(desk, tool, arguments, next(turns))
     finally:

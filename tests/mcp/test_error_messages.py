@@ -29,7 +29,7 @@ class Server:
     def __init__(self, answer: types.CallToolResult | McpError) -> None:
         self._answer = answer
 
-    async def call(self, name: str, arguments: Any, timeout: float) -> types.CallToolResult:
+    async def call(self, name: str, arguments: Any, *_: Any) -> types.CallToolResult:
         if isinstance(self._answer, McpError):
             raise self._answer
         return self._answer

@@ -5,7 +5,7 @@ import gc
 import sys
 import time
 import weakref
-from types import MappingProxyType
+from functools import partial
 
 import mcp_types as types
 
@@ -17,6 +17,7 @@ from cordboard.mcp.server import ServerState
 from cordboard.testing.mcp_servers import FAULTY_SERVER
 from cordboard.tools.builtin import BUILTIN_NAMES
 from cordboard.tools.desk import Desk
+from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.tool import Status, ToolAsk, ToolReply
 
 from .conftest import until
@@ -40,17 +41,7 @@ def config(servers: dict[str, object], *tools: str) -> Config:
     )
 
 
-class Line:
-    call_id = "c1"
-    context_name = "demo"
-    provider_name = "local"
-    variables = MappingProxyType[str, str]({})
-
-    def end_after_speech(self, reason: str) -> None:
-        raise AssertionError
-
-    async def transfer_after_speech(self, destination: str) -> None:
-        raise AssertionError
+Line = partial(NoCaller, "c1", "demo", "local")
 
 
 async def ask(generation: Generation, name: str, **arguments: object) -> ToolReply:

@@ -17,10 +17,14 @@ class Far:
 
     def __init__(self) -> None:
         self.outcome: McpError | None = None
+        self.seconds = 0.0
+        self.asked: tuple[Any, ...] = ()
         self.closed = asyncio.Event()
         self.list_changed = asyncio.Event()
 
     async def call(self, *asked: Any) -> types.CallToolResult:
+        self.asked = asked
+        await asyncio.sleep(self.seconds)
         if self.outcome is not None:
             raise self.outcome
         return types.CallToolResult(content=[])
@@ -74,3 +78,26 @@ async def test_it_tells_when_no_call_is_under_way() -> None:
     call = asyncio.create_task(one.call("t", {}, 1, None))
     await call
     assert await one.quiet(5)
+
+
+async def test_a_call_that_is_waited_for_longer_is_unanswered_until_its_answer_comes() -> None:
+    far = Far()
+    one = life(far, may_hang=True)
+    far.seconds = 0.1
+    late = asyncio.create_task(one.call("t", {}, 0.02, None, 60.0))
+    await asyncio.sleep(0.05)
+    assert one.breaker is BreakerState.OPEN
+    assert far.asked[2] == pytest.approx(60.02)
+    await late
+    assert one.breaker is BreakerState.CLOSED
+
+
+async def test_a_call_that_is_given_up_in_time_says_nothing_of_the_server() -> None:
+    far = Far()
+    one = life(far, may_hang=True)
+    far.seconds = 10
+    call = asyncio.create_task(one.call("t", {}, 5.0, None))
+    await asyncio.sleep(0)
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    assert one.breaker is BreakerState.CLOSED

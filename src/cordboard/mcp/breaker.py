@@ -9,7 +9,8 @@ call, the probe, is let through; the others are refused until its outcome is kno
 answer whatever it says: an error of the tool (`isError`) is no failure of the server.
 
 Ask `admit` before each call and tell the outcome with exactly one of `answered`, `unanswered` and
-`abandoned`, all with the admission that `admit` gave.
+`abandoned`, all with the admission that `admit` gave. A call that is still waited for when its time
+is over is unanswered; its late answer is told as that of a further `CALL`.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from cordboard.mcp.result import read_any_result
 from cordboard.mcp.server import SupervisedServer
 from cordboard.tools.naming import exposed_name, mcp_origin
 from cordboard.tools.rules import apply_rules
+from cordboard.tools.running import LATE_SECONDS
 from cordboard.tools.schema import ArgumentChecker, Checker
 from cordboard.tools.tool import (
     Effects,
@@ -95,9 +96,18 @@ class McpTool:
         if not self._is_offered():
             log.warning("mcp_tool_withdrawn", call_id=run.line.call_id, tool=self._spec.origin)
             raise ToolError(self._errors.unavailable or WITHDRAWN)
+
+        async def progressed(progress: float, total: float | None, message: str | None) -> None:
+            run.progress(printable(message or "", 200))
+
+        changes_the_world = self._spec.effects is Effects.DESTRUCTIVE
         try:
             result = await self._server.call(
-                self.listed.name, arguments, self._spec.limits.timeout_ms / 1000
+                self.listed.name,
+                arguments,
+                self._spec.limits.timeout_ms / 1000,
+                progressed,
+                LATE_SECONDS if changes_the_world else 0.0,
             )
         except McpError as error:
             log.warning(

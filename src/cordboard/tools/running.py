@@ -37,6 +37,9 @@ from cordboard.tools.tool import (
 
 LATE_SECONDS = 60.0
 """How long a run that changes the world goes on after nobody waits for it any more."""
+SERVER_MARGIN = 0.2
+"""An MCP tool keeps its timeout itself, so that the server's breaker learns of it; so many seconds
+later it has said so."""
 CLEAN_UP_SECONDS = 1.0
 """How long a cancelled tool may take to tell its server so."""
 TOO_SLOW = "Sorry, that takes too long at the moment."
@@ -170,6 +173,12 @@ class Run:
         return self.begun and self.spec.effects is Effects.DESTRUCTIVE
 
     @property
+    def _patience(self) -> float:
+        """Seconds that an ask waits for it."""
+        margin = SERVER_MARGIN if self.spec.kind == "mcp" else 0.0
+        return self.spec.limits.timeout_ms / 1000 + margin
+
+    @property
     def can_be_joined(self) -> bool:
         return not self._stopped
 
@@ -180,7 +189,7 @@ class Run:
     def begin(self) -> None:
         """Nothing stands before it any more: its time counts."""
         self.begun = True
-        self._deadline.start(self.spec.limits.timeout_ms / 1000)
+        self._deadline.start(self._patience)
         if self.asked.parent is None:
             self._fillers.start()
 
@@ -229,7 +238,7 @@ class Run:
     def _renew(self) -> None:
         """Somebody waits again."""
         self._overdue = False
-        self._deadline.start(self.spec.limits.timeout_ms / 1000)
+        self._deadline.start(self._patience)
         if self._outcome.done():
             self._outcome = asyncio.get_running_loop().create_future()
 

@@ -22,14 +22,16 @@ class OfferedTool:
     tool: Tool
     spec: ToolSpec
     arguments: ArgumentChecker
-    _secrets: list[SecretNames] = field(default_factory=list, init=False, repr=False, compare=False)
+    _secrets: SecretNames | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def secrets(self) -> SecretNames:
         """Which of its arguments are secret; found out when it is first asked for."""
-        if not self._secrets:
-            self._secrets.append(secret_names(self.spec))
-        return self._secrets[0]
+        known = self._secrets
+        if known is None:
+            known = secret_names(self.spec)
+            object.__setattr__(self, "_secrets", known)
+        return known
 
 
 class Toolbox:

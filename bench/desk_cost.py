@@ -1,0 +1,255 @@
+"""The desk and the toolbox without any server: time, memory, tools side by side, fillers.
+
+The tool here does nothing, so what an ask takes is the desk's own: a bare `Tool.run` in turns with
+it is the floor. `python -m bench.desk_cost` prints the memory of ten thousand tools; it is run in a
+process of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import orjson
+import psutil
+
+from bench.report import Report, Summary, Target
+from cordboard.tools.catalogue import Catalogue, ToolEntry
+from cordboard.tools.desk import Desk
+from cordboard.tools.desk_observer import SilentObserver
+from cordboard.tools.no_caller import NoCaller
+from cordboard.tools.running import Asked, Run, RunHooks
+from cordboard.tools.tool import (
+    Filler,
+    JsonObject,
+    ToolAsk,
+    ToolResult,
+    ToolRun,
+    ToolSpec,
+)
+from cordboard.tools.toolbox import Toolbox
+
+TOOLS = 10_000
+LISTED = 128
+"""Tools of one context: as many as OpenAI takes."""
+ASKS = 5_000
+LOOK_UPS = 200_000
+SIDE_BY_SIDE = 10
+CALLS = 50
+"""Calls that have a slow tool at once, for the fillers."""
+THRESHOLD_MS = 300
+NO_FILLER = Filler()
+DESCRIPTION = "What the caller wants of it, in a few words that a model can understand at once."
+
+
+@dataclass(slots=True)
+class Instant:
+    """A tool that answers at once, or after a while."""
+
+    spec: ToolSpec
+    seconds: float = 0.0
+
+    async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
+        if self.seconds:
+            await asyncio.sleep(self.seconds)
+        return ToolResult(message="Done.", data={"place": arguments.get("place"), "degrees": 21})
+
+
+def tool(name: str, seconds: float = 0.0, filler: Filler | None = None) -> Instant:
+    """A tool with a schema of its own of about 1 kB, as a server would list it."""
+    spec = ToolSpec(
+        name,
+        "python",
+        f"Tool {name}: {DESCRIPTION}",
+        orjson.loads(_SCHEMA),
+        origin=f"python:{name}",
+        filler=filler or NO_FILLER,
+    )
+    return Instant(spec, seconds)
+
+
+_SCHEMA = orjson.dumps(
+    {
+        "type": "object",
+        "properties": {
+            "place": {"type": "string", "minLength": 1, "maxLength": 80},
+            **{
+                f"field_{number}": {"type": "string", "description": f"{number}: {DESCRIPTION}"}
+                for number in range(7)
+            },
+        },
+        "required": ["place"],
+        "additionalProperties": False,
+    }
+)
+
+
+def box(*tools: Instant) -> Toolbox:
+    catalogue = Catalogue(ToolEntry(each) for each in tools)
+    return catalogue.toolbox(catalogue)
+
+
+async def measure(report: Report) -> None:
+    """Add everything to the report."""
+    costs = await _costs()
+    summary = Summary.of(costs)
+    at_once = await _side_by_side()
+    late = await _fillers()
+    memory = await _memory()
+    names = [f"tool_{number}" for number in range(TOOLS)]
+    catalogue = Catalogue(ToolEntry(tool(name)) for name in names)
+    listed = names[:: TOOLS // LISTED][:LISTED]
+    made = Summary.of([_timed(lambda: catalogue.toolbox(listed)) for _ in range(300)])
+    few, many = catalogue.toolbox(names[:10]), catalogue.toolbox(names)
+    ratio = _look_up(many, names[-1]) / _look_up(few, names[9])
+    rows = [
+        ["desk over a bare run, us", summary.count, summary.median * 1e6, summary.p99 * 1e6],
+        [f"toolbox of {LISTED} from {TOOLS}, us", made.count, made.median * 1e6, made.p99 * 1e6],
+        ["three tools of 1 s at once, ms", len(at_once), *_two(at_once, 1e3)],
+        ["filler behind its threshold, ms", len(late), *_two(late, 1e3)],
+    ]
+    shown = [[str(row[0]), str(row[1]), f"{row[2]:.2f}", f"{row[3]:.2f}"] for row in rows]
+    report.table("Desk and toolbox alone", ["what", "n", "p50", "p99"], shown)
+    report.targets += [
+        Target("desk over a bare run, p50", summary.median * 1e3, 0.1, "ms"),
+        Target("desk over a bare run, p99", summary.p99 * 1e3, 0.5, "ms"),
+        Target(f"look-up among {TOOLS} tools over one among 10", ratio, 1.5, "times"),
+        Target(f"toolbox from {TOOLS} tools, p99", made.p99 * 1e3, 1.0, "ms"),
+        Target(f"memory of a tool with {len(_SCHEMA)} bytes of schema", memory / 1024, 4.0, "kB"),
+        Target("three tools of 1 s at once, worst", max(at_once), 1.1, "s"),
+        Target("filler behind its threshold, worst", max(late) * 1e3, 50.0, "ms"),
+    ]
+    report.figures |= {"over_bare_s": costs, "at_once_s": at_once, "filler_late_s": late}
+
+
+def _two(values: list[float], scale: float) -> tuple[float, float]:
+    summary = Summary.of(values)
+    return summary.median * scale, summary.p99 * scale
+
+
+async def _costs() -> list[float]:
+    """What each ask takes longer than the bare run before it, in seconds."""
+    one = tool("weather")
+    desk = Desk(box(one), NoCaller("bench", "demo"))
+    arguments: JsonObject = {"place": "Oslo", "field_1": "the weather of tomorrow"}
+    run = _bare_run(one, arguments)
+    costs = []
+    for turn in range(ASKS + 200):
+        began = time.perf_counter()
+        await one.run(arguments, run)
+        between = time.perf_counter()
+        reply = await desk.run(ToolAsk(f"{turn}.1", "weather", arguments, turn))
+        ended = time.perf_counter()
+        if not reply.ok:
+            raise RuntimeError(reply.message)
+        if turn >= 200:
+            costs.append((ended - between) - (between - began))
+        if turn % 50 == 0:
+            await asyncio.sleep(0)
+    return costs
+
+
+def _bare_run(one: Instant, arguments: JsonObject) -> ToolRun:
+    """A run as the desk makes it, that does nothing itself."""
+
+    async def nothing(run: Run) -> ToolResult:
+        return ToolResult()
+
+    async def no_step(run: Run, name: str, given: JsonObject) -> ToolResult:
+        return ToolResult()
+
+    hooks = RunHooks(
+        NoCaller("bench", "demo"),
+        nothing,
+        no_step,
+        lambda run: None,
+        lambda run: None,
+        lambda run, result: None,
+    )
+    ask = ToolAsk("bare", one.spec.name, arguments)
+    from cordboard.tools.masking import Given
+
+    return Run(hooks, Asked(ask, ask, one.spec, Given(), 0.0), one, one.spec, arguments, ("", b""))
+
+
+def _timed(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def _look_up(toolbox: Toolbox, name: str) -> float:
+    """Seconds of one look-up, the best of five."""
+
+    def many() -> None:
+        find = toolbox.find
+        for _ in range(LOOK_UPS):
+            find(name)
+
+    return min(_timed(many) for _ in range(5)) / LOOK_UPS
+
+
+async def _side_by_side() -> list[float]:
+    """Seconds until the last of three tools of 1 s that are asked for at once has answered."""
+    desk = Desk(box(*(tool(name, 1.0) for name in "abc")), NoCaller("bench", "demo"))
+    took = []
+    for turn in range(SIDE_BY_SIDE):
+        began = time.perf_counter()
+        asks = [ToolAsk(f"{turn}.{name}", name, {"place": "Oslo"}, turn) for name in "abc"]
+        await asyncio.gather(*map(desk.run, asks))
+        took.append(time.perf_counter() - began)
+    return took
+
+
+class Stopwatch(SilentObserver):
+    """Notes when fillers come."""
+
+    def __init__(self) -> None:
+        self.began = 0.0
+        self.late: list[float] = []
+
+    def filler(self, ask: ToolAsk, text: str) -> None:
+        self.late.append(time.perf_counter() - self.began - THRESHOLD_MS / 1000)
+
+
+async def _fillers() -> list[float]:
+    """How long after its threshold each filler comes, with many calls at once."""
+    slow = tool("slow", 1.0, Filler(THRESHOLD_MS, ("One moment.",)))
+    watches = [Stopwatch() for _ in range(CALLS)]
+    toolbox = box(slow)
+
+    async def one(watch: Stopwatch) -> None:
+        desk = Desk(toolbox, NoCaller("bench", "demo"), watch)
+        watch.began = time.perf_counter()
+        await desk.run(ToolAsk("1", "slow", {"place": "Oslo"}, 1))
+
+    await asyncio.gather(*map(one, watches))
+    return [late for watch in watches for late in watch.late]
+
+
+async def _memory() -> float:
+    """Resident bytes of each of ten thousand tools more, in a process of its own."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "bench.desk_cost", stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await process.communicate()
+    return float(output)
+
+
+def _memory_here() -> float:
+    """The first catalogue leaves gaps that the second one fills: what a tool more takes."""
+    process = psutil.Process()
+    first = Catalogue(ToolEntry(tool(f"first_{number}")) for number in range(TOOLS))
+    gc.collect()
+    before = process.memory_info().rss
+    second = Catalogue(ToolEntry(tool(f"second_{number}")) for number in range(TOOLS))
+    gc.collect()
+    return (process.memory_info().rss - before) / (len(first) + len(second)) * 2
+
+
+if __name__ == "__main__":
+    print(_memory_here())
