@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,6 +17,7 @@ from structlog.typing import EventDict
 
 from cordboard.agents.pipeline.brain.base import DialogueSession
 from cordboard.calls.ledger import LedgerWriter
+from cordboard.calls.post_call_job import PostCallJob
 from cordboard.calls.services import CallServices
 from cordboard.chat.answer import Answer, ChatEvent
 from cordboard.chat.session import ChatSession
@@ -86,6 +87,7 @@ class Parlour:
         self.metrics = Metrics()
         self.writer = LedgerWriter()
         self.log: list[EventDict] = []
+        self.jobs: list[PostCallJob] = []
         self.script: Script | None = None
         self.succession: Succession | None = None
 
@@ -101,7 +103,7 @@ class Parlour:
         )
         await succession.begin()
         assert await succession.generation.fleet.wait_settled(PATIENCE)
-        services = CallServices(self.writer, self.metrics, self.folder / "calls")
+        services = CallServices(self.writer, self.metrics, self.folder / "calls", post_call=self)
         brain = succession.brain
         if respond is not None:
             script = self.script = Script(respond)
@@ -132,6 +134,10 @@ class Parlour:
             await self.sessions.close()
             await self.succession.close()
         self.writer.close()
+
+    async def put(self, jobs: Iterable[PostCallJob]) -> None:
+        """Take the steps after a conversation."""
+        self.jobs += jobs
 
     def logged(self, event: str) -> list[EventDict]:
         return [entry for entry in self.log if entry["event"] == event]

@@ -369,3 +369,33 @@ async def test_a_reload_leaves_a_conversation_with_what_it_began_with(parlour: P
     assert events[1].data["text"] == "New."
     await session.end("completed", "caller_hangup")
     await until(lambda: not Path(f"/proc/{pid}").exists())
+
+
+async def test_what_a_context_looks_up_before_and_does_after(parlour: Parlour) -> None:
+    context = {
+        "tools": [],
+        "greeting": "For {caller_name}: {note.text|nothing}.",
+        "pre_call": [
+            {"tool": "mcp_s_echo", "arguments": {"text": "{call.caller_number}"}, "save_as": "note"}
+        ],
+        "post_call": [
+            {"tool": "mcp_s_echo", "arguments": {"text": "{call.transcript_text}"}},
+        ],
+    }
+
+    async def answer(script: Script, text: str) -> AsyncGenerator[str, None]:
+        yield f"Your number is {script.sessions[-1].greeting}"
+
+    sessions = await opened(parlour, answer, contexts={"demo": context})
+    given = {"caller_name": "Ada", "caller_number": "4711"}
+    session, first = sessions.begin("demo", "hello", given)
+    events = await read(first)
+    assert events[0].data["tools"] == [], "the agent has no such tool"
+    assert events[1].data == {"turn": 0, "text": "For Ada: 4711."}
+    assert words(events) == "Your number is For Ada: 4711."
+    await session.end("completed", "caller_hangup")
+    types = [line["type"] for line in parlour.ledger(session.session_id)]
+    assert types[3:6] == ["tool.asked", "tool.answered", "call.pre_call"]
+    (job,) = parlour.jobs
+    assert job.call_id == session.session_id
+    assert "hello" in job.arguments["text"]

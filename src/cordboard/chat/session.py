@@ -13,32 +13,27 @@ world goes on. Its answer, and any that comes late, is kept and told with the ne
 from __future__ import annotations
 
 import asyncio
-import datetime
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from typing import Any, Literal
-from uuid import uuid4
 
 import structlog
 
-from cordboard.agents.pipeline.brain.base import Brain, Dialogue, DialogueSession
+from cordboard.agents.pipeline.brain.base import Brain, Dialogue
 from cordboard.agents.yes_or_no import read_yes_or_no
 from cordboard.calls import events
-from cordboard.calls.ledger import Ledger
 from cordboard.calls.services import CallServices
 from cordboard.chat.answer import Answer, ChatEvent, EventName
 from cordboard.chat.line import ChatLine
+from cordboard.chat.opening import Opening
 from cordboard.chat.tool_record import ToolRecord
 from cordboard.config.chat import Chat
-from cordboard.config.variables import call_variables, fill
 from cordboard.errors import ChatRefused, CordboardError, LineError, LineGone
 from cordboard.generation import Generation
 from cordboard.observe.metrics import ApprovalAnswer
 from cordboard.tools.desk import Desk
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
 
-SOURCE = "chat"
-"""Of these conversations, in their ledgers."""
 TOOL_GRACE = 10.0
 """Seconds that a tool that changes the world may go on after its conversation."""
 UNCLEAR = "Please answer yes or no."
@@ -67,40 +62,20 @@ class ChatSession:
         `on_over` is told the session's id when nothing is left of it."""
         self._loop = asyncio.get_running_loop()
         self._generation = generation
-        self._services = services
+        self._metrics = services.metrics
         self._settings = settings
         self._on_over = on_over
-        self.session_id = f"chat-{uuid4()}"
+        opening = self._opening = Opening(context, generation, brain, services, variables)
+        self.session_id = opening.session_id
         self.context_name = context
-        self._context = generation.config.contexts[context]
-        self.provider_name = self._context.provider or generation.config.default_provider
-        self.started_at = datetime.datetime.now().astimezone()
-        self._given = variables
-        self._variables = self._fill_in()
-        self._toolbox = generation.admit(context)
-        folder = services.directory / f"{self.started_at:%Y-%m-%d}"
-        self._ledger = Ledger(
-            services.writer,
-            folder / f"{self.session_id}.jsonl",
-            self._loop.time(),
-            self._tell_listener,
-            self._loop.time,
-        )
+        self._ledger = opening.ledger
         self._record = ToolRecord(self._ledger, services.metrics, context, self._tell)
-        line = ChatLine(self.session_id, context, self.provider_name, self, self._variables)
+        line = ChatLine(self.session_id, context, opening.provider_name, self, opening.variables)
         self._desk = Desk(
-            self._toolbox, line, self._record, self._loop.time, tracing=services.tracing
+            opening.toolbox, line, self._record, self._loop.time, tracing=services.tracing
         )
-        self._greeting = fill(self._context.greeting, self._variables)
-        self._dialogue: Dialogue = brain.open(
-            DialogueSession(
-                fill(self._context.prompt, self._variables),
-                self._toolbox.specs,
-                self._ask_tool,
-                self._variables,
-                self._greeting,
-            )
-        )
+        self._dialogue: Dialogue | None = None
+        """Opened with the first message, when the context's lookups are done."""
         self._introduced = False
         self._turn = 0
         self._asked = 0
@@ -117,39 +92,8 @@ class ChatSession:
         self._ending: asyncio.Task[None] | None = None
         self._began_turn = self._loop.time()
         generation.acquire()
-        self._write_down_the_beginning()
+        opening.begin()
         self._wait_for_a_message()
-
-    def _fill_in(self) -> dict[str, str]:
-        given = self._given
-        return call_variables(
-            call_id=self.session_id,
-            context_name=self.context_name,
-            provider_name=self.provider_name,
-            caller_number=given.get("caller_number", ""),
-            caller_name=given.get("caller_name", ""),
-            called_number=given.get("called_number", ""),
-            now=self.started_at,
-            declared=self._context.variables,
-            channel=given,
-        )
-
-    def _write_down_the_beginning(self) -> None:
-        record, given = self._ledger.record, self._given
-        started = self.started_at.isoformat(timespec="milliseconds")
-        caller, name = given.get("caller_number", ""), given.get("caller_name", "")
-        called = given.get("called_number", "")
-        record(events.Offered(self.session_id, started, SOURCE, caller, name, called))
-        record(
-            events.Bound(
-                self.context_name,
-                self.provider_name,
-                self._generation.number,
-                [spec.name for spec in self._toolbox.specs],
-                list(self._toolbox.missing),
-            )
-        )
-        record(events.Connected())
 
     @property
     def over(self) -> bool:
@@ -159,7 +103,7 @@ class ChatSession:
     @property
     def generation(self) -> int:
         """The number of the configuration that it goes by."""
-        return self._generation.number
+        return self._opening.generation
 
     # Messages.
 
@@ -175,16 +119,12 @@ class ChatSession:
         self._stop_timers()
         self._began_turn = self._loop.time()
         self._introduce()
-        if message is None:
-            self._close_answer("open")
-            self._wait_for_a_message()
-            return answer
-        self._turn += 1
-        self._said = []
-        self._ledger.record(events.TurnEnded(self._turn, self._ledger.ms(self._began_turn)))
-        self._ledger.record(events.Heard(self._turn, message, 1.0))
+        if message is not None:
+            self._turn += 1
+            self._said = []
         self._limit = self._loop.call_later(self._settings.turn_timeout_ms / 1000, self._too_long)
         if self._question is not None:
+            self._note(message)
             self._question.set_result(message)
             self._question = None
         else:
@@ -194,21 +134,24 @@ class ChatSession:
 
     def _introduce(self) -> None:
         data: dict[str, Any] = {"session_id": self.session_id, "context": self.context_name}
-        if self._introduced:
-            self._emit("session", data)
-            return
-        self._introduced = True
-        data["provider"] = self.provider_name
-        data["generation"] = self._generation.number
-        data["tools"] = [spec.name for spec in self._toolbox.specs]
-        data["missing_tools"] = list(self._toolbox.missing)
+        if not self._introduced:
+            self._introduced = True
+            opening = self._opening
+            data["provider"] = opening.provider_name
+            data["generation"] = opening.generation
+            data["tools"] = [spec.name for spec in opening.toolbox.specs]
+            data["missing_tools"] = list(opening.toolbox.missing)
         self._emit("session", data)
-        if self._greeting:
-            self.say(self._greeting)
 
-    async def _respond(self, message: str) -> None:
+    async def _respond(self, message: str | None) -> None:
         structlog.contextvars.bind_contextvars(call_id=self.session_id, context=self.context_name)
         try:
+            if self._dialogue is None:
+                self._dialogue, greeting = await self._opening.dialogue(self._ask_tool)
+                self._greet(greeting)
+            if message is None:
+                return
+            self._note(message)
             self._tell_late()
             async with aclosing(self._dialogue.respond(message)) as sentences:
                 async for sentence in sentences:
@@ -219,6 +162,15 @@ class ChatSession:
         except Exception as error:  # task border: the conversation goes on
             log.exception("chat_turn_failed")
             self._trouble("internal_error", f"internal error: {type(error).__name__}")
+
+    def _note(self, message: str | None) -> None:
+        self._ledger.record(events.TurnEnded(self._turn, self._ledger.ms(self._began_turn)))
+        self._ledger.record(events.Heard(self._turn, message or "", 1.0))
+
+    def _greet(self, greeting: str) -> None:
+        if greeting:
+            self._ledger.record(events.Answering(0, greeting))
+            self._emit("token", {"turn": 0, "text": greeting})
 
     def _responded(self, _: asyncio.Task[None]) -> None:
         self._answering = None
@@ -252,7 +204,8 @@ class ChatSession:
         self._stop_timers()
         if self._answering is not None:
             self._answering.cancel()
-            self._dialogue.interrupted(" ".join(self._said))
+            if self._dialogue is not None:
+                self._dialogue.interrupted(" ".join(self._said))
         else:
             self._wait_for_a_message()
 
@@ -279,7 +232,9 @@ class ChatSession:
         words = question
         for _ in range(2):
             if self.over:
-                break
+                raise LineGone("the conversation is over")
+            if self._answer is None:
+                raise LineError("nobody reads the question")
             waiting: asyncio.Future[str | None] = self._loop.create_future()
             self._question = waiting
             self._ledger.record(events.Answering(self._turn, words))
@@ -294,15 +249,13 @@ class ChatSession:
                     self._question = None
             agreed = _agreed(message) if message is not None else None
             given = _ANSWERS[agreed]
-            self._services.metrics.tool_approval(given)
+            self._metrics.tool_approval(given)
             waited = round((self._loop.time() - asked_at) * 1000)
             by = "text" if message is not None else ""
             self._ledger.record(events.ToolApproval(words, given, waited, by))
             if agreed is not None:
                 return agreed
             words = f"{UNCLEAR} {question}"
-        if self.over:
-            raise LineGone("the conversation is over")
         return None
 
     # Tools.
@@ -347,9 +300,7 @@ class ChatSession:
         self._close_answer("ended", reason)
         await self._desk.close(TOOL_GRACE)
         self._record.close()
-        duration = self._ledger.ms(self._loop.time())
-        self._ledger.record(events.Ended(outcome, reason, duration))
-        self._ledger.close()
+        await self._opening.close(outcome, reason, TOOL_GRACE)
         self._generation.release()
         log.info("chat_ended", call_id=self.session_id, outcome=outcome, reason=reason)
         self._on_over(self.session_id)
@@ -384,11 +335,6 @@ class ChatSession:
             if timer is not None:
                 timer.cancel()
         self._limit = self._idle = None
-
-    def _tell_listener(self, at_ms: int, event: events.LedgerEvent) -> None:
-        self._services.tracing.ledger(self.session_id, at_ms, event)
-        if self._services.listener is not None:
-            self._services.listener(self.session_id, at_ms, event)
 
 
 def check_length(message: str | None, settings: Chat) -> None:

@@ -41,7 +41,7 @@ async def chat_here(config: Config, folder: Path, context: str) -> AsyncIterator
         succession = Succession(config, pool, _no_models, Degradation(), folder)
         stack.push_async_callback(succession.close)
         await succession.begin()
-        if succession.generation.toolbox(context).missing:
+        if _missing(context, succession.generation):
             pool.open()
             await _tools_of(context, succession.generation)
         services = CallServices(writer, metrics, config.calls.directory)
@@ -56,13 +56,19 @@ async def _tools_of(context: str, generation: Generation) -> None:
     starting = {asyncio.ensure_future(server.settled.wait()) for server in servers}
     try:
         async with asyncio.timeout(SETTLE_SECONDS):
-            while starting and generation.toolbox(context).missing:
+            while starting and _missing(context, generation):
                 _, starting = await asyncio.wait(starting, return_when=asyncio.FIRST_COMPLETED)
     except TimeoutError:
         pass  # the conversation says which are missing
     finally:
         for waiting in starting:
             waiting.cancel()
+
+
+def _missing(context: str, generation: Generation) -> bool:
+    """Whether any tool of the context's, or of its lookups, is not there yet."""
+    steps = [step.tool for step in generation.config.contexts[context].pre_call]
+    return bool(generation.phase_toolbox(steps, context).missing)
 
 
 async def _no_models(_: Config) -> None:

@@ -1,0 +1,117 @@
+"""What a conversation in writing begins with, and what is done when it is over: as with a call.
+
+Its names and variables, its ledger and toolbox; the lookups of `pre_call` and, from what they find,
+greeting and dialogue; the steps of `post_call`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Mapping
+from uuid import uuid4
+
+from cordboard.agents.pipeline.brain.base import AskTool, Brain, Dialogue, DialogueSession
+from cordboard.calls import events
+from cordboard.calls.binding import Binding
+from cordboard.calls.ledger import Ledger
+from cordboard.calls.phases import CallPhases
+from cordboard.calls.services import CallServices
+from cordboard.config.variables import call_variables, fill
+from cordboard.generation import Generation
+
+SOURCE = "chat"
+"""Of these conversations, in their ledgers."""
+
+
+class Opening:
+    """The beginning and the aftermath of one conversation."""
+
+    def __init__(
+        self,
+        context: str,
+        generation: Generation,
+        brain: Brain,
+        services: CallServices,
+        given: Mapping[str, str],
+    ) -> None:
+        """`given`: variables of whoever writes, such as `caller_number`."""
+        loop = asyncio.get_running_loop()
+        config = generation.config
+        self.session_id = f"chat-{uuid4()}"
+        self.generation = generation.number
+        self.context_name = context
+        self._context = config.contexts[context]
+        self.provider_name = self._context.provider or config.default_provider
+        self._given = given
+        self._started_at = datetime.datetime.now().astimezone()
+        self.variables = self._fill_in()
+        self.toolbox = generation.admit(context)
+        self._brain = brain
+        self._services = services
+        folder = services.directory / f"{self._started_at:%Y-%m-%d}"
+        path = folder / f"{self.session_id}.jsonl"
+        self.ledger = Ledger(services.writer, path, loop.time(), self._tell, loop.time)
+        provider = config.providers[self.provider_name]
+        binding = Binding(context, self._context, self.provider_name, provider)
+        self._phases = CallPhases(binding, self.variables, self.ledger, services, self._started_at)
+        self._pre_call = self._phases.pre_call(generation)
+
+    def begin(self) -> None:
+        """Write down who is there, and begin to look up what the context wants to know."""
+        started = self._started_at.isoformat(timespec="milliseconds")
+        numbers = (
+            self._given.get(name, "") for name in ("caller_number", "caller_name", "called_number")
+        )
+        caller, name, called = numbers
+        self.ledger.record(events.Offered(self.session_id, started, SOURCE, caller, name, called))
+        self.ledger.record(
+            events.Bound(
+                self.context_name,
+                self.provider_name,
+                self.generation,
+                [spec.name for spec in self.toolbox.specs],
+                list(self.toolbox.missing),
+            )
+        )
+        self.ledger.record(events.Connected())
+        self._pre_call.begin()
+
+    async def dialogue(self, ask_tool: AskTool) -> tuple[Dialogue, str]:
+        """The dialogue, and the greeting, once it is known what they need to know."""
+        if self._context.uses_pre_call:
+            await self._pre_call.done()
+        saved = self._pre_call.saved()
+        greeting = fill(self._context.greeting, self.variables, saved)
+        prompt = fill(self._context.prompt, self.variables, saved)
+        session = DialogueSession(prompt, self.toolbox.specs, ask_tool, self.variables, greeting)
+        return self._brain.open(session), greeting
+
+    async def close(self, outcome: str, reason: str, grace: float) -> None:
+        """The conversation is over: stop what still looks something up (what changes the world has
+        `grace` seconds), end the ledger, and hand over the steps of `post_call`."""
+        await self._pre_call.close(grace)
+        duration = self.ledger.ms(asyncio.get_running_loop().time())
+        ended = events.Ended(outcome, reason, duration)
+        self.ledger.record(ended)
+        self.ledger.close()
+        await self._phases.post_call(ended, self._pre_call.data)
+
+    def _fill_in(self) -> dict[str, str]:
+        given = self._given
+        return call_variables(
+            call_id=self.session_id,
+            context_name=self.context_name,
+            provider_name=self.provider_name,
+            caller_number=given.get("caller_number", ""),
+            caller_name=given.get("caller_name", ""),
+            called_number=given.get("called_number", ""),
+            now=self._started_at,
+            declared=self._context.variables,
+            channel=given,
+        )
+
+    def _tell(self, at_ms: int, event: events.LedgerEvent) -> None:
+        self._services.tracing.ledger(self.session_id, at_ms, event)
+        if self._services.listener is not None:
+            self._services.listener(self.session_id, at_ms, event)
