@@ -153,7 +153,9 @@ def test_what_changes_the_world_is_not_cancelled(tmp_path: Path) -> None:
     stage = talk(tmp_path, script, tool)
     assert tool.finished == 1
     (answer,) = stage.of(events.ToolAnswered)
-    assert answer.status == "ok"
+    assert answer.status == "cancelled", "the agent has given it up"
+    (late,) = stage.of(events.ToolLate)
+    assert (late.status, late.told) == ("ok", True)
 
 
 def test_an_interruption_takes_back_the_rest_and_notes_what_was_heard(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ class Desk:
     async def collect(self, stage: CallStage, wanted: KeysWanted) -> None:
         began = stage.now
         try:
-            self.collected.append(await stage.call.collect_keys(wanted))
+            self.collected.append(await stage.call.line.collect_keys(wanted))
         except LineError as error:
             self.collected.append(error)
         self.times.append(round(stage.now - began, 2))
@@ -129,11 +129,11 @@ def test_a_secret_is_nowhere(tmp_path: Path) -> None:
         await press(stage, PIN[2:])
         await press(stage, "9#")
         await collecting
-        assert stage.call.reveal("keys-1") == PIN
+        assert stage.call.line.reveal("keys-1") == PIN
         await asyncio.sleep(TAIL)
         await press(stage, "5")
         await asyncio.sleep(EARLY)
-        assert stage.call.reveal("keys-2") is None
+        assert stage.call.line.reveal("keys-2") is None
         await hang_up(stage)
 
     stage = desk.play(scenario)
@@ -142,7 +142,7 @@ def test_a_secret_is_nowhere(tmp_path: Path) -> None:
     assert collected.reference == "keys-1"
     assert keys_of(stage) == [(MASK, True)] * 6 + [("5", False)]
     assert stage.agent.keys == ["5"]
-    assert stage.call.reveal("keys-1") is None, "forgotten with the call"
+    assert stage.call.line.reveal("keys-1") is None, "forgotten with the call"
     lines = [line for line in stage.lines() if line["type"] == "caller.key"]
     assert all("4" not in line["key"] for line in lines)
 
@@ -222,7 +222,7 @@ def test_the_first_key_stops_the_prompt(tmp_path: Path, barge_in: str, stopped: 
 
     async def scenario(stage: CallStage) -> None:
         await asyncio.sleep(2)
-        stage.call.say("Please enter the four digits of your secret number now.")
+        stage.call.line.say("Please enter the four digits of your secret number now.")
         collecting = asyncio.create_task(desk.collect(stage, KeysWanted(count=2)))
         await asyncio.sleep(1)
         await press(stage, "4")
@@ -242,7 +242,7 @@ def test_the_time_for_the_first_key_runs_from_the_end_of_the_prompt(tmp_path: Pa
 
     async def scenario(stage: CallStage) -> None:
         await asyncio.sleep(2)
-        stage.call.say("This is a prompt of ten words, which takes time.")
+        stage.call.line.say("This is a prompt of ten words, which takes time.")
         await desk.collect(stage, KeysWanted(count=1, first_timeout=1.0))
         await hang_up(stage)
 
@@ -331,7 +331,7 @@ def test_nobody_is_hurried_while_keys_are_waited_for(tmp_path: Path) -> None:
 def test_keys_are_sent_down_the_line(tmp_path: Path) -> None:
     async def scenario(stage: CallStage) -> None:
         await asyncio.sleep(1)
-        await stage.call.send_keys("12#")
+        await stage.call.line.send_keys("12#")
         await hang_up(stage)
 
     assert play_call(tmp_path, make_agent, scenario).line.sent_keys == "12#"

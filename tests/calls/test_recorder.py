@@ -353,8 +353,8 @@ def test_a_call_is_recorded_from_the_greeting_to_the_end(tmp_path: Path) -> None
 def test_contexts_are_not_recorded_unless_they_say_so(tmp_path: Path) -> None:
     async def scenario(stage: CallStage) -> None:
         await asyncio.sleep(0.1)
-        assert not stage.call.pause_recording()
-        assert not stage.call.resume_recording()
+        assert not stage.call.line.pause_recording()
+        assert not stage.call.line.resume_recording()
         await hang_up(stage)
 
     play_call(tmp_path, FakeAgent, scenario)
@@ -400,8 +400,8 @@ def test_a_call_is_paused_and_goes_on(tmp_path: Path) -> None:
         assert media is not None
         for word in (b"\x11\x11", b"\x22\x22", b"\x33\x33"):
             await media.say(word * 8000)
-            paused = stage.call.pause_recording if word == b"\x11\x11" else None
-            assert (paused or stage.call.resume_recording)()
+            paused = stage.call.line.pause_recording if word == b"\x11\x11" else None
+            assert (paused or stage.call.line.resume_recording)()
         await hang_up(stage)
 
     stage = play_call(tmp_path, FakeAgent, scenario, context=RECORDED)

@@ -8,7 +8,14 @@ from pathlib import Path
 
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from cordboard.calls.events import Connected, LedgerEvent
+from cordboard.calls.events import (
+    Connected,
+    Ended,
+    LedgerEvent,
+    Offered,
+    ToolApproval,
+    TurnEnded,
+)
 from cordboard.config.schema import Config
 from cordboard.engine import Engine
 from cordboard.observe.tracing import open_tracing
@@ -89,6 +96,20 @@ async def test_call_turns_tools_and_the_sdks_requests_nest(
     assert b"exchange-7" in sent
     for words in (b"sky", b"Blue", b"4711", PASSWORD.encode(), b"bad login", b"4791234567"):
         assert words not in sent
+
+
+async def test_a_turn_tells_what_the_caller_answered_and_not_what_was_asked(
+    tmp_path: Path, collector: Collector
+) -> None:
+    tracing = open_tracing(collector.url, "exchange-7", "1.2.3")
+    tracing.ledger("c", 0, Offered("c", "2026-01-31T12:00:00+00:00", "test", "", "", ""))
+    tracing.ledger("c", 10, TurnEnded(1, 5))
+    tracing.ledger("c", 20, ToolApproval("Shall I sell the house?", "yes", 9, "voice"))
+    tracing.ledger("c", 30, Ended("completed", "caller_hangup", 30))
+    await asyncio.to_thread(tracing.close)
+    (turn,) = collector.named("turn")
+    assert said(turn)["cordboard.approval"] == "yes"
+    assert b"house" not in b"".join(collector.bodies)
 
 
 async def test_the_server_is_told_of_the_trace(tmp_path: Path, collector: Collector) -> None:

@@ -55,6 +55,29 @@ PATIENT_DESK: dict[str, Any] = {
 }
 """The same on a server without words of its own for waiting; who says nothing is asked soon."""
 
+SHOP: dict[str, Any] = {
+    "greeting": "Bicycle shop.",
+    "tools": ["hangup_call", "buy_bicycle"],
+    "rules": {
+        "intents": {
+            "buy": {
+                "sentences": ["[please] [i want to] buy (a|the) bicycle [please]"],
+                "tool": "buy_bicycle",
+                "arguments": {},
+                "say": "It is on its way.",
+            },
+        }
+    },
+}
+BUY_BICYCLE: dict[str, Any] = {
+    "kind": "mcp",
+    "server": "orders",
+    "tool": "plain",
+    "effects": "destructive",
+    "approval_question": "One blue bicycle, sent to your home tomorrow morning. Shall I order it?",
+}
+"""Changes the world: the caller is asked first."""
+
 Change = Callable[[dict[str, Any]], None]
 
 
@@ -80,6 +103,8 @@ def write_config(folder: Path, asterisk: AsteriskInstance, change: Change | None
         "variables": ["ORDER"],
         "rules": {},
     }
+    tree["contexts"]["shop"] = SHOP
+    tree["tools"]["buy_bicycle"] = BUY_BICYCLE
     tree["routes"] = {"4711": "personal"}
     server = tree["mcp"]["servers"]["aviation_atis"]
     server["command"][-1] = str(folder / "aviation_atis.yaml")

@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from cordboard.calls.events import AudioStarted, Key, Latency, ToolCalled
+from cordboard.calls.events import AudioStarted, Key, Latency, ToolApproval, ToolCalled
 
 from .side_by_side import SideBySide
 
@@ -171,6 +171,35 @@ async def test_a_caller_who_speaks_over_the_agent_is_heard(hotline):
     assert trondheim.tools[0].arguments == {"icao": "ENVA"}
     assert bergen.interrupted is not None
     assert len(bergen.interrupted) < len(" ".join(bergen.answer))
+
+
+@together
+async def test_what_changes_the_world_is_done_after_a_spoken_yes_and_not_after_a_no(hotline):
+    caller = await hotline.dial("ctx-shop")
+    await caller.greeted_to_the_end()
+    await caller.ask("I want to buy a bicycle.")
+    await caller.ask("No, I'd rather not.")
+    refused = await caller.event(ToolApproval)
+    asked_at = await caller.say("I want to buy a bicycle.")
+    question_at = await caller.line.hear_speech(20, after=asked_at)
+    await asyncio.sleep(1.0)  # of about 5 s of question
+    began = await caller.ask("Yes, please.")
+    approved = await caller.event(ToolApproval, count=2)
+    caller.line.hangup()
+    history = await caller.history()
+
+    assert (refused.answer, approved.answer, approved.by) == ("no", "yes", "voice")
+    left, done = history.tools
+    assert (left.name, left.status) == ("buy_bicycle", "refused")
+    assert (done.name, done.status) == ("buy_bicycle", "ok")
+    [first, no, second, yes] = history.caller_turns
+    assert first.interrupted is None
+    assert second.interrupted, "the question was cut by the answer to it"
+    assert second.interrupted != approved.question
+    assert no.answer[0].startswith("All right")
+    assert yes.answer == ["It is on its way."]
+    assert question_at < began
+    assert "on its way" in await caller.heard(since=began)
 
 
 @together

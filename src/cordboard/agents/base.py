@@ -106,6 +106,13 @@ class ToolCancelled:
 
 
 @dataclass(frozen=True, slots=True)
+class LateTold:
+    """The caller is being told what `Agent.offer_late` brought: all its sound is handed over."""
+
+    ask_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class OverlapBegan:
     """There is a voice over the agent's: its speech is held at once, until it is known what it is.
 
@@ -158,6 +165,7 @@ AgentEvent: TypeAlias = (
     | AgentAudioDone
     | ToolAsked
     | ToolCancelled
+    | LateTold
     | OverlapBegan
     | OverlapDismissed
     | Interrupted
@@ -229,14 +237,16 @@ class Agent(Protocol):
         ...
 
     def listen_aside(self, take: Callable[[str], None] | None) -> None:
-        """While `take` is set, the text of each turn of the caller goes there (and into
+        """While `take` is set, the text of each turn of the caller goes there (and before that into
         `CallerText`), and the agent neither answers it nor gives up what it has asked for: the
-        engine is asking the caller something itself. None ends it."""
+        engine asks the caller for a yes or a no, by `say`. What is not yet said of that is given up
+        with None, which ends it. What the agent says next answers the caller's last turn."""
         ...
 
     def offer_late(self, reply: ToolReply) -> None:
-        """Learn the answer to an ask that was given up before it came, to tell the caller when it
-        fits."""
+        """Tell the caller now the answer to an ask that was given up before it came: nobody speaks,
+        and nothing else is owed. `LateTold` follows; where it does not, because the caller began to
+        speak, the answer is offered again."""
         ...
 
     async def close(self) -> None:

@@ -12,7 +12,7 @@ it owns one timer and tells the conversation what is to be said.
 - The answer is being given, its sound has run out and a tool runs: fillers, 5 s and 8 s apart.
 - Nobody owes anything, or an answer that has begun goes on with nothing, nobody speaks and no tool
   runs for `caller_after_ms`: the re-prompts in order, then the goodbye. Words of the caller or a
-  key start over; noise does not.
+  key start over; noise does not. What has come too late for its turn is told before, `LATE_AFTER`.
 
 Whether sound is on its way to the caller is asked, never remembered: an agent whose speech is never
 declared done holds nothing up. All times are loop times in seconds.
@@ -37,6 +37,8 @@ LONGEST_SPEECH = 60.0
 """A caller who began to speak and is not said to have stopped is taken to be silent after this."""
 TAIL_MS = 250
 """A voice's last sound ends in about so much silence: who speaks then speaks after it."""
+LATE_AFTER = 0.7
+"""Seconds of silence before the caller is told what came late: who wants to go on begins sooner."""
 _SOON = 0.005
 
 
@@ -56,6 +58,14 @@ class Attended(Protocol):
         ...
 
     def tools_running(self) -> bool: ...
+
+    def late_waiting(self) -> bool:
+        """Whether there is an answer to be told that came too late."""
+        ...
+
+    def tell_late(self) -> None:
+        """Have it told."""
+        ...
 
     def fill(self, text: str, silent: float) -> None:
         """Say a filler, after so many seconds of silence."""
@@ -120,7 +130,7 @@ class Attention:
         self._last_filler = ""
         self._reprompts = 0
         self._caller_enters = False
-        """A tool waits for keys of the caller: nobody keeps anybody waiting."""
+        """A tool waits for keys, or a yes, of the caller: nobody keeps anybody waiting."""
 
     # What happens.
 
@@ -199,12 +209,32 @@ class Attention:
         self._quiet_since = max(self._quiet_since, self._loop.time())
         self._look()
 
+    @property
+    def caller_speaks(self) -> bool:
+        """Whether the caller is saying something, as far as is known."""
+        return self._caller_since is not None
+
+    @property
+    def caller_is_asked(self) -> bool:
+        """Whether a tool, or the desk, waits for keys or an answer of the caller."""
+        return self._caller_enters
+
     def caller_enters(self, on: bool) -> None:
         """A tool begins or ends to wait for keys; it has its own patience."""
         self._caller_enters = on
         now = self._loop.time()
         self._quiet_since = self._waiting_since = now
         self._last_speech_at = self._stopped_at = now
+        self._look()
+
+    def caller_answered(self) -> None:
+        """The caller has answered the desk: the agent, which waits for the tool, owes what comes
+        of it."""
+        if self._call.tools_running():
+            self._owe_answer()
+
+    def late_came(self) -> None:
+        """There is something to be told when it fits."""
         self._look()
 
     def answering(self, turn: int) -> None:
@@ -323,6 +353,9 @@ class Attention:
         return ""
 
     def _caller_due(self) -> tuple[float, Callable[[], None]] | None:
+        if self._call.late_waiting():
+            since = max(self._quiet_since, self._waiting_since)
+            return since + LATE_AFTER, self._tell_late
         if self._reprompts >= len(self._settings.reprompts) and not self._settings.goodbye:
             return None
         since = max(self._quiet_since, self._waiting_since)
@@ -345,6 +378,10 @@ class Attention:
         else:
             self.end()
             self._call.give_up_caller(self._settings.goodbye, silent)
+
+    def _tell_late(self) -> None:
+        self._quiet_since = self._loop.time()
+        self._call.tell_late()
 
     def _stalled(self) -> None:
         if not self._certain:

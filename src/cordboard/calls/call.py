@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -26,21 +26,14 @@ from cordboard.calls.clean_up import STEP_LIMIT, give_back, step
 from cordboard.calls.conversation import Conversation, Endings
 from cordboard.calls.keys import KeyOutlets, Keys
 from cordboard.calls.ledger import Ledger
-from cordboard.calls.offer import Media, Offer, TransferTarget
+from cordboard.calls.offer import Media, Offer
 from cordboard.calls.services import CallServices
 from cordboard.calls.sound import CallSound
+from cordboard.calls.tool_line import CallNames, ToolLine
 from cordboard.calls.transcode import understood
 from cordboard.config.variables import call_variables, fill
-from cordboard.errors import (
-    AgentError,
-    CordboardError,
-    LineError,
-    LineGone,
-    MediaError,
-    TransferFailed,
-)
+from cordboard.errors import AgentError, CordboardError, LineError, LineGone, MediaError
 from cordboard.generation import Generation
-from cordboard.tools.call_line import KeysCollected, KeysWanted
 from cordboard.tools.desk import Desk
 from cordboard.tools.tool import may_collect_keys
 
@@ -77,7 +70,7 @@ class CallState(StrEnum):
 
 
 class Call:
-    """One call. Implements `cordboard.tools.tool.CallLine`."""
+    """One call."""
 
     def __init__(
         self,
@@ -132,6 +125,15 @@ class Call:
             services.recordings,
             secret_keys=self._secret_keys,
         )
+        self.line = ToolLine(
+            self,
+            CallNames(offer.call_id, binding.context_name, binding.provider_name, self._variables),
+            offer.control,
+            generation.config.destinations,
+            self._recording,
+            self._ledger,
+        )
+        """What the tools may do to it."""
         self._started_at = now
         self.state = CallState.OFFERED
 
@@ -146,10 +148,6 @@ class Call:
     @property
     def provider_name(self) -> str:
         return self._binding.provider_name
-
-    @property
-    def variables(self) -> Mapping[str, str]:
-        return self._variables
 
     async def run(self) -> events.Ended:
         """Live. Ends when either side hangs up, the call is passed on, or something fails."""
@@ -183,104 +181,31 @@ class Call:
         """Tell the caller that the line is closing, then end the call."""
         self._end_after_farewell("shutdown", "engine_stopped", STOPPING)
 
-    def end_after_speech(self, reason: str) -> None:
-        """Hang up when the caller has heard what the agent is saying. `reason` goes to the log."""
-        log.info("agent_hangs_up", call_id=self.call_id, why=reason)
+    # What the tools' line asks of the call (`LineOwner`).
+
+    def hang_up_after_speech(self) -> None:
+        """End the call when the caller has heard what the agent is saying."""
         self._end_after_farewell("completed", "agent_hangup")
 
-    async def transfer_after_speech(self, destination: str) -> None:
-        """Let the agent finish, then pass the caller on. Raises `LineError`s; the call goes on."""
-        configured = self._generation.config.destinations[destination]
-        if self._conversation is None:
-            raise TransferFailed("the call is not connected")
-        await self._unless_ending(self._conversation.playout.drained())
-        if self._ending.done():
-            raise LineGone("the call is over")
-        self.state = CallState.TRANSFERRING
-        try:
-            await self._offer.control.transfer(
-                TransferTarget(
-                    destination,
-                    configured.type,
-                    configured.target,
-                    configured.context,
-                    configured.priority,
-                )
-            )
-        except LineError as error:
-            self._ledger.record(events.Transferred(destination, ok=False, error=str(error)))
-            if isinstance(error, LineGone):
-                self.end("completed", "caller_hangup")
-            raise
-        finally:
+    @property
+    def is_ending(self) -> bool:
+        """Whether the call is to end now."""
+        return self._ending.done()
+
+    def transferring(self, on: bool) -> None:
+        """The caller begins to be passed on, or that is over."""
+        if on:
+            self.state = CallState.TRANSFERRING
+        else:
             self.state = CallState.ENDING if self._ending.done() else CallState.TALKING
-        self._ledger.record(events.Transferred(destination, ok=True))
-        self.end("transferred", f"transfer:{destination}")
-
-    async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
-        """Wait for keys. Raises `LineError` when others are being waited for, and `LineGone`."""
-        if self._keys is None or self._conversation is None:
-            raise LineError("the call is not connected")
-        self._conversation.caller_enters(True)
-        try:
-            return await self._keys.collect(wanted)
-        finally:
-            self._conversation.caller_enters(False)
-
-    def reveal(self, reference: str) -> str | None:
-        """The secret keys that were collected under this name."""
-        return self._keys.reveal(reference) if self._keys is not None else None
-
-    async def send_keys(self, keys: str) -> None:
-        """Send DTMF to the caller's side. Raises a `LineError` when the line cannot."""
-        await self._offer.control.dtmf(keys)
-
-    def say(self, text: str) -> None:
-        """Have the agent speak a sentence now."""
-        if self._conversation is not None:
-            self._conversation.prompt(text)
-
-    async def confirm(self, question: str) -> bool | None:
-        raise LineError("not built yet")
-
-    def pause_recording(self) -> bool:
-        """Record silence from now on. False when the call is not being recorded."""
-        return self._recording.pause()
-
-    def resume_recording(self) -> bool:
-        """Record sound again. False when the call is not being recorded."""
-        return self._recording.resume()
 
     # The way up.
 
     async def _live(self) -> tuple[str, str]:
-        self._ledger.record(
-            events.Offered(
-                self.call_id,
-                self._started_at.isoformat(timespec="milliseconds"),
-                self._offer.source,
-                self._offer.caller_number,
-                self._offer.caller_name,
-                self._offer.called_number,
-            )
-        )
-        toolbox = self._toolbox
-        self._ledger.record(
-            events.Bound(
-                self.context_name,
-                self.provider_name,
-                self._generation.number,
-                [spec.name for spec in toolbox.specs],
-                list(toolbox.missing),
-                list(self._binding.problems),
-            )
-        )
-        for problem in self._binding.problems:
-            log.warning("binding_problem", problem=problem)
-            self._metrics.binding_problem()
+        self._introduce()
         self.state = CallState.CONNECTING
         try:
-            media = await self._unless_ending(self._offer.media(self._agent.formats))
+            media = await self.unless_ending(self._offer.media(self._agent.formats))
         except MediaError:
             self._give_back = True
             raise
@@ -288,26 +213,14 @@ class Call:
             return self._ending.result()
         media = self._media = understood(media, self._agent.formats)
         media.on_closed(self._media_closed)
-        conversation = Conversation(
-            self._agent,
-            media,
-            self._ledger,
-            self._metrics,
-            Endings(
-                self._agent_failed, self.end_after_speech, self._caller_silent, self._agent_stalled
-            ),
-            self._binding.context.silence,
-        )
-        tracing = self._services.tracing
-        conversation.seat(Desk(toolbox, self, conversation, self._loop.time, tracing=tracing))
-        self._conversation = conversation
+        conversation = self._conversation = self._converse(media)
         self._ledger.record(events.Connected())
         sound = self._connect(media, conversation)
         session = self._session(media, sound, conversation)
         try:
-            await self._unless_ending(self._start_agent(session))
+            await self.unless_ending(self._start_agent(session))
         except AgentError:
-            await self._unless_ending(self._apologise(media))
+            await self.unless_ending(self._apologise(media))
             raise
         if self._ending.done():
             return self._ending.result()
@@ -321,6 +234,51 @@ class Call:
         finally:
             limit.cancel()
 
+    def _introduce(self) -> None:
+        """Write down who calls, and what answers."""
+        self._ledger.record(
+            events.Offered(
+                self.call_id,
+                self._started_at.isoformat(timespec="milliseconds"),
+                self._offer.source,
+                self._offer.caller_number,
+                self._offer.caller_name,
+                self._offer.called_number,
+            )
+        )
+        self._ledger.record(
+            events.Bound(
+                self.context_name,
+                self.provider_name,
+                self._generation.number,
+                [spec.name for spec in self._toolbox.specs],
+                list(self._toolbox.missing),
+                list(self._binding.problems),
+            )
+        )
+        for problem in self._binding.problems:
+            log.warning("binding_problem", problem=problem)
+            self._metrics.binding_problem()
+
+    def _converse(self, media: Media) -> Conversation:
+        """The talk between agent and caller, and the desk for its tools."""
+        conversation = Conversation(
+            self._agent,
+            media,
+            self._ledger,
+            self._metrics,
+            Endings(
+                self._agent_failed,
+                self.line.end_after_speech,
+                self._caller_silent,
+                self._agent_stalled,
+            ),
+            self._binding.context.silence,
+        )
+        tools, tracing = conversation.tools, self._services.tracing
+        tools.seat(Desk(self._toolbox, self.line, tools, self._loop.time, tracing=tracing))
+        return conversation
+
     def _connect(self, media: Media, conversation: Conversation) -> CallSound:
         """Give the sound and the keys of the line to all who want them."""
         sound = self._sound = CallSound(media)
@@ -331,6 +289,7 @@ class Call:
             speaking=lambda: conversation.playout.speaking,
         )
         self._keys = Keys(outlets, sound, hold_back=self._secret_keys)
+        self.line.connect(conversation, self._keys)
         self._recording.connect(sound)
         media.on_dtmf(self._key)
         return sound
@@ -369,7 +328,7 @@ class Call:
         media.mark(lambda: None if said.done() else said.set_result(None))
         await asyncio.wait((said,), timeout=FAREWELL_LIMIT)
 
-    async def _unless_ending(self, work: Coroutine[Any, Any, Result]) -> Result | None:
+    async def unless_ending(self, work: Coroutine[Any, Any, Result]) -> Result | None:
         """Do the work, but give it up (None) when the call is to end."""
         if self._ending.done():
             work.close()
@@ -397,19 +356,25 @@ class Call:
         self.end(_OUTCOMES.get(reason, "failed"), reason)
 
     def _key(self, key: str) -> None:
-        if self._conversation is not None:
-            self._conversation.key_pressed()
-        if self._recording.consents(key):
+        conversation, keys = self._conversation, self._keys
+        if conversation is None or keys is None:
+            return
+        conversation.key_pressed()
+        # A surplus key of a secret answers nothing.
+        answers = not keys.secret_now and conversation.confirmation.press(key)
+        if answers:
+            self._first_key()
+        if answers or self._recording.consents(key):
             self._ledger.record(events.Key(key))
-        elif self._keys is not None:
-            self._keys.press(key)
+        else:
+            keys.press(key)
 
     def _deliver_key(self, key: str) -> None:
         if self.state is not CallState.CONNECTING:
             self._agent.hear_key(key)
 
     def _first_key(self) -> None:
-        """Who enters keys does not listen any more: the prompt is taken back."""
+        """Who presses keys does not listen any more: the prompt is taken back."""
         if self._conversation is not None and self._binding.context.barge_in != "off":
             self._conversation.take(Interrupted(self._loop.time()))
 
@@ -468,7 +433,7 @@ class Call:
         if self._keys is not None:
             self._keys.close()
         if self._conversation is not None:
-            self._conversation.end()
+            self._conversation.end(TOOL_GRACE)
         await self._step("agent", self._agent.close())
         if outcome != "transferred":
             line = self._offer.control
@@ -481,7 +446,7 @@ class Call:
             await self._step("media", self._media.close())
         await self._step("line", self._offer.control.release())
         if self._conversation is not None:
-            tools = self._conversation.close(TOOL_GRACE)
+            tools = self._conversation.tools.ended()
             await self._step("tools", tools, TOOL_GRACE + STEP_LIMIT)
         ended = events.Ended(outcome, reason, self._ledger.ms(self._loop.time()))
         self._ledger.record(ended)

@@ -1,15 +1,16 @@
 """Between the agent and the caller: the agent's events become sound, tool calls and ledger lines.
 
-`take` is the agent session's `emit`: synchronous, on the event loop. Nothing here waits; tools run
-in tasks of their own and answer the agent when they are done. Silence is `Attention`'s, speech held
-under a voice `Overlap`'s, what the caller has heard the playout's.
+`take` is the agent session's `emit`: synchronous, on the event loop. Nothing here waits but
+`confirm`. Tools are `ToolSide`'s, questions to the caller `Confirmation`'s, silence is
+`Attention`'s, speech held under a voice `Overlap`'s, what the caller has heard the playout's.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import structlog
@@ -27,6 +28,7 @@ from cordboard.agents.base import (
     CallerStopped,
     CallerText,
     Interrupted,
+    LateTold,
     OverlapBegan,
     OverlapDismissed,
     ToolAsked,
@@ -34,23 +36,23 @@ from cordboard.agents.base import (
 )
 from cordboard.calls import events
 from cordboard.calls.attention import Attention, Owed
+from cordboard.calls.confirmation import Answer, Confirmation, QuestionOutlets
 from cordboard.calls.ledger import Ledger
 from cordboard.calls.offer import Media
 from cordboard.calls.overlap import Overlap
 from cordboard.calls.playout import Playout, Started
 from cordboard.calls.stopwatch import TurnStopwatch
+from cordboard.calls.tool_side import ToolSide
 from cordboard.config.conversation import Silence
-from cordboard.observe.metrics import Metrics, SilenceKind
-from cordboard.tools.desk import Desk
-from cordboard.tools.tool import Effects, ToolAsk, ToolReply, ToolSpec
+from cordboard.errors import LineGone
+from cordboard.observe.metrics import ApprovalAnswer, Metrics, SilenceKind
 
 log = structlog.get_logger()
 
 Own = Literal["filler", "prompt", "other"]
 """What a sentence of the engine's is to the caller's turn: said while the answer is owed; the
 answer, as the question of a tool is; or nothing at all (a re-prompt, a farewell)."""
-FILLER_APART = 2.0
-"""Seconds from a filler of ours within which a tool's own one would only be a second one."""
+_ANSWERS: Mapping[bool | None, ApprovalAnswer] = {True: "yes", False: "no", None: "none"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,17 @@ class Endings:
     """The agent does not answer any more."""
 
 
+@dataclass(frozen=True, slots=True)
+class _OwnSentence:
+    """A sentence of the engine's that the agent has not begun."""
+
+    text: str
+    kind: Own
+    begun: Callable[[], None] = lambda: None
+
+
 class Conversation:
-    """One call's talk. Implements the desk's observer, and `Attended` for its attention."""
+    """One call's talk. Implements `Attended` for its attention and `ToolHost` for its tools."""
 
     def __init__(
         self,
@@ -84,10 +95,6 @@ class Conversation:
         self._ledger = ledger
         self._metrics = metrics
         self._endings = endings
-        self._desk: Desk | None = None
-        self._tools: dict[str, asyncio.Task[None]] = {}
-        self._protected: set[str] = set()
-        """Asks whose tool changes the world: an interruption does not cancel them."""
         self._stopwatch: TurnStopwatch | None = None
         self._answered = asyncio.Event()
         """Set while the agent has nothing more to hand over."""
@@ -96,18 +103,22 @@ class Conversation:
         self._connected_at = self._loop.time()
         self._uninterruptible = False
         """Set when the call is ending: farewells are spoken to their end."""
-        self._own: list[tuple[str, Own]] = []
-        """Sentences of the engine's that the agent has not begun."""
+        self._farewell_said = False
+        """The engine's farewell has begun: what the agent would say after it is not heard."""
+        self._dropping = False
+        """The agent's latest sentence is such a one."""
+        self._own: list[_OwnSentence] = []
         self._own_open = False
         """The latest sentence is the engine's, and the agent has not said that it is done."""
-        self._filled_at = -FILLER_APART
+        self._prompt_turn = -1
+        """The turn in which the engine last asked the caller something."""
         self.playout = Playout(media, self._audio_started, self._audio_ended)
+        self.tools = ToolSide(agent, ledger, metrics, self)
+        self.confirmation = Confirmation(
+            QuestionOutlets(self.prompt, self.playout.has_begun, self._somebody_heard)
+        )
         self._overlap = Overlap(self.playout, ledger, metrics)
         self._attention = Attention(silence, self)
-
-    def seat(self, desk: Desk) -> None:
-        """Give the conversation its desk; until then every tool ask is a programming error."""
-        self._desk = desk
 
     def begin(self, *, greets: bool) -> None:
         """The agent has started: from now on nobody is left in silence."""
@@ -117,6 +128,10 @@ class Conversation:
         """The call is ending: nothing cuts it short any more, and nobody is asked anything."""
         self._uninterruptible = True
         self._attention.end()
+        self.tools.fillers.close()
+        if self.confirmation.active:
+            self._agent.listen_aside(None)
+        self.confirmation.close()
         self._overlap.dismiss(self._loop.time(), "undecided")
 
     def say(self, text: str) -> None:
@@ -134,6 +149,38 @@ class Conversation:
     def caller_enters(self, on: bool) -> None:
         """A tool begins (or ends) to wait for keys of the caller: no filler talks into that."""
         self._attention.caller_enters(on)
+        self.tools.fillers.look()
+
+    async def confirm(self, question: str) -> bool | None:
+        """Ask the caller for a yes or a no; None is neither. Meanwhile the agent answers nothing.
+
+        Raises `LineError` when they are being asked something else, `LineGone` when the call ends.
+        """
+        if self._uninterruptible or self._over:
+            raise LineGone("the call is ending")
+        asks = not self.confirmation.active
+        if asks:
+            self._agent.listen_aside(self.confirmation.hear)
+            self.caller_enters(True)
+        began, answer = self._loop.time(), Answer(None, "")
+        try:
+            answer = await self.confirmation.ask(question)
+            return answer.yes
+        finally:
+            if asks:
+                self._confirmed(question, answer, self._loop.time() - began)
+
+    def _confirmed(self, question: str, answer: Answer, seconds: float) -> None:
+        given = _ANSWERS[answer.yes]
+        event = events.ToolApproval(question, given, round(seconds * 1000), answer.by)
+        self._ledger.record(event)
+        self._metrics.tool_approval(given)
+        if not self._over:
+            self._agent.listen_aside(None)
+            self._own = [own for own in self._own if own.kind != "prompt"]
+            if answer.by:
+                self._attention.caller_answered()
+            self.caller_enters(False)
 
     async def spoken_out(self) -> None:
         """Wait until the agent has nothing more to say and the caller has heard it all."""
@@ -141,25 +188,16 @@ class Conversation:
             await self._answered.wait()
             await self.playout.drained()
 
-    def end(self) -> None:
+    def end(self, grace: float) -> None:
         """The call is over: nothing is taken from the agent any more, and the tools are stopped.
 
-        A tool that changes the world goes on; `close` waits for it.
+        One that changes the world has `grace` seconds to finish; `tools.ended` waits for it.
         """
         self._over = True
         self._attention.end()
+        self.confirmation.close()
         self._overlap.close()
-        for ask_id in tuple(self._tools):
-            self._cancel_tool(ask_id)
-
-    async def close(self, grace: float) -> None:
-        """Wait for the tools that still run; after `grace` seconds every one is cancelled."""
-        running = tuple(self._tools.values())
-        if running:
-            _, late = await asyncio.wait(running, timeout=grace)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+        self.tools.end(grace)
 
     def take(self, event: AgentEvent) -> None:
         """Handle one event of the agent."""
@@ -167,22 +205,15 @@ class Conversation:
             return
         match event:
             case AgentAudio(turn, pcm):
-                watch = self._stopwatch
-                if watch is not None and watch.audio_at is None and watch.turn == turn:
-                    watch.audio_at = self._loop.time()
-                self.playout.write(pcm)
-                self._attention.sound(of_answer=not self._own_open)
+                self._hear_agent(turn, pcm)
             case AgentText(turn, text, at):
                 self._speak(turn, text, at)
             case AgentAudioDone(turn):
                 self._done(turn)
             case CallerStarted() | CallerPauses() | CallerStopped() | CallerText():
                 self._note_caller(event)
-            case ToolAsked(ask):
-                self._answered.clear()
-                self._start_tool(ask)
-            case ToolCancelled(ask_id):
-                self._cancel_tool(ask_id)
+            case ToolAsked() | ToolCancelled() | LateTold():
+                self._take_tool(event)
             case OverlapBegan() | OverlapDismissed() | Interrupted():
                 self._follow_overlap(event)
             case AgentFailed(reason):
@@ -190,6 +221,17 @@ class Conversation:
                 self._endings.failed(reason)
             case AgentEnded(reason):
                 self._endings.ended(reason)
+
+    def _take_tool(self, event: ToolAsked | ToolCancelled | LateTold) -> None:
+        match event:
+            case ToolAsked(ask):
+                self._answered.clear()
+                self.tools.start(ask)
+            case ToolCancelled(ask_id):
+                self.tools.cancel(ask_id)
+            case LateTold(ask_id):
+                self.tools.late_replies.said(ask_id)
+                self.playout.when_heard(partial(self.tools.late_replies.heard, ask_id))
 
     def _note_caller(
         self, event: CallerStarted | CallerPauses | CallerStopped | CallerText
@@ -200,12 +242,16 @@ class Conversation:
             case CallerStarted(at):
                 self._overlap.caller_started(at)
                 self._ledger.record(events.SpeechBegan(self._ledger.ms(at)))
+                self.confirmation.caller_started()
                 self._attention.caller_started()
             case CallerStopped(turn, last_speech_at, at, silence_at):
                 self._stopwatch = TurnStopwatch(turn, last_speech_at, at, silence_at)
-                self._own = [entry for entry in self._own if entry[1] != "filler"]
+                self._own = [own for own in self._own if own.kind != "filler"]
                 self._ledger.record(events.TurnEnded(turn, self._ledger.ms(last_speech_at)), at)
+                if self.confirmation.active and turn > self._prompt_turn:
+                    self.playout.turn_done(self._prompt_turn)  # what follows belongs to this turn
                 self._attention.caller_stopped(turn, last_speech_at)
+                self.tools.fillers.look()
             case CallerText(turn, text, at, confidence, understood):
                 if self._stopwatch is not None and self._stopwatch.turn == turn:
                     self._stopwatch.text_at = at
@@ -219,16 +265,22 @@ class Conversation:
         return self.playout.queued_ms
 
     def tools_running(self) -> bool:
-        return bool(self._tools)
+        return self.tools.running
+
+    def late_waiting(self) -> bool:
+        return self.tools.late_replies.waiting
+
+    def tell_late(self) -> None:
+        self.tools.late_replies.tell()
 
     def fill(self, text: str, silent: float) -> None:
-        self._filled_at = self._loop.time()
+        self.tools.fillers.filled()
         self._note_silence("filler", silent, text)
         self._say(text, "filler")
 
     def encourage(self, text: str, silent: float) -> None:
         self._note_silence("continuer", silent, text)
-        self._own.append((text, "filler"))
+        self._own.append(_OwnSentence(text, "filler"))
         self._agent.say(text, continuer=True)
 
     def reprompt(self, text: str, silent: float) -> None:
@@ -247,57 +299,62 @@ class Conversation:
         self._ledger.record(events.Silence(kind, round(silent * 1000), text))
         self._metrics.silence(kind, silent)
 
-    def _say(self, text: str, own: Own) -> None:
+    def _say(self, text: str, own: Own, begun: Callable[[], None] = lambda: None) -> None:
         self._answered.clear()
-        self._own.append((text, own))
+        self._own.append(_OwnSentence(text, own, begun))
         self._agent.say(text, filler=own == "filler")
 
-    # What the desk reports.
+    def _somebody_heard(self) -> bool:
+        return self.playout.speaking or self._attention.caller_speaks
 
-    def asked(self, ask: ToolAsk, spec: ToolSpec | None) -> None:
-        if spec is not None and spec.effects is Effects.DESTRUCTIVE:
-            self._protected.add(ask.ask_id)
-        if spec is not None and spec.filler.threshold_ms > 0 and spec.filler.messages:
-            expected = self._loop.time() + spec.filler.threshold_ms / 1000
-            self._attention.tool_filler_expected(expected)
-        origin = spec.origin if spec is not None else ""
-        self._ledger.record(
-            events.ToolCalled(ask.turn, ask.ask_id, ask.name, origin, ask.arguments)
-        )
+    # What the tools want.
 
-    def filler(self, ask: ToolAsk, text: str) -> None:
-        """A tool's own filler; left out when one of ours has hardly been said."""
-        if self._over or self._loop.time() - self._filled_at < FILLER_APART:
-            return
-        self._ledger.record(events.ToolFiller(ask.ask_id, text))
+    def tools_changed(self) -> None:
+        self._attention.tools_changed()
+
+    def tool_filler_expected(self, at: float) -> None:
+        self._attention.tool_filler_expected(at)
+
+    def say_filler(self, ask_id: str, text: str) -> None:
         self._attention.tool_filler()
-        self._say(text, "filler")
+        filler = events.ToolFiller(ask_id, text)
+        self._say(text, "filler", partial(self._ledger.record, filler))
 
-    def answered(self, ask: ToolAsk, spec: ToolSpec | None, reply: ToolReply) -> None:
-        self._ledger.record(
-            events.ToolAnswered(ask.ask_id, ask.name, reply.status, reply.message, reply.took_ms)
-        )
-        self._protected.discard(ask.ask_id)
-        seconds = reply.took_ms / 1000
-        self._metrics.tool_called(spec.name if spec else "unknown", reply.status, seconds)
-        if spec is not None and spec.server:
-            tool = spec.origin.removeprefix(f"mcp:{spec.server}:")
-            self._metrics.mcp_tool_called(spec.server, tool, reply.status, seconds)
+    def late_came(self) -> None:
+        self._attention.late_came()
 
-    def late(self, ask: ToolAsk, spec: ToolSpec, reply: ToolReply) -> None:
-        """The agent tells the caller when it fits."""
-        if not self._over:
-            self._agent.offer_late(reply)
+    def floor_is_free(self) -> bool:
+        attention = self._attention
+        return not (attention.caller_speaks or attention.caller_is_asked or self._uninterruptible)
+
+    def tools_failed(self, reason: str) -> None:
+        self.take(AgentFailed(reason))
 
     # Sound.
 
+    def _hear_agent(self, turn: int, pcm: bytes) -> None:
+        if self._dropping:
+            return
+        watch = self._stopwatch
+        if watch is not None and watch.audio_at is None and watch.turn == turn:
+            watch.audio_at = self._loop.time()
+        self.playout.write(pcm)
+        self._attention.sound(of_answer=not self._own_open)
+
     def _speak(self, turn: int, text: str, at: float) -> None:
         self._answered.clear()
-        own = next((entry for entry in self._own if entry[0] == text), None)
+        own = next((entry for entry in self._own if entry.text == text), None)
+        self._dropping = self._farewell_said and own is None
+        if self._dropping:
+            return
         if own is not None:
             self._own.remove(own)
-            if own[1] == "other":
+            own.begun()
+            if own.kind == "other":
                 self._stopwatch = None  # a re-prompt or a farewell answers nobody
+                self._farewell_said = self._uninterruptible
+            elif own.kind == "prompt":
+                self._prompt_turn = turn
         else:
             self._attention.answering(turn)
         self._own_open = own is not None
@@ -305,12 +362,13 @@ class Conversation:
         if watch is not None and watch.turn == turn and watch.sentence_at is None:
             watch.sentence_at = at
         self._ledger.record(events.Answering(turn, text), at)
-        self.playout.sentence(turn, text, own=own is not None and own[1] != "prompt")
+        self.playout.sentence(turn, text, own=own is not None and own.kind != "prompt")
 
     def _done(self, turn: int) -> None:
         """All is handed over. Behind a filler that is said while the answer is owed, it is not."""
         self._answered.set()
-        if self._own_open and self._attention.owed is Owed.ANSWER:
+        filler = self._own_open and not self.confirmation.active
+        if filler and self._attention.owed is Owed.ANSWER:
             self._own_open = False
             return
         self.playout.turn_done(turn)
@@ -352,34 +410,8 @@ class Conversation:
                 self._attention.caller_dismissed()
             case Interrupted(at):
                 if not self._uninterruptible:
+                    self.confirmation.interrupted()
+                    if self.playout.speaking:
+                        self.tools.late_replies.interrupted()
                     self._overlap.interrupt(at, self._agent.interrupted)
                     self._attention.caller_cut_in()
-
-    # Tools.
-
-    def _start_tool(self, ask: ToolAsk) -> None:
-        task = self._loop.create_task(self._run_tool(ask))
-        self._tools[ask.ask_id] = task
-        self._attention.tools_changed()
-        task.add_done_callback(lambda _: self._tool_ended(ask.ask_id))
-
-    def _tool_ended(self, ask_id: str) -> None:
-        self._tools.pop(ask_id, None)
-        self._attention.tools_changed()
-
-    async def _run_tool(self, ask: ToolAsk) -> None:
-        if self._desk is None:
-            raise RuntimeError("a tool was asked for before the conversation had its desk")
-        try:
-            reply = await self._desk.run(ask)
-            if not self._over:
-                self._agent.answer_tool(reply)
-        except Exception as error:  # task border: an ask without an answer would be silence
-            log.exception("tool_ask_failed", exposed_name=ask.name[:100], error=str(error))
-            self.take(AgentFailed(f"a tool call failed: {type(error).__name__}"))
-
-    def _cancel_tool(self, ask_id: str) -> None:
-        """What changes the world runs on to its end; everything else stops."""
-        task = self._tools.get(ask_id)
-        if task is not None and ask_id not in self._protected:
-            task.cancel()

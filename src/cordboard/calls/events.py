@@ -199,15 +199,32 @@ class ToolCalled(LedgerEvent):
     tool: str
     """Internal id, e.g. `mcp:aviation_atis:get_atis`; empty when there is no such tool here."""
     arguments: dict[str, Any]
+    """As the agent wrote them; what is secret is masked."""
+    parent: str = ""
+    """Of a step of a workflow: the ask that it belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolFiller(LedgerEvent):
-    """A slow tool is bridged by a sentence."""
+    """A slow tool is bridged by a sentence, which now begins to be spoken."""
 
     type = "tool.filler"
     ask_id: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolApproval(LedgerEvent):
+    """The caller was asked whether something is to be done, and answered, or did not."""
+
+    type = "tool.approval"
+    question: str
+    answer: str
+    """`yes`, `no`, or `none`: not clear, none at all, or no longer wanted."""
+    took_ms: int
+    """From the wish to ask until the answer."""
+    by: str = ""
+    """`voice` or `key`; empty when nothing came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +238,35 @@ class ToolAnswered(LedgerEvent):
     """`ok`, `error`, `timeout`, `refused` or `cancelled`."""
     message: str
     took_ms: int
+    reason: str = ""
+    """Why it was refused: `not_in_toolbox`, `arguments`, `limit`, `duplicate` or `approval`."""
+    source: str = "run"
+    """Where the answer came from: `run`; `cache`, a kept one; `joined`, the run of an equal ask;
+    `late`, a run that an earlier ask had not waited for."""
+    tries: int = 1
+    """How often the tool was run for it, retries included; 0: not at all."""
+    payload_bytes: int = 0
+    """Size of the data that the agent was given, as JSON."""
+    cut: list[str] = field(default_factory=list)
+    """What of the result's data the agent was not given, e.g. `rows: 100 of 240 items`."""
+    sent: dict[str, Any] = field(default_factory=dict)
+    """The data that the agent was given, secrets masked. Of more than 4 kB only the beginning, as
+    text: `{"shortened": "…"}`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolLate(LedgerEvent):
+    """The answer to an ask that had been given up, or had timed out: what came of it."""
+
+    type = "tool.late"
+    ask_id: str
+    name: str
+    status: str
+    message: str
+    told: bool
+    """Whether the caller was told."""
+    waited_ms: int = 0
+    """How long it was kept until then, or until the call was over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,8 +391,8 @@ class Ended(LedgerEvent):
 
 EVENTS: tuple[type[LedgerEvent], ...] = (
     Offered, Bound, Connected, SpeechBegan, TurnEnded, Heard, Key, Answering, AudioStarted,
-    AudioEnded, Held, Resumed, BargedIn, Silence, ToolCalled, ToolFiller, ToolAnswered, Latency,
-    Answered, Transferred, RecordingStarted, RecordingPaused,
+    AudioEnded, Held, Resumed, BargedIn, Silence, ToolCalled, ToolApproval, ToolFiller,
+    ToolAnswered, ToolLate, Latency, Answered, Transferred, RecordingStarted, RecordingPaused,
     RecordingResumed, RecordingStopped, Trouble, Ended,
 )  # fmt: skip
 """Every event, in about the order in which a call meets them."""

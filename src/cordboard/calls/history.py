@@ -29,6 +29,29 @@ class ToolUse:
     message: str = ""
     answered_ms: int | None = None
     filler: str = ""
+    parent: str = ""
+    """Of a step of a workflow: the ask that it belongs to."""
+    reason: str = ""
+    """Why it was refused."""
+    source: str = "run"
+    """Where the answer came from: `run`, `cache`, `joined` or `late`."""
+    late: str = ""
+    """The answer that came after all, when the ask had been given up."""
+    late_told: bool | None = None
+    """Whether the caller was told that; None: no answer came late."""
+
+
+@dataclass(slots=True)
+class Approval:
+    """The caller was asked whether something is to be done. Times are ms since the offer."""
+
+    question: str
+    answer: str
+    """`yes`, `no` or `none`."""
+    by: str
+    """`voice` or `key`; empty when nothing came."""
+    asked_ms: int
+    answered_ms: int
 
 
 @dataclass(slots=True)
@@ -104,6 +127,7 @@ class CallHistory:
     turns: dict[int, Turn] = field(default_factory=dict)
     overlaps: list[Overlap] = field(default_factory=list)
     silences: list[Silence] = field(default_factory=list)
+    approvals: list[Approval] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
     transfers: list[LedgerLine] = field(default_factory=list)
     outcome: str = ""
@@ -266,9 +290,16 @@ class _Reader:
             overlaps[-1].over_ms, overlaps[-1].verdict = at, verdict
 
     def _tool(self, kind: str, line: LedgerLine) -> None:
+        if kind == "tool.approval":
+            at = line["at_ms"]
+            began = at - line["took_ms"]
+            approval = Approval(line["question"], line["answer"], line["by"], began, at)
+            self.history.approvals.append(approval)
+            return
         ask_id = line["ask_id"]
         if kind == "tool.asked":
             use = ToolUse(ask_id, line["name"], line["arguments"], line["at_ms"])
+            use.parent = line.get("parent", "")
             self._uses[ask_id] = use
             self._turn(line["turn"]).tools.append(use)
         elif ask_id in self._uses:
@@ -278,6 +309,9 @@ class _Reader:
             elif kind == "tool.answered":
                 use.status, use.message = line["status"], line["message"]
                 use.answered_ms = line["at_ms"]
+                use.reason, use.source = line.get("reason", ""), line.get("source", "run")
+            elif kind == "tool.late":
+                use.late, use.late_told = line["message"], line["told"]
 
     def _turn(self, number: int) -> Turn:
         return self.history.turns.setdefault(number, Turn(number))

@@ -88,6 +88,18 @@ class Keys:
         self._vault: dict[str, str] = {}
         self._over = False
 
+    @property
+    def collecting(self) -> bool:
+        """Whether somebody waits for keys."""
+        return self._collection is not None
+
+    @property
+    def secret_now(self) -> bool:
+        """Whether a key that is pressed now may belong to a secret."""
+        collection = self._collection
+        secret = collection is not None and collection.wanted.secret
+        return secret or self._loop.time() < self._secret_until
+
     def press(self, key: str) -> None:
         """Take a key of the caller's (`0-9*#A-D`)."""
         now = self._loop.time()
@@ -95,7 +107,7 @@ class Keys:
         if collection is not None and not collection.done.done():
             self._record(key, now, secret=collection.wanted.secret)
             collection.take(key)
-        elif now < self._secret_until or (collection is not None and collection.wanted.secret):
+        elif self.secret_now:
             self._record(key, now, secret=True)
         elif self._hold_back and not self._over:
             self._held.append((now, key))

@@ -21,6 +21,8 @@ from cordboard.audio.levels import first_audible, last_audible
 from cordboard.calls.heard_text import heard_words
 from cordboard.calls.offer import Media
 
+BEGUN_MS = 100
+"""So much of a sentence has been heard when it can be said to have begun."""
 LONGEST_LEAD_MS = 300
 """Sound that has been inaudible for so long is not the quiet beginning of a voice."""
 
@@ -147,6 +149,18 @@ class Playout:
             if self._unannounced:
                 self._announce(self._sentences[-1], 0.0)
             self._media.mark(lambda: self._on_ended(turn))
+
+    def has_begun(self, text: str) -> bool:
+        """Whether the caller has begun to hear this sentence, among those that were said last."""
+        heard_ms = self._media.heard_ms
+        return any(s.text == text and heard_ms >= s.start_ms + BEGUN_MS for s in self._sentences)
+
+    def when_heard(self, tell: Callable[[], None]) -> None:
+        """`tell` when the caller has heard all that is written by now; never, if it is cut."""
+        if self.speaking:
+            self._media.mark(tell)
+        else:
+            tell()
 
     def hold(self) -> None:
         """Fall silent at once; what is not yet heard is kept."""

@@ -64,6 +64,12 @@ class LivePrinter:
                 return f"[yellow]tool asked[/]   {escape(name)} {escape(str(arguments))}"
             case events.ToolAnswered(status=status, took_ms=took):
                 return f"[yellow]tool answer[/]  {status} after {took} ms"
+            case events.ToolApproval(question=question, answer=answer, by=by):
+                how = f" [dim]by {by}[/]" if by else ""
+                return f"[yellow]caller asked[/] {escape(question)} [bold]{answer}[/]{how}"
+            case events.ToolLate(name=name, message=message, told=told):
+                what = "told" if told else "not told any more"
+                return f"[yellow]late answer[/]  {escape(name)}, {what}: {escape(message)}"
             case events.Transferred(destination=destination, ok=ok, error=error):
                 return f"transfer to {destination}: {'done' if ok else escape(error)}"
             case events.Trouble(where=where, message=message):

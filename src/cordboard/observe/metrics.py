@@ -41,6 +41,8 @@ Verdict = Literal["interruption", "backchannel", "noise", "echo", "key", "undeci
 """What a voice over the agent's turned out to be."""
 SilenceKind = Literal["filler", "continuer", "reprompt", "goodbye", "stalled"]
 """What was done about a silence."""
+ApprovalAnswer = Literal["yes", "no", "none"]
+"""What a caller answered who was asked whether something is to be done."""
 
 _TURN_BUCKETS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.3, 1.7, 2.5, 4.0, 8.0)
 """Fine around the aim (median 0.9 s, p95 1.3 s)."""
@@ -158,6 +160,34 @@ class Metrics:
             buckets=_TOOL_BUCKETS,
             registry=registry,
         )
+        self._tool_refusals = Counter(
+            "ai_agent_tool_refused",
+            "Tool calls that were refused, by why; `tool` is a refusal of the tool's own.",
+            ["reason"],
+            registry=registry,
+        )
+        self._tool_approvals = Counter(
+            "ai_agent_tool_approvals",
+            "Callers asked whether a tool may do its work, by their answer.",
+            ["answer"],
+            registry=registry,
+        )
+        self._tool_cache_hits = Counter(
+            "ai_agent_tool_cache_hits",
+            "Tool calls answered with a kept result.",
+            ["tool"],
+            registry=registry,
+        )
+        self._tool_late = Counter(
+            "ai_agent_tool_late",
+            "Results that came after their ask had been given up, by whether the caller was told.",
+            ["told"],
+            registry=registry,
+        )
+        self._define_servers()
+
+    def _define_servers(self) -> None:
+        registry = self._registry
         self._mcp_calls = Counter(
             "ai_agent_mcp_tool_calls",
             "Requests to MCP servers.",
@@ -298,6 +328,22 @@ class Metrics:
         self.usage.record(context, tool, status, seconds, source)
         self._tool_calls.labels(tool, status).inc()
         self._tool_latency.labels(tool).observe(seconds)
+
+    def tool_refused(self, reason: str) -> None:
+        """Count a refusal. `reason` is one of `cordboard.tools.tool.RefusalReason`, or `tool`."""
+        self._tool_refusals.labels(reason).inc()
+
+    def tool_approval(self, answer: ApprovalAnswer) -> None:
+        """Count a question for the caller's yes, by what came of it."""
+        self._tool_approvals.labels(answer).inc()
+
+    def tool_cache_hit(self, tool: str) -> None:
+        """Count an answer that was given again. `tool` as in `tool_called`."""
+        self._tool_cache_hits.labels(self._tool_label("", tool)).inc()
+
+    def tool_late(self, *, told: bool) -> None:
+        """Count a result that came too late."""
+        self._tool_late.labels("yes" if told else "no").inc()
 
     def mcp_tool_called(self, server: str, tool: str, status: str, seconds: float) -> None:
         """Count one answer to an ask for a listed tool of a server, by the server's own name of it.

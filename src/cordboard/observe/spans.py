@@ -106,6 +106,9 @@ class SpanTracing(Tracing):
             case "agent.audio_ended" | "agent.interrupted":
                 if call.turn is not None and event.fields()["turn"] == call.turn.number:
                     call.turn.last_ns = at_ns
+            case "tool.approval":
+                span = call.turn.span if call.turn is not None else call.span
+                span.set_attribute("cordboard.approval", event.fields()["answer"])
             case "call.ended":
                 del self._calls[call_id]
                 _end_call(call, event.fields(), at_ns)

@@ -51,7 +51,9 @@ class FakeTool:
         effects: Effects = Effects.READ_ONLY,
         filler: Filler = Filler(),  # noqa: B008 - frozen
         limits: Limits = Limits(),  # noqa: B008 - frozen
+        approval_question: str = "",
     ) -> None:
+        """With an `approval_question` it needs the caller's yes."""
         self._spec = ToolSpec(
             name,
             "python",
@@ -61,6 +63,8 @@ class FakeTool:
             limits=limits,
             filler=filler,
             effects=effects,
+            approval="caller" if approval_question else "none",
+            approval_question=approval_question,
         )
         self._seconds = seconds
         self.began = 0

@@ -25,6 +25,7 @@ from cordboard.agents.base import (
     CallerStopped,
     CallerText,
     Interrupted,
+    LateTold,
     ToolAsked,
     ToolCancelled,
 )
@@ -56,9 +57,9 @@ class FakeAgent:
         self.heard = bytearray()
         self.keys: list[str] = []
         self.said: list[str] = []
+        """What the call wanted said."""
         self.late: list[ToolReply] = []
         self.aside: Callable[[str], None] | None = None
-        """What the call wanted said."""
         self.interruptions: list[str] = []
         self.replies: list[ToolReply] = []
         self.closed = False
@@ -103,6 +104,7 @@ class FakeAgent:
 
     def offer_late(self, reply: ToolReply) -> None:
         self.late.append(reply)
+        self.spawn(self._tell_late(reply))
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -130,6 +132,8 @@ class FakeAgent:
         self.emit(CallerStopped(turn, began + ms / 1000, time()))
         await asyncio.sleep(RECOGNISER)
         self.emit(CallerText(turn, text, time(), 0.9))
+        if self.aside is not None:
+            self.aside(text)
 
     async def speak(self, turn: int, *sentences: str, done: bool = True) -> None:
         """Give an answer: each sentence at once, long before the caller has heard it."""
@@ -172,6 +176,11 @@ class FakeAgent:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self.problem = error
+
+    async def _tell_late(self, reply: ToolReply) -> None:
+        await self.speak(self._turn, f"By the way: {reply.message}", done=False)
+        self.emit(LateTold(reply.ask_id))
+        self.emit(AgentAudioDone(self._turn))
 
     async def _follow(self) -> None:
         assert self.session is not None  # noqa: S101 - `start` has set it

@@ -20,6 +20,8 @@ from cordboard.tools.call_line import CallLine
 
 JsonObject: TypeAlias = dict[str, Any]
 ToolKind = Literal["builtin", "mcp", "http", "python", "workflow"]
+RefusalReason = Literal["", "not_in_toolbox", "arguments", "limit", "duplicate", "approval"]
+"""Why the desk did not run a tool; empty when it did, or when the tool itself refused."""
 COLLECT_DIGITS_ORIGIN = "builtin:collect_digits"
 
 
@@ -175,6 +177,9 @@ class ToolReply:
     """What of the data was left out for this agent, such as `rows: 100 of 240 items`."""
     source: Literal["run", "cache", "joined", "late"] = "run"
     """Where the answer came from; `late`: a run that an earlier ask had not waited for."""
+    refused: RefusalReason = ""
+    tries: int = 1
+    """How often the tool was run for it, retries included; 0: not at all."""
 
     @property
     def ok(self) -> bool:

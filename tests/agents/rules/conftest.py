@@ -34,13 +34,19 @@ class Talk:
         variables: dict[str, str] | None = None,
     ) -> None:
         self.asked: list[tuple[str, JsonObject]] = []
+        self.confirmed: list[bool] = []
+        """Of each ask: whether the caller's yes was had for it."""
         self.replies: dict[str, tuple[Status, str, JsonObject]] = {}
+        self.reply: Callable[[str, JsonObject], ToolReply] | None = None
         brain = rules if isinstance(rules, RulesBrain) else brain_of(rules)
         session = DialogueSession("", toolbox, self._run, variables or {}, greeting)
         self.dialogue: RulesDialogue = brain.open(session)
 
-    async def _run(self, name: str, arguments: JsonObject) -> ToolReply:
+    async def _run(self, name: str, arguments: JsonObject, *, confirmed: bool = False) -> ToolReply:
         self.asked.append((name, arguments))
+        self.confirmed.append(confirmed)
+        if self.reply is not None:
+            return self.reply(name, arguments)
         status, message, data = self.replies.get(name, (Status.OK, f"Reply of {name}.", {}))
         return ToolReply("1", name, status, message, data)
 

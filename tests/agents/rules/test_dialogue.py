@@ -110,6 +110,37 @@ async def test_confirmation_takes_yes_no_and_a_correction(reception: Talk) -> No
     assert (await reception.say("that's right")).startswith("Thank you, Mary Jones.")
 
 
+async def test_what_was_confirmed_is_asked_for_as_confirmed(demo: Talk) -> None:
+    await demo.say("I want to buy a ticket")
+    await demo.say("yes")
+    await demo.say("Boston weather")
+    assert demo.confirmed == [True, False]
+
+
+@pytest.mark.parametrize("words", ["mhm", "by all means"])
+async def test_a_yes_in_other_words_confirms(demo: Talk, words: str) -> None:
+    await demo.say("I want to buy a ticket")
+    assert (await demo.say(words)).startswith("I am putting you through to sales.")
+
+
+async def test_a_no_in_other_words_does_not(demo: Talk) -> None:
+    await demo.say("I want to buy a ticket")
+    assert demo.dialogue.is_complete("I'd rather not")
+    assert not demo.dialogue.is_complete("mm-hmm"), "over the question it is only a murmur"
+    await demo.say("I'd rather not")
+    assert demo.asked == []
+
+
+async def test_who_says_no_to_the_desk_is_not_told_what_a_model_would_be(demo: Talk) -> None:
+    def declined(name: str, arguments: JsonObject) -> ToolReply:
+        message = "The caller said no. It was not done. Do not ask for it again."
+        return ToolReply("1", name, Status.REFUSED, message, refused="approval")
+
+    demo.reply = declined
+    answer = await demo.say("Boston weather")
+    assert answer == "All right, never mind. Is there anything else I can do?"
+
+
 async def test_a_slot_out_of_bounds_is_refused(reception: Talk) -> None:
     answer = await reception.say("we want to visit with twenty people tomorrow")
     assert answer == "We can take one to twelve. How many people will come?"
@@ -190,7 +221,7 @@ async def test_closing_while_the_tool_runs_leaves_a_usable_dialogue(
 ) -> None:
     started = asyncio.Event()
 
-    async def never(name: str, arguments: JsonObject) -> ToolReply:
+    async def never(name: str, arguments: JsonObject, *, confirmed: bool = False) -> ToolReply:
         started.set()
         await asyncio.Event().wait()
         raise AssertionError

@@ -43,7 +43,13 @@ async def _outcomes(brain: RulesBrain, toolbox: tuple[ToolSpec, ...]) -> list[di
     for row in STORIES:
         codes: list[object] = []
 
-        async def run(name: str, arguments: JsonObject, codes: list[object] = codes) -> ToolReply:
+        async def run(
+            name: str,
+            arguments: JsonObject,
+            *,
+            confirmed: bool = False,
+            codes: list[object] = codes,
+        ) -> ToolReply:
             codes += [arguments["icao"]] if name == ATIS else []
             return ToolReply("1", name, Status.OK, "Reply.", {})
 

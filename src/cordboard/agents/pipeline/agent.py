@@ -4,6 +4,9 @@ The parts are shared by all calls; this class holds what belongs to one. Answers
 time: a turn that ends while an answer is being prepared waits for it, a caller who takes the floor
 while the agent is heard interrupts it. `cordboard.agents.pipeline.turn_taking` decides when a turn
 is over and what is an interruption; `docs/turn-taking.md` tells how.
+
+While the engine asks the caller for a yes or a no (`listen_aside`), turns go there instead, and an
+answer that waits for its tool goes on waiting: it then answers the caller's latest turn.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from cordboard.agents.base import (
     AgentFailed,
     AgentSession,
     Interrupted,
+    LateTold,
     ToolAsked,
     ToolCancelled,
 )
@@ -36,6 +40,9 @@ from cordboard.config.conversation import BargeIn
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
 
 log = structlog.get_logger()
+
+ABOUT_EARLIER = "About your earlier request:"
+"""Said before an answer that comes too late for its turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +64,11 @@ class PipelineAgent:
         self._tasks: set[asyncio.Task[None]] = set()
         self._answers: list[asyncio.Task[None]] = []
         """Answers being given or waiting for their turn, oldest first."""
+        self._answered_turn = 0
+        """The turn that the answer being given belongs to."""
         self._fillers: set[asyncio.Task[None]] = set()
+        self._questions: set[asyncio.Task[None]] = set()
+        """What is being said while the engine asks for a yes or a no."""
         self._asks: dict[str, asyncio.Future[ToolReply]] = {}
         self._asked = 0
         self._hearing: Hearing | None = None
@@ -100,19 +111,25 @@ class PipelineAgent:
             future.set_result(reply)
 
     def interrupted(self, heard: str) -> None:
-        self._dialogue.interrupted(heard)
+        if self._aside is None:
+            self._dialogue.interrupted(heard)
 
     def say(self, text: str, *, filler: bool = False, continuer: bool = False) -> None:
         task = self._spawn(self._say(text, filler=filler, continuer=continuer))
-        if filler or continuer:
-            self._fillers.add(task)
-            task.add_done_callback(self._fillers.discard)
+        if filler or continuer or self._aside is not None:
+            needless = self._fillers if filler or continuer else self._questions
+            needless.add(task)
+            task.add_done_callback(needless.discard)
 
     def listen_aside(self, take: Callable[[str], None] | None) -> None:
         self._aside = take
+        for question in tuple(self._questions):
+            question.cancel()
+        if self._hearing is not None:
+            self._hearing.expect_yes_or_no(take is not None)
 
     def offer_late(self, reply: ToolReply) -> None:
-        self.say(reply.message)
+        self._queue_answer(partial(self._tell_late, reply))
 
     async def close(self) -> None:
         self._closed = True
@@ -134,11 +151,25 @@ class PipelineAgent:
         return AgentVoice.OPEN
 
     def turn_heard(self, turn: int, text: str, *, wants_answer: bool) -> None:
+        if self._aside is not None:
+            self._take_aside(turn, text, self._aside, wants_answer=wants_answer)
+            return
         answer = partial(self._answer, turn, text) if wants_answer else partial(self._leave, turn)
         self._queue_answer(answer)
 
+    def _take_aside(
+        self, turn: int, text: str, take: Callable[[str], None], *, wants_answer: bool
+    ) -> None:
+        """The caller's words are for the engine; what is being answered goes on from this turn."""
+        self._answered_turn = turn
+        if not self._answers:
+            self._emit_unless_closed(AgentAudioDone(turn))
+        if wants_answer:
+            take(text)
+
     def caller_cuts_in(self) -> None:
-        for task in (*self._answers, *self._fillers):
+        answers = () if self._aside is not None else self._answers
+        for task in (*answers, *self._questions, *self._fillers):
             task.cancel()
         self._session.emit(Interrupted(self._loop.time()))
 
@@ -158,16 +189,25 @@ class PipelineAgent:
             self._emit_unless_closed(AgentAudioDone(0))
 
     async def _answer(self, turn: int, text: str) -> None:
+        self._answered_turn = turn
         try:
             async with aclosing(self._dialogue.respond(text)) as sentences:
                 async for sentence in sentences:
-                    await self._mouth.speak(turn, sentence)
+                    await self._mouth.speak(self._answered_turn, sentence)
         finally:
-            self._emit_unless_closed(AgentAudioDone(turn))
+            self._emit_unless_closed(AgentAudioDone(self._answered_turn))
 
     async def _leave(self, turn: int) -> None:
         """A turn that wants no answer: there is nothing to hand over."""
         self._emit_unless_closed(AgentAudioDone(turn))
+
+    async def _tell_late(self, reply: ToolReply) -> None:
+        turn = self._turn
+        try:
+            await self._mouth.speak(turn, f"{ABOUT_EARLIER} {reply.message}")
+            self._emit_unless_closed(LateTold(reply.ask_id))
+        finally:
+            self._emit_unless_closed(AgentAudioDone(turn))
 
     def _queue_answer(self, answer: Callable[[], Coroutine[None, None, None]]) -> None:
         """Answers follow one another in the order of the turns."""
@@ -194,9 +234,12 @@ class PipelineAgent:
 
     # Tools.
 
-    async def _ask_tool(self, name: str, arguments: JsonObject) -> ToolReply:
+    async def _ask_tool(
+        self, name: str, arguments: JsonObject, *, confirmed: bool = False
+    ) -> ToolReply:
         self._asked += 1
-        ask = ToolAsk(f"{self._turn}.{self._asked}", name, arguments, self._turn)
+        ask_id = f"{self._turn}.{self._asked}"
+        ask = ToolAsk(ask_id, name, arguments, self._turn, confirmed)
         future: asyncio.Future[ToolReply] = self._loop.create_future()
         self._asks[ask.ask_id] = future
         self._session.emit(ToolAsked(ask))
@@ -209,7 +252,9 @@ class PipelineAgent:
 
     # Keeping house.
 
-    def _emit_unless_closed(self, event: AgentAudioDone | ToolCancelled | AgentFailed) -> None:
+    def _emit_unless_closed(
+        self, event: AgentAudioDone | ToolCancelled | LateTold | AgentFailed
+    ) -> None:
         if not self._closed:
             self._session.emit(event)
 

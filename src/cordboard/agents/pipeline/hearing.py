@@ -51,6 +51,7 @@ from cordboard.agents.pipeline.turn_profiles import TurnProfile
 from cordboard.agents.pipeline.turn_taking import (
     SAMPLES_PER_MS,
 )
+from cordboard.agents.yes_or_no import YES_OR_NO_HINTS, is_plain_answer, read_yes_or_no
 from cordboard.audio.vad import VoiceActivityBank
 from cordboard.errors import AgentError, RecogniserError
 from cordboard.observe.degradation import Degradation
@@ -141,6 +142,8 @@ class Hearing:
         self._overlap_onset = 0
         self._murmured = False
         """The voice that began at `_overlap_onset` surely began as a murmur."""
+        self._yes_or_no = False
+        """The engine asks the caller for a yes or a no: the dialogue is not concerned."""
         self._echo = parts.echo(session.call_id) if parts.echo is not None else None
         if self._echo is not None:
             session.watch_playout(self._echo.sent)
@@ -159,6 +162,10 @@ class Hearing:
 
     def key_pressed(self) -> None:
         self._ear.key_pressed()
+
+    def expect_yes_or_no(self, on: bool) -> None:
+        """What the caller says next is (no longer) taken for a yes or a no, if it may be one."""
+        self._yes_or_no = on
 
     async def close(self) -> None:
         self._ear.close()
@@ -243,7 +250,7 @@ class Hearing:
             self._work_aside(self._judge_melody(pause.pause, phrase, turn_odds))
 
     async def _recognise_draft(self, pause: Paused, pcm: bytes) -> Transcript:
-        hints = self._dialogue.hints()
+        hints = self._hints()
         if pause.aside:
             hints = (*OVERLAP_HINTS, *hints)
         transcript = await self._recognise(pcm, hints, speculative=not pause.aside)
@@ -271,12 +278,18 @@ class Hearing:
         return judge_words(
             transcript,
             len(pcm) // (2 * SAMPLES_PER_MS) - LEAD_MS,
-            complete=self._is_complete(transcript.text),
+            complete=self._is_complete(transcript.text, over_agent=True),
             murmured=self._murmured,
         )
 
-    def _is_complete(self, text: str) -> bool:
+    def _is_complete(self, text: str, *, over_agent: bool = False) -> bool:
+        if self._yes_or_no:
+            # Who murmurs `mm-hmm` into the question has not heard it out.
+            return is_plain_answer(text) if over_agent else read_yes_or_no(text) is not None
         return bool(text) and self._dialogue.is_complete(text)
+
+    def _hints(self) -> tuple[str, ...]:
+        return YES_OR_NO_HINTS if self._yes_or_no else self._dialogue.hints()
 
     def _drop_draft(self) -> None:
         if self._draft is not None:
@@ -355,7 +368,7 @@ class Hearing:
 
     def _tell_text(self, turn: int, transcript: Transcript) -> None:
         at, text = self._loop.time(), transcript.text
-        understood = self._dialogue.understood(text) if text else text
+        understood = self._dialogue.understood(text) if text and not self._yes_or_no else text
         changed = understood if understood != text else ""
         self._emit(CallerText(turn, text, at, transcript.confidence, changed))
 
@@ -367,7 +380,7 @@ class Hearing:
     async def _final(self, pcm: bytes, draft: asyncio.Task[Transcript] | None) -> Transcript:
         if draft is not None:
             return await draft
-        return await self._recognise(pcm, self._dialogue.hints(), speculative=False)
+        return await self._recognise(pcm, self._hints(), speculative=False)
 
     async def _recognise(
         self, pcm: bytes, hints: tuple[str, ...], *, speculative: bool

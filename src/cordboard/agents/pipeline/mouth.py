@@ -2,7 +2,7 @@
 
 Sentences never mix: whoever wants something said waits until the text before has been turned into
 sound. Nothing begins while the caller is taking a turn. A filler is needless, and dropped, when
-something else is being turned into sound already.
+something else is being turned into sound already, or the caller speaks.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Mouth:
             await self._say(turn, text, greeting=greeting)
 
     async def fill(self, turn: int, text: str) -> None:
-        """Say a filler, unless something else is about to be heard."""
-        if not self._speech.locked():
+        """Say a filler, unless something else is about to be heard or the caller speaks."""
+        if not self._speech.locked() and self._floor_is_free.is_set():
             await self.speak(turn, text)
 
     async def encourage(self, turn: int, text: str) -> None:

@@ -7,11 +7,25 @@ it waits. The same door serves the offline rules and a streamed LLM.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from cordboard.tools.tool import JsonObject, ToolReply, ToolSpec
+
+
+class AskTool(Protocol):
+    """How a dialogue has a tool run."""
+
+    def __call__(
+        self, name: str, arguments: JsonObject, *, confirmed: bool = False
+    ) -> Awaitable[ToolReply]:
+        """Run a tool by its exposed name and wait for its answer.
+
+        `confirmed`: the dialogue itself has had the caller's yes to this very ask, so that the desk
+        need not ask for it. Never raises for a tool's failure.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +34,7 @@ class DialogueSession:
 
     prompt: str
     toolbox: tuple[ToolSpec, ...]
-    ask_tool: Callable[[str, JsonObject], Awaitable[ToolReply]]
-    """Run a tool by its exposed name and wait for its answer; never raises for a tool's failure."""
+    ask_tool: AskTool
     variables: Mapping[str, str] = field(default_factory=dict)
     greeting: str = ""
     """What the caller has been told first; the first thing that can be repeated."""

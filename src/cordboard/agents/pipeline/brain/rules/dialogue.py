@@ -39,6 +39,7 @@ from cordboard.agents.pipeline.brain.rules.states import (
     Task,
 )
 from cordboard.agents.pipeline.brain.rules.values import Judged, Value
+from cordboard.agents.yes_or_no import is_plain_answer, read_yes_or_no
 from cordboard.config.rules import Intent, Rules
 
 _TIE = 0.1
@@ -93,7 +94,9 @@ class RulesDialogue:
 
     def is_complete(self, text: str) -> bool:
         readings = self._readings(text)
-        return bool(readings) and is_whole_answer(readings, self._state, self._grammar)
+        if not readings:
+            return isinstance(self._state, Confirming) and is_plain_answer(text)
+        return is_whole_answer(readings, self._state, self._grammar)
 
     def understood(self, text: str) -> str:
         """The caller's words with misheard names put right, as far as they were understood for
@@ -134,7 +137,7 @@ class RulesDialogue:
         if there := self._about_there(readings):
             readings = [there]
         if not readings:
-            return self._not_understood(silent=not text.strip())
+            return self._in_other_words(text) or self._not_understood(silent=not text.strip())
         best = readings[0]
         if rival := self._rival(readings):
             self._failures = 0
@@ -146,6 +149,13 @@ class RulesDialogue:
         if best.intent.startswith((VALUE_OF, CHANGE_TO)):
             return self._take_value(best)
         return self._begin(self._task_of(best))
+
+    def _in_other_words(self, text: str) -> _Turn | None:
+        """A yes or a no that no sentence has: `I'd rather not`."""
+        answer = read_yes_or_no(text) if isinstance(self._state, Confirming) else None
+        if answer is None:
+            return None
+        return self._yes() if answer else self._no()
 
     def _about_there(self, readings: Sequence[Reading]) -> Reading | None:
         """The reading with the place named in the turn before, and what `there` is from now on."""
@@ -378,7 +388,8 @@ class RulesDialogue:
             yield sentence
         outcome = await self._errands.run(task)
         answer = outcome.answer
-        if intent.more and not intent.hang_up and not outcome.caller_left:
+        goes_on = not (intent.hang_up or outcome.caller_left or outcome.declined)
+        if intent.more and goes_on:
             self._state = Offering(task.intent)
             answer += self._filled(intent.more, task)
         for sentence in self._keep(answer):

@@ -30,6 +30,8 @@ class Outcome:
     answer: tuple[str, ...]
     worked: bool
     caller_left: bool
+    declined: bool = False
+    """The caller was asked whether it is to be done, and did not say yes."""
 
 
 class Errands:
@@ -58,7 +60,8 @@ class Errands:
         reply = await self._run_tool(intent, task)
         worked = reply is None or reply.ok
         left = worked and bool(intent.transfer)
-        return Outcome(self._answer(intent, task, reply), worked, left)
+        declined = reply is not None and reply.refused == "approval"
+        return Outcome(self._answer(intent, task, reply), worked, left, declined)
 
     async def hang_up(self, why: str) -> None:
         """End the call once the caller has heard what is being said, where the toolbox allows."""
@@ -78,16 +81,19 @@ class Errands:
         return ()
 
     async def _run_tool(self, intent: Intent, task: Task) -> ToolReply | None:
-        fillings = self._fillings(task)
+        fillings, confirmed = self._fillings(task), task.confirmed
         if intent.transfer:
-            destination = str(fill_arguments(intent.transfer, fillings))
-            return await self._session.ask_tool(builtin.TRANSFER_TOOL, {"destination": destination})
+            arguments = {"destination": str(fill_arguments(intent.transfer, fillings))}
+            return await self._session.ask_tool(
+                builtin.TRANSFER_TOOL, arguments, confirmed=confirmed
+            )
         if intent.tool is None:
             return None
         template = intent.arguments
         if template is None:
             template = {slot: f"{{{slot}}}" for slot in task.lists}
-        return await self._session.ask_tool(intent.tool, fill_arguments(template, fillings))
+        arguments = fill_arguments(template, fillings)
+        return await self._session.ask_tool(intent.tool, arguments, confirmed=confirmed)
 
     def _answer(self, intent: Intent, task: Task, reply: ToolReply | None) -> tuple[str, ...]:
         if reply is None:
@@ -104,6 +110,8 @@ class Errands:
     def _failed(
         self, reply: ToolReply, intent: Intent | None, task: Task | None
     ) -> tuple[str, ...]:
+        if reply.refused == "approval":  # its words are for a model, not for who said no
+            return self.filled(self._phrases.cancelled)
         own = intent.failures.get(cast(Failure, reply.status.value)) if intent else None
         if own is not None:
             return self.filled(own, task, message=reply.message, data=reply.data)

@@ -1,0 +1,176 @@
+"""A yes-or-no question to the caller: asked by voice, answered by voice or key, at most twice.
+
+    ask ──▶ the question is spoken ──▶ a clear yes or no, or key 1 or 2 ──▶ the answer
+                    │
+                    └─ nothing for `PATIENCE`, or neither ──▶ asked once more ──▶ answer, or None
+
+Only who has begun to hear the question can answer it: what the caller began to say before counts
+for nothing, and a question that they cut before a word of it was heard is put to them again. What
+is spoken, and what is heard of it, is the conversation's; this holds the question's state and time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from cordboard.agents.yes_or_no import read_yes_or_no
+from cordboard.errors import LineError, LineGone
+
+PATIENCE = 8.0
+"""Seconds to answer, from the end of the question or of what the caller said last."""
+LONGEST = 60.0
+"""Seconds after which a question is given up that noise on the line keeps open."""
+LOOK = 0.25
+"""How often is looked whether somebody is heard, in seconds."""
+AGAIN = "Sorry, yes or no? You can also press 1 for yes or 2 for no."
+ANSWER_KEYS = {"1": True, "2": False}
+
+AnsweredBy = Literal["voice", "key", ""]
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionOutlets:
+    """What a question needs of its conversation. All return at once."""
+
+    speak: Callable[[str], None]
+    """Have the agent speak a question."""
+    begun: Callable[[str], bool]
+    """Whether the caller has begun to hear this question."""
+    busy: Callable[[], bool]
+    """Whether the agent or the caller is heard."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a question."""
+
+    yes: bool | None
+    by: AnsweredBy
+
+
+class _Asking:
+    """One question waiting for its answer."""
+
+    def __init__(self, question: str, loop: asyncio.AbstractEventLoop) -> None:
+        self.question = question
+        self.done: asyncio.Future[Answer] = loop.create_future()
+        self.text = question
+        """What was spoken last: the question, or `AGAIN`."""
+        self.again = False
+        """It was asked for the second time."""
+        self.heard = False
+        """The caller has begun to hear it."""
+        self.lost = False
+        """It was taken back before that."""
+        self.answers = False
+        """The caller's present turn began after they did."""
+        self.until = self.latest = 0.0
+
+
+class Confirmation:
+    """The questions of one call, one at a time."""
+
+    def __init__(self, outlets: QuestionOutlets) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._outlets = outlets
+        self._asking: _Asking | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._over = False
+
+    @property
+    def active(self) -> bool:
+        """Whether a question is waiting for its answer."""
+        return self._asking is not None
+
+    async def ask(self, question: str) -> Answer:
+        """Ask, and wait for the answer.
+
+        Raises `LineError` when another question is waiting, `LineGone` when the call ends.
+        """
+        if self._over:
+            raise LineGone("the call is over")
+        if self._asking is not None:
+            raise LineError("the caller is being asked something else")
+        asking = self._asking = _Asking(question, self._loop)
+        try:
+            self._speak(asking, question)
+            self._look()
+            return await asking.done
+        finally:
+            self._asking = None
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+    def caller_started(self) -> None:
+        """The caller begins to speak."""
+        if self._asking is not None:
+            self._asking.answers = self._is_heard(self._asking)
+
+    def interrupted(self) -> None:
+        """What is being said is about to be taken back."""
+        asking = self._asking
+        if asking is not None and not self._is_heard(asking):
+            asking.lost = True
+
+    def hear(self, text: str) -> None:
+        """What the caller said, as understood; empty when they said something that was not."""
+        asking = self._asking
+        if asking is None or asking.done.done():
+            return
+        if asking.answers:
+            self._take(asking, Answer(read_yes_or_no(text), "voice"))
+        elif asking.lost:
+            self._speak(asking, asking.question)
+
+    def press(self, key: str) -> bool:
+        """Take a key. False when nobody is asked anything: then it belongs to somebody else; else
+        nobody listens to the question any more."""
+        asking = self._asking
+        if asking is None or asking.done.done() or not self._is_heard(asking):
+            return False
+        self._take(asking, Answer(ANSWER_KEYS.get(key), "key"))
+        return True
+
+    def close(self) -> None:
+        """The call ends: nobody is asked anything any more. Idempotent."""
+        self._over = True
+        asking = self._asking
+        if asking is not None and not asking.done.done():
+            asking.done.set_exception(LineGone("the call is over"))
+
+    def _is_heard(self, asking: _Asking) -> bool:
+        asking.heard = asking.heard or self._outlets.begun(asking.text)
+        return asking.heard
+
+    def _speak(self, asking: _Asking, text: str) -> None:
+        asking.text, asking.lost = text, False
+        asking.until = self._loop.time() + PATIENCE
+        asking.latest = self._loop.time() + LONGEST
+        self._outlets.speak(text)
+
+    def _take(self, asking: _Asking, answer: Answer) -> None:
+        """A clear answer, or the first unclear one, which is asked about, or the second."""
+        if answer.yes is not None or asking.again:
+            asking.done.set_result(answer)
+            return
+        asking.again = True
+        self._speak(asking, AGAIN if self._is_heard(asking) else asking.question)
+
+    def _look(self) -> None:
+        """The patience counts from when nobody is heard any more, which is no event: the sound of
+        the question may still be in the making. So it is looked at."""
+        asking = self._asking
+        if asking is None or asking.done.done():
+            return
+        now = self._loop.time()
+        if self._outlets.busy():
+            asking.until = now + PATIENCE
+        if now >= min(asking.until, asking.latest) - 1e-3:
+            self._take(asking, Answer(None, ""))
+        if not asking.done.done():
+            wait = min(LOOK, max(asking.until - now, 0.01))
+            self._timer = self._loop.call_later(wait, self._look)
