@@ -46,6 +46,7 @@ from cordboard.calls.call import TROUBLE
 from cordboard.calls.events import LedgerEvent
 from cordboard.calls.exchange import Exchange
 from cordboard.calls.ledger import LedgerWriter
+from cordboard.calls.post_call_queue import PostCallQueue
 from cordboard.calls.recording_writer import RecordingWriter
 from cordboard.calls.retention import INTERVAL, sweep
 from cordboard.calls.services import CallServices
@@ -141,6 +142,13 @@ class Engine:
             self._changed,
         )
         self.administration = Administration(self._succession, source)
+        self._post_call = PostCallQueue(
+            config.calls.directory / "post_call",
+            lambda: self._succession.generation,
+            lambda: self._config.calls.post_call,
+            self._metrics,
+            self._tracing,
+        )
         services = self._call_services(listener)
         self.exchange = Exchange(
             lambda: self._succession.generation,
@@ -176,6 +184,7 @@ class Engine:
             self._recordings,
             self._apology,
             self._tracing,
+            self._post_call,
         )
 
     @property
@@ -335,6 +344,7 @@ class Engine:
             },
             "turn_end_model": self._turn_end_model(),
             "ledger_write_failures": self._writer.failures,
+            "post_call": self._post_call.health(),
         }
 
     def _turn_end_model(self) -> str:
@@ -370,6 +380,8 @@ class Engine:
         stack.push_async_callback(self._http.close)
         stack.push_async_callback(self._succession.close)
         await self._succession.begin()
+        await self._post_call.start()
+        stack.push_async_callback(self._post_call.close)
         # A full collection among the 125,000 objects of the imported libraries holds the event
         # loop, and with it the sound of every call, for 80-140 ms (measured; one comes after some
         # 300 calls). They live as long as the engine: passed over, later ones take 1-4 ms. What is

@@ -16,6 +16,10 @@ narrowest class it can answer; a message never contains a secret.
     ├── AsteriskError          ARI cannot be reached or answered with an error
     ├── ToolError              a tool could not do its work; its text is fit to be spoken
     │   └── ToolTimeout
+    ├── HttpError              a web service cannot be reached, or its answer not be used
+    │   ├── HttpUnavailable    it is down, or cannot be reached
+    │   ├── HttpTimeout        it did not answer in time
+    │   └── HttpAddressRefused it is, or sends us, where no request may go
     ├── SchemaRefused          a tool's parameter schema cannot be used; it is not offered
     ├── McpError               an MCP server cannot be reached, started or understood
     │   ├── McpCommandMissing  the server's program does not exist; trying again is no use
@@ -122,6 +126,22 @@ class ToolError(CordboardError):
 
 class ToolTimeout(ToolError):
     """A tool did not answer within its time."""
+
+
+class HttpError(CordboardError):
+    """A web service cannot be reached, or its answer cannot be used. The text follows "it ..."."""
+
+
+class HttpUnavailable(HttpError):
+    """The service is down, or cannot be reached."""
+
+
+class HttpTimeout(HttpError):
+    """The service did not answer in time."""
+
+
+class HttpAddressRefused(HttpError):
+    """The service is, or sends us, where our requests must not go."""
 
 
 class SchemaRefused(CordboardError):

@@ -10,7 +10,7 @@ toolboxes that were handed out stay as they are.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import structlog
 
@@ -107,6 +107,15 @@ class Generation:
         servers = {spec.server for spec in toolbox.specs if spec.kind == "mcp"}
         groups = map(group_server, self.config.contexts[context].tools)
         self.fleet.wake(servers | {server for server in groups if server is not None})
+        return toolbox
+
+    def phase_toolbox(self, tools: Iterable[str], context: str) -> Toolbox:
+        """For a step before or after a call: these tools, and those of the context if there still
+        is one, since a workflow may run what its context may; lazy servers begin to start."""
+        found = self.config.contexts.get(context)
+        names = (*tools, *(found.tools if found is not None else ()))
+        toolbox = self._catalogue.toolbox(names)
+        self.fleet.wake({spec.server for spec in toolbox.specs if spec.kind == "mcp"})
         return toolbox
 
     def acquire(self) -> None:

@@ -96,6 +96,7 @@ _KINDS = {
     "float": "number",
     "bool": "true or false",
     "list[str]": "list of texts",
+    "list[dict[str, str]]": "list of objects",
     "dict[str, Any]": "object",
 }
 

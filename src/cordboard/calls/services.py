@@ -9,6 +9,7 @@ from pathlib import Path
 from cordboard.audio.format import AudioFormat
 from cordboard.calls.events import LedgerEvent
 from cordboard.calls.ledger import LedgerWriter
+from cordboard.calls.post_call_job import JobTaker
 from cordboard.calls.recording_writer import RecordingWriter
 from cordboard.observe.metrics import Metrics
 from cordboard.observe.tracing import NO_TRACING, Tracing
@@ -29,3 +30,5 @@ class CallServices:
     no voice for it."""
     tracing: Tracing = NO_TRACING
     """Is told of every ledger event and every tool call."""
+    post_call: JobTaker | None = None
+    """Does the steps after calls; None = they are left out."""

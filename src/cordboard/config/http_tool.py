@@ -63,9 +63,15 @@ def _host_pattern(text: str) -> str:
     return host
 
 
+def _status_code(code: int) -> int:
+    if not 200 <= code <= 599:
+        raise ValueError("expected a status code from 200 to 599")
+    return code
+
+
 Scalar: TypeAlias = bool | int | float | DataTemplateText
 HostPattern = Annotated[str, AfterValidator(_host_pattern)]
-StatusCode = Annotated[int, Field(ge=200, le=599)]
+StatusCode = Annotated[int, AfterValidator(_status_code)]
 
 
 class HttpTool(ToolRules):
@@ -97,7 +103,9 @@ class HttpTool(ToolRules):
         None, description="Instead of `body`: fields of a form (application/x-www-form-urlencoded)."
     )
     text: DataTemplateText | None = Field(
-        None, description="Instead of `body`: a text. Values are put in as they are."
+        None,
+        description="Instead of `body`: a text. Values are escaped for XML, HTML or JSON, by "
+        "`content_type`; in any other text they are put in as they are.",
     )
     content_type: str = Field(
         "text/plain; charset=utf-8",

@@ -7,11 +7,13 @@ refused. Times are integers in ms and end in `_ms`. Reading and error messages: 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
+from cordboard.config.call_phases import PostCallRetries, PostCallStep, PreCallStep, saved_names
 from cordboard.config.chat import Chat
 from cordboard.config.conversation import BargeIn, Recording, Silence, TurnTaking
 from cordboard.config.mcp import Mcp
@@ -27,6 +29,7 @@ from cordboard.config.patterns import (
 from cordboard.config.rules import Rules
 from cordboard.config.section import Section
 from cordboard.config.tools import BUILTIN_TOOLS, BuiltinTool, ToolEntry, TransferDestination
+from cordboard.config.variables import placeholders
 
 
 class Health(Section):
@@ -170,6 +173,23 @@ class Context(Section):
     variables: tuple[VariableName, ...] = Field(
         (), description="Channel variables that prompt, greeting and tools may use."
     )
+    pre_call: tuple[PreCallStep, ...] = Field(
+        (),
+        max_length=20,
+        description="Tools that are run when a call comes in, side by side; their results may "
+        "stand in prompt and greeting.",
+    )
+    pre_call_timeout_ms: int = Field(
+        2_500,
+        ge=50,
+        le=30_000,
+        description="How long the greeting waits for them, at most. What comes later is left out.",
+    )
+    post_call: tuple[PostCallStep, ...] = Field(
+        (),
+        max_length=20,
+        description="Tools that are run when a call is over, until they have worked.",
+    )
     rules: Rules | None = Field(None, description="The dialogue of brain `rules`.")
     turn_taking: TurnTaking = Field(
         TurnTaking(), description="When the caller's turn is taken to be over."
@@ -185,6 +205,22 @@ class Context(Section):
         3_600_000, ge=1_000, description="A call is ended politely after this time."
     )
 
+    @cached_property
+    def uses_pre_call(self) -> bool:
+        """Whether prompt, greeting or rules have a place for a result of `pre_call`."""
+        saved = saved_names(self.pre_call)
+        if not saved:
+            return False
+        names = [*placeholders(self.prompt), *placeholders(self.greeting)]
+        if any(name.partition(".")[0] in saved for name in names):
+            return True
+        try:
+            if self.rules is not None:
+                self.rules.check_placeholders(self.variables)
+        except ValueError:  # they are right with the saved names only
+            return True
+        return False
+
     @field_validator("barge_in", mode="before")
     @classmethod
     def _yes_and_no(cls, value: object) -> object:
@@ -193,7 +229,7 @@ class Context(Section):
     @model_validator(mode="after")
     def _rules_fill_their_placeholders(self) -> Context:
         if self.rules is not None:
-            self.rules.check_placeholders(self.variables)
+            self.rules.check_placeholders((*self.variables, *saved_names(self.pre_call)))
         return self
 
 
@@ -203,6 +239,9 @@ class Calls(Section):
     directory: Path = Field(Path("var/calls"), description="Where call ledgers are written.")
     shutdown_grace_ms: int = Field(
         10_000, ge=0, description="How long live calls may go on after SIGTERM."
+    )
+    post_call: PostCallRetries = Field(
+        PostCallRetries(), description="How long a `post_call` step that fails is tried again."
     )
     max_calls: int = Field(
         100,

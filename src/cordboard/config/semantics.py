@@ -12,9 +12,12 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from cordboard.config.call_phases import saved_names
 from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import inner_path, suggestion
+from cordboard.config.http_checks import check_http_tools
 from cordboard.config.mcp import McpServer
+from cordboard.config.phase_checks import check_phases
 from cordboard.config.remote_url import url_problem
 from cordboard.config.schema import MEDIA_CODECS, Config, Context
 from cordboard.config.tool_semantics import check_list, check_tools, may_use, running_servers
@@ -49,10 +52,12 @@ def check(config: Config, document: Document, environ: Mapping[str, str]) -> lis
     problems += _codec(config, document)
     problems += _extras(config, document)
     problems += check_tools(config, document)
+    problems += check_http_tools(config, document)
     for name, context in config.contexts.items():
         problems += _texts(context, ("contexts", name), document)
         problems += check_list(config, context, ("contexts", name), document)
         problems += _rules(config, context, ("contexts", name), document)
+        problems += check_phases(config, context, ("contexts", name), document)
     problems += _remote_servers(config, document)
     problems += _programs(config, document, environ)
     return problems
@@ -137,10 +142,11 @@ def _texts(context: Context, path: KeyPath, document: Document) -> Problems:
         if name in CALL_VARIABLES:
             message = f"{name} is a call variable already; expected a channel variable"
             yield document.problem((*path, "variables", index), message)
-    known = [*CALL_VARIABLES, *context.variables]
+    saved = saved_names(context.pre_call)
+    known = [*CALL_VARIABLES, *context.variables, *saved]
     for key, text in (("prompt", context.prompt), ("greeting", context.greeting)):
         for name in placeholders(text):
-            if name not in known:
+            if name not in known and name.partition(".")[0] not in saved:
                 message = (
                     f"there is no call variable {{{name}}}{_nearest(name, known)};"
                     f" known: {', '.join(known)}; a channel variable must be listed in"

@@ -3,7 +3,7 @@
     tools:
       transfer: {destinations: {sales: {target: "6001"}}}   # `kind: builtin` is understood
       weather: {kind: mcp, server: aviation_atis, tool: get_atis}
-      find_customer: {kind: http, url: "https://crm.example/customers/{number:url}"}
+      find_customer: {kind: http, url: "https://crm.example/customers/{number}"}
       convert: {kind: python, function: "my_tools:convert"}
       book: {kind: workflow, steps: [...]}
 

@@ -1,0 +1,84 @@
+"""What a call does before its greeting and after its end: the hooks of `calls.call`."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cordboard.calls.binding import Binding
+from cordboard.calls.events import Ended
+from cordboard.calls.history import CallHistory, read
+from cordboard.calls.ledger import Ledger, LedgerWriter
+from cordboard.calls.post_call_job import FinishedCall, facts_of, jobs_of
+from cordboard.calls.pre_call import PreCall, PreCallParts
+from cordboard.calls.services import CallServices
+from cordboard.generation import Generation
+from cordboard.tools.no_caller import NoCaller
+
+
+@dataclass(frozen=True, slots=True)
+class CallPhases:
+    """The phases of one call."""
+
+    binding: Binding
+    variables: dict[str, str]
+    """The call's own; what a step says comes among them."""
+    ledger: Ledger
+    services: CallServices
+    started_at: datetime.datetime
+
+    def pre_call(self, generation: Generation) -> PreCall:
+        """The steps before it. Lazy servers that they need begin to start."""
+        binding, services = self.binding, self.services
+        steps = [step.tool for step in binding.context.pre_call]
+        line = NoCaller(
+            self.variables["call_id"], binding.context_name, binding.provider_name, self.variables
+        )
+        return PreCall(
+            binding.context,
+            PreCallParts(
+                generation.phase_toolbox(steps, binding.context_name),
+                line,
+                self.variables,
+                self.ledger,
+                services.metrics,
+                services.tracing,
+            ),
+        )
+
+    async def post_call(self, ended: Ended, results: Mapping[str, Any]) -> None:
+        """Hand over the steps after it; they are on the disk when this returns. The ledger must be
+        closed. `results` are those of `pre_call`."""
+        queue, binding = self.services.post_call, self.binding
+        steps = binding.context.post_call
+        if queue is None or not steps:
+            return
+        now = datetime.datetime.now().astimezone()
+        history = await asyncio.to_thread(_history, self.services.writer, self.ledger.path)
+        history.outcome, history.reason = ended.outcome, ended.reason
+        history.ended_ms = ended.duration_ms
+        call = FinishedCall(
+            self.variables["call_id"],
+            binding.context_name,
+            binding.provider_name,
+            self.variables,
+            facts_of(
+                history, self.started_at.isoformat("T", "seconds"), now.isoformat("T", "seconds")
+            ),
+            results,
+            now.timestamp(),
+        )
+        await queue.put(jobs_of(call, steps))
+
+
+def _history(writer: LedgerWriter, path: Path) -> CallHistory:
+    """What was written down of the call; nothing, where it could not be. Blocks."""
+    writer.flush()
+    try:
+        return read(path)
+    except OSError:
+        return CallHistory()

@@ -1,0 +1,170 @@
+"""A step that is to be done after a call: what it is, and when it is tried again. Pure.
+
+A job carries all that it needs: the call, its ledger and its configuration may be gone when it is
+tried the last time. Its idempotency key is made of the call's id, the step and the time at which
+the call was over; it is the same for every delivery, also by another engine after a crash.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Protocol
+
+import orjson
+
+from cordboard.calls.history import CallHistory
+from cordboard.config.call_phases import RESULTS, PostCallRetries, PostCallStep
+from cordboard.config.data_template import read_json_template
+from cordboard.config.http_tool import CALL
+from cordboard.tools.data_template import fill_json
+
+FORMAT = 1
+_UNSAFE = re.compile(r"[^A-Za-z0-9-]")
+
+
+@dataclass(frozen=True, slots=True)
+class PostCallJob:
+    """One step after one call."""
+
+    name: str
+    """Unique; also names its file."""
+    call_id: str
+    context: str
+    provider: str
+    step: int
+    """1 = the first."""
+    tool: str
+    """Its exposed name."""
+    created_at: float
+    """When the call was over; seconds since 1970, as all times here."""
+    next_at: float
+    """When it is to be tried."""
+    arguments: dict[str, Any] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
+    attempts: int = 0
+    last_error: str = ""
+    given_up: bool = False
+    format: int = FORMAT
+
+    @property
+    def ask_id(self) -> str:
+        """The same for each try; with the call's id it is the idempotency key."""
+        return f"post.{self.step}.{round(self.created_at * 1000)}"
+
+    def encode(self) -> bytes:
+        """Its file."""
+        return orjson.dumps(asdict(self), default=str, option=orjson.OPT_INDENT_2)
+
+
+class JobTaker(Protocol):
+    """Where jobs go (`cordboard.calls.post_call_queue`)."""
+
+    async def put(self, jobs: Iterable[PostCallJob]) -> None:
+        """Take jobs over. They are on the disk when it returns."""
+        ...
+
+
+def decode(content: bytes, now: float) -> PostCallJob:
+    """A job from its file. Raises `ValueError` for anything else.
+
+    One that had been given up, and that somebody has put back, begins anew.
+    """
+    try:
+        found = orjson.loads(content)
+        job = PostCallJob(**found)
+    except (orjson.JSONDecodeError, TypeError) as error:
+        raise ValueError(f"no job: {error}") from None
+    if job.format != FORMAT or not _is_whole(job):
+        raise ValueError("no job of this version")
+    if job.given_up:
+        return replace(job, given_up=False, attempts=0, next_at=now)
+    return job
+
+
+def _is_whole(job: PostCallJob) -> bool:
+    texts = (job.name, job.call_id, job.context, job.provider, job.tool)
+    numbers = (job.created_at, job.next_at, job.attempts, job.step)
+    return (
+        all(isinstance(text, str) for text in texts)
+        and all(isinstance(number, (int, float)) for number in numbers)
+        and isinstance(job.arguments, dict)
+        and isinstance(job.variables, dict)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedCall:
+    """What the steps may say of a call."""
+
+    call_id: str
+    context: str
+    provider: str
+    variables: Mapping[str, str]
+    facts: Mapping[str, Any]
+    """`config.call_phases.POST_CALL_VARIABLES` by name."""
+    results: Mapping[str, Any]
+    """Of `pre_call`."""
+    ended_at: float
+
+
+def jobs_of(call: FinishedCall, steps: Sequence[PostCallStep]) -> list[PostCallJob]:
+    """The jobs of a call, their arguments filled in."""
+    scope = {CALL: {**call.variables, **call.facts}, RESULTS: dict(call.results)}
+    begin = f"{round(call.ended_at * 1000)}-{_UNSAFE.sub('_', call.call_id)[:80]}"
+    return [
+        PostCallJob(
+            name=f"{begin}-{number}",
+            call_id=call.call_id,
+            context=call.context,
+            provider=call.provider,
+            step=number,
+            tool=step.tool,
+            created_at=call.ended_at,
+            next_at=call.ended_at,
+            arguments=fill_json(read_json_template(step.arguments), scope),
+            variables=dict(call.variables),
+        )
+        for number, step in enumerate(steps, 1)
+    ]
+
+
+def facts_of(history: CallHistory, started_at: str, ended_at: str) -> dict[str, Any]:
+    """What is known of a call that is over."""
+    said = history.transcript()
+    tools = [
+        {"name": use.name, "status": use.status, "message": use.message} for use in history.tools
+    ]
+    done = [move for move in history.transfers if move.get("ok")]
+    turns = history.turns.values()
+    return {
+        "outcome": history.outcome,
+        "reason": history.reason,
+        "started_at": started_at,
+        "ended_at": ended_at,
+        "duration_ms": history.ended_ms or 0,
+        "transcript": [{"who": who, "text": text} for who, text in said],
+        "transcript_text": "\n".join(f"{who}: {text}" for who, text in said),
+        "tools": tools,
+        "summary": {
+            "caller_turns": len(history.caller_turns),
+            "interruptions": sum(turn.interrupted is not None for turn in turns),
+            "tools": len(tools),
+            "failed_tools": sum(tool["status"] != "ok" for tool in tools),
+            "transferred_to": done[-1]["destination"] if done else None,
+            "troubles": list(history.troubles),
+        },
+    }
+
+
+def retry_pause(attempts: int, retries: PostCallRetries) -> float:
+    """Seconds until the next try after so many that have failed."""
+    doubled = retries.first_retry_ms * 2 ** min(max(attempts - 1, 0), 40)
+    return float(min(doubled, retries.max_retry_ms)) / 1000
+
+
+def is_hopeless(job: PostCallJob, retries: PostCallRetries, now: float) -> bool:
+    """Whether a job that has failed again is given up."""
+    too_old = now - job.created_at >= retries.give_up_ms / 1000
+    return job.attempts >= retries.max_attempts or too_old

@@ -1,0 +1,151 @@
+"""What is looked up while a call is being connected, for its prompt and greeting.
+
+`begin` starts all steps side by side, each at a desk of its own; `done` waits for them, never
+longer than `pre_call_timeout_ms` after `begin`. What has failed or come too late leaves its name
+empty, and the call goes on. Every step is in the ledger like any tool call, and all of them
+together are one line, `call.pre_call`.
+
+Results are data: they are cleaned and cut like what the line says, and never looked at again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import structlog
+
+from cordboard.calls import events
+from cordboard.calls.ledger import Ledger
+from cordboard.calls.phase_records import PhaseRecords
+from cordboard.config.call_phases import PreCallStep
+from cordboard.config.data_template import read_json_template
+from cordboard.config.http_tool import CALL
+from cordboard.config.schema import Context
+from cordboard.config.speech_template import SpeechTemplateError, read_path
+from cordboard.config.variables import clean
+from cordboard.observe.metrics import Metrics
+from cordboard.observe.tracing import Tracing
+from cordboard.tools.data_template import fill_json
+from cordboard.tools.desk import Desk
+from cordboard.tools.no_caller import NoCaller
+from cordboard.tools.speech_template import as_words, look_up
+from cordboard.tools.tool import ToolAsk, ToolReply
+from cordboard.tools.toolbox import Toolbox
+
+log = structlog.get_logger()
+
+MOST_SAVED = 1_000
+"""Characters of one value that go into a prompt."""
+LATE = "late"
+
+
+@dataclass(frozen=True, slots=True)
+class PreCallParts:
+    """What the steps of one call work with."""
+
+    toolbox: Toolbox
+    line: NoCaller
+    variables: dict[str, str]
+    """The call's own: what a step says is put among them, under its name."""
+    ledger: Ledger
+    metrics: Metrics
+    tracing: Tracing
+
+
+class PreCall:
+    """The steps before one call."""
+
+    def __init__(self, context: Context, parts: PreCallParts) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._steps = context.pre_call
+        self._timeout_ms = context.pre_call_timeout_ms
+        self._parts = parts
+        self._desks: list[Desk] = []
+        self._work: asyncio.Task[None] | None = None
+        self._replies: dict[str, ToolReply] = {}
+        self._statuses: dict[int, str] = {}
+        parts.variables.update(self._spoken())
+
+    def begin(self) -> None:
+        """Start all steps. Returns at once."""
+        if self._steps:
+            self._work = self._loop.create_task(self._all(), name="pre_call")
+
+    async def done(self) -> None:
+        """Wait until there is nothing more to come. Never raises for what a step does."""
+        if self._work is not None:
+            await asyncio.shield(self._work)
+
+    async def close(self, grace: float) -> None:
+        """The call is over: what still runs is stopped; what changes the world has `grace` seconds
+        to come to its end."""
+        if self._work is not None:
+            self._work.cancel()
+            await asyncio.gather(self._work, return_exceptions=True)
+        await asyncio.gather(*(desk.close(grace) for desk in self._desks))
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """The data of the steps that have worked, by the names under which they are saved."""
+        return {name: reply.data for name, reply in self._replies.items()}
+
+    def saved(self) -> Mapping[str, Callable[[str], str]]:
+        """For `config.variables.fill`: of each name, what gives the text at a path into it."""
+        names = (step.save_as for step in self._steps if step.save_as is not None)
+        return {name: partial(_text, self._replies.get(name)) for name in names}
+
+    def _spoken(self) -> dict[str, str]:
+        """What each result says; empty for one that has failed or not come."""
+        return {name: text("") for name, text in self.saved().items()}
+
+    async def _all(self) -> None:
+        began = self._loop.time()
+        limit = self._timeout_ms / 1000
+        await asyncio.gather(
+            *(self._step(number, step, limit) for number, step in enumerate(self._steps))
+        )
+        took_ms = round((self._loop.time() - began) * 1000)
+        steps = [
+            {"tool": step.tool, "save_as": step.save_as or "", "status": self._statuses[number]}
+            for number, step in enumerate(self._steps)
+        ]
+        self._parts.ledger.record(events.PreCallDone(steps, took_ms))
+
+    async def _step(self, number: int, step: PreCallStep, limit: float) -> None:
+        own = step.timeout_ms / 1000 if step.timeout_ms is not None else limit
+        parts = self._parts
+        records = PhaseRecords(parts.metrics, parts.line.context_name, parts.ledger)
+        desk = Desk(parts.toolbox, parts.line, records, self._loop.time, tracing=parts.tracing)
+        self._desks.append(desk)
+        arguments = fill_json(
+            read_json_template(step.arguments), {CALL: dict(parts.line.variables)}
+        )
+        # The operator has asked for it: nobody else is to be asked.
+        ask = ToolAsk(f"pre.{number + 1}", step.tool, arguments, 0, confirmed=True)
+        try:
+            async with asyncio.timeout(min(own, limit)):
+                reply = await desk.run(ask)
+        except TimeoutError:
+            self._statuses[number] = LATE
+            log.warning("pre_call_late", call_id=parts.line.call_id, tool=step.tool)
+            return
+        self._statuses[number] = str(reply.status)
+        if reply.ok and step.save_as is not None:
+            self._replies[step.save_as] = reply
+            parts.variables.update(self._spoken())
+
+
+def _text(reply: ToolReply | None, path: str) -> str:
+    if reply is None:
+        return ""
+    if not path:
+        return clean(reply.message, MOST_SAVED)
+    try:
+        words = as_words(look_up(reply.data, read_path(path)))
+    except SpeechTemplateError:
+        return ""
+    return clean(words or "", MOST_SAVED)
