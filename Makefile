@@ -6,6 +6,7 @@
 #   CORDBOARD_CACHE=DIR     where those go (default .cache; may be shared by checkouts)
 #   CORDBOARD_ASTERISK=FILE the asterisk program to use, instead of looking for one
 #   PYTEST_ARGS="-k ari"    more arguments for `make test`
+#   RESTAURANT=--engine     arguments for `make restaurant`
 #   BENCH="turns --json F"  which benchmarks, and arguments for them (default: all)
 
 SHELL := /bin/bash
@@ -49,6 +50,10 @@ demo-asterisk: $(NEEDS_RUN) asterisk ## the same call by SIP, through a real Ast
 .PHONY: run
 run: $(NEEDS_RUN) ## run the engine with CONFIG (default config/ai-agent.yaml) until Ctrl-C
 	@$(BIN)/cordboard run --config $(CONFIG)
+
+.PHONY: restaurant
+restaurant: $(ALL_READY) ## run the restaurant of examples/ (RESTAURANT=--engine: and the engine)
+	@PYTHONPATH=examples/restaurant $(BIN)/python -m restaurant $(RESTAURANT)
 
 .PHONY: test
 test: $(ALL_READY) asterisk mcp-servers ## run every test, real Asterisk and real voices included
