@@ -21,6 +21,7 @@ from .settings import VAR, SettingsError, from_environment
 from .stack import Restaurant, running
 
 CONFIG = Path(__file__).resolve().parents[1] / "ai-agent.yaml"
+_PROGRAM = Path(sys.executable).with_name("cordboard")
 ENGINE_SECONDS = 20.0
 """How long the engine may take to end before it is killed."""
 
@@ -122,15 +123,14 @@ def _tell(restaurant: Restaurant, config: Path, env_file: Path, *, engine: bool)
             "",
             "Ready. To take calls, in another terminal:",
             f"  set -a; . {shlex.quote(_short(env_file))}; set +a",
-            f"  cordboard run --config {shlex.quote(_short(config))}",
+            f"  {shlex.quote(_short(_PROGRAM))} run --config {shlex.quote(_short(config))}",
         ]
     print("\n".join(lines), flush=True)  # noqa: T201 - for the person who started it
 
 
 def _short(path: Path) -> str:
     """As seen from here, if it is below."""
-    path = path.resolve()
-    here = Path.cwd()
+    path, here = path.absolute(), Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
