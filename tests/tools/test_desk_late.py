@@ -154,6 +154,20 @@ async def test_a_failure_that_comes_late_is_told_but_not_kept() -> None:
     assert tool.runs == 2
 
 
+@in_virtual_time
+async def test_an_answer_that_comes_in_the_moment_of_giving_up_is_not_lost() -> None:
+    async def script(arguments: JsonObject, run: ToolRun) -> ToolResult:
+        await asyncio.sleep(1)
+        asyncio.get_running_loop().call_soon(asked.cancel)
+        return DONE
+
+    stage = Stage(Scripted("book", script, effects=Effects.DESTRUCTIVE))
+    asked = stage.start("book")
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    assert [late.status for _, _, late in stage.log.late_replies] == [Status.OK]
+
+
 # The end of the call
 
 
@@ -204,6 +218,8 @@ async def test_a_tool_that_cannot_be_cancelled_holds_up_nobody() -> None:
     assert stage.log.now == 3.7
     assert (await again).status is Status.CANCELLED
     assert stage.log.now == 3.7
+    await asyncio.sleep(60)
+    assert not stage.desk.busy
 
 
 @in_virtual_time

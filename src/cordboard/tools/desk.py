@@ -217,7 +217,7 @@ class Desk:
 
     def _refusal(self, asked: Asked, spec: ToolSpec, same: Run | None) -> ToolResult | None:
         """Unless it is to be run, and then it is counted."""
-        if self._closed if asked.parent is None else asked.parent.task.done():
+        if self._closed if asked.parent is None else asked.parent.over:
             return self._limit(asked, "It is over: nothing more is run.")
         if same is not None and spec.duplicates == "reject":
             asked.refused = "duplicate"

@@ -141,6 +141,8 @@ class _Note:
 
 def _as_texts(notes: Mapping[str, _Note]) -> tuple[str, ...]:
     """The cuts nearest to the root, where most is missing."""
+    if not notes:
+        return ()
     nearest = sorted(notes.items(), key=lambda entry: entry[0].count("."))[:MAX_NOTES]
     texts = [
         f"{place or 'data'}: {note.kept} of {note.of} {note.unit}"

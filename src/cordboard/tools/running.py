@@ -116,21 +116,22 @@ class Run:
     """How often the tool was run."""
     given_up: Asked | None = None
     """The last ask that no longer waits for it, if any."""
+    over: bool = False
+    """It has come to its end."""
     _steps: int = 0
-    _waiting: int = 0
     _stopped: bool = False
     _overdue: bool = False
-    _task: asyncio.Task[ToolResult] = field(init=False)
-    _outcome: asyncio.Future[ToolResult] = field(init=False)
+    _told: int = 0
+    _waiters: list[asyncio.Future[ToolResult]] = field(default_factory=list)
+    _task: asyncio.Task[None] = field(init=False)
     _deadline: PausableTimer = field(init=False)
     _fillers: FillerTimer = field(init=False)
 
     def __post_init__(self) -> None:
         loop = asyncio.get_running_loop()
-        self._outcome = loop.create_future()
         self._deadline = PausableTimer(self._too_slow)
         self._fillers = FillerTimer(self.spec.filler, lambda: self.hooks.filler(self))
-        self._task = loop.create_task(self.hooks.work(self), name=f"tool {self.spec.name}")
+        self._task = loop.create_task(self._work(), name=f"tool {self.spec.name}")
         self._task.add_done_callback(self._ended)
 
     # For the tool.
@@ -149,7 +150,7 @@ class Run:
 
     def progress(self, note: str = "") -> None:
         """A step's counts for the ask of the caller's that it belongs to."""
-        if self._task.done():
+        if self.over:
             return
         log.debug("tool_progress", call_id=self.line.call_id, tool=self.spec.origin, note=note)
         run = self
@@ -183,7 +184,7 @@ class Run:
         return not self._stopped
 
     @property
-    def task(self) -> asyncio.Task[ToolResult]:
+    def task(self) -> asyncio.Task[None]:
         return self._task
 
     def begin(self) -> None:
@@ -211,17 +212,23 @@ class Run:
 
     async def wait(self, asked: Asked) -> ToolResult:
         """Wait for its result on behalf of an ask; being cancelled only gives up that ask."""
-        if self._overdue and not self._task.done():
-            self._renew()
-        outcome, asked.run = self._outcome, self
-        self._waiting += 1
+        if self._overdue:  # somebody waits again
+            self._overdue = False
+            self._deadline.start(self._patience)
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        asked.run = self
         try:
-            return await asyncio.shield(outcome)
+            return await waiter
+        except asyncio.CancelledError:
+            self._untold(waiter, asked)
+            raise
         finally:
-            self._waiting -= 1
-            if not self._task.done():
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+            if not self.over:
                 self.given_up = asked
-                if self._waiting == 0:
+                if not self._waiters:
                     await self._leave()
 
     def stop(self) -> None:
@@ -232,15 +239,14 @@ class Run:
 
     def leave_alone(self) -> None:
         """It does not let itself be stopped: who still waits for it need not."""
-        if not self._outcome.done():
-            self._outcome.set_result(ToolResult(Status.CANCELLED, speech.FAILED))
+        self._answer(ToolResult(Status.CANCELLED, speech.FAILED))
 
-    def _renew(self) -> None:
-        """Somebody waits again."""
-        self._overdue = False
-        self._deadline.start(self._patience)
-        if self._outcome.done():
-            self._outcome = asyncio.get_running_loop().create_future()
+    def _untold(self, waiter: asyncio.Future[ToolResult], asked: Asked) -> None:
+        """An ask was cancelled in the very moment in which its answer came."""
+        has_come = self.over and waiter.done() and not waiter.cancelled()
+        if has_come and self.goes_on and self._told == 1:
+            self.given_up = asked
+            self.hooks.late(self, waiter.result())
 
     async def _leave(self) -> None:
         """Nobody waits any more."""
@@ -260,27 +266,39 @@ class Run:
         else:
             self._overdue = True
             self._deadline.start(LATE_SECONDS)
-        if not self._outcome.done():
-            words = self.spec.speech.errors.timeout
-            message = speech.spoken_error(words) if words else TOO_SLOW
-            self._outcome.set_result(ToolResult(Status.TIMEOUT, message))
+        words = self.spec.speech.errors.timeout
+        message = speech.spoken_error(words) if words else TOO_SLOW
+        self._answer(ToolResult(Status.TIMEOUT, message))
 
-    def _ended(self, task: asyncio.Task[ToolResult]) -> None:
+    def _answer(self, result: ToolResult) -> None:
+        """Give it to all who wait."""
+        waiters, self._waiters = self._waiters, []
+        self._told = len(waiters)
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(result)
+
+    async def _work(self) -> None:
+        self._end(await self.hooks.work(self))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """The task is done; how, if it has not said so itself."""
+        if self.over:
+            return
+        if not task.cancelled():
+            log.error("tool_run_failed", call_id=self.line.call_id, exc_info=task.exception())
+            self._end(ToolResult(Status.ERROR, speech.FAILED))
+            return
+        if not self._stopped:
+            log.error("tool_cancelled_itself", call_id=self.line.call_id, tool=self.spec.origin)
+        self._end(ToolResult(Status.CANCELLED, CUT_SHORT if self.goes_on else speech.FAILED))
+
+    def _end(self, result: ToolResult) -> None:
+        self.over = True
         self._deadline.stop()
         self._fillers.stop()
         self.hooks.ended(self)
-        result = self._result_of(task)
-        if not self._outcome.done() and self._waiting > 0:
-            self._outcome.set_result(result)
+        if self._waiters:
+            self._answer(result)
         elif self.goes_on:
             self.hooks.late(self, result)
-
-    def _result_of(self, task: asyncio.Task[ToolResult]) -> ToolResult:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("tool_run_failed", call_id=self.line.call_id, exc_info=error)
-            return ToolResult(Status.ERROR, speech.FAILED)
-        if not task.cancelled():
-            return task.result()
-        if not self._stopped:
-            log.error("tool_cancelled_itself", call_id=self.line.call_id, tool=self.spec.origin)
-        return ToolResult(Status.CANCELLED, CUT_SHORT if self.goes_on else speech.FAILED)

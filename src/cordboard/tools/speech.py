@@ -48,7 +48,7 @@ def sentence(data: Any, speech: Speech, fallback: str = "") -> str:
         text = fill(speech.template_read, data) or ""
     if not text.strip() and speech.field_read is not None:
         text = as_words(look_up(data, speech.field_read)) or ""
-    return speakable(text) or speakable(fallback) or summary(data)
+    return (text and speakable(text)) or speakable(fallback) or summary(data)
 
 
 def summary(data: Any) -> str:
