@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cordboard.calls import events
 from cordboard.calls.ledger import Ledger
+from cordboard.calls.tool_account import answered_event, asked_event, count
 from cordboard.observe.metrics import Metrics
-from cordboard.tools.tool import Status, ToolAsk, ToolReply, ToolSpec
+from cordboard.tools.tool import ToolAsk, ToolReply, ToolSpec
 
 
 class PhaseRecords:
@@ -19,38 +19,15 @@ class PhaseRecords:
 
     def asked(self, ask: ToolAsk, spec: ToolSpec | None) -> None:
         if self._ledger is not None:
-            origin = spec.origin if spec is not None else ""
-            self._ledger.record(
-                events.ToolCalled(0, ask.ask_id, ask.name, origin, ask.arguments, ask.parent)
-            )
+            self._ledger.record(asked_event(ask, spec))
 
     def filler(self, ask: ToolAsk, text: str) -> None:
         """Nobody listens yet, or any more."""
 
     def answered(self, ask: ToolAsk, spec: ToolSpec | None, reply: ToolReply) -> None:
         if self._ledger is not None:
-            self._ledger.record(
-                events.ToolAnswered(
-                    ask.ask_id,
-                    ask.name,
-                    str(reply.status),
-                    reply.message,
-                    reply.took_ms,
-                    reason=reply.refused,
-                    source=reply.source,
-                    tries=reply.tries,
-                )
-            )
-        name = spec.name if spec is not None else "unknown"
-        seconds = reply.took_ms / 1000
-        self._metrics.tool_called(
-            name, reply.status, seconds, context=self._context, source=reply.source
-        )
-        if reply.status is Status.REFUSED:
-            self._metrics.tool_refused(reply.refused or "tool")
-        if spec is not None and spec.server:
-            tool = spec.origin.removeprefix(f"mcp:{spec.server}:")
-            self._metrics.mcp_tool_called(spec.server, tool, reply.status, seconds)
+            self._ledger.record(answered_event(ask, reply, to_agent=False))
+        count(self._metrics, self._context, spec, reply)
 
     def late(self, ask: ToolAsk, spec: ToolSpec, reply: ToolReply) -> None:
         """It is of no use any more; the desk's log has it."""

@@ -22,9 +22,9 @@ def asked_event(ask: ToolAsk, spec: ToolSpec | None) -> events.ToolCalled:
     return events.ToolCalled(ask.turn, ask.ask_id, ask.name, origin, ask.arguments, ask.parent)
 
 
-def answered_event(ask: ToolAsk, reply: ToolReply) -> events.ToolAnswered:
-    """The ledger's line of an answer."""
-    size, sent = _as_recorded(reply.data)
+def answered_event(ask: ToolAsk, reply: ToolReply, *, to_agent: bool = True) -> events.ToolAnswered:
+    """The ledger's line of an answer; with the data, where an agent is given it."""
+    size, sent = _as_recorded(reply.data) if to_agent else (0, {})
     return events.ToolAnswered(
         ask.ask_id,
         ask.name,
@@ -35,7 +35,7 @@ def answered_event(ask: ToolAsk, reply: ToolReply) -> events.ToolAnswered:
         source=reply.source,
         tries=reply.tries,
         payload_bytes=size,
-        cut=list(reply.cut),
+        cut=list(reply.cut) if to_agent else [],
         sent=sent,
     )
 

@@ -9,24 +9,20 @@ its effects: here only the ask is given up.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Protocol
+from typing import Protocol
 
-import orjson
 import structlog
 
 from cordboard.agents.base import Agent
-from cordboard.calls import events
 from cordboard.calls.late_replies import LateReplies
 from cordboard.calls.ledger import Ledger
+from cordboard.calls.tool_account import answered_event, asked_event, count
 from cordboard.calls.tool_fillers import ToolFillers
 from cordboard.observe.metrics import Metrics
 from cordboard.tools.desk import Desk
-from cordboard.tools.tool import Filler, Status, ToolAsk, ToolReply, ToolSpec
+from cordboard.tools.tool import Filler, ToolAsk, ToolReply, ToolSpec
 
 log = structlog.get_logger()
-
-MOST_SENT = 4_096
-"""Bytes of JSON of a reply's data that are written into the ledger."""
 
 
 class ToolHost(Protocol):
@@ -140,10 +136,7 @@ class ToolSide:
         if slow.threshold_ms > 0 and slow.messages:
             expected = self._loop.time() + slow.threshold_ms / 1000
             self._host.tool_filler_expected(expected)
-        origin = spec.origin if spec is not None else ""
-        self._ledger.record(
-            events.ToolCalled(ask.turn, ask.ask_id, ask.name, origin, ask.arguments, ask.parent)
-        )
+        self._ledger.record(asked_event(ask, spec))
 
     def filler(self, ask: ToolAsk, text: str) -> None:
         """A tool's own filler; whether and when it is said is `ToolFillers`' to decide."""
@@ -152,56 +145,12 @@ class ToolSide:
 
     def answered(self, ask: ToolAsk, spec: ToolSpec | None, reply: ToolReply) -> None:
         self.fillers.answered(ask.ask_id)
-        size, sent = _as_recorded(reply.data)
-        self._ledger.record(
-            events.ToolAnswered(
-                ask.ask_id,
-                ask.name,
-                str(reply.status),
-                reply.message,
-                reply.took_ms,
-                reason=reply.refused,
-                source=reply.source,
-                tries=reply.tries,
-                payload_bytes=size,
-                cut=list(reply.cut),
-                sent=sent,
-            )
-        )
-        self._count(spec, reply)
+        self._ledger.record(answered_event(ask, reply))
+        context = self._desk.line.context_name if self._desk is not None else ""
+        count(self._metrics, context, spec, reply)
 
     def late(self, ask: ToolAsk, spec: ToolSpec, reply: ToolReply) -> None:
         """The agent tells the caller when it fits."""
         self.late_replies.keep(reply)
         if not self._over:
             self._host.late_came()
-
-    def _count(self, spec: ToolSpec | None, reply: ToolReply) -> None:
-        name = spec.name if spec is not None else "unknown"
-        seconds = reply.took_ms / 1000
-        context = self._desk.line.context_name if self._desk is not None else ""
-        self._metrics.tool_called(name, reply.status, seconds, context=context, source=reply.source)
-        if reply.status is Status.REFUSED:
-            self._metrics.tool_refused(reply.refused or "tool")
-        if reply.source == "cache":
-            self._metrics.tool_cache_hit(name)
-        elif spec is not None and spec.server:
-            tool = spec.origin.removeprefix(f"mcp:{spec.server}:")
-            self._metrics.mcp_tool_called(spec.server, tool, reply.status, seconds)
-
-
-def _as_recorded(data: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """The size of a reply's data as JSON, and as much of it as the ledger keeps."""
-    if not data:
-        return 2, {}
-    encoded = orjson.dumps(data, default=str, option=orjson.OPT_NON_STR_KEYS)
-    if len(encoded) <= MOST_SENT:
-        return len(encoded), data
-    room = MOST_SENT
-    while True:
-        text = encoded[:room].decode("utf-8", "ignore")
-        shortened = {"shortened": f"{text}…"}
-        surplus = len(orjson.dumps(shortened)) - MOST_SENT
-        if surplus <= 0:
-            return len(encoded), shortened
-        room -= surplus

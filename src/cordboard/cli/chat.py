@@ -146,6 +146,8 @@ async def _messages(given: list[str] | None, printer: ChatPrinter) -> AsyncItera
             _ask()
         line = await lines.next()
         if line is None:
+            if asks:
+                print(file=sys.stderr)
             break
         if line.strip():
             if not asks:
