@@ -1,11 +1,13 @@
 """What holds for all tests, and which of them share a process when there are two.
 
-`make test` runs two processes side by side: most of the time of a call is waiting. A file's tests
-stay together and in order. So do two groups of files:
+`make test` runs two processes side by side, as most of the time of a call is waiting. One has all
+that keeps a clock, or must not run beside its like; the other one has the rest and gives way:
 
+- calls and echoes on a line in real time: two of them at once, and sound comes late;
 - whoever starts engines, or looks for what killed engines have left behind: a starting engine ends
-  the MCP servers of dead ones on this machine, whoever's they are;
-- whoever listens to a line in real time, with an Asterisk or phones of its own.
+  the MCP servers of dead ones on this machine, whoever's they are.
+
+A file's tests stay together and in order. Which is done first takes files from the other one.
 """
 
 from __future__ import annotations
@@ -36,28 +38,25 @@ settings.register_profile(
 )
 settings.load_profile("cordboard")
 
-GROUPS = {
-    "engines": (
-        "tests/mcp/test_orphans.py",
-        "tests/api/test_administered_engine.py",
-        "tests/calls/test_post_call_queue.py",
-        "tests/cli/test_mcp_of_a_running_engine.py",
-        "tests/cli/test_run.py",
-        "tests/observe/test_traced_call.py",
-        "tests/test_engine.py",
-        "tests/whole_calls/",
-    ),
-    "lines": ("tests/telephony/", "tests/testing/"),
-}
-"""The longest first, so that no process is left with one of them when the other one is done."""
+FIRST = (
+    "tests/mcp/test_orphans.py",
+    "tests/api/test_administered_engine.py",
+    "tests/calls/test_post_call_queue.py",
+    "tests/cli/test_mcp_of_a_running_engine.py",
+    "tests/cli/test_run.py",
+    "tests/observe/test_traced_call.py",
+    "tests/telephony/",
+    "tests/test_engine.py",
+    "tests/testing/",
+    "tests/whole_calls/",
+)
+NICENESS = 10
+"""Of the others."""
 
 
 def group_of(test: str) -> str:
-    """What is run by one process and in order: one of `GROUPS`, else the test's file."""
-    for group, beginnings in GROUPS.items():
-        if test.startswith(beginnings):
-            return group
-    return test.partition("::")[0]
+    """What is run by one process and in order."""
+    return "first" if test.startswith(FIRST) else test.partition("::")[0]
 
 
 @pytest.hookimpl(trylast=True)
@@ -72,10 +71,13 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The groups first; else it stays as it is."""
     if "PYTEST_XDIST_WORKER" in os.environ:
-        order = {group: number for number, group in enumerate(GROUPS)}
-        items.sort(key=lambda item: order.get(group_of(item.nodeid), len(order)))
+        items.sort(key=lambda item: group_of(item.nodeid) != "first")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if "PYTEST_XDIST_WORKER" in os.environ and group_of(item.nodeid) != "first":
+        os.nice(max(0, NICENESS - os.nice(0)))
 
 
 @pytest.hookimpl(optionalhook=True)

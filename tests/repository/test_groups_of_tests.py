@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.conftest import GROUPS, group_of
+from tests.conftest import FIRST, group_of
 
 ROOT = Path(__file__).parents[2]
 STARTS_AN_ENGINE = re.compile(
@@ -20,9 +20,8 @@ def test_whoever_starts_engines_or_looks_for_their_orphans_is_in_one_group() -> 
         if path != Path(__file__) and STARTS_AN_ENGINE.search(path.read_text())
     ]
     assert len(starting) > 4
-    assert [path for path in starting if group_of(path) != "engines"] == []
+    assert [path for path in starting if group_of(path) != "first"] == []
 
 
-def test_every_group_is_of_files_that_are_there() -> None:
-    for beginnings in GROUPS.values():
-        assert [beginning for beginning in beginnings if not (ROOT / beginning).exists()] == []
+def test_whoever_goes_first_is_there() -> None:
+    assert [beginning for beginning in FIRST if not (ROOT / beginning).exists()] == []
