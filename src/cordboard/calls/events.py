@@ -224,7 +224,7 @@ class ToolApproval(LedgerEvent):
     took_ms: int
     """From the wish to ask until the answer."""
     by: str = ""
-    """`voice` or `key`; empty when nothing came."""
+    """`voice`, `key`, or `text` where it was typed; empty when nothing came."""
 
 
 @dataclass(frozen=True, slots=True)
