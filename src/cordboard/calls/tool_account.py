@@ -68,7 +68,7 @@ def _as_recorded(data: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     while True:
         text = encoded[:room].decode("utf-8", "ignore")
         shortened = {"shortened": f"{text}…"}
-        surplus = len(orjson.dumps(shortened)) - MOST_SENT
-        if surplus <= 0:
+        size = len(orjson.dumps(shortened))
+        if size <= MOST_SENT:
             return len(encoded), shortened
-        room -= surplus
+        room = min(room - 1, room * MOST_SENT // size)  # quotes are written as two bytes
