@@ -12,7 +12,6 @@ from cordboard.testing.virtual_time import virtual_time
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk import Desk
 from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
-from cordboard.tools.result_cache import ResultCache
 from cordboard.tools.tool import (
     JsonObject,
     ToolAsk,
@@ -122,10 +121,12 @@ class Stage:
         self,
         *tools: Any,
         line: Line | None = None,
-        cache: ResultCache | None = None,
+        beside: Stage | None = None,
         payload: PayloadLimits = DEFAULT_LIMITS,
     ) -> None:
-        catalogue = Catalogue(ToolEntry(tool) for tool in tools)
+        """`beside`: another call, of the same catalogue's next version."""
+        reuse = beside.catalogue if beside is not None else None
+        catalogue = self.catalogue = Catalogue((ToolEntry(tool) for tool in tools), reuse)
         assert catalogue.problems == ()
         self.line = line or Line()
         self.log = Log()
@@ -135,7 +136,6 @@ class Stage:
             self.log,
             asyncio.get_running_loop().time,
             payload,
-            cache=cache,
         )
         self._asked = 0
 

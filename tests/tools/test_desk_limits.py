@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from cordboard.errors import ToolError, ToolTimeout
-from cordboard.tools.result_cache import ResultCache
 from cordboard.tools.tool import (
     Effects,
     JsonObject,
@@ -180,14 +179,14 @@ async def test_kept_answers_are_no_uses() -> None:
 
 @in_virtual_time
 async def test_only_what_is_for_everybody_leaves_the_call() -> None:
-    shared = ResultCache()
-    mine: list[int] = []
-    everybody_s: list[int] = []
-    for _ in range(2):
-        await Stage(quote(mine), cache=shared).ask("quote")
-        await Stage(quote(everybody_s, cache_scope="all"), cache=shared).ask("quote")
-    assert (len(mine), len(everybody_s)) == (2, 1)
-    assert len(shared) == 1
+    for scope, expected in (("call", 2), ("all", 1)):
+        runs: list[int] = []
+        first = Stage(quote(runs, cache_scope=scope))
+        await first.ask("quote")
+        await Stage(quote(runs, cache_scope=scope), beside=first).ask("quote")
+        assert len(runs) == expected
+        await Stage(quote(runs, cache_scope=scope)).ask("quote")
+        assert len(runs) == expected + 1, "another generation knows nothing of it"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from cordboard.config.tools import group_server
 from cordboard.errors import ConfigProblem, SchemaRefused
 from cordboard.tools.naming import EXPOSED_NAME
+from cordboard.tools.result_cache import ResultCache
 from cordboard.tools.schema import ArgumentChecker
 from cordboard.tools.tool import Tool
 from cordboard.tools.toolbox import OfferedTool, Toolbox
@@ -40,8 +41,9 @@ class Catalogue(Mapping[str, Tool]):
         reuse: Catalogue | None = None,
         problems: Iterable[ConfigProblem] = (),
     ) -> None:
-        """Check and compile all entries; `reuse` lends what it compiled for the same tools.
-        `problems`: of tools that could not even become entries."""
+        """Check and compile all entries; `reuse`, an earlier catalogue of the same generation,
+        lends what it compiled for the same tools, and its cache. `problems`: of tools that could
+        not even become entries."""
         self._offered: dict[str, OfferedTool] = {}
         problems = [*problems]
         for name, candidates in _by_name(entries).items():
@@ -60,6 +62,8 @@ class Catalogue(Mapping[str, Tool]):
                 self._of_server.setdefault(entry.spec.server, []).append(entry)
         self.problems: tuple[ConfigProblem, ...] = tuple(problems)
         """Tools that are not offered, and why. None of them is fatal."""
+        self.cache: ResultCache = reuse.cache if reuse is not None else ResultCache()
+        """What its tools have answered that may be given to every call."""
 
     def toolbox(self, names: Iterable[str]) -> Toolbox:
         """The toolbox of a call: the named tools, in that order, each once. `server.*` names all
@@ -72,7 +76,7 @@ class Catalogue(Mapping[str, Tool]):
                 missing.append(name)
             for entry in found:
                 offered.setdefault(entry.spec.name, entry)
-        return Toolbox(offered.values(), missing)
+        return Toolbox(offered.values(), missing, self.cache)
 
     def _named(self, name: str) -> Sequence[OfferedTool]:
         server = group_server(name)

@@ -41,7 +41,7 @@ from cordboard.tools.desk_work import DeskWork
 from cordboard.tools.fillers import FillerChoice
 from cordboard.tools.masking import Hidden, look_through, with_keys
 from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
-from cordboard.tools.result_cache import ResultCache, canonical_arguments
+from cordboard.tools.result_cache import canonical_arguments
 from cordboard.tools.running import CLEAN_UP_SECONDS, Asked, Run, RunHooks, Source
 from cordboard.tools.secret_names import NO_NAMES
 from cordboard.tools.tool import (
@@ -77,10 +77,9 @@ class Desk:
         clock: Callable[[], float] = time.monotonic,
         payload: PayloadLimits = DEFAULT_LIMITS,
         tracing: Tracing = NO_TRACING,
-        cache: ResultCache | None = None,
     ) -> None:
-        """`payload`: what this agent can stomach. `cache` keeps the answers that all calls may be
-        given; all desks that share one have the same `clock`."""
+        """`payload`: what this agent can stomach. All desks of one catalogue have the same `clock`:
+        they share what may be kept for every call."""
         self.toolbox = toolbox
         self._line = line
         self._observer: DeskObserver = observer if observer is not None else SilentObserver()
@@ -89,7 +88,7 @@ class Desk:
         self._tracing = tracing
         self._policy = DeskPolicy()
         self._fillers = FillerChoice()
-        work = DeskWork(Approvals(line), self._policy, cache, clock)
+        work = DeskWork(Approvals(line), self._policy, toolbox.cache, clock)
         self._hooks = RunHooks(line, work.do, self._step, self._fill, self._ended, self._late)
         self._running: dict[tuple[str, bytes], Run] = {}
         """The runs that identical asks join."""

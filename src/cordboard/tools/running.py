@@ -215,7 +215,7 @@ class Run:
         if self._overdue:  # somebody waits again
             self._overdue = False
             self._deadline.start(self._patience)
-        waiter = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         asked.run = self
         try:

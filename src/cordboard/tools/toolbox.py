@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from cordboard.tools.result_cache import ResultCache
 from cordboard.tools.schema import ArgumentChecker
 from cordboard.tools.secret_names import SecretNames, secret_names
 from cordboard.tools.tool import Tool, ToolSpec
@@ -35,16 +36,23 @@ class OfferedTool:
 
 
 class Toolbox:
-    """The tools of one call. Immutable."""
+    """The tools of one call. Immutable, but for what is kept in its cache."""
 
-    __slots__ = ("_offered", "missing", "specs")
+    __slots__ = ("_offered", "cache", "missing", "specs")
 
-    def __init__(self, offered: Iterable[OfferedTool] = (), missing: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        offered: Iterable[OfferedTool] = (),
+        missing: Iterable[str] = (),
+        cache: ResultCache | None = None,
+    ) -> None:
         self._offered: Mapping[str, OfferedTool] = {entry.spec.name: entry for entry in offered}
         self.specs: tuple[ToolSpec, ...] = tuple(entry.spec for entry in self._offered.values())
         """What the agent may see, in the order of the context's list."""
         self.missing: tuple[str, ...] = tuple(missing)
         """Names that the context lists but nobody offers at this time."""
+        self.cache = cache
+        """Answers of these tools that may be given to every call; None = they are not kept."""
 
     def find(self, name: str) -> OfferedTool | None:
         """The tool of that exposed name, or None when it is not in this box."""
