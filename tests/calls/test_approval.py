@@ -173,6 +173,12 @@ def test_a_spoken_yes_has_it_done_and_the_outcome_is_spoken(tmp_path: Path) -> N
     assert second.endpoint_ms <= 300, "a short answer is taken at once"
     assert second.total_ms <= 450
     assert stage.of(events.AudioEnded) == [events.AudioEnded(1), events.AudioEnded(2)]
+    asked, answered = stage.history().caller_turns
+    assert asked.answer_start_ms is not None
+    assert asked.answer_end_ms is not None
+    question_ms = asked.answer_end_ms - asked.answer_start_ms
+    assert question_ms == pytest.approx(QUESTION_SECONDS * 1000, abs=30)
+    assert answered.answer == [BOOKED]
     assert 'ai_agent_tool_approvals_total{answer="yes"} 1.0' in stage.metrics.render().decode()
     (approval,) = stage.history().approvals
     assert (approval.question, approval.answer, approval.by) == (ASKED, "yes", "voice")
@@ -191,6 +197,7 @@ def test_a_no_has_it_left_alone(tmp_path: Path, words: str) -> None:
     stage = converse(tmp_path, scenario, tool)
     assert tool.began == 0
     assert approvals(stage) == [(ASKED, "no", "voice")]
+    assert stage.of(events.Latency)[-1].endpoint_ms <= 300, "however long it is"
     assert stage.history().transcript()[-2:] == [
         ("caller", words),
         ("agent", "All right, never mind."),

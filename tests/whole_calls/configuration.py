@@ -72,7 +72,7 @@ SHOP: dict[str, Any] = {
 BUY_BICYCLE: dict[str, Any] = {
     "kind": "mcp",
     "server": "orders",
-    "tool": "plain",
+    "tool": "json_text",
     "effects": "destructive",
     "approval_question": "One blue bicycle, sent to your home tomorrow morning. Shall I order it?",
 }

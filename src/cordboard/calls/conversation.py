@@ -110,8 +110,6 @@ class Conversation:
         self._own: list[_OwnSentence] = []
         self._own_open = False
         """The latest sentence is the engine's, and the agent has not said that it is done."""
-        self._prompt_turn = -1
-        """The turn in which the engine last asked the caller something."""
         self.playout = Playout(media, self._audio_started, self._audio_ended)
         self.tools = ToolSide(agent, ledger, metrics, self)
         self.confirmation = Confirmation(
@@ -248,8 +246,6 @@ class Conversation:
                 self._stopwatch = TurnStopwatch(turn, last_speech_at, at, silence_at)
                 self._own = [own for own in self._own if own.kind != "filler"]
                 self._ledger.record(events.TurnEnded(turn, self._ledger.ms(last_speech_at)), at)
-                if self.confirmation.active and turn > self._prompt_turn:
-                    self.playout.turn_done(self._prompt_turn)  # what follows belongs to this turn
                 self._attention.caller_stopped(turn, last_speech_at)
                 self.tools.fillers.look()
             case CallerText(turn, text, at, confidence, understood):
@@ -353,8 +349,6 @@ class Conversation:
             if own.kind == "other":
                 self._stopwatch = None  # a re-prompt or a farewell answers nobody
                 self._farewell_said = self._uninterruptible
-            elif own.kind == "prompt":
-                self._prompt_turn = turn
         else:
             self._attention.answering(turn)
         self._own_open = own is not None

@@ -12,7 +12,7 @@ answer that waits for its tool goes on waiting: it then answers the caller's lat
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -115,11 +115,15 @@ class PipelineAgent:
             self._dialogue.interrupted(heard)
 
     def say(self, text: str, *, filler: bool = False, continuer: bool = False) -> None:
-        task = self._spawn(self._say(text, filler=filler, continuer=continuer))
-        if filler or continuer or self._aside is not None:
-            needless = self._fillers if filler or continuer else self._questions
-            needless.add(task)
-            task.add_done_callback(needless.discard)
+        mouth = self._mouth
+        if continuer:
+            self._spawn_needless(self._say(mouth.encourage, text), self._fillers)
+        elif filler:
+            self._spawn_needless(self._say(mouth.fill, text), self._fillers)
+        elif self._aside is not None:
+            self._spawn_needless(self._ask(text), self._questions)
+        else:
+            self._spawn(self._say(mouth.speak, text))
 
     def listen_aside(self, take: Callable[[str], None] | None) -> None:
         self._aside = take
@@ -223,14 +227,18 @@ class PipelineAgent:
             await asyncio.wait(before)
         await answer()
 
-    async def _say(self, text: str, *, filler: bool, continuer: bool) -> None:
-        mouth = self._mouth
-        say = mouth.encourage if continuer else mouth.fill if filler else mouth.speak
+    async def _say(self, say: Callable[[int, str], Awaitable[None]], text: str) -> None:
         try:
             await say(self._turn, text)
         finally:
             if all(answer.done() for answer in self._answers):
                 self._emit_unless_closed(AgentAudioDone(self._turn))
+
+    async def _ask(self, question: str) -> None:
+        """A question of the engine's is all there is in its turn, though an answer is waiting."""
+        turn = self._turn
+        await self._mouth.speak(turn, question)
+        self._emit_unless_closed(AgentAudioDone(turn))
 
     # Tools.
 
@@ -267,6 +275,14 @@ class PipelineAgent:
         self._tasks.add(task)
         task.add_done_callback(self._finished)
         return task
+
+    def _spawn_needless(
+        self, work: Coroutine[None, None, None], kept: set[asyncio.Task[None]]
+    ) -> None:
+        """What may become needless is kept, to be given up."""
+        task = self._spawn(work)
+        kept.add(task)
+        task.add_done_callback(kept.discard)
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         """A task border: nothing that fails here may end in silence."""

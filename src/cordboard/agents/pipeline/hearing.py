@@ -268,6 +268,8 @@ class Hearing:
 
     def _clue(self, transcript: Transcript) -> TextClue:
         text = transcript.text
+        if self._yes_or_no and read_yes_or_no(text) is False:
+            return TextClue.COMPLETE  # of whatever length: nothing is done in haste
         return clue_of(text, complete=self._is_complete(text))
 
     def _aside_clue(self, transcript: Transcript, pcm: bytes) -> TextClue:
