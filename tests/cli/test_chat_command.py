@@ -104,6 +104,9 @@ def test_a_context_that_is_not_there(serverless: str) -> None:
 async def respond(script: Script, text: str) -> AsyncGenerator[str, None]:
     if text == "fail":
         raise LookupError(text)
+    if text == "misuse":
+        await script.ask("nothing")
+        return
     reply = await script.ask("mcp_s_echo", text=text)
     yield f"{reply.data['text']} \x1b[31m[bold]"
 
@@ -159,6 +162,14 @@ async def test_an_error_of_the_engine_is_the_exit_status(url: str) -> None:
     done = await remote(url, "-m", "fail", "--json")
     assert done.status == 1
     assert json.loads(done.out.splitlines()[-2])["code"] == "internal_error"
+
+
+async def test_why_a_tool_has_not_worked_is_shown(url: str) -> None:
+    done = await remote(url, "-m", "misuse")
+    assert done.status == 0
+    (line,) = [line for line in done.out.splitlines() if line.startswith("tool answer")]
+    assert "refused after " in line
+    assert "There is no tool named 'nothing'" in line
 
 
 async def test_an_engine_that_refuses_or_is_not_there(url: str) -> None:

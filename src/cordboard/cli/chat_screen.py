@@ -92,7 +92,7 @@ class ChatScreen:
                 source = f", {data['source']}" if data["source"] != "run" else ""
                 return (
                     f"[yellow]tool answer[/]  {data['status']} after {data['took_ms']} ms"
-                    f"{source}{cut}"
+                    f"{source}{cut}{_why(data)}"
                 )
             case "filler":
                 return f"[magenta]meanwhile[/]    {_plain(data['text'])}"
@@ -106,6 +106,11 @@ class ChatScreen:
             case "done" if data["state"] == "ended":
                 return f"[dim]the conversation is over ({_plain(data['reason'])})[/]"
         return ""
+
+
+def _why(data: Mapping[str, Any]) -> str:
+    """What is said of a tool that has not worked."""
+    return "" if data["status"] == "ok" else f": {_plain(data['message'])}"
 
 
 def _plain(text: object) -> str:
