@@ -57,6 +57,14 @@ def begin_loading(config: Config) -> OfflineLoading | None:
 
 
 async def _serve(config: Config, source: ConfigSource, loading: OfflineLoading | None) -> None:
+    try:
+        await _run_engine(config, source, loading)
+    finally:
+        if loading is not None:  # also without an engine: no thread may outlive the interpreter
+            await loading.workers.close()
+
+
+async def _run_engine(config: Config, source: ConfigSource, loading: OfflineLoading | None) -> None:
     from cordboard.engine import Engine
 
     loop = asyncio.get_running_loop()
