@@ -20,10 +20,11 @@ from structlog.testing import capture_logs
 from cordboard.calls import events, post_call_queue
 from cordboard.calls.post_call_job import PostCallJob
 from cordboard.calls.post_call_queue import PostCallQueue
+from cordboard.config.http_tool import HttpTool
 from cordboard.config.schema import Config
 from cordboard.generation import Generation
 from cordboard.observe.metrics import Metrics
-from cordboard.testing.call_stage import CallStage, FakeTool, stage_config
+from cordboard.testing.call_stage import CallStage, stage_config
 from cordboard.testing.fake_agent import FakeAgent
 from cordboard.testing.fake_line import FakeMedia
 from cordboard.tools.http.signature import is_signed
@@ -393,24 +394,39 @@ async def test_kill_9_loses_nothing_and_a_repeated_delivery_can_be_told(tmp_path
 
 async def test_a_whole_call_is_told_to_a_web_service(tmp_path: Path) -> None:
     context = {
-        "pre_call": [{"tool": "get_weather", "save_as": "weather"}],
+        "pre_call": [
+            {
+                "tool": "find",
+                "arguments": {"number": "{call.caller_number}"},
+                "save_as": "customer",
+            }
+        ],
         "post_call": [
             {
                 "tool": "tell_crm",
-                "arguments": {"note": "{call.caller_number}: {call.transcript_text}"},
+                "arguments": {
+                    "note": "{call.caller_number}, {results.customer.id}: {call.transcript_text}"
+                },
             }
         ],
-        "greeting": "Hello. {weather|No news.}",
+        "greeting": "Hello {customer.name|there}.",
     }
-    async with receiver(500, 200) as hook, stand(tmp_path, config(hook.url)) as here:
+    async with (
+        receiver() as register,
+        receiver(500, 200) as hook,
+        stand(tmp_path, config(hook.url)) as here,
+    ):
+        register.body = b'{"name": "Ann", "id": 7}'
+        find = {
+            "kind": "http",
+            "url": register.url + "/{number}",
+            "allow_private": True,
+            "parameters": {"number": {"type": "string"}},
+        }
+        tools = {"find": HttpTool.model_validate(find)}
         settings = stage_config(context)
-        stage = CallStage(
-            tmp_path / "calls",
-            FakeAgent(),
-            settings,
-            [FakeTool("get_weather")],
-            post_call=here.queue,
-        )
+        settings = settings.model_copy(update={"tools": {**settings.tools, **tools}})
+        stage = CallStage(tmp_path / "calls", FakeAgent(), settings, post_call=here.queue)
         await stage_talks(stage)
         assert isinstance(stage.line.media, FakeMedia)
         stage.line.media.break_off("caller_hangup")
@@ -419,11 +435,29 @@ async def test_a_whole_call_is_told_to_a_web_service(tmp_path: Path) -> None:
         await hook.wait_for(2)
         await here.empty()
         said = hook.deliveries[1].body["note"]
-        assert said.startswith("4791234567: agent: Hello. It is sunny")
+        assert said == "4791234567, 7: agent: Hello Ann."
         assert hook.deliveries[0].body == hook.deliveries[1].body
         assert hook.deliveries[0].key == hook.deliveries[1].key
         assert hook.deliveries[0].key.startswith(f"{stage.call.call_id}:post.1.")
+        await stage.generation.close()
     stage.check()
+
+
+async def test_a_call_that_the_shutdown_ends_is_told_after_the_next_start(tmp_path: Path) -> None:
+    step = {"tool": "tell_crm", "arguments": {"note": "{call.outcome}: {call.reason}"}}
+    async with receiver(200) as hook:
+        async with stand(tmp_path, config(hook.url)) as here:
+            settings = stage_config({"post_call": [step]})
+            stage = CallStage(tmp_path / "calls", FakeAgent(), settings, post_call=here.queue)
+            await stage_talks(stage)
+            await here.queue.close()  # it is too late for a delivery
+            stage.call.end("shutdown", "engine_stopped")
+            await stage.over()
+            assert len(here.files()) == 1
+            assert hook.deliveries == []
+        async with stand(tmp_path, config(hook.url)) as here:
+            await here.empty()
+    assert hook.deliveries[-1].body["note"] == "shutdown: engine_stopped"
 
 
 async def stage_talks(stage: CallStage) -> None:

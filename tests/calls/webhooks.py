@@ -30,6 +30,8 @@ class Receiver:
 
     port: int = 0
     statuses: list[int] = field(default_factory=lambda: [200])
+    body: bytes = b""
+    """Of every answer; JSON."""
     deliveries: list[Delivery] = field(default_factory=list)
     came: asyncio.Condition = field(default_factory=asyncio.Condition)
 
@@ -53,10 +55,8 @@ class Receiver:
                 self.deliveries.append(Delivery(headers, raw))
                 self.came.notify_all()
             if status:
-                answer = (
-                    f"HTTP/1.1 {status} Words\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-                )
-                writer.write(answer.encode())
+                head = f"HTTP/1.1 {status} Words\r\ncontent-length: {len(self.body)}\r\n"
+                writer.write(head.encode() + b"connection: close\r\n\r\n" + self.body)
                 await writer.drain()
             else:
                 await reader.read()

@@ -18,6 +18,7 @@ from cordboard.calls.pre_call import PreCall, PreCallParts
 from cordboard.calls.services import CallServices
 from cordboard.generation import Generation
 from cordboard.tools.no_caller import NoCaller
+from cordboard.tools.toolbox import Toolbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class CallPhases:
         return PreCall(
             binding.context,
             PreCallParts(
-                generation.phase_toolbox(steps, binding.context_name),
+                generation.phase_toolbox(steps, binding.context_name) if steps else Toolbox(),
                 line,
                 self.variables,
                 self.ledger,

@@ -76,6 +76,8 @@ async def test_text_answers_are_text(use: Use, service: Service) -> None:
     service.will(Answer(body=b"All is well.", kind="text/plain; charset=utf-8"))
     result = await use({})
     assert (result.message, result.data) == ("All is well.", {"text": "All is well."})
+    service.will(Answer(body=b'"All is well."'))
+    assert (await use({})).message == "All is well."
     service.will(Answer(body=b"<p>Hi</p>", kind="text/html"))
     assert (await use({})).data == {"text": "<p>Hi</p>"}
 

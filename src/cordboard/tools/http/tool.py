@@ -185,7 +185,9 @@ class HttpRequestTool:
 
 
 def _words(answer: HttpAnswer, data: Any) -> str:
-    """A plain text is its own sentence; markup is not."""
+    """A plain text is its own sentence, and so is JSON that is one; markup is not."""
+    if isinstance(data, str):
+        return data
     if answer.kind == "text/plain" and isinstance(data, dict):
         return str(data.get("text", ""))
     return ""
