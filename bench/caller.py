@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from hibari import Hibari
+from hibari.g2p import G2P
 from numpy.typing import NDArray
 
 from cordboard.agents.pipeline.tts.hibari import NATIVE_RATE, PRONUNCIATIONS
@@ -31,15 +32,18 @@ TAIL_SECONDS = 1.5
 
 
 @functools.cache
-def _voice() -> Hibari:
-    return Hibari(threads=1)
+def _voice(*, british: bool) -> Hibari:
+    return Hibari(threads=1, g2p=G2P(british=british))
 
 
-def spoken(text: str, speed: float = 1.0, noise_dbfs: float | None = None) -> Samples:
+def spoken(
+    text: str, speed: float = 1.0, noise_dbfs: float | None = None, *, british: bool = False
+) -> Samples:
     """`text` spoken at a speed, on a line that is silent or carries white noise (RMS dBFS)."""
     for word, phonemes in PRONUNCIATIONS.items():
         text = text.replace(word, f"[{word}](/{phonemes}/)")
-    sound = resample(_voice()(text, speed=speed, seed=1), NATIVE_RATE, RATE)
+    voice = _voice(british=british)
+    sound = resample(voice(text, speed=speed, seed=1), NATIVE_RATE, RATE)
     return on_the_line(sound, noise_dbfs)
 
 

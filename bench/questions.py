@@ -18,7 +18,10 @@ class Question:
 
     text: str
     icao: str
+    """Empty: nothing."""
     speed: float = 1.0
+    british: bool = False
+    """With the words' British sounds, which the voice was not made for: an accent."""
 
 
 SPEEDS = (1.0, 0.85, 1.15, 0.95, 1.25)
@@ -241,6 +244,23 @@ FIRST_BLIND = _at_five_speeds(_FIRST_BLIND_ASKED)
 """Held out once; the policy of asking back was changed after them."""
 HELD_OUT = _from_file(Path(__file__).with_name("held_out.tsv"))
 """Written blind, as those were; nothing may be tuned by them. The targets hold these."""
+
+
+def _callers(path: Path) -> tuple[Question, ...]:
+    """One a line: accent, speed, aerodrome or `-`, words."""
+    rows = (line.split("\t") for line in path.read_text("ascii").splitlines())
+    return tuple(
+        Question(text, icao.strip("-"), float(speed), accent == "gb")
+        for accent, speed, icao, text in rows
+    )
+
+
+_CALLERS = _callers(Path(__file__).with_name("callers.tsv"))
+CALLERS = tuple(question for question in _CALLERS if question.icao)
+"""Nervous callers, stories, hedges, two sentences, names alone; half with an accent. Written
+before the second hearing of doubtful names, which was made with these in view."""
+NOTHING = tuple(question for question in _CALLERS if not question.icao)
+"""Nothing is to be looked up for these: it is over or not wanted, or the place is another one."""
 
 VAGUE = (
     "What is the weather?",

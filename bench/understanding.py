@@ -3,10 +3,11 @@
 Each question is a call of its own: a simulated caller on the AudioSocket protocol speaks it over an
 8 kHz u-law line to an engine in this process (the demo's configuration without its greeting) and
 hangs up when the tool was called. Heard is the recogniser's text, the ledger's `caller.text` of the
-question; as understood is the same with the names that the brain was sure of in their own spelling
-(`RulesDialogue.understood`). The target for word errors is held against what was heard, the
-stricter of the two. Looked up is the `icao` of the tool call. A lookup is right when the code asked
-for, and no other, was looked up. When the agent asks back ("Did you mean Oslo Gardermoen?") and is
+question; as understood is what the engine went by, its `understood`: with names that another
+hearing has settled, and those that the brain was sure of in their own spelling. The target for word
+errors is held against what was heard, the stricter of the two. Looked up is the `icao` of the tool
+call. A lookup is right when the code asked for, and no other, was looked up; where nothing was
+asked for, when nothing was. When the agent asks back ("Did you mean Oslo Gardermoen?") and is
 right, the caller says yes; such a question is counted apart, not as understood at once.
 """
 
@@ -17,25 +18,24 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
 
 from bench.caller import human_letters, spelled, spoken
 from bench.engine_process import demo_config
 from bench.questions import (
     ALPHABET,
+    CALLERS,
     DEVELOPMENT,
     FIRST_BLIND,
     FRESH,
     HELD_OUT,
+    NOTHING,
     QUESTIONS,
     SPELLED,
     Question,
 )
 from bench.report import Report, Target
 from bench.word_errors import errors, words
-from cordboard.agents.pipeline.brain.base import DialogueSession
-from cordboard.agents.pipeline.brain.rules import RulesBrain
 from cordboard.agents.pipeline.brain.rules.speech import split_sentences
 from cordboard.calls.events import Answering, Heard, LedgerEvent, ToolCalled
 from cordboard.config.schema import Config
@@ -44,7 +44,6 @@ from cordboard.testing.audiosocket_caller import SimulatedCaller
 from cordboard.testing.media_thread import MediaThread
 from cordboard.testing.simulated_call import bench
 from cordboard.testing.timeline import Samples
-from cordboard.tools.tool import JsonObject, ToolReply
 
 CONTEXT = "demo"
 AT_ONCE = 4
@@ -74,7 +73,7 @@ class Asked:
     looked_up: list[str] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)
     understood: list[str] = field(default_factory=list)
-    """What was heard, with the names that the brain was sure of in their own spelling."""
+    """What was heard, as the engine went by it."""
     confirmed: bool = False
     """The agent asked back and the caller said yes."""
     called: asyncio.Event = field(default_factory=asyncio.Event)
@@ -84,7 +83,7 @@ class Asked:
     @property
     def right(self) -> bool:
         """Looked up right, at once or after a yes."""
-        return set(self.looked_up) == {self.icao}
+        return set(self.looked_up) == ({self.icao} if self.icao else set())
 
     @property
     def at_once(self) -> bool:
@@ -100,9 +99,10 @@ class Asked:
 
     def take(self, event: LedgerEvent) -> None:
         match event:
-            case Heard(text=text):
+            case Heard(text=text, understood=understood):
                 if not self.confirmed:
                     self.heard.append(text)
+                    self.understood.append(understood or text)
                     if len(self.heard) >= len(split_sentences(self.text)):
                         self.all_heard.set()
             case ToolCalled(arguments=arguments):
@@ -116,6 +116,8 @@ async def measure(progress: Progress) -> Report:
     sets = {
         HELD_OUT_ROW: HELD_OUT,
         "first blind questions": FIRST_BLIND,
+        "callers' stories": CALLERS,
+        "nothing to look up": NOTHING,
         "development questions": DEVELOPMENT,
         "fresh questions": FRESH,
         "first questions": QUESTIONS,
@@ -145,25 +147,16 @@ async def measure(progress: Progress) -> Report:
             for name, asked in rows.items():
                 line = _Line(place.engine.audiosocket_port, media, yes, _names(config))
                 await _ask_all(asked, line, everyone)
-                for question in asked:
-                    question.understood = _understood(config, question.heard)
                 right = sum(question.at_once for question in asked)
                 progress(f"{name}: {right} of {len(asked)} looked up right at once")
     return _report(rows, with_human=bool(human))
 
 
 def _spoken(questions: Sequence[Question], noise_dbfs: float | None = None) -> list[Asked]:
-    return [Asked(q.text, q.icao, spoken(q.text, q.speed, noise_dbfs)) for q in questions]
-
-
-def _understood(config: Config, heard: Sequence[str]) -> list[str]:
-    """The texts as the brain understands them, each as the first words of a call."""
-
-    async def no_tool(name: str, arguments: JsonObject) -> ToolReply:
-        raise AssertionError(name)
-
-    brain = RulesBrain(config.contexts[CONTEXT].rules, today=date.today)
-    return [brain.open(DialogueSession("", (), no_tool)).understood(text) for text in heard]
+    return [
+        Asked(q.text, q.icao, spoken(q.text, q.speed, noise_dbfs, british=q.british))
+        for q in questions
+    ]
 
 
 async def _human(progress: Progress) -> list[Asked]:
@@ -228,7 +221,7 @@ async def _ask(caller: SimulatedCaller, question: Asked, line: _Line) -> None:
                 async with asyncio.timeout(LAST_HEARD):
                     await question.all_heard.wait()
         return
-    if question.answers[-1:] == [f"Did you mean {line.names[question.icao]}?"]:
+    if question.icao and question.answers[-1:] == [f"Did you mean {line.names[question.icao]}?"]:
         question.confirmed = True
         caller.say(line.yes)
         await caller.said()

@@ -1,7 +1,8 @@
 """What an overloaded engine gives up, in a stated order, and when it takes it up again.
 
     level 0   nothing is given up
-    level 1   no speculative recognition: turns are recognised once, when they are over
+    level 1   no speculative recognition: turns are recognised once, when they are over; a name in
+              doubt is not listened to again
     level 2   besides, no end-of-turn model: silence and text rules decide
     level 3   besides, no new calls (the dialplan treats the callers as busy); live ones go on
 
@@ -48,7 +49,7 @@ class Degradation:
 
     @property
     def allows_speculation(self) -> bool:
-        """Whether recognition may be tried before the turn is over."""
+        """Whether recognition may be tried before the turn is over, and once more in doubt."""
         return self.level < 1
 
     @property

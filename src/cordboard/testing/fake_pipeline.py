@@ -8,15 +8,15 @@ lasts as long as the words would. All times are the event loop's, so they work i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cordboard.agents.pipeline.brain.base import DialogueSession
-from cordboard.agents.pipeline.stt.base import NO_HINTS, SpeechHints, Transcript
+from cordboard.agents.pipeline.brain.base import DialogueSession, Doubt
+from cordboard.agents.pipeline.stt.base import NO_HINTS, Hypothesis, SpeechHints, Transcript
 
 MS_PER_WORD = 300
 SPEECH_LEVEL = 8000
@@ -55,9 +55,16 @@ class InlineExecutor(Executor):
 class ScriptedRecogniser:
     """Gives the next text of the script; a draft that is dropped is asked for again."""
 
-    def __init__(self, texts: Iterable[str | Exception], seconds: float = 0.1) -> None:
+    def __init__(
+        self,
+        texts: Iterable[str | Exception],
+        seconds: float = 0.1,
+        again: Sequence[str | Exception] = (),
+    ) -> None:
+        """`again`: what each second hearing gives; without any it cannot listen again."""
         self._texts = list(texts)
         self._seconds = seconds
+        self._again = list(again)
         self.requests: list[tuple[int, bool]] = []
         """(ms of sound, speculative) of each request."""
 
@@ -69,7 +76,17 @@ class ScriptedRecogniser:
         text = self._texts.pop(0) if self._texts else ""
         if isinstance(text, Exception):
             raise text
-        return Transcript(text, no_speech=0.0, confidence=0.9, took_ms=self._seconds * 1000)
+        again = self._listen_again if self._again else None
+        return Transcript(text, 0.0, 0.9, self._seconds * 1000, listen_again=again)
+
+    async def _listen_again(
+        self, hints: SpeechHints, *, speculative: bool = False
+    ) -> tuple[Hypothesis, ...]:
+        await asyncio.sleep(self._seconds)
+        text = self._again.pop(0)
+        if isinstance(text, Exception):
+            raise text
+        return (Hypothesis(text, -1.0),)
 
 
 class TalkingClock:
@@ -108,6 +125,13 @@ class FunctionDialogue:
 
     def understood(self, text: str) -> str:
         return text.replace("Gulf", "Golf")
+
+    def doubt(self, text: str) -> Doubt | None:
+        """In doubt is what has a question mark in brackets: `(?)`."""
+        return Doubt(("Oslo",)) if "(?)" in text else None
+
+    def meaning(self, text: str, doubt: Doubt) -> str:
+        return text if any(name in text for name in doubt.names) else ""
 
     def respond(self, text: str) -> AsyncGenerator[str, None]:
         self.asked.append(text)

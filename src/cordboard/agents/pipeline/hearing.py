@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import structlog
@@ -30,6 +30,7 @@ from cordboard.agents.pipeline.brain.base import Dialogue
 from cordboard.agents.pipeline.ear import LEAD_MS, Ear
 from cordboard.agents.pipeline.echo_watch import EchoAnswer, EchoWatch
 from cordboard.agents.pipeline.overlap_words import OVERLAP_HINTS, judge_words
+from cordboard.agents.pipeline.second_hearing import listen_again
 from cordboard.agents.pipeline.stt.base import Recogniser, SpeechHints, Transcript
 from cordboard.agents.pipeline.text_clues import TextClue, clue_of
 from cordboard.agents.pipeline.turn_events import (
@@ -60,6 +61,8 @@ log = structlog.get_logger()
 
 RECOGNISER_LIMIT = 8.0
 """Seconds a recognition may take; beyond that it has failed."""
+LISTEN_AGAIN_LIMIT = 2.0
+"""Seconds a second hearing may take; beyond that the first one stands."""
 RECOGNISER_FAILURES = 3
 """So many failed recognitions in a row end the call: the caller cannot be understood."""
 LATE_SOUND_MS = 200
@@ -254,6 +257,8 @@ class Hearing:
         if pause.aside:
             hints = (*OVERLAP_HINTS, *hints)
         transcript = await self._recognise(pcm, hints, speculative=not pause.aside)
+        if not pause.aside:
+            transcript = await self._listen_again(transcript)
         clue = self._aside_clue(transcript, pcm) if pause.aside else self._clue(transcript)
         self._ear.learn_text(pause.pause, clue)
         return transcript
@@ -267,7 +272,7 @@ class Hearing:
         self._ear.learn_odds(pause, odds)
 
     def _clue(self, transcript: Transcript) -> TextClue:
-        text = transcript.text
+        text = transcript.words
         if self._yes_or_no and read_yes_or_no(text) is False:
             return TextClue.COMPLETE  # of whatever length: nothing is done in haste
         return clue_of(text, complete=self._is_complete(text))
@@ -344,7 +349,7 @@ class Hearing:
     ) -> None:
         transcript = await self._final(pcm, draft)
         self._count_failures(transcript)
-        text = transcript.text
+        text = transcript.words
         self._tell_text(turn, transcript)
         if text:
             murmured = ended.over_agent and self._clue(transcript) is TextClue.MURMUR
@@ -366,11 +371,13 @@ class Hearing:
         self._tell_text(turn, transcript)
         if self._listener.agent_voice() is AgentVoice.OPEN:
             self._listener.caller_cuts_in()
-        self._listener.turn_heard(turn, transcript.text, wants_answer=True)
+        self._listener.turn_heard(turn, transcript.words, wants_answer=True)
 
     def _tell_text(self, turn: int, transcript: Transcript) -> None:
         at, text = self._loop.time(), transcript.text
-        understood = self._dialogue.understood(text) if text and not self._yes_or_no else text
+        understood = transcript.words
+        if text and not self._yes_or_no:
+            understood = self._dialogue.understood(understood)
         changed = understood if understood != text else ""
         self._emit(CallerText(turn, text, at, transcript.confidence, changed))
 
@@ -382,7 +389,24 @@ class Hearing:
     async def _final(self, pcm: bytes, draft: asyncio.Task[Transcript] | None) -> Transcript:
         if draft is not None:
             return await draft
-        return await self._recognise(pcm, self._hints(), speculative=False)
+        transcript = await self._recognise(pcm, self._hints(), speculative=False)
+        return await self._listen_again(transcript)
+
+    async def _listen_again(self, transcript: Transcript) -> Transcript:
+        """The transcript with what a second hearing settles, where the words leave a name in doubt.
+
+        Not under overload: there the caller is asked instead.
+        """
+        if self._yes_or_no or not self._parts.degradation.allows_speculation:
+            return transcript
+        speculative = self._draft is asyncio.current_task()
+        try:
+            async with asyncio.timeout(LISTEN_AGAIN_LIMIT):
+                settled = await listen_again(transcript, self._dialogue, speculative=speculative)
+        except (TimeoutError, RecogniserError) as error:
+            log.warning("second_hearing_failed", call_id=self._session.call_id, error=repr(error))
+            return transcript
+        return replace(transcript, settled=settled) if settled else transcript
 
     async def _recognise(
         self, pcm: bytes, hints: tuple[str, ...], *, speculative: bool

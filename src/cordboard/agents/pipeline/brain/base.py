@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from cordboard.tools.tool import JsonObject, ToolReply, ToolSpec
 
@@ -65,6 +65,35 @@ class Dialogue(Protocol):
 
     def interrupted(self, heard: str) -> None:
         """Learn what the caller had heard of the last answer when it was cut."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A turn in which some name was misheard, or may have been."""
+
+    names: tuple[str, ...]
+    """All that callers may name here, in each wording."""
+    alike: tuple[str, ...] = ()
+    """Those that sound a little like what was written, the most alike first."""
+    guesses: frozenset[str] = frozenset()
+    """What the brain would ask about ("did you mean ..."): another hearing may make that sure, and
+    nothing else. Empty: anything may have been said."""
+
+
+@runtime_checkable
+class Doubter(Protocol):
+    """A dialogue that knows when it is in doubt, and can tell what another text would mean. For the
+    others no second hearing takes place."""
+
+    def doubt(self, text: str) -> Doubt | None:
+        """Whether `text` leaves a name in doubt, so that listening again may settle it."""
+        ...
+
+    def meaning(self, text: str, doubt: Doubt) -> str:
+        """What would be done now if `text` had been said instead of what is in doubt, equal for
+        texts that mean the same; empty where it would be asked back, or where another hearing must
+        not decide. It changes nothing."""
         ...
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 
@@ -18,6 +18,28 @@ NO_HINTS = SpeechHints()
 
 
 @dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """One of the texts that a sound may be."""
+
+    text: str
+    likelihood: float
+    """Natural logarithm; comparable among the hypotheses of one hearing."""
+
+
+class ListenAgain(Protocol):
+    """Listens to an utterance once more, with other expectations."""
+
+    async def __call__(
+        self, hints: SpeechHints, *, speculative: bool = False
+    ) -> tuple[Hypothesis, ...]:
+        """What it may be, the likeliest first; none where that would be an invention.
+
+        Raises ``RecogniserError``.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class Transcript:
     """What was heard in one utterance."""
 
@@ -29,6 +51,15 @@ class Transcript:
     """Geometric mean probability (0..1) of the words; 0 when the text is empty."""
     took_ms: float
     """Time spent in the recogniser itself, without waiting for a free worker."""
+    listen_again: ListenAgain | None = field(default=None, compare=False, repr=False)
+    """None where the recogniser cannot."""
+    settled: str = ""
+    """The text that a second hearing settled on, where it is another one."""
+
+    @property
+    def words(self) -> str:
+        """What to go by."""
+        return self.settled or self.text
 
 
 class Recogniser(Protocol):

@@ -10,6 +10,9 @@ The model is known to make words up on silence and to repeat itself. So: text wi
 no-speech probability is dropped, the length is bounded by the duration, an answer that is nothing
 but repeats is cut to its first round (which was right in 16 of 16 cases), and one that ran into
 the bound otherwise, or repeats itself without confidence, is tried once more in the full window.
+
+What the model made of the sound is kept with the transcript. So listening again, with other words
+to expect and a wide beam that gives several texts, costs half as much as the first time.
 """
 
 from __future__ import annotations
@@ -17,13 +20,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import exp
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cordboard.agents.pipeline.stt.base import NO_HINTS, SpeechHints, Transcript
+from cordboard.agents.pipeline.stt.base import NO_HINTS, Hypothesis, SpeechHints, Transcript
 from cordboard.agents.pipeline.stt.mel import FRAMES_PER_SECOND, RATE, log_mel
 from cordboard.agents.workers import Workers
 from cordboard.audio.resample import Floats, resample, to_floats
@@ -51,6 +55,8 @@ _BEAM = 2
 """Twenty ATIS questions over the line, two runs each: 3.0 and 3.0 % of the words wrong, 19 and 19
 aerodromes right; with greedy search 3.0 and 4.9 %, 19 and 18. Chosen on the set it is scored on:
 the fresh questions of the bench (docs/benchmarks.md) give a figure that is not."""
+_WIDE_BEAM = 8
+"""For listening again: so many texts. Eight cost hardly more than five."""
 _LONG_ROUND = 5
 """Words of an answer that may come back with one of them missing."""
 _LENGTH_PENALTY = 0.5
@@ -68,6 +74,16 @@ class _Hearing:
     no_speech: float
     confidence: float
     degenerate: bool
+    sound: _Sound | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sound:
+    """What the model made of the audio, before any words."""
+
+    features: Any
+    longest: int
+    """Tokens that fit into the duration."""
 
 
 def prompt_text(hints: SpeechHints) -> str:
@@ -148,12 +164,33 @@ class WhisperRecogniser:
         except (RuntimeError, ValueError) as error:
             raise RecogniserError(f"Whisper failed on an utterance: {error}") from error
         spoken = [hearing for hearing in heard if hearing.text]
+        sound = spoken[0].sound if len(heard) == len(spoken) == 1 else None
         return Transcript(
             text=" ".join(hearing.text for hearing in spoken),
             no_speech=min((hearing.no_speech for hearing in heard), default=1.0),
             confidence=min((hearing.confidence for hearing in spoken), default=0.0),
             took_ms=(time.perf_counter() - began) * 1000,
+            listen_again=partial(self._listen_again, sound) if sound is not None else None,
         )
+
+    async def _listen_again(
+        self, sound: _Sound, hints: SpeechHints, *, speculative: bool = False
+    ) -> tuple[Hypothesis, ...]:
+        run = self._workers.run_speculative if speculative else self._workers.run
+        return await run(self._hypotheses, sound, hints)
+
+    def _hypotheses(self, sound: _Sound, hints: SpeechHints) -> tuple[Hypothesis, ...]:
+        try:
+            result = self._generate(sound, self._prompt(hints), _WIDE_BEAM, _WIDE_BEAM, 0.0)
+        except (RuntimeError, ValueError) as error:
+            raise RecogniserError(f"Whisper failed on an utterance: {error}") from error
+        found: dict[str, float] = {}
+        for tokens, score in zip(result.sequences_ids, result.scores, strict=True):
+            confidence = exp(score / (len(tokens) + 1))
+            if not _is_invented(float(result.no_speech_prob), confidence):
+                text, _ = without_repeats(self._text(tokens))
+                found.setdefault(text, float(score))
+        return tuple(Hypothesis(text, score) for text, score in found.items() if text)
 
     def _best(self, piece_8k: Floats, prompt: list[int]) -> _Hearing:
         samples = resample(piece_8k, 8000, RATE)
@@ -168,27 +205,37 @@ class WhisperRecogniser:
 
     def _hear(self, samples: Floats, prompt: list[int], window: float) -> _Hearing:
         frames = int(window * FRAMES_PER_SECOND) // 2 * 2
-        start = [*prompt, _START_OF_TRANSCRIPT, _NO_TIMESTAMPS]
+        mel = np.ascontiguousarray(log_mel(samples, frames)[None])
         longest = 12 + int(8 * len(samples) / RATE)
-        result = self._model.generate(
-            self._storage(np.ascontiguousarray(log_mel(samples, frames)[None])),
-            [start],
-            beam_size=_BEAM,
-            length_penalty=_LENGTH_PENALTY,
-            max_length=min(448, len(start) + longest),
-            return_scores=True,
-            return_no_speech_prob=True,
-        )[0]
-        tokens = [token for token in result.sequences_ids[0] if token < _END_OF_TEXT]
-        text, repeated = without_repeats(self._tokenizer.decode(tokens).strip())
+        sound = _Sound(self._model.encode(self._storage(mel)), longest)
+        result = self._generate(sound, prompt, _BEAM, 1, _LENGTH_PENALTY)
+        tokens = result.sequences_ids[0]
+        text, repeated = without_repeats(self._text(tokens))
         confidence, no_speech = exp(result.scores[0]), float(result.no_speech_prob)
-        invented = (no_speech > _NO_SPEECH and confidence < _SURE) or (
-            no_speech > _DOUBTFUL and confidence < _DOUBTFUL
-        )
+        invented = _is_invented(no_speech, confidence)
         if invented or not any(map(str.isalnum, text)):
             return _Hearing("", no_speech, 0.0, degenerate=False)
         lost = confidence < _LOOPING_SURE if repeated else len(tokens) >= longest
-        return _Hearing(text, no_speech, confidence, lost)
+        return _Hearing(text, no_speech, confidence, lost, sound)
+
+    def _generate(
+        self, sound: _Sound, prompt: list[int], beam: int, texts: int, length_penalty: float
+    ) -> Any:
+        start = [*prompt, _START_OF_TRANSCRIPT, _NO_TIMESTAMPS]
+        return self._model.generate(
+            sound.features,
+            [start],
+            beam_size=beam,
+            num_hypotheses=texts,
+            length_penalty=length_penalty,
+            max_length=min(448, len(start) + sound.longest),
+            return_scores=True,
+            return_no_speech_prob=True,
+        )[0]
+
+    def _text(self, tokens: list[int]) -> str:
+        kept = [token for token in tokens if token < _END_OF_TEXT]
+        return str(self._tokenizer.decode(kept)).strip()
 
     def _prompt(self, hints: SpeechHints) -> list[int]:
         if not hints.phrases:
@@ -199,6 +246,13 @@ class WhisperRecogniser:
             encoded = self._tokenizer.encode(" " + prompt_text(hints), add_special_tokens=False)
             self._hint_tokens[hints] = [_START_OF_PREVIOUS, *encoded.ids[:_HINT_TOKENS]]
         return self._hint_tokens[hints]
+
+
+def _is_invented(no_speech: float, confidence: float) -> bool:
+    """Whether the model wrote a text where nothing was said."""
+    return (no_speech > _NO_SPEECH and confidence < _SURE) or (
+        no_speech > _DOUBTFUL and confidence < _DOUBTFUL
+    )
 
 
 def _pieces(samples_8k: Floats) -> Iterator[Floats]:

@@ -11,8 +11,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from dataclasses import dataclass
 from datetime import date
 
-from cordboard.agents.pipeline.brain.base import DialogueSession
+from cordboard.agents.pipeline.brain.base import DialogueSession, Doubt
 from cordboard.agents.pipeline.brain.rules import builtin
+from cordboard.agents.pipeline.brain.rules.doubts import find_doubt, meaning_of
 from cordboard.agents.pipeline.brain.rules.errands import Errands
 from cordboard.agents.pipeline.brain.rules.expectations import (
     active_intents,
@@ -105,6 +106,29 @@ class RulesDialogue:
         if not readings or self._looked is None:
             return text
         return self._grammar.understood(self._looked, readings[0])
+
+    def doubt(self, text: str) -> Doubt | None:
+        """See `Doubter.doubt`."""
+        readings = self._readings(text)
+        if self._looked is None or not self._looked.tokens:
+            return None
+        best = readings[0] if readings else None
+        if self._grammar.about_there(self._looked, best, self._named, waiting=not self._answered):
+            return None
+        active = active_intents(self._state, self._grammar)
+        return find_doubt(self._grammar, self._looked, best, active)
+
+    def meaning(self, text: str, doubt: Doubt) -> str:
+        """See `Doubter.meaning`."""
+        readings = self._readings(text)
+        if not readings or self._rival(readings):
+            return ""
+        intent = readings[0].intent
+        if intent.startswith((VALUE_OF, CHANGE_TO)):
+            match self._state:
+                case Asking(task=task) | Choosing(task=task) | Confirming(task=task):
+                    intent = task.intent
+        return meaning_of(self._grammar, readings[0], intent, doubt)
 
     async def respond(self, text: str) -> AsyncGenerator[str, None]:
         turn = self._decide(text)

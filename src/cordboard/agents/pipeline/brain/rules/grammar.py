@@ -14,6 +14,7 @@ from datetime import date
 
 from cordboard.agents.pipeline.brain.rules.builtin import (
     CANCEL,
+    DESTINATIONS,
     GOODBYE,
     HELLO,
     HELP,
@@ -38,6 +39,7 @@ from cordboard.agents.pipeline.brain.rules.keywords import (
     Keywords,
     compile_keywords,
     find_value,
+    is_harmless,
 )
 from cordboard.agents.pipeline.brain.rules.letters import ALPHABET, AlphabetHit
 from cordboard.agents.pipeline.brain.rules.matching import (
@@ -46,6 +48,7 @@ from cordboard.agents.pipeline.brain.rules.matching import (
     WordingTable,
     slot_costs,
 )
+from cordboard.agents.pipeline.brain.rules.names import Names, finder_of, words_of
 from cordboard.agents.pipeline.brain.rules.rewriting import rewrite, spellings
 from cordboard.agents.pipeline.brain.rules.sound import SoundIndex, phrase_sounds
 from cordboard.agents.pipeline.brain.rules.stories import names_a_place, points_there
@@ -162,6 +165,9 @@ class Grammar:
     entries: Sequence[_Entry]
     index: SoundIndex
     table: WordingTable
+    names: Names
+    harmless: frozenset[str]
+    """Intents that may be done needlessly."""
 
     def look(self, text: str, today: date) -> Look:
         """Find every expected word and value in the text."""
@@ -369,11 +375,11 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
     for name in used:
         rows.extend(_answers(name, lists[name]))
     table = WordingTable(rows)
-    finders = {name: _finder(lists[name]) for name in used}
+    finders = {name: finder_of(lists[name]) for name in used}
     vocabulary = frozenset(word for _, wording in rows for p in wording for word in p.words)
     entries, phrases, limits = _index_entries(vocabulary, finders)
     index = SoundIndex(phrases, limits)
-    names = {word for finder in finders.values() for word in _name_words(finder)}
+    names = {word for finder in finders.values() for word in words_of(finder)}
     return Grammar(
         intents=intents,
         slots=slots,
@@ -384,7 +390,14 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
         entries=entries,
         index=index,
         table=table,
+        harmless=frozenset(n for n, i in intents.items() if is_harmless(i, toolbox)),
+        names=Names({name: finders[name] for name in used if _is_named(lists[name], name)}),
     )
+
+
+def _is_named(spec: WordList, name: str) -> bool:
+    """Whether its values are names that callers say: not destinations, not titles."""
+    return spec.type == "list" and name not in (DESTINATIONS, WHICH_INTENT)
 
 
 def _leaves_room(best: Reading | None, rule: Keywords) -> bool:
@@ -409,17 +422,6 @@ def _answers(name: str, spec: WordList) -> Iterator[tuple[str, Wording]]:
     for prefix, sentence in ((VALUE_OF, answer), (CHANGE_TO, change)):
         for wording in read_sentence(plain_sentence(sentence)):
             yield prefix + name, wording
-
-
-def _finder(spec: WordList) -> Finder:
-    values = {code: Value(code, said[0]) for code, said in spec.values.items()}
-    return Finder(spec, {value.upper(): known for value, known in values.items()})
-
-
-def _name_words(finder: Finder) -> Iterator[str]:
-    for names in finder.spec.values.values():
-        for name in names:
-            yield from (token.text for token in tokenise(name))
 
 
 def _index_entries(

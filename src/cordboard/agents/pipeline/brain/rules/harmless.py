@@ -9,7 +9,7 @@ is over, it is not wanted. What may be another name ("London Gatwick") is asked 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Callable, Collection, Sequence, Set
 
 from cordboard.agents.pipeline.brain.rules.clauses import is_request
 from cordboard.agents.pipeline.brain.rules.keywords import (
@@ -18,6 +18,7 @@ from cordboard.agents.pipeline.brain.rules.keywords import (
     is_loose,
     rank,
 )
+from cordboard.agents.pipeline.brain.rules.questions import is_asked_after
 from cordboard.agents.pipeline.brain.rules.stories import (
     asks_something_else,
     corrections,
@@ -50,9 +51,13 @@ def clear_values(tokens: Sequence[Token], spans: Collection[Span]) -> list[Span]
 
 
 def meant_values(
-    tokens: Sequence[Token], clear: Collection[Span], keywords: Set[int]
+    tokens: Sequence[Token],
+    clear: Collection[Span],
+    keywords: Set[int],
+    asked_after: Callable[[Span], bool] = lambda _: False,
 ) -> list[Span]:
-    """Those of the clearly named values that nothing speaks against."""
+    """Those of the clearly named values that nothing speaks against. `asked_after`: whether a
+    question beside a value is about it, so that it may be named in a denial or in the past."""
     turns = corrections(tokens)
     corrected = [turn for turn in turns if any(span.start > turn for span in clear)]
     return [
@@ -60,16 +65,23 @@ def meant_values(
         for span in clear
         if not any(span.end <= turn for turn in corrected)
         and not is_person(tokens, span.start, span.end)
-        and not is_rejected(tokens, span.start)
-        and not is_over(tokens, span.start, any_verb=not keywords)
+        and not _is_against(tokens, span.start, keywords, asked_after(span))
     ]
+
+
+def _is_against(tokens: Sequence[Token], place: int, keywords: Set[int], asked_after: bool) -> bool:
+    if is_rejected(tokens, place, asked_after=asked_after):
+        return True
+    return not asked_after and is_over(tokens, place, any_verb=not keywords)
 
 
 def the_only_one(
     tokens: Sequence[Token], spans: Collection[Span], known: Collection[str], *, capitals: bool
 ) -> Value | None:
-    """The one value that was clearly named and meant, whatever was asked about it."""
-    meant = meant_values(tokens, clear_values(tokens, spans), frozenset())
+    """The one value that was clearly named and not rejected, whatever was asked about it: what a
+    question in the next turn may be about."""
+    clear = clear_values(tokens, spans)
+    meant = meant_values(tokens, clear, frozenset(), lambda _: True)
     if len({span.value for span in meant}) != 1:
         return None
     explained = _explained(tokens, known, meant)
@@ -92,7 +104,12 @@ def find_at_once(
     None when it is about none. `keywords` are the places of the intent's words; `known` are the
     context's own words; `capitals`: the recogniser writes names with a capital letter.
     """
-    meant = meant_values(tokens, clear_values(tokens, spans), keywords)
+    clear = clear_values(tokens, spans)
+
+    def asked_after(span: Span) -> bool:
+        return is_asked_after(tokens, span, clear, keywords, known)
+
+    meant = meant_values(tokens, clear, keywords, asked_after)
     if not meant:
         return None
     chosen = meant[0]
@@ -163,9 +180,10 @@ def _may_be_another_name(
     Gothenburg". Where the value itself is written small, any unknown word after it may be a name.
     """
     first = tokens[chosen.start]
+    purpose = _purpose_after(tokens, chosen)
     capitals = capitals and (first.name_like or first.after_stop or bool(first.letters))
     for place, token in enumerate(tokens):
-        if chosen.start <= place < chosen.end or place in explained:
+        if chosen.start <= place < chosen.end or place in explained or place == purpose:
             continue
         before = place + 1 == chosen.start and not first.after_stop
         if before and is_name(tokens, place, capitals=True):
@@ -177,6 +195,14 @@ def _may_be_another_name(
         if elsewhere and is_name(tokens, place, capitals=True) and _matters(tokens, place):
             return True
     return False
+
+
+def _purpose_after(tokens: Sequence[Token], chosen: Span) -> int | None:
+    """The verb of "driving up to Trondheim to fetch grandma", however it was written; "from Oslo to
+    Bergen" has none."""
+    origin = chosen.start and tokens[chosen.start - 1].text in ("from", "between")
+    follows = tokens[chosen.end].text if chosen.end < len(tokens) else ""
+    return chosen.end + 1 if follows == "to" and not origin else None
 
 
 def _is_apposed(tokens: Sequence[Token], place: int) -> bool:

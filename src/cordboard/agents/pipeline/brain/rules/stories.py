@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence, Set
+from itertools import pairwise
 
 from cordboard.agents.pipeline.brain.rules.clauses import (
+    denial_of,
     follows_preposition,
-    is_denied,
     is_past,
+    names_a_past_time,
     split_clauses,
+    statement_with,
 )
 from cordboard.agents.pipeline.brain.rules.words import FILLERS, Token
 
@@ -38,6 +41,16 @@ _ENOUGH = re.compile(
 )
 """What makes an end of it in the same clause: "that's all for Oslo", "I already have Oslo"."""
 _ALREADY = re.compile(r"\b(?:have|has|got|know|heard)\b.* already$")
+_WANTING = frozenset(
+    "want wants wanted need needs needed ask asks asking asked mean meant interested care cares"
+    " look looking talk talking talked give tell read get check weather information atis say said"
+    " request requesting call calling like after about flying going"
+    " travelling traveling heading".split()
+)
+"""Between a denial and the place: it is not wanted, or nobody goes there. Any other denial tells a
+story: "I have never flown to New York"."""
+_BARE = FILLERS | frozenset("in at to for from of over into near about the a any".split())
+"""Alone between a denial and the place: "not in Oslo"."""
 _RATHER = frozenset("but rather instead".split())
 """What ends the reach of a denial: "not Oslo but Bergen"."""
 _CORRECTIONS = frozenset("sorry correction wait".split())
@@ -47,6 +60,7 @@ _IRREGULAR_PAST = frozenset(
     "lost paid left won sent fell spoke flew went met saw came took bought ate drove wrote slept"
     " began used grew broke stole gave felt knew ran taught built".split()
 )
+_REPORTING = frozenset("heard said told says read reports reported claims claimed".split())
 _STATES = frozenset(
     "is are am be been being was were get gets got getting has have had it was need".split()
 )
@@ -106,8 +120,12 @@ def _is_named(tokens: Sequence[Token], start: int) -> bool:
     return False
 
 
-def is_rejected(tokens: Sequence[Token], place: int) -> bool:
-    """Whether the word at `place` is what the caller does *not* want."""
+def is_rejected(tokens: Sequence[Token], place: int, *, asked_after: bool = False) -> bool:
+    """Whether the word at `place` is what the caller does *not* want.
+
+    `asked_after`: a question beside it is about that place (`questions`), so a denial that only
+    tells a story does not matter.
+    """
     reach = tokens[max(0, place - 7) : place]
     texts = [token.text for token in reach]
     if len(texts) >= 2 and texts[-1] == "but" and texts[-2] in _ANYTHING:
@@ -128,12 +146,16 @@ def is_rejected(tokens: Sequence[Token], place: int) -> bool:
     turned = [number for number, text in enumerate(texts) if text in _RATHER]
     if turned and not any(text in ("not", "never") for text in texts[turned[-1] :]):
         return False
-    return is_denied(tokens, place)
+    denial = denial_of(tokens, place)
+    if denial is None or not asked_after:
+        return denial is not None
+    between = [token.text for token in tokens[denial + 1 : place]]
+    return all(text in _BARE for text in between) or any(text in _WANTING for text in between)
 
 
 def _clause_with(tokens: Sequence[Token], place: int) -> tuple[str, str]:
-    """The clause with the word at `place`: all its words, and those before that one."""
-    first, last = next((first, last) for first, last in split_clauses(tokens) if place < last)
+    """The statement with the word at `place`: all its words, and those before that one."""
+    first, last = statement_with(tokens, place)
     texts = [token.text for token in tokens[first:last]]
     return " ".join(texts), " ".join(texts[: place - first])
 
@@ -151,13 +173,25 @@ def corrections(tokens: Sequence[Token]) -> list[int]:
 
 
 def is_over(tokens: Sequence[Token], place: int, *, any_verb: bool) -> bool:
-    """Whether the clause with the word at `place` tells of the past. `any_verb`: a past tense is
-    enough ("my train left Oslo")."""
-    for first, last in split_clauses(tokens):
-        if first <= place < last:
-            clause = tokens[first:last]
-            return is_past(clause) or (any_verb and _has_past_verb(clause))
-    return False
+    """Whether the statement with the word at `place` tells of the past. `any_verb`: a past tense
+    is enough ("my train left Oslo")."""
+    first, last = statement_with(tokens, place)
+    statement = tokens[first:last]
+    if any_verb:
+        return is_past(statement) or _has_past_verb(statement) or _is_back(statement)
+    return is_past(statement) and not _is_reported(statement)
+
+
+def _is_back(statement: Sequence[Token]) -> bool:
+    """`I have just come back from ...`"""
+    texts = [token.text for token in statement]
+    return any(pair in (("back", "from"), ("returned", "from")) for pair in pairwise(texts))
+
+
+def _is_reported(statement: Sequence[Token]) -> bool:
+    """`I heard there was lightning at ...`: somebody else's present."""
+    told = [place for place, token in enumerate(statement) if token.text in _REPORTING]
+    return bool(told) and not is_past(statement[: told[0]]) and not names_a_past_time(statement)
 
 
 def _has_past_verb(clause: Sequence[Token]) -> bool:

@@ -1,0 +1,85 @@
+"""When a name is in doubt, and what another hearing may make of it.
+
+In doubt is what would lead to a question about a listed value, or to none at all: a value that was
+only guessed at or is missing, or words that make no sense. A value that was named clearly and is
+not wanted ("not Paris", "I was in Paris") is in no doubt, and neither is a confusable name. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from cordboard.agents.pipeline.brain.base import Doubt
+from cordboard.agents.pipeline.brain.rules.codes import in_alphabet_words
+from cordboard.agents.pipeline.brain.rules.grammar import Grammar, Look, Reading
+from cordboard.agents.pipeline.brain.rules.harmless import clear_values
+from cordboard.agents.pipeline.brain.rules.values import Value
+
+
+def find_doubt(
+    grammar: Grammar, look: Look, reading: Reading | None, active: Collection[str]
+) -> Doubt | None:
+    """Whether the best reading leaves a listed name open, and which it may be."""
+    slots = [grammar.slots[intent] for intent in active if intent in grammar.slots]
+    lists = {name for found in slots for name in found.values()}
+    names = grammar.names.all_of(lists)
+    if not names or grammar.names.is_other(look.tokens, lists):
+        return None
+    if not _is_open(grammar, look, reading):
+        return None
+    guesses = tuple(
+        (reading.lists[slot], guess)
+        for slot, judged in (reading.slots.items() if reading else ())
+        for guess in judged.guesses
+        if reading is not None and reading.lists[slot] in grammar.names.lists
+    )
+    spelled = [
+        form
+        for name, guess in guesses
+        if grammar.finders[name].spec.spelled
+        for form in _spelled(str(guess.value))
+    ]
+    alike = (*spelled, *grammar.names.alike(look.tokens, lists))
+    return Doubt(names, alike, frozenset(_key(name, guess) for name, guess in guesses))
+
+
+def _spelled(code: str) -> tuple[str, ...]:
+    """A code in the ways in which it may be spelled; nothing for others than letters."""
+    if not (code.isascii() and code.isalpha() and code.isupper()):
+        return ()
+    return in_alphabet_words(code).title(), " ".join(code)
+
+
+def _is_open(grammar: Grammar, look: Look, reading: Reading | None) -> bool:
+    if reading is None:
+        return not any(clear_values(look.tokens, look.spans[r.list]) for r in grammar.keywords)
+    intent = grammar.intents.get(reading.intent)
+    if intent is not None and any(
+        slot not in reading.slots and spec.required and spec.default is None
+        for slot, spec in intent.slots.items()
+    ):
+        return True
+    return any(judged.value is None for judged in reading.slots.values())
+
+
+def meaning_of(grammar: Grammar, reading: Reading, intent: str, doubt: Doubt) -> str:
+    """What a reading of an intent with listed values says, if it leaves nothing open, agrees with
+    what was guessed at, and acting on it does no harm or is asked about first; else nothing."""
+    chosen = grammar.intents.get(intent)
+    if chosen is None or not (intent in grammar.harmless or chosen.confirm):
+        return ""
+    values = {slot: judged.value for slot, judged in reading.slots.items()}
+    if any(value is None for value in values.values()):
+        return ""
+    keys = {
+        _key(reading.lists[slot], value)
+        for slot, value in values.items()
+        if value is not None and reading.lists[slot] in grammar.names.lists
+    }
+    if not keys or (doubt.guesses and not keys <= doubt.guesses):
+        return ""
+    return f"{reading.intent} {sorted(values.items(), key=repr)}"
+
+
+def _key(list_name: str, value: Value) -> str:
+    return f"{list_name}:{value.value}"
