@@ -27,6 +27,7 @@ from cordboard.calls.conversation import Conversation, Endings
 from cordboard.calls.keys import KeyOutlets, Keys
 from cordboard.calls.ledger import Ledger
 from cordboard.calls.offer import Media, Offer
+from cordboard.calls.phases import CallPhases
 from cordboard.calls.services import CallServices
 from cordboard.calls.sound import CallSound
 from cordboard.calls.tool_line import CallNames, ToolLine
@@ -134,6 +135,8 @@ class Call:
             self._ledger,
         )
         """What the tools may do to it."""
+        self._phases = CallPhases(binding, self._variables, self._ledger, services, now)
+        self._pre_call = self._phases.pre_call(generation)
         self._started_at = now
         self.state = CallState.OFFERED
 
@@ -203,6 +206,7 @@ class Call:
 
     async def _live(self) -> tuple[str, str]:
         self._introduce()
+        self._pre_call.begin()
         self.state = CallState.CONNECTING
         try:
             media = await self.unless_ending(self._offer.media(self._agent.formats))
@@ -216,6 +220,8 @@ class Call:
         conversation = self._conversation = self._converse(media)
         self._ledger.record(events.Connected())
         sound = self._connect(media, conversation)
+        if self._binding.context.uses_pre_call:
+            await self.unless_ending(self._pre_call.done())
         session = self._session(media, sound, conversation)
         try:
             await self.unless_ending(self._start_agent(session))
@@ -297,11 +303,13 @@ class Call:
     def _session(self, media: Media, sound: CallSound, conversation: Conversation) -> AgentSession:
         context = self._binding.context
         apology = APOLOGY if self._binding.problems else ""
+        greeting = opening(context.recording, apology + context.greeting)
+        saved = self._pre_call.saved()
         return AgentSession(
             call_id=self.call_id,
             context_name=self.context_name,
-            prompt=fill(context.prompt, self._variables),
-            greeting=fill(opening(context.recording, apology + context.greeting), self._variables),
+            prompt=fill(context.prompt, self._variables, saved),
+            greeting=fill(greeting, self._variables, saved),
             toolbox=self._toolbox.specs,
             format=media.format,
             emit=conversation.take,
@@ -448,12 +456,14 @@ class Call:
         if self._conversation is not None:
             tools = self._conversation.tools.ended()
             await self._step("tools", tools, TOOL_GRACE + STEP_LIMIT)
+        await self._step("pre_call", self._pre_call.close(TOOL_GRACE), TOOL_GRACE + STEP_LIMIT)
         ended = events.Ended(outcome, reason, self._ledger.ms(self._loop.time()))
         self._ledger.record(ended)
         self._ledger.close()
         self._metrics.call_ended(self.context_name, self.provider_name, outcome)
         self.state = CallState.RECORDED
         log.info("call_ended", outcome=outcome, reason=reason, duration_ms=ended.duration_ms)
+        await self._step("post_call", self._phases.post_call(ended, self._pre_call.data))
         return ended
 
     async def _step(

@@ -67,6 +67,17 @@ class Connected(LedgerEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class PreCallDone(LedgerEvent):
+    """The steps of `pre_call` are done, or their time was over."""
+
+    type = "call.pre_call"
+    steps: list[dict[str, str]]
+    """Of each: `tool`, `save_as`, and `status`: that of the tool's answer, or `late`."""
+    took_ms: int
+    """From the offer until the last of them."""
+
+
+@dataclass(frozen=True, slots=True)
 class SpeechBegan(LedgerEvent):
     """The caller began to speak."""
 
@@ -390,9 +401,9 @@ class Ended(LedgerEvent):
 
 
 EVENTS: tuple[type[LedgerEvent], ...] = (
-    Offered, Bound, Connected, SpeechBegan, TurnEnded, Heard, Key, Answering, AudioStarted,
-    AudioEnded, Held, Resumed, BargedIn, Silence, ToolCalled, ToolApproval, ToolFiller,
-    ToolAnswered, ToolLate, Latency, Answered, Transferred, RecordingStarted, RecordingPaused,
-    RecordingResumed, RecordingStopped, Trouble, Ended,
+    Offered, Bound, Connected, PreCallDone, SpeechBegan, TurnEnded, Heard, Key, Answering,
+    AudioStarted, AudioEnded, Held, Resumed, BargedIn, Silence, ToolCalled, ToolApproval,
+    ToolFiller, ToolAnswered, ToolLate, Latency, Answered, Transferred, RecordingStarted,
+    RecordingPaused, RecordingResumed, RecordingStopped, Trouble, Ended,
 )  # fmt: skip
 """Every event, in about the order in which a call meets them."""

@@ -39,6 +39,8 @@ where a filler came first, until the answer itself.
 """
 Verdict = Literal["interruption", "backchannel", "noise", "echo", "key", "undecided"]
 """What a voice over the agent's turned out to be."""
+PostCallOutcome = Literal["queued", "delivered", "retried", "failed"]
+"""What becomes of a step after a call."""
 SilenceKind = Literal["filler", "continuer", "reprompt", "goodbye", "stalled"]
 """What was done about a silence."""
 ApprovalAnswer = Literal["yes", "no", "none"]
@@ -222,6 +224,16 @@ class Metrics:
 
     def _define_engine(self) -> None:
         registry = self._registry
+        self._post_call_jobs = Counter(
+            "ai_agent_post_call_jobs",
+            "Steps after calls, by what became of them: each is queued once, may be retried, and is "
+            "delivered or failed.",
+            ["outcome"],
+            registry=registry,
+        )
+        self._post_call_waiting = Gauge(
+            "ai_agent_post_call_waiting", "Steps after calls that are not done.", registry=registry
+        )
         self._loop_lag = Histogram(
             "ai_agent_event_loop_lag_seconds",
             "How late the event loop ran a timer.",
@@ -392,6 +404,16 @@ class Metrics:
                 return OTHER_TOOLS
             known.add(label)
         return label
+
+    # --- after calls -----------------------------------------------------------------------
+
+    def post_call(self, outcome: PostCallOutcome) -> None:
+        """Count one thing that became of a step after a call."""
+        self._post_call_jobs.labels(outcome).inc()
+
+    def post_call_waiting(self, jobs: int) -> None:
+        """Say how many steps after calls are not done."""
+        self._post_call_waiting.set(jobs)
 
     # --- engine ----------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from cordboard.calls.call import Call
 from cordboard.calls.events import Ended, LedgerEvent
 from cordboard.calls.history import CallHistory, LedgerLine, read_lines
 from cordboard.calls.ledger import LedgerWriter
+from cordboard.calls.post_call_job import JobTaker
 from cordboard.calls.recording_writer import RecordingWriter
 from cordboard.calls.services import CallServices
 from cordboard.config.schema import Config
@@ -122,7 +123,9 @@ class CallStage:
         tools: Sequence[Tool] = (),
         line: FakeLine | None = None,
         variables: Mapping[str, str] | None = None,
+        post_call: JobTaker | None = None,
     ) -> None:
+        """`post_call` gets the steps after the call; that needs a loop with real time."""
         self.agent = agent
         self.line = line or FakeLine()
         self.generation = FakeGeneration(config, tools)
@@ -138,6 +141,7 @@ class CallStage:
             directory,
             lambda _, __, event: self.events.append(event),
             self.recordings,
+            post_call=post_call,
         )
         self.call = Call(offer, bind(offer, config), self.generation, agent, services)
         self.metrics.call_started()
