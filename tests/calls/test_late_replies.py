@@ -13,7 +13,7 @@ from cordboard.calls import events
 from cordboard.calls.attention import LATE_AFTER
 from cordboard.testing.call_stage import CallStage, FakeTool
 from cordboard.testing.fake_pipeline import FunctionDialogue
-from cordboard.tools.tool import Effects, Limits
+from cordboard.tools.tool import Effects, Filler, Limits
 
 from .test_approval import Talk, converse
 
@@ -21,7 +21,9 @@ TOLD = f"{ABOUT_EARLIER} It is sunny in Bergen."
 
 
 def booking(seconds: float, timeout_ms: int = 10_000) -> FakeTool:
-    return FakeTool("book", seconds, Effects.DESTRUCTIVE, limits=Limits(timeout_ms))
+    """It has a filler, which nobody wants to hear who does not wait for it."""
+    filler = Filler(2500, ("Still booking.",))
+    return FakeTool("book", seconds, Effects.DESTRUCTIVE, filler, Limits(timeout_ms))
 
 
 async def book(dialogue: FunctionDialogue, text: str) -> AsyncGenerator[str, None]:

@@ -139,8 +139,9 @@ class ToolSide:
         self._ledger.record(asked_event(ask, spec))
 
     def filler(self, ask: ToolAsk, text: str) -> None:
-        """A tool's own filler; whether and when it is said is `ToolFillers`' to decide."""
-        if not self._over:
+        """A tool's own filler; whether and when it is said is `ToolFillers`' to decide. None is
+        for a tool that goes on though nobody waits for it."""
+        if self.running and not self._over:
             self.fillers.wanted(ask.ask_id, text)
 
     def answered(self, ask: ToolAsk, spec: ToolSpec | None, reply: ToolReply) -> None:

@@ -215,6 +215,8 @@ class Run:
         if self._overdue:  # somebody waits again
             self._overdue = False
             self._deadline.start(self._patience)
+            if self.asked.parent is None:
+                self._fillers.start()
         waiter: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         asked.run = self
@@ -253,19 +255,23 @@ class Run:
         if self._overdue or self._stopped:
             return
         if self.goes_on:
-            self._overdue = True
-            self._deadline.start(LATE_SECONDS)
+            self._go_on()
             return
         self.stop()
         await asyncio.wait({self._task}, timeout=CLEAN_UP_SECONDS)
+
+    def _go_on(self) -> None:
+        """Nobody waits, so nobody is to be told to wait."""
+        self._overdue = True
+        self._deadline.start(LATE_SECONDS)
+        self._fillers.stop()
 
     def _too_slow(self) -> None:
         """The time is over: of an answer, or of going on without anybody who waits."""
         if self._overdue or not self.goes_on:
             self.stop()
         else:
-            self._overdue = True
-            self._deadline.start(LATE_SECONDS)
+            self._go_on()
         words = self.spec.speech.errors.timeout
         message = speech.spoken_error(words) if words else TOO_SLOW
         self._answer(ToolResult(Status.TIMEOUT, message))
