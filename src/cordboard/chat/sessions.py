@@ -113,7 +113,10 @@ class ChatSessions:
         """End all of them, and begin no more; answers that are being given have `grace` seconds.
         Idempotent."""
         self._closed = True
-        await asyncio.gather(*(session.close(grace) for session in self._sessions.values()))
+        endings = [session.close(grace) for session in self._sessions.values()]
+        for failed in await asyncio.gather(*endings, return_exceptions=True):
+            if isinstance(failed, Exception):  # a border: the other ones and the engine end too
+                log.error("chat_end_failed", error=repr(failed), exc_info=failed)
 
     def _over(self, session_id: str) -> None:
         self._sessions.pop(session_id, None)
