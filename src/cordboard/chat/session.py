@@ -298,12 +298,14 @@ class ChatSession:
             self._answering.cancel()
             await asyncio.wait((self._answering,))
         self._close_answer("ended", reason)
-        await self._desk.close(TOOL_GRACE)
-        self._record.close()
-        await self._opening.close(outcome, reason, TOOL_GRACE)
-        self._generation.release()
+        try:
+            await self._desk.close(TOOL_GRACE)
+            self._record.close()
+            await self._opening.close(outcome, reason, TOOL_GRACE)
+        finally:
+            self._generation.release()
+            self._on_over(self.session_id)
         log.info("chat_ended", call_id=self.session_id, outcome=outcome, reason=reason)
-        self._on_over(self.session_id)
 
     # Keeping house.
 
