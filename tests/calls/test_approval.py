@@ -51,6 +51,7 @@ class Ear:
 
     def __init__(self) -> None:
         self.text = ""
+        self.confidence = 0.9
         self.hints: list[tuple[str, ...]] = []
 
     async def transcribe(
@@ -58,7 +59,7 @@ class Ear:
     ) -> Transcript:
         self.hints.append(hints.phrases)
         await asyncio.sleep(0.1)
-        return Transcript(self.text, no_speech=0.0, confidence=0.9, took_ms=100)
+        return Transcript(self.text, no_speech=0.0, confidence=self.confidence, took_ms=100)
 
 
 async def book(dialogue: FunctionDialogue, text: str) -> AsyncGenerator[str, None]:
@@ -330,6 +331,26 @@ def test_what_is_unclear_is_asked_about_once(tmp_path: Path) -> None:
         BOOKED,
     ]
     assert approvals(stage) == [(ASKED, "yes", "voice")]
+
+
+def test_a_yes_of_which_the_recogniser_is_not_sure_is_none(tmp_path: Path) -> None:
+    """As it is written of noise."""
+    tool = booking()
+
+    async def scenario(talk: Talk) -> None:
+        await talk.says("A table please")
+        await talk.hears_out()
+        talk.ear.confidence = 0.2
+        await talk.says("Yes.")
+        await talk.hears_out()
+        assert tool.began == 0
+        talk.ear.confidence = 0.45
+        await talk.says("Yes.")
+        await talk.listens(2)
+
+    stage = converse(tmp_path, scenario, tool)
+    assert said(stage) == [ASKED, AGAIN, BOOKED]
+    assert [heard.text for heard in stage.of(events.Heard)][1:] == ["Yes.", "Yes."]
 
 
 def test_nothing_is_done_without_an_answer_and_nobody_else_speaks_meanwhile(

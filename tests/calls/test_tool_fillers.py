@@ -11,6 +11,7 @@ from cordboard.calls.tool_fillers import APART, ToolFillers
 from cordboard.testing.call_stage import CallStage, FakeTool
 from cordboard.testing.fake_pipeline import MS_PER_WORD, FunctionDialogue
 from cordboard.testing.virtual_time import virtual_time
+from cordboard.tools.call_line import KeysWanted
 from cordboard.tools.tool import Effects, Filler
 
 from .test_approval import Talk, converse
@@ -212,6 +213,22 @@ def test_no_filler_talks_into_a_question_to_the_caller(tmp_path: Path) -> None:
     assert approved.answer == "yes"
     assert "tool.filler" not in kinds[: kinds.index("tool.approval")]
     assert "tool.filler" in kinds[kinds.index("tool.approval") :], "but afterwards it is said"
+
+
+def test_no_filler_talks_into_the_keys_of_the_caller(tmp_path: Path) -> None:
+    async def scenario(caller: Talk) -> None:
+        await caller.says("The weather", then=0.8)
+        line = caller.stage.call.line
+        collecting = asyncio.create_task(line.collect_keys(KeysWanted(count=2)))
+        await caller.listens(3)
+        assert caller.stage.of(events.ToolFiller) == []
+        for key in "47":
+            caller.media.press(key)
+        assert (await collecting).keys == "47"
+        await caller.listens(6)
+
+    stage = converse(tmp_path, scenario, slow(6), respond=look_up)
+    assert len(stage.of(events.ToolFiller)) == 1
 
 
 def test_no_filler_after_the_farewell_has_begun(tmp_path: Path) -> None:

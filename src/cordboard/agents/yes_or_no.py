@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 
-YES_OR_NO_HINTS = ("Yes.", "Yes, please.", "No.", "No, thank you.", "Go ahead.")
+YES_OR_NO_HINTS = ("Yes.", "Yes, please.", "No.", "No, thank you.", "Nope.", "Go ahead.")
 """Shown to the recogniser while such a question waits for its answer."""
 MOST_OTHER_WORDS = 6
 """A yes with more words about something else is more than a yes."""
