@@ -248,9 +248,9 @@ async def test_a_job_whose_tool_is_gone_is_kept_and_reported(
 async def test_a_receiver_that_is_down_is_not_stormed(tmp_path: Path) -> None:
     async with receiver(0) as hook, stand(tmp_path, config(hook.url)) as here:
         await here.queue.put([fresh(number=number, name=f"j{number}") for number in range(20)])
-        await hook.wait_for(post_call_queue.AT_ONCE)
+        await hook.wait_for(post_call_queue.PER_TOOL)
         await asyncio.sleep(0.05)
-        assert len(hook.deliveries) == post_call_queue.AT_ONCE
+        assert len(hook.deliveries) == post_call_queue.PER_TOOL
         monkey = post_call_queue.CLOSE_SECONDS
         post_call_queue.CLOSE_SECONDS = 0.05
         try:
@@ -354,7 +354,7 @@ asyncio.run(main())
 
 
 async def test_kill_9_loses_nothing_and_a_repeated_delivery_can_be_told(tmp_path: Path) -> None:
-    async with receiver(0, 0, 0, 0, 200) as hook:
+    async with receiver(0, 0, 200) as hook:
         settings = {
             "contexts": {"demo": {}},
             "tools": {"tell_crm": config(hook.url).model_dump()["tools"]["tell_crm"]},
@@ -378,13 +378,13 @@ async def test_kill_9_loses_nothing_and_a_repeated_delivery_can_be_told(tmp_path
         while b"kept" not in line:
             line = await process.stdout.readline()
             assert line, "it ended"
-        await hook.wait_for(4)  # four deliveries are under way, and never answered
+        await hook.wait_for(2)  # two deliveries are under way, and never answered
         os.kill(process.pid, signal.SIGKILL)
         await process.wait()
         begun = {delivery.key for delivery in hook.deliveries}
         async with stand(tmp_path, config(hook.url)) as here:
             await here.empty()
-        again = [delivery.key for delivery in hook.deliveries[4:]]
+        again = [delivery.key for delivery in hook.deliveries[2:]]
         assert len(again) == len(set(again)) == 6
         assert begun <= set(again)
 

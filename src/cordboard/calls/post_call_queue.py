@@ -16,7 +16,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -26,6 +26,7 @@ import structlog
 from cordboard.calls.phase_records import PhaseRecords
 from cordboard.calls.post_call_files import PostCallFiles
 from cordboard.calls.post_call_job import PostCallJob, is_hopeless, retry_pause
+from cordboard.calls.post_call_schedule import UNKNOWN, JobSchedule
 from cordboard.config.call_phases import PostCallRetries
 from cordboard.observe.metrics import Metrics
 from cordboard.observe.tracing import NO_TRACING, Tracing
@@ -36,8 +37,10 @@ from cordboard.tools.toolbox import Toolbox
 
 log = structlog.get_logger()
 
-AT_ONCE = 4
-"""Jobs that are run at the same time: a receiver that is down must not be stormed."""
+AT_ONCE = 8
+"""Jobs that are run at the same time."""
+PER_TOOL = 2
+"""Of them for one tool: a receiver that is down must not be stormed."""
 LOOK_AGAIN = 30.0
 """Seconds between two looks at the folder: other engines, and operators, put jobs there too."""
 UNPROVIDED_PAUSE = 30.0
@@ -59,17 +62,6 @@ class JobGeneration(Protocol):
     def phase_toolbox(self, tools: Iterable[str], context: str) -> Toolbox: ...
 
 
-@dataclass(slots=True)
-class _Waiting:
-    """A job that is known and not done."""
-
-    next_at: float
-    tool: str = ""
-    created_at: float = 0.0
-    unwritten: PostCallJob | None = None
-    """The job itself, where the disk did not take it."""
-
-
 class PostCallQueue:
     """One per engine. `start` it, `close` it."""
 
@@ -89,8 +81,11 @@ class PostCallQueue:
         self._metrics = metrics
         self._tracing = tracing
         self._clock = clock
-        self._waiting: dict[str, _Waiting] = {}
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self._schedule = JobSchedule(AT_ONCE, PER_TOOL)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._created_at: dict[str, float] = {}
+        self._unwritten: dict[str, PostCallJob] = {}
+        """Jobs that the disk did not take."""
         self._unprovided: dict[str, str] = {}
         """Job → the tool that nobody offers."""
         self._done: set[str] = set()
@@ -106,8 +101,8 @@ class PostCallQueue:
         """Take up what earlier engines have left. A folder that cannot be used is told, logged and
         tried again."""
         await self._look()
-        if self._waiting:
-            log.info("post_call_taken_up", jobs=len(self._waiting))
+        if len(self._schedule):
+            log.info("post_call_taken_up", jobs=len(self._schedule))
         self._work = asyncio.create_task(self._keep_on(), name="post_call")
 
     async def put(self, jobs: Iterable[PostCallJob]) -> None:
@@ -134,7 +129,7 @@ class PostCallQueue:
         if self._work is not None:
             self._work.cancel()
             await asyncio.gather(self._work, return_exceptions=True)
-        running = tuple(self._running.values())
+        running = tuple(self._tasks.values())
         if running:
             _, late = await asyncio.wait(running, timeout=CLOSE_SECONDS)
             for task in late:
@@ -145,12 +140,10 @@ class PostCallQueue:
 
     def health(self) -> dict[str, Any]:
         """For `/health`."""
-        oldest = min(
-            (job.created_at for job in self._waiting.values() if job.created_at), default=0
-        )
+        oldest = min(self._created_at.values(), default=0)
         return {
-            "waiting": len(self._waiting),
-            "running": len(self._running),
+            "waiting": len(self._schedule),
+            "running": self._schedule.running,
             "failed": self._failed,
             "oldest_seconds": round(self._clock() - oldest) if oldest else 0,
             "tools_missing": sorted(set(self._unprovided.values())),
@@ -175,45 +168,37 @@ class PostCallQueue:
             if now >= look_at:
                 await self._look()
                 look_at = self._clock() + LOOK_AGAIN
-            self._start_due(now)
+            for name in self._schedule.take(now):
+                task = self._tasks[name] = asyncio.create_task(self._do(name), name="post_call job")
+                task.add_done_callback(partial(self._stopped, name))
             self._changed.clear()
-            free = len(self._running) < AT_ONCE
-            next_at = (
-                min((job.next_at for job in self._idle()), default=look_at) if free else look_at
-            )
-            pause = max(min(next_at, look_at) - self._clock(), 0.001)
+            next_at = self._schedule.next_at()
+            wake_at = look_at if next_at is None else min(next_at, look_at)
             with suppress(TimeoutError):
-                async with asyncio.timeout(pause):
+                async with asyncio.timeout(max(wake_at - self._clock(), 0.001)):
                     await self._changed.wait()
 
-    def _idle(self) -> Iterable[_Waiting]:
-        return (job for name, job in self._waiting.items() if name not in self._running)
-
-    def _start_due(self, now: float) -> None:
-        due = sorted(
-            (job.next_at, name)
-            for name, job in self._waiting.items()
-            if job.next_at <= now and name not in self._running
-        )
-        for _, name in due[: AT_ONCE - len(self._running)]:
-            task = asyncio.create_task(self._do(name), name=f"post_call {name}")
-            self._running[name] = task
-            task.add_done_callback(partial(self._stopped, name))
-
     def _stopped(self, name: str, _: asyncio.Task[None]) -> None:
-        self._running.pop(name, None)
+        self._tasks.pop(name, None)
+        self._schedule.stopped(name)
         self._note()
 
     def _wait_for(self, job: PostCallJob, *, unwritten: bool = False) -> None:
-        kept = job if unwritten else None
-        self._waiting[job.name] = _Waiting(job.next_at, job.tool, job.created_at, kept)
+        self._schedule.put(job.name, job.tool, job.next_at)
+        self._created_at[job.name] = job.created_at
+        if unwritten:
+            self._unwritten[job.name] = job
+        else:
+            self._unwritten.pop(job.name, None)
 
     def _forget(self, name: str) -> None:
-        self._waiting.pop(name, None)
+        self._schedule.forget(name)
+        self._unwritten.pop(name, None)
         self._unprovided.pop(name, None)
+        self._created_at.pop(name, None)
 
     def _note(self) -> None:
-        self._metrics.post_call_waiting(len(self._waiting))
+        self._metrics.post_call_waiting(len(self._schedule))
         self._changed.set()
 
     async def _look(self) -> None:
@@ -229,11 +214,12 @@ class PostCallQueue:
             return
         self._owns = True
         names, self._failed = found
-        for name in [name for name, job in self._waiting.items() if not job.unwritten]:
-            if name not in names and name not in self._running:
+        for name in set(self._schedule) - names - self._unwritten.keys():
+            if not self._schedule.is_running(name):
                 self._forget(name)  # somebody has taken it away
-        for name in names - self._waiting.keys() - self._running.keys():
-            self._waiting[name] = _Waiting(0.0)  # when it is due stands in it
+        for name in names:
+            if name not in self._schedule:
+                self._schedule.put(name, UNKNOWN, 0.0)  # when it is due, and by what, is in it
         self._note()
 
     def _look_at_files(self, owned: bool) -> tuple[set[str], int] | None:
@@ -268,12 +254,10 @@ class PostCallQueue:
             self._later(name)
 
     async def _read(self, name: str) -> PostCallJob | None:
-        """The job if it is due; None when it is not, or is gone."""
-        waiting = self._waiting.get(name)
-        if waiting is None:
-            return None
-        if waiting.unwritten is not None:
-            return waiting.unwritten
+        """The job if it is to be run now; None when it is gone, or has only been looked at."""
+        if name in self._unwritten:
+            return self._unwritten[name]
+        known = name in self._created_at
         try:
             job = await asyncio.to_thread(self._files.read, name, self._clock())
         except ValueError as error:
@@ -286,7 +270,7 @@ class PostCallQueue:
             self._forget(name)
             return None
         self._wait_for(job)
-        return job if job.next_at <= self._clock() else None
+        return job if known and job.next_at <= self._clock() else None
 
     async def _try(self, job: PostCallJob) -> None:
         generation = self._generation()
@@ -353,13 +337,13 @@ class PostCallQueue:
         if job.name not in self._unprovided:
             log.warning("post_call_tool_missing", **_about(job))
         self._unprovided[job.name] = job.tool
-        self._later(job.name)
+        self._later(job.name, job.tool)
 
-    def _later(self, name: str) -> None:
-        waiting = self._waiting.get(name)
-        if waiting is not None:
+    def _later(self, name: str, tool: str = UNKNOWN) -> None:
+        """Look at a job again after a while."""
+        if name in self._schedule:
             pause = min(UNPROVIDED_PAUSE, self._retries().max_retry_ms / 1000)
-            waiting.next_at = self._clock() + pause
+            self._schedule.put(name, tool, self._clock() + pause)
 
     def _tell_trouble(self, doing: _Doing, error: OSError) -> None:
         """Say it once, not for each job until it is mended."""

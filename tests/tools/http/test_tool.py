@@ -72,6 +72,18 @@ async def test_a_booking_is_posted_signed_and_keyed(use: Use, service: Service) 
     assert not is_signed("a shared secret", *signed, request.body + b" ", now=1_000.0)
 
 
+async def test_the_next_call_of_the_same_id_is_no_repetition(
+    service: Service, shared: SharedClient
+) -> None:
+    whole = {"kind": "http", "method": "POST", "url": service.url + "/", "allow_private": True}
+    tool = HttpRequestTool("probe", HttpTool.model_validate(whole), shared)
+    for begun in ("2026-11-21T14:05:09+01:00", "2026-11-21T14:05:09+01:00", "2026-11-21T15:00:00"):
+        await tool.run({}, run(current_datetime_iso=begun))
+    first, again, later = (request.headers["idempotency-key"] for request in service.received)
+    assert first == again == "call-1:1.1@2026-11-21T14:05:09+01:00"
+    assert later != first
+
+
 async def test_text_answers_are_text(use: Use, service: Service) -> None:
     service.will(Answer(body=b"All is well.", kind="text/plain; charset=utf-8"))
     result = await use({})

@@ -107,9 +107,8 @@ class HttpRequestTool:
 
     async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
         """Make the request. Raises `ToolTimeout` or `ToolError`."""
-        request = self._plan.request(
-            arguments, run.line.variables, run.idempotency_key, self._clock()
-        )
+        variables = run.line.variables
+        request = self._plan.request(arguments, variables, _key(run), self._clock())
         try:
             answer = await self._answer(request)
             if not self._reader.is_success(answer.status):
@@ -182,6 +181,13 @@ class HttpRequestTool:
             status=status,
             error=error,
         )
+
+
+def _key(run: ToolRun) -> str:
+    """The idempotency key. A dialplan may give all its calls one id (bare AudioSocket): what a
+    service is told must still tell a repetition from the next call."""
+    begun = run.line.variables.get("current_datetime_iso", "")
+    return f"{run.idempotency_key}@{begun}" if begun else run.idempotency_key
 
 
 def _words(answer: HttpAnswer, data: Any) -> str:
