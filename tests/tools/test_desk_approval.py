@@ -38,7 +38,7 @@ async def test_it_runs_after_a_yes_and_each_ask_needs_its_own() -> None:
 def test_without_a_yes_nothing_is_run(answer: bool | None, words: str, retryable: bool) -> None:
     @in_virtual_time
     async def scenario() -> None:
-        tool = booking(limits=Limits(per_call=1))
+        tool = booking(limits=Limits(per_call=1, per_turn=1))
         stage = Stage(tool, line=Line(confirmed=answer))
         reply = await stage.ask("book_table", guests=4)
         assert (reply.status, reply.refused, reply.tries) == (Status.REFUSED, "approval", 0)

@@ -128,6 +128,29 @@ async def test_while_a_step_asks_the_caller_the_workflow_waits_without_a_word() 
 
 
 @in_virtual_time
+async def test_two_questions_of_steps_at_once_stop_the_time_until_both_are_answered() -> None:
+    async def slowly(question: str) -> bool:
+        await asyncio.sleep(10)
+        return True
+
+    async def steps(arguments: JsonObject, run: ToolRun) -> ToolResult:
+        await asyncio.gather(run.step("one", {}), run.step("two", {}))
+        await asyncio.sleep(1)
+        return ToolResult()
+
+    filler = Filler(2_500, TWO)
+    stage = Stage(
+        Scripted("one", takes(1), approval="caller"),
+        Scripted("two", takes(1), approval="caller"),
+        Scripted("both", steps, kind="workflow", filler=filler, limits=Limits(timeout_ms=2_600)),
+    )
+    stage.line.confirming = slowly
+    assert (await stage.ask("both")).ok
+    assert stage.log.now == 22.0
+    assert stage.log.fillers == []
+
+
+@in_virtual_time
 async def test_a_cancelled_ask_is_silent() -> None:
     stage = Stage(slow("look_up", 9, Filler(1_000, TWO)))
     asked = stage.start("look_up")
