@@ -6,6 +6,7 @@ import pytest
 from tests.agents.rules.conftest import Talk
 
 from cordboard.agents.pipeline.offline import load_offline_models
+from cordboard.agents.pipeline.second_hearing import listen_again
 from cordboard.agents.pipeline.stt.base import SpeechHints
 from cordboard.agents.workers import Workers
 from cordboard.audio import g711
@@ -63,3 +64,26 @@ async def test_the_aerodrome_asked_for_is_the_one_fetched(
     misses = [row for row in fetched if row[0] != row[2]]
     assert [row for row in misses if row[2] is not None] == [], "another aerodrome was fetched"
     assert len(misses) <= len(QUESTIONS) // 20, misses
+
+
+@pytest.mark.voices
+async def test_a_misheard_name_is_settled_by_listening_again_and_another_is_not_made_one(
+    config: Config, toolbox: tuple[ToolSpec, ...]
+) -> None:
+    workers = Workers(threads=2)
+    models = await load_offline_models(workers)
+    asked: list[list[object]] = []
+    try:
+        for question in ("Frankfurt am Main, please.", "Give me the weather for Luton, please."):
+            talk = Talk(config.contexts["demo"].rules, toolbox)
+            pcm = b"".join([chunk async for chunk in models.voice.speak(question)])
+            line = g711.ulaw_to_linear(g711.linear_to_ulaw(bytes(3200) + pcm + bytes(4800)))
+            heard = await models.recogniser.transcribe(line, SpeechHints(talk.dialogue.hints()))
+            assert talk.dialogue.doubt(heard.text) is not None, heard.text
+            settled = await listen_again(heard, talk.dialogue, speculative=False)
+            await talk.say(settled or heard.text)
+            asked.append([arguments["icao"] for _, arguments in talk.asked])
+    finally:
+        models.close()
+        await workers.close()
+    assert asked == [["EDDF"], []]

@@ -18,7 +18,7 @@ from cordboard.agents.pipeline.brain.rules.keywords import (
     is_loose,
     rank,
 )
-from cordboard.agents.pipeline.brain.rules.questions import is_asked_after
+from cordboard.agents.pipeline.brain.rules.questions import in_a_question, is_asked_after
 from cordboard.agents.pipeline.brain.rules.stories import (
     asks_something_else,
     corrections,
@@ -110,6 +110,8 @@ def find_at_once(
         return is_asked_after(tokens, span, clear, keywords, known)
 
     meant = meant_values(tokens, clear, keywords, asked_after)
+    asked = [span for span in meant if in_a_question(tokens, span, keywords)]
+    meant = asked or meant  # "I fly from Oslo, is it windy in Bergen?"
     if not meant:
         return None
     chosen = meant[0]
@@ -137,7 +139,7 @@ def speaks_against(
     if is_person(tokens, start, end) or is_rejected(tokens, start):
         return True
     if keywords:
-        return False
+        return is_over(tokens, start, any_verb=False)
     past = is_over(tokens, start, any_verb=True)
     return past or _says_otherwise(rule, tokens, start, end) or asks_something_else(tokens)
 

@@ -27,7 +27,9 @@ _CONFIRMING = frozenset("case true right so really still bad sure correct yet ov
 """What is left of a question for confirmation: "is that still the case"."""
 _POINTING = frozenset("that this it she he they".split())
 _PAST_QUESTIONS = frozenset("did was were".split())
-_CHANGED = frozenset("better worse improved changed cleared calmed eased lifted stopped".split())
+_CHANGED = frozenset(
+    "better worse improved changed cleared calmed eased lifted stopped died gone".split()
+)
 """What is left of a question whether it is as it was: "is it any better"."""
 _HOPING = frozenset("hope hopefully hoping wonder wondering worried afraid bet guess".split())
 """Who hopes that there is no fog asks whether there is."""
@@ -55,14 +57,20 @@ def is_asked_after(
     )
 
 
+def in_a_question(tokens: Sequence[Token], span: Span, keywords: Set[int]) -> bool:
+    """Whether the value at `span` stands in a question that has a word of the trade."""
+    first, last = statement_with(tokens, span.start)
+    return bool(keywords & set(range(first, last))) and opens_as_question(tokens[first:last])
+
+
 def _asks_itself(own: Sequence[Token]) -> bool:
     """Whether the statement with the place asks, for all its denial: "is it true that the fog has
-    not lifted in ...", "I hope it is not foggy in ...", "did it stop snowing in ..."."""
+    not lifted in ...", "I hope it is not foggy in ...", "what was the wind at ... again"."""
     if names_a_past_time(own):
         return False
-    past = own[0].text in _PAST_QUESTIONS
-    hopes = any(token.text in _HOPING for token in own)
-    return past or (not is_past(own) and (hopes or opens_as_question(own)))
+    if own[0].text in _PAST_QUESTIONS or opens_as_question(own):
+        return True
+    return not is_past(own) and any(token.text in _HOPING for token in own)
 
 
 def _asks(
@@ -86,4 +94,4 @@ def _only_confirms(statement: Sequence[Token], *, told: bool) -> bool:
         return False
     content = {word for word in words if word not in FUNCTION_WORDS and word not in FILLERS}
     changed = bool(content & _CHANGED)
-    return (told or changed) and content <= _CONFIRMING | _CHANGED
+    return (told or changed) and content <= _CONFIRMING | _CHANGED | {"down", "off"}
