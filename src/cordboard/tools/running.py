@@ -38,8 +38,8 @@ from cordboard.tools.tool import (
 LATE_SECONDS = 60.0
 """How long a run that changes the world goes on after nobody waits for it any more."""
 SERVER_MARGIN = 0.2
-"""An MCP tool keeps its timeout itself, so that the server's breaker learns of it; so many seconds
-later it has said so."""
+"""An MCP tool that is stopped by its timeout keeps it itself, so that the server's breaker learns
+of it; so many seconds later it has said so."""
 CLEAN_UP_SECONDS = 1.0
 """How long a cancelled tool may take to tell its server so."""
 TOO_SLOW = "Sorry, that takes too long at the moment."
@@ -176,8 +176,9 @@ class Run:
     @property
     def _patience(self) -> float:
         """Seconds that an ask waits for it."""
-        margin = SERVER_MARGIN if self.spec.kind == "mcp" else 0.0
-        return self.spec.limits.timeout_ms / 1000 + margin
+        spec = self.spec
+        tells_itself = spec.kind == "mcp" and spec.effects is not Effects.DESTRUCTIVE
+        return spec.limits.timeout_ms / 1000 + (SERVER_MARGIN if tells_itself else 0.0)
 
     @property
     def can_be_joined(self) -> bool:
