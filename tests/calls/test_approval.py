@@ -296,11 +296,25 @@ def test_a_key_answers_and_takes_the_question_back(
     assert spoken[0].endswith(BOOKED if runs else "All right, never mind.")
 
 
+def test_after_a_key_a_slow_tool_is_bridged_as_after_words(tmp_path: Path) -> None:
+    async def scenario(talk: Talk) -> None:
+        await talk.says("A table please")
+        await talk.listens(4 * WORD)
+        talk.media.press("1")
+        await talk.listens(6)
+
+    silence = {"filler_after_ms": 900, "fillers": ["Just a second."]}
+    stage = converse(tmp_path, scenario, booking(4), context={"silence": silence})
+    assert said(stage) == [ASKED, "Just a second.", BOOKED]
+
+
 def test_a_key_before_the_question_is_heard_is_no_answer(tmp_path: Path) -> None:
     tool = booking()
 
     async def scenario(talk: Talk) -> None:
         await talk.says("A table please", then=0.5)
+        while talk.media.queued_ms == 0:
+            await talk.listens(0.02)
         talk.media.press("1")
         await talk.hears_out()
         await talk.listens(1)

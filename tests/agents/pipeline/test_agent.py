@@ -515,6 +515,17 @@ def test_a_filler_is_not_said_when_the_answer_comes_first() -> None:
     assert stage.of(AgentAudioDone) == [AgentAudioDone(1)]
 
 
+def test_a_filler_is_not_said_to_who_is_speaking() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.start()
+        asyncio.get_running_loop().call_later(
+            0.5, lambda: stage.agent.say("One moment", filler=True)
+        )
+        await stage.say(ms=1000)
+
+    assert play(scenario, ["Hello"]).sentences() == ["You said Hello"]
+
+
 def test_a_filler_that_has_begun_is_finished_before_the_answer() -> None:
     async def respond(dialogue: FunctionDialogue, text: str) -> AsyncGenerator[str, None]:
         await asyncio.sleep(0.5)
