@@ -26,6 +26,8 @@ _OPENERS = frozenset(
 _BETWEEN = frozenset("just only simply really actually not also".split())
 _SPANS = frozenset("year month week night summer winter spring autumn time".split())
 """`last year` is the past; `the last report` is not."""
+_SINCE = frozenset("than since".split())
+"""`warmer than yesterday`, `since last week`: about now."""
 _LACKING = frozenset(
     "sure know have got get see find hear heard seen received receive tell reach catch certain"
     " remember understand read able copy make pick had suppose".split()
@@ -117,6 +119,8 @@ def is_past(tokens: Sequence[Token]) -> bool:
     for place, token in enumerate(tokens):
         after = [other.text for other in tokens[place + 1 :] if other.text not in _BETWEEN]
         follows = after[0] if after else ""
+        if place and tokens[place - 1].text in _SINCE:
+            continue
         if token.text == "been":
             if follows in _PREPOSITIONS or follows in ("", "there"):
                 return True
@@ -139,7 +143,10 @@ def _is_perfect(tokens: Sequence[Token], place: int) -> bool:
 
 def names_a_past_time(tokens: Sequence[Token]) -> bool:
     """Whether it says when, and that this is over: `yesterday`, `last week`, `two days ago`."""
-    texts = [token.text for token in tokens]
+    texts = [
+        "" if place and tokens[place - 1].text in _SINCE else token.text
+        for place, token in enumerate(tokens)
+    ]
     if "when" in texts and {"was", "were"} & set(texts[texts.index("when") :]):
         return True
     return any(

@@ -407,7 +407,9 @@ def _leaves_room(best: Reading | None, rule: Keywords) -> bool:
     if best.intent in _LIGHT or (rule.harmless and best.intent in (NO, GOODBYE)):
         return best.quality > _CLEARLY_SAID
     if best.intent not in (rule.intent, VALUE_OF + rule.list):
-        return False
+        # "Pass me the weather" is no transfer to an unknown desk.
+        unknown = [judged.is_unknown for judged in best.slots.values()]
+        return rule.harmless and unknown != [] and all(unknown)
     return all(judged.value is None for judged in best.slots.values())
 
 
