@@ -45,9 +45,15 @@ FIRST = (
     "tests/cli/test_mcp_of_a_running_engine.py",
     "tests/cli/test_run.py",
     "tests/observe/test_traced_call.py",
-    "tests/telephony/",
+    "tests/telephony/asterisk/test_breaks.py",
+    "tests/telephony/asterisk/test_rtp_calls.py",
+    "tests/telephony/asterisk/test_source.py",
+    "tests/telephony/asterisk/test_websocket_calls.py",
     "tests/test_engine.py",
-    "tests/testing/",
+    "tests/testing/sip/test_phone_to_phone.py",
+    "tests/testing/test_audiosocket_caller.py",
+    "tests/testing/test_calls_through_asterisk.py",
+    "tests/testing/test_scenario.py",
     "tests/whole_calls/",
 )
 NICENESS = 10
