@@ -98,17 +98,7 @@ class Call:
         self._give_back = False
         """Whether the dialplan gets the caller back: nobody here could serve them."""
         now = datetime.datetime.now().astimezone()
-        self._variables = call_variables(
-            caller_number=offer.caller_number,
-            caller_name=offer.caller_name,
-            called_number=offer.called_number,
-            call_id=offer.call_id,
-            context_name=binding.context_name,
-            provider_name=binding.provider_name,
-            now=now,
-            declared=binding.context.variables,
-            channel=offer.variables,
-        )
+        self._variables = _variables_of(offer, binding, now)
         self._ledger = Ledger(
             services.writer,
             services.directory / f"{now:%Y-%m-%d}" / f"{offer.call_id}.jsonl",
@@ -475,3 +465,18 @@ class Call:
         self._services.tracing.ledger(self.call_id, at_ms, event)
         if self._services.listener is not None:
             self._services.listener(self.call_id, at_ms, event)
+
+
+def _variables_of(offer: Offer, binding: Binding, now: datetime.datetime) -> dict[str, str]:
+    """The variables of a call that begins now, as its context declares them."""
+    return call_variables(
+        caller_number=offer.caller_number,
+        caller_name=offer.caller_name,
+        called_number=offer.called_number,
+        call_id=offer.call_id,
+        context_name=binding.context_name,
+        provider_name=binding.provider_name,
+        now=now,
+        declared=binding.context.variables,
+        channel=offer.variables,
+    )
