@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
 
 import orjson
 import psutil
 
 from bench.report import Report, Summary, Target
+from cordboard.observe.logging import configure
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk import Desk
 from cordboard.tools.desk_observer import SilentObserver
+from cordboard.tools.masking import Given
 from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.running import Asked, Run, RunHooks
 from cordboard.tools.tool import (
@@ -56,7 +61,8 @@ class Instant:
     async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
         if self.seconds:
             await asyncio.sleep(self.seconds)
-        return ToolResult(message="Done.", data={"place": arguments.get("place"), "degrees": 21})
+        data = {"place": arguments.get("place"), "degrees": 21.5, "wind": {"knots": 12}}
+        return ToolResult(message="It is 21.5 degrees in Oslo.", data=data)
 
 
 def tool(name: str, seconds: float = 0.0, filler: Filler | None = None) -> Instant:
@@ -96,6 +102,7 @@ def box(*tools: Instant) -> Toolbox:
 async def measure(report: Report) -> None:
     """Add everything to the report."""
     costs = await _costs()
+    logged = await _costs_with_log()
     summary = Summary.of(costs)
     at_once = await _side_by_side()
     late = await _fillers()
@@ -108,6 +115,7 @@ async def measure(report: Report) -> None:
     ratio = _look_up(many, names[-1]) / _look_up(few, names[9])
     rows = [
         ["desk over a bare run, us", summary.count, summary.median * 1e6, summary.p99 * 1e6],
+        ["the same with its log line, us", len(logged), *_two(logged, 1e6)],
         [f"toolbox of {LISTED} from {TOOLS}, us", made.count, made.median * 1e6, made.p99 * 1e6],
         ["three tools of 1 s at once, ms", len(at_once), *_two(at_once, 1e3)],
         ["filler behind its threshold, ms", len(late), *_two(late, 1e3)],
@@ -153,6 +161,20 @@ async def _costs() -> list[float]:
     return costs
 
 
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("w")
+
+
+async def _costs_with_log() -> list[float]:
+    """The same where log lines are made, as in an engine; they are written to nowhere."""
+    with _nowhere() as nowhere:
+        configure(json=True, level="INFO", stream=nowhere)
+        try:
+            return await _costs()
+        finally:
+            configure(json=False, level="ERROR")
+
+
 def _bare_run(one: Instant, arguments: JsonObject) -> ToolRun:
     """A run as the desk makes it, that does nothing itself."""
 
@@ -171,8 +193,6 @@ def _bare_run(one: Instant, arguments: JsonObject) -> ToolRun:
         lambda run, result: None,
     )
     ask = ToolAsk("bare", one.spec.name, arguments)
-    from cordboard.tools.masking import Given
-
     return Run(hooks, Asked(ask, ask, one.spec, Given(), 0.0), one, one.spec, arguments, ("", b""))
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from cordboard.tools import speakable_numbers as numbers
 from cordboard.tools import speakable_times as times
-from cordboard.tools.speakable import AND_MORE, UNITS, speakable
+from cordboard.tools.plain_text import MAX_SPOKEN
+from cordboard.tools.speakable import AND_MORE, UNITS, _made_speakable, speakable
 from cordboard.tools.speakable_codes import email_address, link, phone_number, spelled
 from cordboard.tools.speech import FETCHED, summary
 
@@ -118,6 +119,15 @@ def test_hostile_text_holds_the_event_loop_for_milliseconds_only(hostile: str) -
     speakable(hostile.replace("_", " ") * 30_000)
     speakable(hostile * 30_000)
     assert time.thread_time() - began < 0.25
+
+
+_words = st.text("aAbzZ'", min_size=1, max_size=22) | st.sampled_from(["A", "about", "www", "kg"])
+
+
+@given(st.lists(_words | st.sampled_from(["a,", "b.", "C!", "d;", "A,"]), min_size=1, max_size=12))
+def test_plain_words_are_what_the_long_way_would_make_of_them(words: list[str]) -> None:
+    text = " ".join(words)
+    assert speakable(text) == _made_speakable(text, MAX_SPOKEN)
 
 
 def test_a_long_text_ends_with_a_sentence_and_says_so() -> None:

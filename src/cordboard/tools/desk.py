@@ -86,6 +86,9 @@ class Desk:
         self._clock = clock
         self._payload = payload
         self._tracing = tracing
+        self._log = log.bind(
+            call_id=line.call_id, context=line.context_name, provider=line.provider_name
+        )
         self._policy = DeskPolicy()
         self._fillers = FillerChoice()
         work = DeskWork(Approvals(line), self._policy, toolbox.cache, clock)
@@ -175,7 +178,8 @@ class Desk:
         """Not to be had here. A tool of this context whose server is down is no refusal."""
         if asked.ask.name in self.toolbox.missing:
             return ToolResult(Status.ERROR, replies.NOT_AVAILABLE)
-        log.warning("tool_refused", reason="not in the toolbox", **self._who(asked))
+        name = asked.recorded.name
+        self._log.warning("tool_refused", reason="not in the toolbox", exposed_name=name)
         asked.refused = "not_in_toolbox"
         return replies.not_in_toolbox(asked.recorded.name, self.toolbox.specs)
 
@@ -258,8 +262,13 @@ class Desk:
             self._untold[run.key] = result
         result = replies.without_keys(result, asked.keys)
         reply = replies.make_reply(asked, result, "late", self._took_ms(asked), self._payload)
-        who = self._who(asked)
-        log.info("tool_late", tool=run.spec.origin, ms=reply.took_ms, outcome=reply.status, **who)
+        self._log.info(
+            "tool_late",
+            tool=run.spec.origin,
+            ms=reply.took_ms,
+            outcome=str(reply.status),
+            exposed_name=asked.recorded.name,
+        )
         self._observer.late(asked.recorded, run.spec, replies.recorded_reply(asked, reply))
 
     # Answering.
@@ -270,7 +279,7 @@ class Desk:
         spec = asked.spec
         reply = replies.make_reply(asked, result, source, self._took_ms(asked), self._payload)
         span.answered(str(reply.status))
-        log.info(
+        self._log.info(
             "tool_call",
             tool=spec.origin if spec is not None else "",
             server=spec.server if spec is not None else "",
@@ -278,7 +287,7 @@ class Desk:
             outcome=str(reply.status),
             source=source,
             data_cut=bool(reply.cut),
-            **self._who(asked),
+            exposed_name=asked.recorded.name,
         )
         self._observer.answered(asked.recorded, spec, replies.recorded_reply(asked, reply))
         return reply
@@ -297,14 +306,6 @@ class Desk:
             tool=spec.origin if spec is not None else "",
             exposed_name=asked.recorded.name,
         )
-
-    def _who(self, asked: Asked) -> dict[str, str]:
-        return {
-            "call_id": self._line.call_id,
-            "context": self._line.context_name,
-            "provider": self._line.provider_name,
-            "exposed_name": asked.recorded.name,
-        }
 
 
 def _may_join(asked: Asked, spec: ToolSpec, same: Run) -> bool:

@@ -71,9 +71,9 @@ class Checker:
         self._per_part = per_part
         self._depth = depth
 
-    def too_much(self, value: Any) -> str:
-        """Why this value is not checked; empty when it can be."""
-        if depth_of(value, self._depth) > self._depth:
+    def too_much(self, value: Any, depth: int | None = None) -> str:
+        """Why this value is not checked; empty when it can be. `depth`: its own, if it is known."""
+        if (depth_of(value, self._depth) if depth is None else depth) > self._depth:
             return f"nested deeper than {self._depth} levels"
         if self._is_more(value, MAX_WORK, text=64):
             return "more than can be checked against the schema"
@@ -139,7 +139,8 @@ class ArgumentChecker:
         return found
 
     def _too_much(self, arguments: JsonObject) -> str:
-        if depth_of(arguments, MAX_VALUE_DEPTH) > MAX_VALUE_DEPTH:
+        depth = depth_of(arguments, MAX_VALUE_DEPTH)
+        if depth > MAX_VALUE_DEPTH:
             return f"the arguments are nested deeper than {MAX_VALUE_DEPTH} levels"
         try:
             size = len(orjson.dumps(arguments))
@@ -147,7 +148,7 @@ class ArgumentChecker:
             return f"the arguments are not JSON: {error}"
         if size > MAX_ARGUMENT_BYTES:
             return f"the arguments are longer than {MAX_ARGUMENT_BYTES} bytes"
-        too_much = self._checker.too_much(arguments)
+        too_much = self._checker.too_much(arguments, depth)
         return f"the arguments are {too_much}" if too_much else ""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from cordboard.tools.tool import JsonObject, ToolSpec
@@ -24,6 +25,7 @@ _MAX_NODES: Final = 20_000
 """Far more than a schema has that may be compiled (`cordboard.tools.schema_safety`)."""
 
 
+@lru_cache(maxsize=4_096)
 def looks_secret(name: str) -> bool:
     """Whether a field of that name holds a secret, whatever its schema says."""
     return _SECRET.search(name) is not None

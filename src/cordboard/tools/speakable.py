@@ -143,12 +143,19 @@ _MARKS = re.compile(r"([\u0300-\u036f\u20d0-\u20ff])[\u0300-\u036f\u20d0-\u20ff]
 _ITEM = re.compile(r"^[ \t]*(?:[-*+•\u2013]|\d{1,3}[.)])[ \t]+(?=\S)")
 _RULE = re.compile(r"[ \t|:=_*~-]*")
 _FENCE = re.compile(r"[ \t]*(?:```|~~~)\w*[ \t]*")
+_PLAIN_WORDS = re.compile(r"(?:[A-Za-z']{1,20}[,.!?;]? )*[A-Za-z']{1,20}[.!?]?")
+"""Nothing but words and single marks: they are said as they are."""
 _REPEATED = re.compile(r"([!?.,;:])(?:\s?[!?.,;:])+")
 _LINES_OF = re.compile(r"[-=_~#*|\\]{3,}")
 
 
 def speakable(text: str, most: int = MAX_SPOKEN) -> str:
     """One line of at most `most` characters; empty when there is nothing that can be said."""
+    is_plain = len(text) <= most and _PLAIN_WORDS.fullmatch(text) and "about about" not in text
+    return text if is_plain else _made_speakable(text, most)
+
+
+def _made_speakable(text: str, most: int) -> str:
     shown = text[: 20 * most]
     if not shown.isascii():
         shown = _WIDE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), shown)
