@@ -1,10 +1,10 @@
 """The fillers of slow tools: one at a time, never over or into anybody's voice.
 
 The desk decides that a filler is due, this whether and when it is said. With several tools at work
-that is the first one's; whoever wants one `APART` seconds after another would only say a second
-one. One that falls due while the agent is heard waits until it has been silent for as long; while
-the caller speaks or is being asked something, until they have finished. If the tool has answered by
-then, it is not said at all.
+that is the first one's; whoever wants one `APART` seconds after another tool's would only say a
+second one. One that falls due while the agent is heard, or soon after the conversation's own
+filler, waits until there has been silence for as long; while the caller speaks or is being asked
+something, until they have finished. If the tool has answered by then, it is not said at all.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class ToolFillers:
         self.look()
 
     def filled(self) -> None:
-        """A filler is said, whoever wanted it."""
-        self._filled_at = self._loop.time()
-        self._drop()
+        """The conversation says a filler of its own: a tool's comes so much later."""
+        self._quiet_from = max(self._quiet_from, self._loop.time() + APART)
+        self.look()
 
     def answered(self, ask_id: str) -> None:
         """The tool needs no filler any more."""
@@ -66,7 +66,8 @@ class ToolFillers:
             return  # we are told when it is
         if now >= self._quiet_from - 1e-3:
             ask_id, text = self._waiting
-            self.filled()
+            self._filled_at = now
+            self._drop()
             self._say(ask_id, text)
         else:
             self._timer = self._loop.call_at(self._quiet_from, self.look)
