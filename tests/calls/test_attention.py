@@ -234,7 +234,7 @@ def test_ours_gives_way_to_a_tools_own_filler_that_comes_in_time(
     assert stage.of(events.Latency)[0].total_ms <= 1200
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(2.5, []), (5, ["I look it up."])])
+@pytest.mark.parametrize(("seconds", "said"), [(1.8, []), (5, ["I look it up."])])
 def test_a_tools_own_filler_waits_after_ours(
     tmp_path: Path, seconds: float, said: list[str]
 ) -> None:
