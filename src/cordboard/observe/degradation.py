@@ -1,9 +1,9 @@
 """What an overloaded engine gives up, in a stated order, and when it takes it up again.
 
     level 0   nothing is given up
-    level 1   no speculative recognition: turns are recognised once, when they are over; a name in
-              doubt is not listened to again
-    level 2   besides, no end-of-turn model: silence and text rules decide
+    level 1   no speculative recognition: turns are recognised once, when they are over
+    level 2   besides, no end-of-turn model: silence and text rules decide; and a name in doubt is
+              not listened to again
     level 3   besides, no new calls (the dialplan treats the callers as busy); live ones go on
 
 `OverloadGuard` is fed by the engine: how late the event loop runs, how long callers' work waits for
@@ -49,12 +49,18 @@ class Degradation:
 
     @property
     def allows_speculation(self) -> bool:
-        """Whether recognition may be tried before the turn is over, and once more in doubt."""
+        """Whether recognition may be tried before the turn is over."""
         return self.level < 1
 
     @property
     def allows_turn_model(self) -> bool:
         """Whether the end-of-turn model may be asked."""
+        return self.level < 2
+
+    @property
+    def allows_second_hearing(self) -> bool:
+        """Whether a doubtful turn may be listened to again. To ask the caller costs more work in
+        the end, but later."""
         return self.level < 2
 
     @property

@@ -50,6 +50,12 @@ def test_a_recogniser_that_cannot_listen_again_is_enough() -> None:
     assert listening_again([]).sentences() == [f"You said {HEARD}"]
 
 
-def test_nobody_listens_again_under_overload() -> None:
-    stage = listening_again(["Clouds over Oslo"], 1)
+def test_under_overload_a_turn_is_still_listened_to_again_once_it_is_over() -> None:
+    stage = listening_again(["Clouds over Oslo"], level=1)
+    assert stage.sentences() == ["You said Clouds over Oslo"]
+    assert stage.time_of(CallerText) > stage.time_of(CallerStopped)
+
+
+def test_nobody_listens_again_under_much_overload() -> None:
+    stage = listening_again(["Clouds over Oslo"], level=2)
     assert stage.sentences() == [f"You said {HEARD}"]

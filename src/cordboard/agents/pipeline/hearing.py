@@ -403,9 +403,9 @@ class Hearing:
     async def _listen_again(self, transcript: Transcript) -> Transcript:
         """The transcript with what a second hearing settles, where the words leave a name in doubt.
 
-        Not under overload: there the caller is asked instead.
+        Not under much overload: there the caller is asked instead.
         """
-        if self._yes_or_no or not self._parts.degradation.allows_speculation:
+        if self._yes_or_no or not self._parts.degradation.allows_second_hearing:
             return transcript
         speculative = self._draft is asyncio.current_task()
         try:
