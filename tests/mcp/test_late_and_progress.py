@@ -129,6 +129,7 @@ def test_progress_of_the_server_allows_further_fillers() -> None:
             )
             await desk.run(ToolAsk("1", "find", {}))
             assert len(watch.fillers) == fillers
+            await desk.close(0)
 
     with virtual_time() as loop:
         loop.run_until_complete(scenario())
