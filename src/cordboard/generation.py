@@ -79,10 +79,11 @@ class Generation:
 
     async def prepare(self) -> None:
         """Import what the tools of `kind: python` name, in a thread; until then they are not
-        offered. Takes as long as the modules do. Also makes the client of the HTTP tools."""
+        offered. Takes as long as the modules do. Also begins to make the client of the HTTP
+        tools."""
         tools, earlier = self.config.tools, self._functions
         if any(isinstance(entry, HttpTool) for entry in tools.values()):
-            await self._http.warm()
+            self._http.begin_to_warm()
         if not any(isinstance(entry, PythonTool) for entry in tools.values()):
             return
         self._functions = await asyncio.to_thread(load_functions, tools, earlier)

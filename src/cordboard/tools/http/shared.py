@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ class SharedClient:
 
     def __init__(self) -> None:
         self._client: HttpClient | None = None
+        self._warming: asyncio.Task[None] | None = None
         self._making = asyncio.Lock()
         self._closed = False
 
@@ -30,6 +32,11 @@ class SharedClient:
             raise HttpUnavailable("the engine has closed its connections")
         return self._client
 
+    def begin_to_warm(self) -> None:
+        """The same beside other things. Returns at once."""
+        if self._warming is None:
+            self._warming = asyncio.create_task(self.warm(), name="http client")
+
     async def warm(self) -> None:
         """Make the client now, so that no call waits for it. What fails will be told by a tool."""
         with suppress(HttpError):
@@ -38,6 +45,8 @@ class SharedClient:
     async def close(self) -> None:
         """Close all connections; nothing is sent any more. Idempotent."""
         self._closed = True
+        if self._warming is not None:
+            await asyncio.gather(self._warming, return_exceptions=True)
         async with self._making:
             client, self._client = self._client, None
         if client is not None:
@@ -45,7 +54,9 @@ class SharedClient:
 
 
 def _make() -> HttpClient:
-    """In a thread: the import and the certificate authorities take 0.1 s."""
+    """In a thread: the imports and the certificate authorities take 0.1 to 0.5 s."""
+    with suppress(ImportError):  # else it is loaded by the first connection, on the event loop
+        importlib.import_module("anyio._backends._asyncio")
     from cordboard.tools.http.client import HttpClient, tls_context
 
     try:
