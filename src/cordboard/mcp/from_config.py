@@ -13,7 +13,7 @@ from cordboard.mcp.process import Launch
 from cordboard.mcp.spawn_turns import SpawnTurns
 from cordboard.mcp.stderr import StderrTail
 
-if TYPE_CHECKING:  # the SDK is loaded when a server starts: `cordboard.mcp.sdk`
+if TYPE_CHECKING:  # the SDK is loaded later: `cordboard.mcp.sdk`
     from cordboard.mcp.connection import Transport
 
 

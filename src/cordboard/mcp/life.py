@@ -15,7 +15,7 @@ import mcp_types as types
 from cordboard.errors import McpError, McpTimeout, McpUnavailable
 from cordboard.mcp.breaker import Admission, Breaker, BreakerState
 
-if TYPE_CHECKING:  # the SDK is loaded when a server starts: `cordboard.mcp.sdk`
+if TYPE_CHECKING:  # the SDK is loaded later: `cordboard.mcp.sdk`
     from cordboard.mcp.connection import Connection, Progress, Transport
 
 LIST_AGAIN_SECONDS = 2.0

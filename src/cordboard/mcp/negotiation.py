@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from cordboard.errors import McpError, McpLoginFailed
 
-if TYPE_CHECKING:  # the SDK is loaded when a server starts: `cordboard.mcp.sdk`
+if TYPE_CHECKING:  # the SDK is loaded later: `cordboard.mcp.sdk`
     from mcp import ClientSession
     from mcp.shared.exceptions import MCPError
 

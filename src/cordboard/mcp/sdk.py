@@ -1,12 +1,13 @@
-"""When the MCP SDK is loaded: with the first server that starts, not with the engine.
+"""When the MCP SDK is loaded: beside the offline models, not before them.
 
 Importing it takes 0.4 s of a core (it brings an MCP server and two revisions of the protocol, and
 a client needs all of it), which is a fifth of the time until calls can be answered. So no module
-that the engine imports at its start may import `mcp` or, of this room, `connection` or `transport`
+that `cordboard.engine` imports may import `mcp` or, of this room, `connection` or `transport`
 (tests/mcp/test_sdk.py); `mcp_types` may be.
 
-An engine calls `load_sdk` in a thread before its servers start, so that the import does not hold
-the event loop; elsewhere it comes by itself.
+A starting engine calls `load_sdk` in a thread while its models load, and has it done before calls
+come in: single steps of the import hold the event loop for 0.1 s. Elsewhere it comes by itself,
+with the first server that starts.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ from cordboard.mcp.spawn_turns import SpawnTurns
 from cordboard.mcp.status import ServerObserver, ServerState, ServerStatus, SilentServerObserver
 from cordboard.mcp.stderr import StderrTail
 
-if TYPE_CHECKING:  # the SDK is loaded when a server starts: `cordboard.mcp.sdk`
+if TYPE_CHECKING:  # the SDK is loaded later: `cordboard.mcp.sdk`
     from cordboard.mcp.connection import Connection, Progress, Transport
 
 __all__ = ["ServerObserver", "ServerState", "ServerStatus", "SupervisedServer"]
