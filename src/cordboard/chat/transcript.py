@@ -31,6 +31,7 @@ def transcript(lines: Iterable[LedgerLine]) -> dict[str, Any]:
     about: dict[str, Any] = {"state": "open", "outcome": "", "reason": ""}
     messages: list[dict[str, Any]] = []
     tools: dict[str, dict[str, Any]] = {}
+    approvals: list[dict[str, Any]] = []
     troubles: list[dict[str, Any]] = []
     for line in lines:
         kind = line["type"]
@@ -39,7 +40,9 @@ def transcript(lines: Iterable[LedgerLine]) -> dict[str, Any]:
             messages.append(_message(_SPEAKERS[kind], fields))
         elif kind == "tool.asked":
             tools[line["ask_id"]] = fields
-        elif kind.startswith("tool.") and line["ask_id"] in tools:
+        elif kind == "tool.approval":  # of the conversation, not of one ask
+            approvals.append(fields)
+        elif kind.startswith("tool.") and line.get("ask_id") in tools:
             _add(tools[line["ask_id"]], kind, fields)
         elif kind == "call.trouble":
             troubles.append(fields)
@@ -50,7 +53,8 @@ def transcript(lines: Iterable[LedgerLine]) -> dict[str, Any]:
             about |= {"toolbox": line["tools"], "missing_tools": line["missing_tools"]}
         elif kind == "call.ended":
             about |= {"state": "ended", "outcome": line["outcome"], "reason": line["reason"]}
-    return {**about, "messages": messages, "tools": [*tools.values()], "troubles": troubles}
+    found = {"messages": messages, "tools": [*tools.values()]}
+    return {**about, **found, "approvals": approvals, "troubles": troubles}
 
 
 def _message(who: str, fields: dict[str, Any]) -> dict[str, Any]:
@@ -64,3 +68,5 @@ def _add(tool: dict[str, Any], kind: str, fields: dict[str, Any]) -> None:
     elif kind == "tool.answered":
         tool["answered_ms"] = fields["at_ms"]
         tool |= {name: value for name, value in fields.items() if name not in ("at_ms", "name")}
+    elif kind == "tool.late":
+        tool["late"] = {name: fields[name] for name in ("at_ms", "status", "message", "told")}
