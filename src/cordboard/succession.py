@@ -235,13 +235,14 @@ class Succession:
         def made() -> Providers:
             return _warm(Providers(config, models, self._degradation), toolboxes, earlier)
 
-        providers = await asyncio.to_thread(made)
-        if models is not None:
-            await models.voice.prepare(greetings(config))
-            # A caller hears them seconds after the greeting at the earliest.
-            later = self._task(models.voice.prepare(other_sentences(config)), "prepare sentences")
-            self._preparing.add(later)
-            later.add_done_callback(self._preparing.discard)
+        making = asyncio.to_thread(made)
+        if models is None:
+            return await making
+        providers, _ = await asyncio.gather(making, models.voice.prepare(greetings(config)))
+        # A caller hears them seconds after the greeting at the earliest.
+        later = self._task(models.voice.prepare(other_sentences(config)), "prepare sentences")
+        self._preparing.add(later)
+        later.add_done_callback(self._preparing.discard)
         return providers
 
     async def _keep_warm(self) -> None:
