@@ -105,3 +105,19 @@ async def test_there_is_no_such_context(shop: Parlour) -> None:
     with pytest.raises(ChatRefused) as refusal:
         await tried(shop, "book", context="nowhere")
     assert refusal.value.reason == "unknown_context"
+
+
+async def test_a_tool_that_uses_the_variables_of_a_call_can_be_tried(parlour: Parlour) -> None:
+    who = {
+        "kind": "workflow",
+        "description": "Who calls, and whose customer they are.",
+        "steps": [{"id": "said", "tool": "mcp_s_echo", "arguments": {"text": "x"}}],
+        "result": {"caller": "{call.caller_number}", "tour": "<{call.TOUR}>"},
+    }
+    await parlour.open(
+        contexts={"demo": {"tools": ["who", "mcp_s_echo"], "variables": ["TOUR"]}},
+        mcp={"servers": {"s": server()}},
+        tools={"who": who},
+    )
+    report = await tried(parlour, "who")
+    assert report.reply.data == {"caller": "unknown", "tour": "<>"}

@@ -2,7 +2,8 @@
 
 The desk checks, limits, times and records it as ever, and a tool that the context does not list is
 refused as ever; what is more is only that the answer is shown in full, and as each kind of agent
-would be given it. Each try leaves a ledger of its own (`try-….jsonl`), beside those of the calls.
+would be given it. The variables are those of a call whose number and name are not known. Each try
+leaves a ledger of its own (`try-….jsonl`), beside those of the calls.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from cordboard.calls.ledger import Ledger
 from cordboard.calls.services import CallServices
 from cordboard.chat.sessions import known_context
 from cordboard.chat.tool_record import ToolRecord
+from cordboard.config.variables import call_variables
 from cordboard.errors import ChatRefused
 from cordboard.generation import Generation
 from cordboard.tools.desk import Desk
@@ -93,14 +95,25 @@ class ToolTrials:
         toolbox = generation.admit(context)
         offered = toolbox.find(name)
         ledger = self._ledger(call_id)
-        started_at = datetime.datetime.now().astimezone().isoformat(timespec="milliseconds")
+        now = datetime.datetime.now().astimezone()
+        started_at = now.isoformat(timespec="milliseconds")
         ledger.record(events.Offered(call_id, started_at, SOURCE, "", "", ""))
         specs = [spec.name for spec in toolbox.specs]
         number = generation.number
         ledger.record(events.Bound(context, provider_name, number, specs, list(toolbox.missing)))
+        variables = call_variables(
+            call_id=call_id,
+            context_name=context,
+            provider_name=provider_name,
+            caller_number="",
+            caller_name="",
+            called_number="",
+            now=now,
+            declared=settings.variables,
+        )
         desk = Desk(
             toolbox,
-            NoCaller(call_id, context, provider_name),
+            NoCaller(call_id, context, provider_name, variables),
             ToolRecord(ledger, self._services.metrics, context),
             asyncio.get_running_loop().time,
             payload=WHOLE,
