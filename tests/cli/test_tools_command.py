@@ -46,7 +46,7 @@ def file(tmp_path: Path) -> str:
             "dump": {"kind": "python", "function": "json:dumps"},
             "both": {
                 "kind": "workflow",
-                "description": "Look twice.",
+                "description": f"Look twice. {'So that nothing is missed. ' * 5}",
                 "steps": [{"id": "a", "tool": "look"}],
             },
         },
@@ -81,6 +81,7 @@ def test_all_kinds_in_one_table(file: str) -> None:
     assert lines["look"][1:6] == ["mcp", "mcp:shop:echo", "read_only", "none", "yes"]
     assert lines["find"][1:3] == ["http", "http:find"]
     assert lines["both"][1:6] == ["workflow", "workflow:both", "read_only", "none", "yes"]
+    assert "missed. So tha…" in " ".join(done.out.split()), "what is cut can be seen"
     assert "no: there is nowhere to transfer to" in done.out
     assert "no: the tool lost is not offered:" in done.out
     assert "no: the server has no tool 'ghost'" in done.out

@@ -205,6 +205,7 @@ async def test_what_no_schema_can_say_is_refused_with_words_for_the_model(give: 
         "The arguments of probe are not valid: guest.name: Value error, first and last name,"
         " please. Correct them and ask again."
     )
+    assert answer.control == {"retryable": True}, "as for what the schema refuses"
     assert (await reply(tool, guest={"name": "Ann Lee"})).message == "Hello Ann Lee."
 
 

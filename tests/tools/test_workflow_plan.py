@@ -149,6 +149,9 @@ def test_the_answer_is_that_of_the_last_step_unless_it_is_composed() -> None:
     now = answers([{"parallel": steps}])
     run(now, b=b)
     assert (now.result().message, now.result().data) == ("a! Booked.", {"a": None, "b": b.data})
+    now = answers([{"parallel": steps}])
+    run(now, a=b, b=b)
+    assert now.result().message == "Booked.", "nobody is told the same twice"
     result = {"number": "{steps.b.data.table}", "missing": "{steps.b.data.x}", "fixed": [1]}
     now = answers(steps, result=result, speech_template="{result.number} {steps.a.message}")
     run(now, b=b)

@@ -19,6 +19,7 @@ from cordboard.mcp.printable import printable
 TROUBLE = {"failed", "restarting"}
 STDERR_SHOWN = 5
 STDERR_AFTER_TEST = 20
+MOST_OF_DESCRIPTION = 100
 _STATE_STYLES = {"ready": "green", "failed": "red", "restarting": "yellow", "starting": "yellow"}
 
 
@@ -99,15 +100,20 @@ def tools_table(tools: Iterable[Mapping[str, Any]]) -> Table:
             )
             continue
         offered = bool(tool["offered"])
-        words = str(tool["description"]).strip().partition("\n")[0]
         table.add_row(
             Text(printable(tool["exposed"])),
             Text(printable(tool["server"])),
             Text(printable(tool["tool"])),
             Text("yes" if offered else f"no: {printable(tool.get('why_not', ''))}"),
-            Text(printable(words[:100])),
+            Text(_first_words(tool["description"])),
         )
     return table
+
+
+def _first_words(description: object) -> str:
+    """As much of a description as a table has room for; what is cut can be seen."""
+    words = printable(str(description).strip().partition("\n")[0])
+    return words if len(words) <= MOST_OF_DESCRIPTION else f"{words[: MOST_OF_DESCRIPTION - 1]}…"
 
 
 def all_tools_table(tools: Iterable[Mapping[str, Any]]) -> Table:
@@ -118,14 +124,13 @@ def all_tools_table(tools: Iterable[Mapping[str, Any]]) -> Table:
             words = printable(str(tool.get("error")))
             table.add_row("", "", "", "", "", Text("no", style="red"), Text(words))
             continue
-        words = str(tool["description"]).strip().partition("\n")[0]
         table.add_row(
             *(
                 Text(printable(str(tool[key])))
                 for key in ("name", "kind", "origin", "effects", "approval")
             ),
             Text("yes") if tool["offered"] else Text(f"no: {printable(tool['why_not'])}"),
-            Text(printable(words[:100])),
+            Text(_first_words(tool["description"])),
         )
     return table
 

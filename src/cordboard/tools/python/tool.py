@@ -25,8 +25,9 @@ from cordboard.errors import ConfigProblem, ToolError
 from cordboard.tools.python.loading import Function, Functions, Unusable
 from cordboard.tools.python.signature import problems_of
 from cordboard.tools.python.threads import TooManyStuck
+from cordboard.tools.replies import wrong_arguments
 from cordboard.tools.rules import apply_rules
-from cordboard.tools.tool import Effects, JsonObject, Status, Tool, ToolResult, ToolRun, ToolSpec
+from cordboard.tools.tool import Effects, JsonObject, Tool, ToolResult, ToolRun, ToolSpec
 
 NOT_AVAILABLE = "Sorry, that is not available at the moment."
 
@@ -60,7 +61,7 @@ class PythonTool:
         try:
             values = function.signature.read(arguments)
         except ValidationError as error:
-            return _refusal(self._spec.name, problems_of(error))
+            return wrong_arguments(self._spec.name, problems_of(error))
         if function.is_async:
             if function.signature.run:
                 values[function.signature.run] = run
@@ -94,13 +95,6 @@ def as_result(value: Any) -> ToolResult:
 def _called(call: Callable[..., Any], values: Mapping[str, Any]) -> ToolResult:
     """In a thread."""
     return as_result(call(**values))
-
-
-def _refusal(name: str, problems: list[str]) -> ToolResult:
-    text = (
-        f"The arguments of {name} are not valid: {'; '.join(problems)}. Correct them and ask again."
-    )
-    return ToolResult(Status.REFUSED, text, {"problems": problems})
 
 
 def python_tools(

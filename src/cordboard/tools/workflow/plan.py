@@ -151,9 +151,9 @@ class Answers:
 
     def _success(self) -> ToolResult:
         data = self._data()
-        spoken = self._spoken(data) or " ".join(
-            self._good[step].message for step in self.last if self._good[step].message
-        )
+        said = (self._good[step].message for step in self.last)
+        # Steps without words of their own all say that there is a result: once is enough.
+        spoken = self._spoken(data) or " ".join(dict.fromkeys(filter(None, said)))
         return ToolResult(Status.OK, spoken, data, self.control)
 
     def _data(self) -> Any:
