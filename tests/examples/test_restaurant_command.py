@@ -80,6 +80,8 @@ async def test_one_command_starts_all_and_ctrl_c_ends_all(tmp_path: Path) -> Non
     secret = re.search(r"RESTAURANT_CLIENT_SECRET=(\S{30,})", written)
     assert secret
     assert urls[2] in written
+    token = re.search(r"CORDBOARD_TOKEN=(\S{30,})", written)
+    assert token, "nobody could talk with the engine in writing"
 
     process.send_signal(signal.SIGINT)
     status, more = await _ended(process)
@@ -87,6 +89,7 @@ async def test_one_command_starts_all_and_ctrl_c_ends_all(tmp_path: Path) -> Non
     assert not any(_is_open(url) for url in urls)
     assert not env_file.exists()
     assert secret[1] not in said.decode() + more
+    assert token[1] not in said.decode() + more
 
 
 async def test_with_the_engine_its_outcome_is_ours(tmp_path: Path) -> None:

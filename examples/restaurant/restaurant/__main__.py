@@ -22,6 +22,8 @@ from .stack import Restaurant, running
 
 CONFIG = Path(__file__).resolve().parents[1] / "ai-agent.yaml"
 _PROGRAM = Path(sys.executable).with_name("cordboard")
+ENGINE_PORT = 15000
+"""`health.port` of the configuration that comes with the example."""
 ENGINE_SECONDS = 20.0
 """How long the engine may take to end before it is killed."""
 
@@ -118,13 +120,16 @@ def _tell(restaurant: Restaurant, config: Path, env_file: Path, *, engine: bool)
         f"MCP       {restaurant.mcp_url}",
         f"database  {restaurant.database.url}",
     ]
-    if not engine:
-        lines += [
-            "",
-            "Ready. To take calls, in another terminal:",
-            f"  set -a; . {shlex.quote(_short(env_file))}; set +a",
-            f"  {shlex.quote(_short(_PROGRAM))} run --config {shlex.quote(_short(config))}",
-        ]
+    program, file = shlex.quote(_short(_PROGRAM)), shlex.quote(_short(config))
+    if engine:
+        lines += ["", "To talk with it in writing, in another terminal:"]
+    else:
+        lines += ["", "Ready. To take calls, in another terminal:"]
+    lines.append(f"  set -a; . {shlex.quote(_short(env_file))}; set +a")
+    if engine:
+        lines.append(f"  {program} chat --config {file} --url http://127.0.0.1:{ENGINE_PORT}")
+    else:
+        lines.append(f"  {program} run --config {file}")
     print("\n".join(lines), flush=True)  # noqa: T201 - for the person who started it
 
 

@@ -1,8 +1,8 @@
 """What the example is run with: every value from the environment, with a default that works.
 
 `Settings()` is usable as it is: loopback, fixed ports, a SQLite file beside this package and
-secrets made up for this run. `from_environment` reads the `RESTAURANT_...` variables and says which
-one is wrong. Nothing else in the package looks at the environment.
+secrets made up for this run. `from_environment` reads the `RESTAURANT_...` variables (and the
+engine's `CORDBOARD_TOKEN`) and says which one is wrong. Nothing else in the package looks at the environment.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ class Settings:
     """Of the client `cordboard`, which may use the MCP server."""
     mcp_secret: str = field(default_factory=_secret, repr=False)
     """Of the client `restaurant-mcp`, which may use the backend."""
+    admin_token: str = field(default_factory=_secret, repr=False)
+    """Of the engine, for those who talk with it in writing (`cordboard chat --url`)."""
     faults_route: bool = False
     """Whether the backend has `/admin/faults`, for this machine only."""
 
@@ -59,6 +61,7 @@ def from_environment(environ: Mapping[str, str]) -> Settings:
         backend_timeout=_seconds(environ, "RESTAURANT_BACKEND_TIMEOUT_S", plain.backend_timeout),
         engine_secret=_given_secret(environ, "RESTAURANT_CLIENT_SECRET", plain.engine_secret),
         mcp_secret=_given_secret(environ, "RESTAURANT_MCP_SECRET", plain.mcp_secret),
+        admin_token=environ.get("CORDBOARD_TOKEN") or plain.admin_token,
         faults_route=_switch(environ, "RESTAURANT_FAULTS"),
     )
 

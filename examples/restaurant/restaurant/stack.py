@@ -47,11 +47,12 @@ class Restaurant:
         return f"{self.issuer_url}/token"
 
     def engine_environment(self) -> dict[str, str]:
-        """What ai-agent.yaml wants to know of this run. The secret is among it."""
+        """What ai-agent.yaml wants to know of this run. The secrets are among it."""
         return {
             "RESTAURANT_MCP_URL": self.mcp_url,
             "RESTAURANT_TOKEN_URL": self.token_url,
             "RESTAURANT_CLIENT_SECRET": self.settings.engine_secret,
+            "CORDBOARD_TOKEN": self.settings.admin_token,
         }
 
 
