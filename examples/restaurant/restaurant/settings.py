@@ -2,7 +2,8 @@
 
 `Settings()` is usable as it is: loopback, fixed ports, a SQLite file beside this package and
 secrets made up for this run. `from_environment` reads the `RESTAURANT_...` variables (and the
-engine's `CORDBOARD_TOKEN`) and says which one is wrong. Nothing else in the package looks at the environment.
+engine's `CORDBOARD_TOKEN`) and says which one is wrong. Nothing else in the package looks at the
+environment.
 """
 
 from __future__ import annotations
