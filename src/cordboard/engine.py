@@ -376,13 +376,10 @@ class Engine:
         stack.callback(self._lag.stop)
         sweeping = asyncio.create_task(self._sweep_recordings(), name="retention")
         stack.callback(sweeping.cancel)
-        loading_sdk = asyncio.create_task(asyncio.to_thread(load_sdk), name="load the mcp sdk")
-        stack.callback(loading_sdk.cancel)
         await self._http.start()
         stack.push_async_callback(self._http.close)
         stack.push_async_callback(self._succession.close)
         await self._succession.begin()
-        await loading_sdk  # which can hold the event loop for 0.1 s: not once calls come in
         await self._post_call.start()
         stack.push_async_callback(self._post_call.close)
         # A full collection among the 125,000 objects of the imported libraries holds the event
@@ -428,6 +425,8 @@ class Engine:
         """Let MCP servers start: when calls can come in, and when what an engine that was killed
         has left behind is gone."""
         await self.line_ready(LINE_FIRST)
+        await asyncio.to_thread(load_sdk)
+        gc.freeze()
         try:
             await asyncio.to_thread(sweep_orphans)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""The MCP SDK is loaded beside the models, so that calls can be answered sooner."""
+"""The MCP SDK is loaded with the first server, so that calls can be answered sooner."""
 
 from __future__ import annotations
 
