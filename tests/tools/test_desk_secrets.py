@@ -188,6 +188,29 @@ async def test_secret_arguments_are_recorded_nowhere() -> None:
 
 
 @in_virtual_time
+async def test_what_is_secret_in_a_workflow_is_so_in_its_steps() -> None:
+    async def looks_up(arguments: JsonObject, run: ToolRun) -> ToolResult:
+        reply = await run.step("greet", {"who": f"Ann {arguments['about']}"})
+        return ToolResult(message=reply.message)
+
+    async def steps(arguments: JsonObject, run: ToolRun) -> ToolResult:
+        reply = await run.step("look_up", {"about": arguments["iban"], "city": "Oslo"})
+        return ToolResult(message=reply.message)
+
+    async def greets(arguments: JsonObject, run: ToolRun) -> ToolResult:
+        return ToolResult(message=f"Hello {arguments['who']}", data=arguments)
+
+    look_up, greet = Scripted("look_up", looks_up, kind="python"), Scripted("greet", greets)
+    stage = Stage(look_up, greet, Scripted("flow", steps, kind="workflow", parameters=SECRETS))
+    with capture_logs() as log:
+        assert (await stage.ask("flow", iban="NO93 8601")).ok
+    assert look_up.given == [{"about": "NO93 8601", "city": "Oslo"}]
+    assert stage.log.asks[1].arguments == {"about": MASK, "city": "Oslo"}
+    assert stage.log.asks[2].arguments == {"who": f"Ann {MASK}"}
+    assert "8601" not in f"{stage.log.all_text}{log}"
+
+
+@in_virtual_time
 async def test_a_refusal_repeats_no_secret() -> None:
     tool = Scripted("pay", parameters=SECRETS | {"additionalProperties": {"type": "integer"}})
     stage = Stage(tool)

@@ -165,8 +165,9 @@ class Desk:
         secrets = offered.secrets if offered is not None else NO_NAMES
         given = look_through(ask.arguments, secrets, self._line.reveal)
         above = parent.asked.keys if parent is not None else ()
-        if above:
-            given.recorded = Hidden(above).data(given.recorded)
+        if parent is not None:
+            given.secrets += parent.asked.given.secrets  # its tool hands them on as it likes
+            given.recorded = Hidden((*above, *parent.asked.given.secrets)).data(given.recorded)
         recorded = ToolAsk(
             ask.ask_id, ask.name[:MAX_NAME], given.recorded, ask.turn, ask.confirmed, ask.parent
         )
