@@ -25,8 +25,10 @@ from cordboard.agents.pipeline.offline import OfflineModels
 from cordboard.agents.providers import Providers
 from cordboard.calls.call import FAREWELLS
 from cordboard.calls.call_recording import opening
+from cordboard.calls.confirmation import AGAIN
 from cordboard.config.changes import changes, needs_restart
 from cordboard.config.schema import Config
+from cordboard.config.tool_rules import ToolRules
 from cordboard.errors import AgentError
 from cordboard.generation import Generation
 from cordboard.mcp.lock import Lock
@@ -34,6 +36,7 @@ from cordboard.mcp.lockfile import load_lock, try_load_lock
 from cordboard.mcp.pool import Replacement, ServerPool
 from cordboard.observe.degradation import Degradation
 from cordboard.reload_report import UNTIL_CALLS_END, UNTIL_IDLE, UNTIL_RESTART, Deferred
+from cordboard.tools.rules import DEFAULT_FILLER
 from cordboard.tools.tool import ToolSpec
 
 log = structlog.get_logger()
@@ -302,4 +305,19 @@ def other_sentences(config: Config) -> list[str]:
             for text in (*silence.fillers, *silence.reprompts, silence.goodbye)
             if text
         ),
+        *_tool_fillers(config),
+        AGAIN,
     ]
+
+
+def _tool_fillers(config: Config) -> Iterator[str]:
+    """What bridges slow tools."""
+    listed: list[ToolRules] = [*config.tools.values()]
+    for server in config.mcp.servers.values():
+        listed += server.tools
+        if server.defaults.slow_response_threshold_ms:
+            yield from server.defaults.slow_response_message
+    for rules in listed:
+        yield from rules.slow_response_message or ()
+        if rules.slow_response_threshold_ms and not rules.slow_response_message:
+            yield from DEFAULT_FILLER
