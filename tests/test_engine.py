@@ -16,7 +16,8 @@ from structlog.testing import capture_logs
 
 from cordboard.config.schema import Config
 from cordboard.config.source import ConfigSource
-from cordboard.engine import SETTLING, Engine
+from cordboard.engine import Engine
+from cordboard.engine_load import SETTLING
 from cordboard.mcp.pool import ServerPool
 from cordboard.mcp.status import ServerState
 from cordboard.observe.degradation import RAISE_AFTER
@@ -63,19 +64,19 @@ async def test_being_late_while_everything_starts_is_no_overload(
     engine = Engine(offline(tmp_path))
     await engine.start()
     now = time.monotonic()
-    monkeypatch.setattr("cordboard.engine.time.monotonic", lambda: now)
+    monkeypatch.setattr("cordboard.engine_load.time.monotonic", lambda: now)
 
     def late_for(seconds: float) -> None:
         nonlocal now
         for _ in range(round(seconds * 2)):
             now += 0.5
-            engine._measure(0.3)
+            engine._load.measure(0.3)
 
     try:
         late_for(SETTLING - 0.5)
-        assert engine.degradation.level == 0
+        assert engine._load.degradation.level == 0
         late_for(RAISE_AFTER + 2)
-        assert engine.degradation.level == 1
+        assert engine._load.degradation.level == 1
     finally:
         monkeypatch.undo()
         await engine.stop(grace=0)
@@ -96,7 +97,7 @@ async def test_an_engine_stopped_twice_stops_once(tmp_path: Path) -> None:
 
 async def test_what_is_given_up_is_shown(tmp_path: Path) -> None:
     engine = Engine(offline(tmp_path))
-    engine.degradation.level = 2
+    engine._load.degradation.level = 2
     shown = engine.health()["degradation"]
     assert shown["given_up"] == ["speculative recognition", "the end-of-turn model"]
     await engine.stop(grace=0)

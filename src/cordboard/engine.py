@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import datetime
 import gc
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -35,7 +34,7 @@ from cordboard.agents.pipeline.offline import (
     needs_models,
 )
 from cordboard.agents.pipeline.tts.base import Voice
-from cordboard.agents.workers import Priority, Workers
+from cordboard.agents.workers import Workers
 from cordboard.api.app import ComponentState, create_app, is_loopback
 from cordboard.api.server import HttpServer
 from cordboard.audio.format import AudioFormat
@@ -54,14 +53,12 @@ from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_trial import ToolTrials
 from cordboard.config.schema import Asterisk, Config
 from cordboard.config.source import ConfigSource
+from cordboard.engine_load import EngineLoad
 from cordboard.errors import AgentError
 from cordboard.mcp.orphans import sweep_orphans
 from cordboard.mcp.pool import ServerPool
 from cordboard.mcp.sdk import load_sdk
 from cordboard.mcp.troubles import troubles
-from cordboard.observe.degradation import LEVELS, Degradation, OverloadGuard
-from cordboard.observe.loop_lag import LoopLagMonitor
-from cordboard.observe.loop_watchdog import LoopWatchdog
 from cordboard.observe.metrics import Metrics
 from cordboard.observe.tool_usage_files import ToolUsageFiles
 from cordboard.observe.tracing import open_tracing
@@ -76,10 +73,6 @@ from cordboard.version import __version__
 
 log = structlog.get_logger()
 
-JUDGE_INTERVAL = 1.0
-"""Seconds between two looks at how much there is to do."""
-SETTLING = 5.0
-"""Seconds after the start in which being late is no overload: models and servers still warm up."""
 LINE_FIRST = 1.0
 """Seconds for which MCP servers wait with their start until Asterisk is reached."""
 
@@ -116,12 +109,9 @@ class Engine:
         self._recordings = RecordingWriter(self._metrics.recording_dropped)
         self._stopping: asyncio.Task[None] | None = None
         self._said_ready = False
-        self.degradation = Degradation()
-        """What is given up while there is too much to do; read-only."""
-        self._overload = OverloadGuard(self.degradation, self._metrics.degradation_level)
-        self._judged_at = 0.0
-        self._settled_at = math.inf
-        """From when on being late is overload."""
+        self._load = EngineLoad(
+            self._metrics, lambda: self._workers, self._count_late, self._tell_ready
+        )
         self._loading = loading
         self._workers: Workers | None = None
         self._models: OfflineModels | None = None
@@ -131,13 +121,11 @@ class Engine:
         self._pacer = Pacer(loop)
         self._late_ticks_told = 0
         self._rtp_told: Counter[str] = Counter()
-        self._lag = LoopLagMonitor(self._measure)
-        self._watchdog = LoopWatchdog(self._metrics.loop_blocked)
         self._succession = Succession(
             config,
             self._pool,
             self._load_models,
-            self.degradation,
+            self._load.degradation,
             source.path.parent if source is not None else Path(),
             self._changed,
         )
@@ -154,7 +142,7 @@ class Engine:
             lambda: self._succession.generation,
             self._open_agent,
             services,
-            self.degradation,
+            self._load.degradation,
         )
         self.chat = ChatSessions(
             lambda: self._succession.generation, self._succession.brain, services
@@ -214,8 +202,9 @@ class Engine:
         except BaseException:
             await self.stop(grace=0)
             raise
-        self._settled_at = time.monotonic() + SETTLING
-        if not self._tell_ready():
+        self._load.started()
+        self._tell_ready()
+        if not self._said_ready:
             log.info("engine_started", waiting_for=self._missing())
 
     async def stop(self, grace: float | None = None) -> None:
@@ -282,12 +271,11 @@ class Engine:
             if state.required and not state.ready
         }
 
-    def _tell_ready(self) -> bool:
+    def _tell_ready(self) -> None:
         """Say once that calls can come in, when it is so."""
         if not self._said_ready and not self._missing():
             self._said_ready = True
             log.info("engine_ready", seconds=round(time.time() - self._started_at, 2))
-        return self._said_ready
 
     def health(self) -> Mapping[str, Any]:
         """Everything worth knowing at a glance."""
@@ -320,18 +308,7 @@ class Engine:
                 }
                 for status in self._succession.generation.fleet.status()
             },
-            "event_loop_lag_ms": {
-                "latest": round(self._lag.latest * 1000, 2),
-                "worst": round(self._lag.worst * 1000, 2),
-                "p99": round(self._overload.load.lag_p99 * 1000, 2),
-                "times_blocked": self._watchdog.incidents,
-                "longest_blocked": round(self._watchdog.longest * 1000),
-            },
-            "degradation": {
-                "level": self.degradation.level,
-                "given_up": list(LEVELS[1 : self.degradation.level + 1]),
-                "worker_wait_ms": round(self._overload.load.worker_wait * 1000),
-            },
+            **self._load.health(),
             "max_calls": self._config.calls.max_calls,
             "chat_sessions": len(self.chat),
             "audio": {
@@ -372,8 +349,8 @@ class Engine:
         await asyncio.to_thread(self._writer.prepare, fixed.calls.directory)
         await self._usage.start()
         stack.push_async_callback(self._usage.close)
-        self._lag.start()
-        stack.callback(self._lag.stop)
+        self._load.start()
+        stack.callback(self._load.stop)
         sweeping = asyncio.create_task(self._sweep_recordings(), name="retention")
         stack.callback(sweeping.cancel)
         await self._http.start()
@@ -388,8 +365,8 @@ class Engine:
         # garbage by now (1,400 objects) stays: to collect it would lengthen the start by 0.1 s.
         gc.freeze()
         stack.callback(gc.unfreeze)
-        self._watchdog.start()
-        stack.callback(self._watchdog.stop)
+        self._load.watchdog.start()
+        stack.callback(self._load.watchdog.stop)
         await self._audiosocket.start()
         stack.push_async_callback(self._audiosocket.stop)
         if fixed.asterisk is not None:
@@ -500,8 +477,8 @@ class Engine:
         state = self._source.state
         return ComponentState(state.ready, state.last_error)
 
-    def _measure(self, lag: float) -> None:
-        self._metrics.loop_lag(lag)
+    def _count_late(self) -> None:
+        """Tell the metrics what has come since the last time."""
         late = self._pacer.late_ticks + self._pacer.skipped_ticks
         self._metrics.ticks_late(late - self._late_ticks_told)
         self._late_ticks_told = late
@@ -509,19 +486,6 @@ class Engine:
             for word, count in self._media_path.counts.items():
                 self._metrics.rtp_events(word, count - self._rtp_told[word])
                 self._rtp_told[word] = count
-        now = time.monotonic()
-        settled = now >= self._settled_at
-        if settled:
-            self._overload.note_lag(now, lag)
-        if self._workers is not None:
-            for priority in Priority:
-                self._metrics.worker_queue(priority.value, self._workers.queued(priority))
-            if settled:
-                self._overload.note_wait(now, self._workers.longest_wait(Priority.FINAL))
-        if now - self._judged_at >= JUDGE_INTERVAL:
-            self._judged_at = now
-            self._overload.judge(now)
-            self._tell_ready()
 
 
 def channel_variables(config: Config) -> frozenset[str]:

@@ -77,7 +77,7 @@ async def test_without_a_voice_for_the_apology_the_dialplan_takes_over(hotline, 
 
 
 async def test_an_overloaded_engine_takes_no_new_calls_and_shows_why(hotline, monkeypatch):
-    monkeypatch.setattr(hotline.engine.degradation, "level", 3)
+    monkeypatch.setattr(hotline.engine._load.degradation, "level", 3)
     caller = await hotline.dial("careful")
     with pytest.raises(CallRefused) as refusal:
         await caller.line.answered()
