@@ -13,6 +13,7 @@ from cordboard.tools.payload import (
     AgentKind,
     PayloadLimits,
     as_payload,
+    bytes_before_data,
     cap,
     payload_profile,
 )
@@ -142,3 +143,17 @@ def test_no_more_is_looked_at_than_can_be_kept() -> None:
     assert len(orjson.dumps(capped)) <= 16_384
     assert capped["rows"][0][0][0]["name"] == "x"
     assert looked_at < 20_000
+
+
+@given(st.text(max_size=1_500), st.dictionaries(st.text("abc_", max_size=20), st.booleans()))
+def test_status_message_and_flags_count_too(message: str, flags: dict[str, bool]) -> None:
+    limits = payload_profile("deepgram")
+    rows = {"rows": [{"text": "x" * 300}] * 400}
+    data, cut = cap(rows, limits, bytes_before_data(message, flags))
+    reply = ToolReply("1.1", "t", Status.OK, message, data, control=flags | {"truncated": True})
+    assert cut
+    assert len(orjson.dumps(as_payload(reply))) <= limits.max_bytes
+
+
+def test_a_message_that_fills_it_leaves_no_data() -> None:
+    assert cap({"a": "x" * 50}, PayloadLimits(1_000), 990)[0] == {"result": "…"}

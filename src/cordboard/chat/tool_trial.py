@@ -28,7 +28,14 @@ from cordboard.errors import ChatRefused
 from cordboard.generation import Generation
 from cordboard.tools.desk import Desk
 from cordboard.tools.no_caller import NoCaller
-from cordboard.tools.payload import PROFILES, PayloadLimits, as_payload, cap, payload_profile
+from cordboard.tools.payload import (
+    PROFILES,
+    PayloadLimits,
+    as_payload,
+    bytes_before_data,
+    cap,
+    payload_profile,
+)
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
 
 SOURCE = "try"
@@ -152,7 +159,7 @@ def payloads(reply: ToolReply, provider: str | None) -> dict[str, JsonObject]:
 
 
 def _payload(reply: ToolReply, limits: PayloadLimits) -> JsonObject:
-    data, cut = cap(reply.data, limits)
+    data, cut = cap(reply.data, limits, bytes_before_data(reply.message, reply.control))
     control = {**reply.control, "truncated": True} if cut and limits.data else reply.control
     given = as_payload(replace(reply, data=data, control=control))
     return {"payload": given, "bytes": len(orjson.dumps(given)), "cut": list(cut)}

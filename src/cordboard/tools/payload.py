@@ -42,7 +42,8 @@ class PayloadLimits:
     """How much of a result one kind of agent is given."""
 
     max_bytes: int = 16_384
-    """UTF-8 bytes of the data as JSON."""
+    """UTF-8 bytes of the payload as JSON: status, message and flags, and then as much of the data
+    as has room."""
     max_depth: int = 8
     max_items: int = 100
     """Entries of one list or object."""
@@ -53,6 +54,7 @@ class PayloadLimits:
 
 
 DEFAULT_LIMITS = PayloadLimits()
+_FRAME = len('{"status":"cancelled","message":,"truncated":true,"late":true,"data":}')
 
 AgentKind: TypeAlias = Literal[
     "pipeline",
@@ -95,21 +97,33 @@ def as_object(data: Any) -> JsonObject:
     return data if isinstance(data, dict) else {"result": data}
 
 
-def cap(data: Any, limits: PayloadLimits = DEFAULT_LIMITS) -> tuple[JsonObject, tuple[str, ...]]:
+def bytes_before_data(message: str, control: Mapping[str, bool]) -> int:
+    """What status, message and flags take of a payload, at most: all but the data itself."""
+    flags = sum(len(flag) + len(',"":false') for flag in control)
+    try:
+        return _FRAME + flags + len(orjson.dumps(message))
+    except TypeError:  # half a character
+        return _FRAME + flags + 6 * len(message)
+
+
+def cap(
+    data: Any, limits: PayloadLimits = DEFAULT_LIMITS, before: int = 0
+) -> tuple[JsonObject, tuple[str, ...]]:
     """Cut data to the limits; returns it and what is missing, in short texts.
 
     Such as `rows: 100 of 240 items` or `weather.raw: 8000 of 40000 characters`; none when nothing
-    is. Values that are not JSON become their text. The result is always an object of at most
-    `max_bytes` bytes of JSON.
+    is. Values that are not JSON become their text. `before`: the bytes that stand before the data
+    (`bytes_before_data`). The result is always an object, of at most as many bytes of JSON as
+    `max_bytes` leaves; where that is next to nothing, `{"result": "…"}`.
     """
     if not limits.data:
         return {}, (NOT_GIVEN,) if as_object(data) else ()
     cutter = _Cutter(limits, {})
     whole = cutter.value(as_object(data), limits.max_depth)
-    items, text = limits.max_items, limits.max_text
-    while cutter.overrun or len(orjson.dumps(whole)) > limits.max_bytes:
+    items, text, room = limits.max_items, limits.max_text, limits.max_bytes - before
+    while cutter.overrun or len(orjson.dumps(whole)) > room:
         if items <= 1 and text <= 1:
-            return {"result": CUT}, (f"all: more than {limits.max_bytes} bytes",)
+            return {"result": CUT}, (f"all: more than {room} bytes",)
         items, text = max(1, items // 2), max(1, text // 2)
         # Far too much: not even looked at to its end, so it is begun afresh.
         source, deeper = (as_object(data), 0) if cutter.overrun else (whole, 1)

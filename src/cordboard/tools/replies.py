@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from cordboard.tools import speech
 from cordboard.tools.masking import Hidden
-from cordboard.tools.payload import PayloadLimits, as_object, cap
+from cordboard.tools.payload import PayloadLimits, as_object, bytes_before_data, cap
 from cordboard.tools.running import Asked, Source
 from cordboard.tools.tool import RefusalReason, Status, ToolReply, ToolResult, ToolSpec
 
@@ -27,8 +27,9 @@ def make_reply(
     asked: Asked, result: ToolResult, source: Source, took_ms: int, limits: PayloadLimits
 ) -> ToolReply:
     """The reply in the shape that the agent may see; `result` has no secret keys in it."""
-    data, cut = cap(result.data, limits)
+    message = _message(result, asked.spec)
     control = dict(result.control)
+    data, cut = cap(result.data, limits, bytes_before_data(message, control))
     if cut and limits.data:
         control["truncated"] = True
     if source == "late":
@@ -38,7 +39,7 @@ def make_reply(
         ask_id=asked.ask.ask_id,
         name=asked.ask.name,
         status=result.status,
-        message=_message(result, asked.spec),
+        message=message,
         data=data,
         took_ms=took_ms,
         control=control,
