@@ -61,7 +61,7 @@ from cordboard.mcp.sdk import load_sdk
 from cordboard.mcp.troubles import troubles
 from cordboard.observe.metrics import Metrics
 from cordboard.observe.tool_usage_files import ToolUsageFiles
-from cordboard.observe.tracing import open_tracing
+from cordboard.observe.tracing import Tracing, open_tracing
 from cordboard.succession import Succession
 from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
@@ -97,12 +97,7 @@ class Engine:
         self._started_at = time.time()
         self._metrics = Metrics()
         self._metrics.version(__version__)
-        self._tracing = open_tracing(
-            config.tracing.otlp_endpoint,
-            config.tracing.service_name,
-            __version__,
-            self._metrics.spans_dropped,
-        )
+        self._tracing = self._open_tracing()
         self._stack = AsyncExitStack()
         self._pool = ServerPool(self._metrics, is_open=False)
         self._writer = LedgerWriter()
@@ -130,13 +125,7 @@ class Engine:
             self._changed,
         )
         self.administration = Administration(self._succession, source)
-        self._post_call = PostCallQueue(
-            config.calls.directory / "post_call",
-            lambda: self._succession.generation,
-            lambda: self._config.calls.post_call,
-            self._metrics,
-            self._tracing,
-        )
+        self._post_call = self._make_post_call_queue()
         services = self._call_services(listener)
         self.exchange = Exchange(
             lambda: self._succession.generation,
@@ -151,6 +140,20 @@ class Engine:
         self._usage = ToolUsageFiles(self._metrics.usage, services.directory)
         self._audiosocket = AudioSocketServer(config.audiosocket, self._pacer, self.exchange.offer)
         self._http = HttpServer(config.health, self._http_app())
+
+    def _open_tracing(self) -> Tracing:
+        tracing = self._begun_with.tracing
+        dropped = self._metrics.spans_dropped
+        return open_tracing(tracing.otlp_endpoint, tracing.service_name, __version__, dropped)
+
+    def _make_post_call_queue(self) -> PostCallQueue:
+        return PostCallQueue(
+            self._begun_with.calls.directory / "post_call",
+            lambda: self._succession.generation,
+            lambda: self._config.calls.post_call,
+            self._metrics,
+            self._tracing,
+        )
 
     def _http_app(self) -> ASGIApp:
         return create_app(
