@@ -13,6 +13,7 @@ from cordboard.agents.pipeline.second_hearing import (
     WORTH_A_LOOK,
     Meant,
     listen_again,
+    overheard,
     settle,
     worth_a_look,
 )
@@ -72,10 +73,20 @@ def test_only_texts_near_the_likeliest_are_looked_at() -> None:
     assert worth_a_look([]) == []
 
 
+def test_a_confusable_name_is_taken_for_the_known_one_only_where_it_is_likelier() -> None:
+    newark, york = Hypothesis("to Newark", -3.0), Hypothesis("to New York", -3.9)
+    assert overheard([newark, york], ["Newark"]) == "to Newark"
+    assert overheard([newark, york, Hypothesis("into New York", -3.5)], ["Newark"]) is None
+    assert overheard([york], ["Newark"]) is None
+    assert overheard([], ["Newark"]) is None
+
+
 class Doubting(FunctionDialogue):
     """In doubt whenever `(?)` was heard; knows three names, two of which sound alike."""
 
     def doubt(self, text: str) -> Doubt | None:
+        if "New York" in text:
+            return Doubt(("New York",), others=("Newark",))
         return Doubt(NAMES, alike=("Vaernes", "Bergen")) if "(?)" in text else None
 
     def meaning(self, text: str, doubt: Doubt) -> str:
@@ -119,6 +130,13 @@ async def test_the_next_expects_only_those_that_sound_alike() -> None:
     sound = Sound([(HEARD, -3.0)], [("clouds over Bergen", -3.0), (HEARD, -3.1)])
     assert await heard_again(sound) == "clouds over Bergen"
     assert sound.primed == [NAMES, ("Vaernes", "Bergen")]
+
+
+async def test_a_name_that_is_almost_another_is_told_from_it_in_one_hearing() -> None:
+    sound = Sound([("to Newark", -3.0), ("to New York", -4.0)])
+    assert await heard_again(sound, text="to New York") == "to Newark"
+    assert sound.primed == [("New York", "Newark")]
+    assert await heard_again(Sound([("to New York", -3.0)]), text="to New York") is None
 
 
 async def test_what_nothing_settles_stays() -> None:

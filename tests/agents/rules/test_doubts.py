@@ -34,6 +34,7 @@ async def test_words_that_make_no_sense_leave_a_name_in_doubt(
     "heard",
     [
         "What is the weather in Oslo?",
+        "Is it raining in Bergen?",
         "Yes.",
         "Goodbye.",
         "Say again?",
@@ -45,6 +46,21 @@ async def test_words_that_make_no_sense_leave_a_name_in_doubt(
 )
 def test_what_was_clearly_said_is_in_no_doubt(demo: Talk, heard: str) -> None:
     assert demo.dialogue.doubt(heard) is None
+
+
+@pytest.mark.parametrize(
+    ("heard", "doubt"),
+    [
+        ("Is it raining in New York?", Doubt(("New York",), others=("Newark",))),
+        ("Arlanda, please.", Doubt(("Arlanda",), others=("Orlando",))),
+        ("Give me our land please.", None),
+        ("What's the weather at JFK?", None),
+        ("Boston.", None),
+    ],
+)
+def test_a_name_may_be_almost_a_confusable_one(demo: Talk, heard: str, doubt: Doubt | None) -> None:
+    found = demo.dialogue.doubt(heard)
+    assert found == doubt if doubt else found is None or not found.others
 
 
 def test_a_question_that_would_be_asked_names_its_guesses(demo: Talk) -> None:

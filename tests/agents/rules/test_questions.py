@@ -64,6 +64,29 @@ async def test_what_is_told_or_not_wanted_is_not(demo: Talk, heard: str) -> None
 
 
 @pytest.mark.parametrize(
+    ("story", "question", "codes"),
+    [
+        ("I have never flown to New York before and I am nervous.", "Is it stormy?", ["KJFK"]),
+        (
+            "It said on the news that Bergen had floods.",
+            "What is it like at the airport?",
+            ["ENBR"],
+        ),
+        ("I don't want Oslo.", "Is it stormy?", []),
+        ("How much is a hotel in Bergen?", "Is it stormy?", []),
+        ("I was in Paris yesterday.", "Is it raining in Gothenburg?", []),
+    ],
+)
+async def test_the_question_may_come_after_a_pause(
+    demo: Talk, story: str, question: str, codes: list[str]
+) -> None:
+    await demo.say(story)
+    assert looked_up(demo) == []
+    await demo.say(question)
+    assert looked_up(demo) == codes
+
+
+@pytest.mark.parametrize(
     ("text", "statements"),
     [
         ("never there and I am nervous", ["never there", "and i am nervous"]),

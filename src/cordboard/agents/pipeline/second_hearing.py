@@ -8,7 +8,10 @@ One meaning that is about as likely as the likeliest text, and clearly likelier 
 meaning, is taken; else, once more, primed with only the names that sound alike. If that does not
 settle it either, the first text stands and the brain asks back.
 
-`settle` decides and is pure; `listen_again` is the shell.
+A name that was written surely is listened to again only where it sounds almost like one that the
+operator calls confusable ("New York", "Newark"): primed with both, the recogniser tells them apart.
+
+`settle` and `overheard` decide and are pure; `listen_again` is the shell.
 """
 
 from __future__ import annotations
@@ -30,6 +33,9 @@ TOLERANCE_AMONG_FEW = 1.3
 as near to London as 1.8."""
 AHEAD = 1.5
 """By how much the likeliest meaning must be ahead of any other."""
+AHEAD_OF_KNOWN = 0.3
+"""By how much a confusable name must be ahead of the known one. "Newark" that was written as New
+York: 0.4 to 3.6, six times; New York and Arlanda: -1.7 and less, 23 times."""
 WORTH_A_LOOK = 3.0
 """Less likely texts than this are not shown to the brain; they would add next to nothing."""
 
@@ -72,6 +78,19 @@ def settle(heard: Sequence[Meant], tolerance: float) -> str | None:
     return max(texts, key=lambda hypothesis: hypothesis.likelihood).text
 
 
+def overheard(hypotheses: Sequence[Hypothesis], others: Sequence[str]) -> str | None:
+    """The likeliest text, when it and the weight of all texts speak for one of the `others`."""
+    if not hypotheses:
+        return None
+    best = max(hypotheses, key=lambda hypothesis: hypothesis.likelihood)
+    weights = {True: 0.0, False: 0.0}
+    for hypothesis in hypotheses:
+        named = any(other.lower() in hypothesis.text.lower() for other in others)
+        weights[named] += exp(hypothesis.likelihood - best.likelihood)
+    clear = weights[True] > exp(AHEAD_OF_KNOWN) * weights[False]
+    return best.text if clear else None
+
+
 async def listen_again(
     transcript: Transcript, dialogue: Dialogue, *, speculative: bool
 ) -> str | None:
@@ -83,6 +102,9 @@ async def listen_again(
     doubt = dialogue.doubt(transcript.text)
     if doubt is None:
         return None
+    if doubt.others:
+        names = (*doubt.names, *doubt.others)
+        return overheard(await again(SpeechHints(names), speculative=speculative), doubt.others)
     rounds = ((doubt.names, TOLERANCE), (doubt.alike, TOLERANCE_AMONG_FEW))
     for names, tolerance in rounds:
         if not names:

@@ -79,6 +79,9 @@ class Doubt:
     guesses: frozenset[str] = frozenset()
     """What the brain would ask about ("did you mean ..."): another hearing may make that sure, and
     nothing else. Empty: anything may have been said."""
+    others: tuple[str, ...] = ()
+    """With these the name was heard surely, but sounds almost like one of them, which is none of
+    the known ones. The only question is whether that was said."""
 
 
 @runtime_checkable

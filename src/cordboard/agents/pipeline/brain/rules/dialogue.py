@@ -28,6 +28,7 @@ from cordboard.agents.pipeline.brain.rules.grammar import (
     Look,
     Reading,
 )
+from cordboard.agents.pipeline.brain.rules.questions import asks_anything
 from cordboard.agents.pipeline.brain.rules.speech import split_sentences
 from cordboard.agents.pipeline.brain.rules.states import (
     Asking,
@@ -87,6 +88,8 @@ class RulesDialogue:
         """List → the value of it that the caller named in the last turn: `there`."""
         self._answered = True
         """Whether what was looked up last was said to its end."""
+        self._told = False
+        """The last turn told something, asked nothing, and led to nothing: the question follows."""
 
     # The door.
 
@@ -113,7 +116,7 @@ class RulesDialogue:
         if self._looked is None or not self._looked.tokens:
             return None
         best = readings[0] if readings else None
-        if self._grammar.about_there(self._looked, best, self._named, waiting=not self._answered):
+        if self._grammar.about_there(self._looked, best, self._named, waiting=self._is_waiting):
             return None
         active = active_intents(self._state, self._grammar)
         return find_doubt(self._grammar, self._looked, best, active)
@@ -160,6 +163,7 @@ class RulesDialogue:
         readings = self._readings(text)
         if there := self._about_there(readings):
             readings = [there]
+        self._told = False
         if not readings:
             return self._in_other_words(text) or self._not_understood(silent=not text.strip())
         best = readings[0]
@@ -186,12 +190,15 @@ class RulesDialogue:
         if self._looked is None:
             return None
         best = readings[0] if readings else None
-        there = self._grammar.about_there(
-            self._looked, best, self._named, waiting=not self._answered
-        )
+        there = self._grammar.about_there(self._looked, best, self._named, waiting=self._is_waiting)
         if there is None:
             self._named = self._grammar.named(self._looked)
         return there
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether the caller still waits for an answer about what he named, or has yet to ask."""
+        return self._told or not self._answered
 
     def _rival(self, readings: Sequence[Reading]) -> Reading | None:
         """Another intent that fits as well, when both can be asked about."""
@@ -384,6 +391,7 @@ class RulesDialogue:
 
     def _not_understood(self, *, silent: bool) -> _Turn:
         self._failures += 1
+        self._told = self._looked is not None and not asks_anything(self._looked.tokens)
         fallback = self._rules.fallback
         texts = (fallback.silence if silent else ()) or fallback.reprompts
         if self._failures > len(texts):

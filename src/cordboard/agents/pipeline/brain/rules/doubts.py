@@ -14,6 +14,7 @@ from cordboard.agents.pipeline.brain.rules.codes import in_alphabet_words
 from cordboard.agents.pipeline.brain.rules.grammar import Grammar, Look, Reading
 from cordboard.agents.pipeline.brain.rules.harmless import clear_values
 from cordboard.agents.pipeline.brain.rules.values import Value
+from cordboard.agents.pipeline.brain.rules.words import plain
 
 
 def find_doubt(
@@ -26,13 +27,15 @@ def find_doubt(
     if not names or grammar.names.is_other(look.tokens, lists):
         return None
     if not _is_open(grammar, look, reading):
-        return None
+        return _almost_another(grammar, look, reading) if reading is not None else None
     guesses = tuple(
         (reading.lists[slot], guess)
         for slot, judged in (reading.slots.items() if reading else ())
         for guess in judged.guesses
         if reading is not None and reading.lists[slot] in grammar.names.lists
     )
+    if any(str(guess.value) not in grammar.finders[name].spec.values for name, guess in guesses):
+        return None  # a code that is not listed is asked about in any case
     spelled = [
         form
         for name, guess in guesses
@@ -41,6 +44,22 @@ def find_doubt(
     ]
     alike = (*spelled, *grammar.names.alike(look.tokens, lists))
     return Doubt(names, alike, frozenset(_key(name, guess) for name, guess in guesses))
+
+
+def _almost_another(grammar: Grammar, look: Look, reading: Reading) -> Doubt | None:
+    """Whether a value that was written as it is sounds almost like a confusable name."""
+    for slot, judged in reading.slots.items():
+        place = reading.places.get(slot)
+        if judged.value is None or place is None or reading.lists[slot] not in grammar.names.lists:
+            continue
+        list_name, words = reading.lists[slot], look.tokens[place[0] : place[1]]
+        written = " ".join(token.said for token in words)
+        said = grammar.finders[list_name].spec.values.get(str(judged.value.value), ())
+        known = tuple(name for name in said if plain(name) == written)
+        others = grammar.names.almost(words, list_name)
+        if known and others:
+            return Doubt(known, others=others)
+    return None
 
 
 def _spelled(code: str) -> tuple[str, ...]:

@@ -18,6 +18,9 @@ MOST_NAMES = 48
 MOST_ALIKE = 5
 """Values among which is chosen when only a few are expected."""
 NAMES_OF_A_VALUE = 3
+_ALMOST = 0.2
+"""Up to which cost a confusable name is almost the same: "Newark" is 0.13 from New York, "Orlando"
+0.05 from Arlanda, "Bristol" 0.26 from Boston."""
 _LIKENESS = 0.6
 """Up to which cost a name may have been said: 0 = sounds the same, 1 = nothing in common."""
 
@@ -33,6 +36,10 @@ class Names:
         self._others = {
             name: frozenset(map(plain, finder.spec.confusable)) for name, finder in finders.items()
         }
+        self._confusable = {
+            name: (finder.spec.confusable, _index(finder.spec.confusable, _ALMOST))
+            for name, finder in finders.items()
+        }
         self._entries: list[tuple[str, int]] = []
         phrases: list[str] = []
         for name, finder in finders.items():
@@ -41,7 +48,7 @@ class Names:
                     if phrase_sounds(phrase):
                         self._entries.append((name, number))
                         phrases.append(phrase)
-        self._index = SoundIndex(phrases, [_LIKENESS] * len(phrases))
+        self._index = _index(phrases, _LIKENESS)
 
     @property
     def lists(self) -> Collection[str]:
@@ -60,6 +67,12 @@ class Names:
         others = (name for found in lists for name in self._others.get(found, ()))
         return any(f" {name} " in text for name in others)
 
+    def almost(self, said: Sequence[Token], list_name: str) -> tuple[str, ...]:
+        """The confusable names that sound almost like all of these words."""
+        names, index = self._confusable[list_name]
+        hits = [hit for hit in index.find(said) if hit.end - hit.start == len(said)]
+        return tuple(dict.fromkeys(names[hit.entry] for hit in hits))
+
     def alike(self, tokens: Sequence[Token], lists: Collection[str]) -> tuple[str, ...]:
         """The names of the values that sound most like some of these words."""
         hits = [hit for hit in self._index.find(tokens) if self._entries[hit.entry][0] in lists]
@@ -67,6 +80,10 @@ class Names:
         best = [*dict.fromkeys(self._entries[hit.entry] for hit in hits)][:MOST_ALIKE]
         said = [name for list_name, number in best for name in self._names[list_name][number]]
         return tuple(dict.fromkeys(said))
+
+
+def _index(phrases: Sequence[str], limit: float) -> SoundIndex:
+    return SoundIndex([plain(phrase) for phrase in phrases], [limit] * len(phrases))
 
 
 def finder_of(spec: WordList) -> Finder:

@@ -57,6 +57,14 @@ def is_asked_after(
     )
 
 
+def asks_anything(tokens: Sequence[Token]) -> bool:
+    """Whether any statement is a question or a command."""
+    return any(
+        tokens[first].text in _PAST_QUESTIONS or opens_as_question(tokens[first:last])
+        for first, last in split_statements(tokens)
+    )
+
+
 def in_a_question(tokens: Sequence[Token], span: Span, keywords: Set[int]) -> bool:
     """Whether the value at `span` stands in a question that has a word of the trade."""
     first, last = statement_with(tokens, span.start)
