@@ -141,6 +141,16 @@ async def test_who_says_no_to_the_desk_is_not_told_what_a_model_would_be(demo: T
     assert answer == "All right, never mind. Is there anything else I can do?"
 
 
+async def test_nor_who_wants_what_is_over_a_limit() -> None:
+    rules = Rules.model_validate({"intents": {"look": {"sentences": ["look"], "tool": "look"}}})
+    talk = Talk(rules, ())
+    message = "look may be used 2 times in a conversation, and was. Answer the caller."
+    talk.replies["look"] = (Status.REFUSED, message, {})
+    assert await talk.say("look") == "I am sorry, that did not work."
+    talk.replies["look"] = (Status.ERROR, "The kitchen is closed.", {})
+    assert await talk.say("look") == "The kitchen is closed."
+
+
 async def test_a_slot_out_of_bounds_is_refused(reception: Talk) -> None:
     answer = await reception.say("we want to visit with twenty people tomorrow")
     assert answer == "We can take one to twelve. How many people will come?"

@@ -18,7 +18,7 @@ from cordboard.agents.pipeline.brain.rules.speech import (
 )
 from cordboard.agents.pipeline.brain.rules.states import Task
 from cordboard.config.rules import Failure, Intent, Rules
-from cordboard.tools.tool import ToolReply
+from cordboard.tools.tool import Status, ToolReply
 
 _MOST_EXAMPLES = 3
 
@@ -115,7 +115,9 @@ class Errands:
         own = intent.failures.get(cast(Failure, reply.status.value)) if intent else None
         if own is not None:
             return self.filled(own, task, message=reply.message, data=reply.data)
-        return split_sentences(reply.message) or self.filled(self._phrases.tool_failed)
+        # What is refused is told in words for a model: a limit, what is wrong with arguments.
+        words = () if reply.status is Status.REFUSED else split_sentences(reply.message)
+        return words or self.filled(self._phrases.tool_failed)
 
     # Words.
 
