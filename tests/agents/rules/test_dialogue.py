@@ -151,6 +151,13 @@ async def test_nor_who_wants_what_is_over_a_limit() -> None:
     assert await talk.say("look") == "The kitchen is closed."
 
 
+async def test_where_there_are_no_examples_none_are_announced() -> None:
+    hours = {"sentences": ["are you open"], "say": "Yes."}
+    talk = Talk(Rules.model_validate({"intents": {"hours": hours}}), ())
+    assert await talk.say("xyzzy plugh") == "I did not get that."
+    assert await talk.say("xyzzy plugh") == "I still did not get that."
+
+
 async def test_a_slot_out_of_bounds_is_refused(reception: Talk) -> None:
     answer = await reception.say("we want to visit with twenty people tomorrow")
     assert answer == "We can take one to twelve. How many people will come?"

@@ -21,6 +21,7 @@ from cordboard.config.rules import Failure, Intent, Rules
 from cordboard.tools.tool import Status, ToolReply
 
 _MOST_EXAMPLES = 3
+_EXAMPLES = "{examples}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +123,13 @@ class Errands:
     # Words.
 
     def filled(self, text: str, task: Task | None = None, /, **more: object) -> tuple[str, ...]:
-        """A text of the rules with its placeholders filled, sentence by sentence."""
-        fillings = {**self._fillings(task), "examples": self.examples(), **more}
+        """A text of the rules with its placeholders filled, sentence by sentence; a sentence that is
+        to name examples is left out where there are none."""
+        examples = self.examples()
+        if not examples and _EXAMPLES in text:
+            rest = [sentence for sentence in split_sentences(text) if _EXAMPLES not in sentence]
+            text = " ".join(rest) or text
+        fillings = {**self._fillings(task), "examples": examples, **more}
         return split_sentences(fill(text, fillings))
 
     def examples(self) -> str:
