@@ -123,8 +123,8 @@ class Errands:
     # Words.
 
     def filled(self, text: str, task: Task | None = None, /, **more: object) -> tuple[str, ...]:
-        """A text of the rules with its placeholders filled, sentence by sentence; a sentence that is
-        to name examples is left out where there are none."""
+        """A text of the rules with its placeholders filled, sentence by sentence; one that is to
+        name examples is left out where there are none."""
         examples = self.examples()
         if not examples and _EXAMPLES in text:
             rest = [sentence for sentence in split_sentences(text) if _EXAMPLES not in sentence]
