@@ -256,7 +256,7 @@ async def test_what_changes_the_world_goes_on_and_is_told_with_the_next_message(
     events = await say(session, "hello?")
     assert names(events) == ["session", "tool_result", "token", "token", "done"]
     assert (events[1].data["status"], events[1].data["source"]) == ("ok", "late")
-    assert words(events) == "At last. Anything else?"
+    assert words(events) == "About your earlier request: At last. Anything else?"
     (late,) = [line for line in parlour.ledger(session.session_id) if line["type"] == "tool.late"]
     assert (late["status"], late["told"]) == ("ok", True)
 

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import structlog
 
+from cordboard.agents.pipeline.agent import ABOUT_EARLIER
 from cordboard.agents.pipeline.brain.base import Brain, Dialogue
 from cordboard.agents.yes_or_no import read_yes_or_no
 from cordboard.calls import events
@@ -270,7 +271,7 @@ class ChatSession:
     def _tell_late(self) -> None:
         """What came of asks that were given up."""
         for words in self._record.take_late(self._turn):
-            self.say(words)
+            self.say(f"{ABOUT_EARLIER} {words}")
 
     # The end.
 
