@@ -183,6 +183,22 @@ async def test_an_engine_that_refuses_or_is_not_there(url: str) -> None:
         assert done.err.startswith("cordboard: ")
 
 
+async def test_an_engine_that_dies_in_the_middle_of_an_answer() -> None:
+    async def dies(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        event = b'event: session\ndata: {"session_id": "chat-1"}\n\n'
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+        chunk = b"%x\r\n%s\r\n" % (len(event), event)
+        writer.write(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunk)
+        writer.close()
+
+    async with await asyncio.start_server(dies, "127.0.0.1", 0) as http:
+        port = http.sockets[0].getsockname()[1]
+        done = await remote(f"http://127.0.0.1:{port}", "-m", "hi")
+    assert done.status == 1
+    assert "broke off in the middle of an answer" in done.err
+
+
 def test_a_stream_of_events_is_read_as_it_is_written() -> None:
     stream = (
         b': still here\n\nevent: token\ndata: {"a": 1}\n\ndata: {"b":\ndata: 2}\n\nevent: x\n\n'

@@ -50,10 +50,16 @@ class RemoteChat:
         connection = self._connect(self._host, self._port, timeout=READ_SECONDS)
         try:
             response = self._request(connection, "POST", "/chat", orjson.dumps(body))
+            done = False
             for name, data in events(iter(response.readline, b"")):
                 self.session_id = data.get("session_id", self.session_id)
-                self.over = name == "done" and data["state"] == "ended"
+                done = name == "done"
+                self.over = done and data["state"] == "ended"
                 yield name, data
+            if not done:  # a cut answer is no error to `readline`
+                raise EngineUnreachable(
+                    f"the engine at {self._url} broke off in the middle of an answer"
+                )
         except (OSError, http.client.HTTPException) as error:
             raise self._unreachable(error) from None
         finally:
