@@ -123,6 +123,21 @@ async def test_a_yes_in_other_words_confirms(demo: Talk, words: str) -> None:
     assert (await demo.say(words)).startswith("I am putting you through to sales.")
 
 
+@pytest.mark.parametrize(("heard", "asked"), [("", 0), ("One moment.", 0), ("Shall I put you", 1)])
+async def test_a_yes_before_the_question_was_heard_is_none(
+    demo: Talk, heard: str, asked: int
+) -> None:
+    question = await demo.say("I want to buy a ticket")
+    assert question == "Shall I put you through to sales?"
+    demo.dialogue.interrupted(heard)
+    again = await demo.say("yes please")
+    assert len(demo.asked) == asked
+    if not asked:
+        assert again == question
+        await demo.say("yes please")
+        assert len(demo.asked) == 1
+
+
 async def test_a_no_in_other_words_does_not(demo: Talk) -> None:
     await demo.say("I want to buy a ticket")
     assert demo.dialogue.is_complete("I'd rather not")

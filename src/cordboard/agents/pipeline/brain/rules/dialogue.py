@@ -80,6 +80,8 @@ class RulesDialogue:
         self._state: State = Idle()
         self._question: tuple[str, ...] = ()
         """What was asked last and still waits for an answer."""
+        self._unheard = False
+        """It was cut off before the caller had heard any of it."""
         self._failures = 0
         """Turns in a row that were not understood."""
         self._last_answer: tuple[str, ...] = split_sentences(session.greeting)
@@ -151,6 +153,8 @@ class RulesDialogue:
     def interrupted(self, heard: str) -> None:
         """The whole answer stays what `say again` repeats, however little of it was heard."""
         self._answered = False
+        opening = " ".join(" ".join(self._question).split()[:2])
+        self._unheard = opening not in " ".join(heard.split())
 
     # Understanding.
 
@@ -257,6 +261,9 @@ class RulesDialogue:
     def _yes(self) -> _Turn:
         self._failures = 0
         match self._state:
+            case Confirming() if self._unheard:
+                self._unheard = False
+                return _Turn(self._question)  # that yes was to something else
             case Confirming(task=task):
                 task.confirmed = True
                 return self._go_on(task)
@@ -381,7 +388,7 @@ class RulesDialogue:
 
     def _ask(self, state: State, question: tuple[str, ...]) -> _Turn:
         self._state = state
-        self._question = question
+        self._question, self._unheard = question, False
         return _Turn(question)
 
     def _say(self, text: str) -> _Turn:
