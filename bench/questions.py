@@ -242,6 +242,8 @@ DEVELOPMENT = _at_five_speeds(_DEVELOPMENT_ASKED)
 """The grammar's keywords and the recogniser's priming were made with these in view."""
 FIRST_BLIND = _at_five_speeds(_FIRST_BLIND_ASKED)
 """Held out once; the policy of asking back was changed after them."""
+SECOND_BLIND = _from_file(Path(__file__).with_name("second_blind.tsv"))
+"""Held out once; the second hearing of doubtful names was made after them."""
 HELD_OUT = _from_file(Path(__file__).with_name("held_out.tsv"))
 """Written blind, as those were; nothing may be tuned by them. The targets hold these."""
 

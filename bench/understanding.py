@@ -31,6 +31,7 @@ from bench.questions import (
     HELD_OUT,
     NOTHING,
     QUESTIONS,
+    SECOND_BLIND,
     SPELLED,
     Question,
 )
@@ -115,6 +116,7 @@ class Asked:
 async def measure(progress: Progress) -> Report:
     sets = {
         HELD_OUT_ROW: HELD_OUT,
+        "second blind questions": SECOND_BLIND,
         "first blind questions": FIRST_BLIND,
         "callers' stories": CALLERS,
         "nothing to look up": NOTHING,
