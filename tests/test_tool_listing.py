@@ -65,3 +65,17 @@ async def test_tools_that_servers_are_expected_to_have() -> None:
     assert (found["snore"].description, found["snore"].origin) == ("Loudly.", "mcp:sleeps:snore")
     assert found["mcp_sleeps_turn_over"].why_not == "its server is not started yet"
     assert found["hangup_call"].offered
+
+
+async def test_of_two_tools_under_one_name_both_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = {
+        "exposed": "fetch", "origin": "mcp:shop:fetch", "server": "shop", "description": "D.",
+        "parameters": {}, "offered": False, "why_not": "'fetch' is claimed by two",
+    }  # fmt: skip
+    monkeypatch.setattr("cordboard.tool_listing.listed_tools", lambda *_: [listed])
+    now = Generation(Config.model_validate({"contexts": {"demo": {}}, "tools": {"fetch": http()}}))
+    found = list_tools(now.config, now.fleet, now.catalogue).rows
+    assert [(row.origin, row.why_not) for row in found if row.name == "fetch"] == [
+        ("http:fetch", ""),
+        ("mcp:shop:fetch", "'fetch' is claimed by two"),
+    ]

@@ -84,7 +84,8 @@ def list_tools(
     """The tools as of now. Raises `NotThere` for a context that there is not."""
     if context is None:
         offered = [entry.spec for tool in catalogue if (entry := catalogue.offered(tool))]
-        rows = (*map(_offered, offered), *_withheld(config, fleet, catalogue).values())
+        withheld = _withheld(config, fleet, catalogue).values()
+        rows = (*map(_offered, offered), *withheld, *_namesakes(fleet, catalogue))
         return ToolListing(None, rows, tuple(offered))
     if context not in config.contexts:
         known = ", ".join(config.contexts)
@@ -134,6 +135,12 @@ def _withheld(config: Config, fleet: Fleet, catalogue: Catalogue) -> dict[str, T
         if row.name not in catalogue:
             rows.setdefault(row.name, row)
     return rows
+
+
+def _namesakes(fleet: Fleet, catalogue: Catalogue) -> Iterator[ToolRow]:
+    """What servers have listed under names that are other tools'."""
+    listed = _listed(listed_tools(fleet, catalogue))
+    return (row for row in listed if row.name in catalogue)
 
 
 def _listed(tools: Iterable[Mapping[str, Any]]) -> Iterator[ToolRow]:
