@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from cordboard.tools.http.request import HttpRequest, RequestPlan
 
 VARIABLES = {"caller_number": "+4791234567"}
 TEXT = st.text(max_size=40)
+XML = "text/xml; charset=utf-8"
 NASTY = st.sampled_from(
     [
         '"}, "admin": true, {"',
@@ -110,6 +112,17 @@ def test_a_text_of_xml_or_json_is_escaped_for_it() -> None:
     assert json.loads(text.body or b"") == {"x": value}
     plain = made({"a": value}, method="POST", text="x {a}").body
     assert plain == f"x {value}".encode()
+
+
+@given(value=TEXT | NASTY)
+def test_a_text_of_xml_can_be_read_whatever_is_in_it(value: str) -> None:
+    body = made(
+        {"a": f"{value}\x01\ufffe."}, method="POST", text="<x>{a}</x>", content_type=XML
+    ).body
+    read = ElementTree.fromstring(body or b"").text
+    assert read is not None
+    assert read.endswith("  .")
+    assert len(read) == len(f"{value}  .".replace("\r\n", "\n"))
 
 
 def test_a_text_that_is_only_a_placeholder_keeps_its_type() -> None:

@@ -40,6 +40,8 @@ NOT_POSSIBLE = "Sorry, that cannot be looked up."
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What no XML document can hold, escaped or not."""
 _LITERAL = "/%:@!$&'()*+,;=~?[]"
 """What stays as it is in the operator's own parts of a URL."""
 
@@ -218,7 +220,8 @@ def _pairs(templates: Mapping[str, Any], scope: Mapping[str, Any]) -> str:
 def _escape_for(content_type: str) -> Callable[[str], str]:
     kind = content_type.partition(";")[0].strip().lower()
     if kind.endswith(("xml", "html")):
-        return lambda text: xml_escape(text, {'"': "&quot;", "'": "&apos;"})
+        quotes = {'"': "&quot;", "'": "&apos;"}
+        return lambda text: xml_escape(_NOT_IN_XML.sub(" ", text), quotes)
     if kind.endswith("json"):
         return lambda text: json.dumps(text, ensure_ascii=False)[1:-1]
     return lambda text: text
