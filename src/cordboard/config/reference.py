@@ -169,7 +169,7 @@ def _kinds(path: str, shape: Shape, kinds: Mapping[str, Shape], above: Above) ->
     yield ""
     yield "Tools of every kind have:"
     yield ""
-    yield from _table(path, shape, shared, above)
+    yield from _table(path, next(iter(kinds.values())), shared, above)
     for kind, alternative in kinds.items():
         own = {
             name: inner
