@@ -46,6 +46,8 @@ def test_what_is_more_than_a_murmur(text: str) -> None:
         ("Hold on while I...", TextClue.DANGLING),
         ("What is this for?", TextClue.WORDS),
         ("My booking number.", TextClue.DANGLING),
+        ("My flight was unexpectedly", TextClue.DANGLING),
+        ("I need it quickly.", TextClue.WORDS),
         ("The flight number", TextClue.DANGLING),
         ("What is my booking number", TextClue.WORDS),
         ("I want a plan A.", TextClue.DANGLING),

@@ -281,6 +281,19 @@ def test_a_gap_after_doubtful_words_is_no_end(words: tuple[TextClue, bool], let_
     assert len(track.of(OverlapLetPass)) == let_pass
 
 
+def test_a_voice_after_a_gap_makes_the_noise_a_syllable() -> None:
+    """`This | conference`: nothing was understood of the first syllable, and it was over."""
+    track = over((TextClue.NOTHING, False)).speak(160).pause(192)
+    assert track.kinds == [OverlapHeld, OverlapLetPass, Paused]
+    resumed = track.now
+    track.speak(480)
+    again, taken = track.of(OverlapHeld)[1], track.of(TurnTaken)[0]
+    assert isinstance(again, OverlapHeld)
+    assert isinstance(taken, TurnTaken)
+    assert again.sample - resumed <= 64 * MS, "the agent is silent again at once"
+    assert taken.sample - resumed <= 400 * MS
+
+
 def test_a_murmur_is_let_pass_and_heard_to_its_end() -> None:
     track = over((TextClue.MURMUR, True))
     track.clue = TextClue.MURMUR

@@ -80,6 +80,8 @@ class TurnProfile:
     """The same after doubtful words: a gap before a plosive is no end."""
     hold_again_ms: int = 600
     """A voice that goes on for so long after it was let pass holds the speech once more."""
+    syllables_apart_ms: int = 320
+    """A noise that was let pass and is surely a voice again within this time was a syllable."""
     most_holds: int = 2
     """A third time only words stop the agent: the line is noisy, or somebody else is talking."""
     aside_silence_ms: int = 400

@@ -94,6 +94,8 @@ class TurnTaker:
         self._holds = 0
         self._deadline = 0
         self._let_pass_at = 0
+        self._murmured = False
+        """What was let pass last was a murmur."""
         self._voiced_until = 0
         self._asking = False
         """A `WordsWanted` has not been answered."""
@@ -358,8 +360,8 @@ class TurnTaker:
 
     def _let_pass(self) -> Events:
         """Our speech goes on; the voice is heard to its end."""
-        murmur = self._words in (TextClue.MURMUR, TextClue.BEGINNING)
-        why = "backchannel" if murmur else "noise"
+        self._murmured = self._words in (TextClue.MURMUR, TextClue.BEGINNING)
+        why = "backchannel" if self._murmured else "noise"
         self.floor = Floor.ASIDE
         self._run = None
         self._let_pass_at = self._now
@@ -393,14 +395,22 @@ class TurnTaker:
             return self._begin_turn()
         if self._agent is AgentVoice.PROTECTED:
             return NONE
-        since = max(self.onset, self._let_pass_at - self._profile.decide_ms * SAMPLES_PER_MS)
-        goes_on = end - since >= self._profile.hold_again_ms * SAMPLES_PER_MS
-        if goes_on and self._holds < self._profile.most_holds:
+        if self._goes_on(probability, end) and self._holds < self._profile.most_holds:
             self._words = None
             return self._hold(end)
         if self._words is TextClue.MURMUR:
             return NONE
         return self._ask_for_words(end)
+
+    def _goes_on(self, probability: float, end: int) -> bool:
+        """A voice that was let pass lasts on, or a noise turns out to have been its first syllable:
+        it is surely there again after the gap for which it was taken to be over."""
+        profile = self._profile
+        since = max(self.onset, self._let_pass_at - profile.decide_ms * SAMPLES_PER_MS)
+        if end - since >= profile.hold_again_ms * SAMPLES_PER_MS:
+            return True
+        soon = end - self._let_pass_at <= profile.syllables_apart_ms * SAMPLES_PER_MS
+        return soon and not self._murmured and probability >= profile.overlap_sure_above
 
     def _wait_aside(self, probability: float, start: int, end: int) -> Events:
         if probability >= self._profile.voiced_above:

@@ -13,6 +13,10 @@ _DANGLING = frozenset(
     "currently am be been being another every not cannot can't don't didn't doesn't isn't aren't "
     "won't i".split()
 )
+_AUXILIARIES = frozenset(
+    "am is are was were be been being has have had will would can could should must may might "
+    "i'm it's he's she's we're they're you're i've we've i'll we'll".split()
+)
 _ANNOUNCED = re.compile(
     r"(my|our|the|it's|its|account|order|booking|reference|customer|phone|telephone|flight|ticket)"
     r"( [a-z']+){0,3} (number|code)|(number|code)"
@@ -28,4 +32,5 @@ def is_unfinished(text: str) -> bool:
     words = _WORDS.findall(text.lower())
     if not words:
         return False
-    return words[-1] in _DANGLING or _ANNOUNCED.fullmatch(" ".join(words)) is not None
+    adverb = len(words) > 1 and words[-1].endswith("ly") and words[-2] in _AUXILIARIES
+    return adverb or words[-1] in _DANGLING or _ANNOUNCED.fullmatch(" ".join(words)) is not None
