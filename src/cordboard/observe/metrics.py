@@ -226,8 +226,8 @@ class Metrics:
         registry = self._registry
         self._post_call_jobs = Counter(
             "ai_agent_post_call_jobs",
-            "Steps after calls, by what became of them: each is queued once, may be retried, and is "
-            "delivered or failed.",
+            "Steps after calls, by what became of them: each is queued once, may be retried, and "
+            "is delivered or failed.",
             ["outcome"],
             registry=registry,
         )
