@@ -77,7 +77,9 @@ class TurnProfile:
     voice_over_ms: int = 80
     """Silence after which a voice over the agent's is taken to be over, while on hold."""
     words_over_ms: int = 112
-    """The same after doubtful words: a gap before a plosive is no end."""
+    """The same after doubtful words, or while the detector is quite sure of the voice
+    (`closure_above`): the gap before a plosive is no end."""
+    closure_above: float = 0.95
     hold_again_ms: int = 600
     """A voice that goes on for so long after it was let pass holds the speech once more."""
     syllables_apart_ms: int = 320

@@ -97,6 +97,8 @@ class TurnTaker:
         self._murmured = False
         """What was let pass last was a murmur."""
         self._voiced_until = 0
+        self._closure = False
+        """The detector is sure that the voice goes on, whatever its loudness."""
         self._asking = False
         """A `WordsWanted` has not been answered."""
         self._asked_at = 0
@@ -317,6 +319,7 @@ class TurnTaker:
             return self._dismiss(foreign)
         if probability >= self._profile.unvoiced_below:
             self._voiced_until = end
+        self._closure = probability >= self._profile.closure_above
         words = self._words
         if end >= self._deadline:
             return self._let_pass() if self._is_nothing else self._take_floor(Floor.SPEAKING)
@@ -333,6 +336,8 @@ class TurnTaker:
             voiced = min(self._voiced_until, self._heard_until) - self.onset
             short = voiced < self._profile.short_voice_ms * SAMPLES_PER_MS
             return short and self._silent_for(self._profile.words_over_ms)
+        if self._closure:
+            return self._silent_for(self._profile.words_over_ms)
         return self._voice_is_over
 
     @property
