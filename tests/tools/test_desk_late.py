@@ -72,6 +72,7 @@ async def test_an_identical_ask_is_given_what_came_late_once_and_nothing_is_run_
     once_more = stage.start("book", turn=3, guests=2)
     await asyncio.gather(other, once_more)
     assert tool.runs == 3, "it was told; what is wanted now is another table"
+    await stage.desk.close(0)
 
 
 @in_virtual_time
@@ -152,6 +153,7 @@ async def test_a_failure_that_comes_late_is_told_but_not_kept() -> None:
     assert [late.message for _, _, late in stage.log.late_replies] == ["Sorry, the book is full."]
     await stage.ask("book")
     assert tool.runs == 2
+    await stage.desk.close(0)
 
 
 @in_virtual_time
