@@ -15,7 +15,8 @@ narrowest class it can answer; a message never contains a secret.
     │   └── TransferFailed     the transfer did not happen; the call goes on
     ├── AsteriskError          ARI cannot be reached or answered with an error
     ├── ToolError              a tool could not do its work; its text is fit to be spoken
-    │   └── ToolTimeout
+    │   ├── ToolTimeout
+    │   └── Unplaceable        an argument cannot stand where a request's template has it
     ├── HttpError              a web service cannot be reached, or its answer not be used
     │   ├── HttpUnavailable    it is down, or cannot be reached
     │   ├── HttpTimeout        it did not answer in time
@@ -126,6 +127,15 @@ class ToolError(CordboardError):
 
 class ToolTimeout(ToolError):
     """A tool did not answer within its time."""
+
+
+class Unplaceable(ToolError):
+    """An argument that cannot stand where the template of a request has it."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        """For the log and the model; it repeats no value."""
+        super().__init__("Sorry, that is not possible.")
 
 
 class HttpError(CordboardError):

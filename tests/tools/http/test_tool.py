@@ -185,6 +185,30 @@ async def test_every_failure_is_an_apology_and_a_reason_in_the_log(
     assert "private-path" not in str(logs)
 
 
+@pytest.mark.parametrize(
+    ("config", "number", "why"),
+    [
+        ({}, "..", "a part of the path would be . or .."),
+        ({}, "9" * 9_000, "path and query would be longer than 8000 bytes"),
+        (
+            {"header_templates": {"X-Number": "{number}"}},
+            "1\r\nX-Admin: 1",
+            "the header X-Number would have control characters",
+        ),
+    ],
+)
+async def test_what_cannot_be_put_into_a_request_is_told_and_not_sent(
+    use: Use, service: Service, config: dict[str, Any], number: str, why: str
+) -> None:
+    url = service.url + "/customers/{number}"
+    with capture_logs() as logged:
+        result = await use({"url": url, **config, **ONE}, number=number)
+    assert (result.status, result.data) == (Status.ERROR, {"error": why})
+    assert result.message == "Sorry, that is not possible."
+    assert [(line["event"], line["error"]) for line in logged] == [("http_tool_failed", why)]
+    assert service.received == []
+
+
 async def test_a_service_that_is_not_there(use: Use, service: Service) -> None:
     await service.stop()
     with capture_logs() as logs, pytest.raises(ToolError, match="not available"):

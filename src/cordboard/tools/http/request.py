@@ -25,7 +25,7 @@ from cordboard.config.http_tool import CALL, HttpTool
 from cordboard.config.speech_template import Placeholder
 from cordboard.config.tool_parameters import parameter_defaults
 from cordboard.config.url_template import read_url_template
-from cordboard.errors import ToolError
+from cordboard.errors import ToolError, Unplaceable
 from cordboard.tools.data_template import MISSING, as_text, fill_json, fill_text, value_of
 from cordboard.tools.http.hosts import host_allowed
 from cordboard.tools.http.signature import signature_headers
@@ -35,7 +35,6 @@ from cordboard.version import __version__
 JSON = "application/json"
 MAX_TARGET = 8_000
 """Bytes of path and query; servers refuse longer ones in a less clear way."""
-NOT_POSSIBLE = "Sorry, that cannot be looked up."
 
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")
@@ -149,7 +148,7 @@ class RequestPlan:
             return fixed
         host = fill_text(self._url.host, scope).lower()
         if not _HOST.fullmatch(host) or not host_allowed(host, self._config.allow_hosts):
-            raise ToolError(NOT_POSSIBLE)
+            raise Unplaceable("the host is not one of `allow_hosts`")
         return host
 
     def _target(self, scope: Mapping[str, Any]) -> str:
@@ -158,7 +157,7 @@ class RequestPlan:
             for piece in self._url.path
         )
         if any(segment in (".", "..") for segment in path.split("/")):
-            raise ToolError(NOT_POSSIBLE)
+            raise Unplaceable("a part of the path would be . or ..")
         query = "".join(
             quote(piece, safe=_LITERAL)
             if isinstance(piece, str)
@@ -168,14 +167,14 @@ class RequestPlan:
         parts = [part for part in (query, _pairs(self._query, scope)) if part]
         target = f"{path}?{'&'.join(parts)}" if parts else path
         if len(target) > MAX_TARGET:
-            raise ToolError(NOT_POSSIBLE)
+            raise Unplaceable(f"path and query would be longer than {MAX_TARGET} bytes")
         return target
 
     def _own_headers(self, scope: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
         for name, template in self._headers.items():
             value = fill_text(template, scope).strip()
             if _CONTROL.search(value):
-                raise ToolError(NOT_POSSIBLE)
+                raise Unplaceable(f"the header {name} would have control characters")
             if value:
                 yield name, value.encode("utf-8", "replace")
 

@@ -17,7 +17,14 @@ import structlog
 
 from cordboard.config.http_tool import HttpTool
 from cordboard.config.schema import Config
-from cordboard.errors import HttpError, HttpTimeout, HttpUnavailable, ToolError, ToolTimeout
+from cordboard.errors import (
+    HttpError,
+    HttpTimeout,
+    HttpUnavailable,
+    ToolError,
+    ToolTimeout,
+    Unplaceable,
+)
 from cordboard.tools.http.answer import AnswerReader, HttpAnswer, status_error
 from cordboard.tools.http.request import HttpRequest, RequestPlan
 from cordboard.tools.http.shared import SharedClient
@@ -108,7 +115,13 @@ class HttpRequestTool:
     async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
         """Make the request. Raises `ToolTimeout` or `ToolError`."""
         variables = run.line.variables
-        request = self._plan.request(arguments, variables, _key(run), self._clock())
+        try:
+            request = self._plan.request(arguments, variables, _key(run), self._clock())
+        except Unplaceable as error:
+            self._tell(error.reason, None, run)
+            return ToolResult(
+                Status.ERROR, self._errors.error or str(error), {"error": error.reason}
+            )
         try:
             answer = await self._answer(request)
             if not self._reader.is_success(answer.status):
@@ -171,13 +184,13 @@ class HttpRequestTool:
             text = text.replace(secret, "***")
         return text
 
-    def _tell(self, error: str, request: HttpRequest, run: ToolRun, status: int = 0) -> None:
+    def _tell(self, error: str, request: HttpRequest | None, run: ToolRun, status: int = 0) -> None:
         log.warning(
             "http_tool_failed",
             call_id=run.line.call_id,
             tool=self._spec.origin,
-            method=request.method,
-            host=request.host,
+            method=self._config.method,
+            host=request.host if request is not None else "",
             status=status,
             error=error,
         )
