@@ -56,7 +56,7 @@ FIRST = (
     "tests/testing/test_scenario.py",
     "tests/whole_calls/",
 )
-NICENESS = 10
+NICENESS = 19
 """Of the others."""
 
 
