@@ -29,6 +29,9 @@ narrowest class it can answer; a message never contains a secret.
     │   ├── McpLoginFailed     a remote server or its token endpoint does not accept us
     │   └── McpAddressRefused  a remote server is, or sends us, where nothing must be sent
     ├── AgentError             an agent cannot start or go on
+    │   ├── RecogniserError    it did not understand for technical reasons
+    │   ├── VoiceError         it could not speak
+    │   └── BrainError         it could not think
     ├── ChatRefused            a conversation in writing cannot begin, or not go on like that
     ├── EngineUnreachable      a command found no running engine to talk to
     ├── EngineRefused          the running engine answered a command with an error
@@ -44,6 +47,7 @@ narrowest class it can answer; a message never contains a secret.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 
 class CordboardError(Exception):
@@ -182,8 +186,21 @@ class McpAddressRefused(McpError):
     """A remote server is, or sends us, where our requests must not go."""
 
 
+FailureKind: TypeAlias = Literal[
+    "connect", "auth", "quota", "refused", "dropped", "stalled", "garbage", "internal"
+]
+"""Why an agent, or a part of one, cannot go on: it cannot be reached; it does not accept the key;
+the account is used up or the service too busy; it does not accept what it is told (a model, a
+voice, a tool); the connection broke and could not be mended; it fell silent; what it says makes no
+sense; our own fault."""
+
+
 class AgentError(CordboardError):
     """An agent cannot start or go on."""
+
+    def __init__(self, message: str, kind: FailureKind = "internal") -> None:
+        super().__init__(message)
+        self.kind: FailureKind = kind
 
 
 class ChatRefused(CordboardError):
@@ -248,3 +265,7 @@ class RecogniserError(AgentError):
 
 class VoiceError(AgentError):
     """Speech synthesis failed on a sentence."""
+
+
+class BrainError(AgentError):
+    """The text side of a pipeline, a language model say, gave no answer."""

@@ -18,9 +18,9 @@ from cordboard.agents.pipeline.hearing import HearingParts
 from cordboard.agents.pipeline.turn_profiles import TurnProfile
 from cordboard.audio.vad import VoiceActivityBank
 from cordboard.calls import events
+from cordboard.calls.agent_start import AGENT_START_LIMIT
 from cordboard.calls.binding import APOLOGY
 from cordboard.calls.call import (
-    AGENT_START_LIMIT,
     FAREWELL_LIMIT,
     TOO_LONG,
     TOOL_GRACE,

@@ -50,7 +50,7 @@ def test_one_context_is_a_whole_configuration() -> None:
     assert loaded.problems == ()
     assert loaded.config.default_context == "demo"
     assert loaded.config.audiosocket.context == "demo"
-    assert loaded.config.providers["local"].brain == "rules"
+    assert loaded.config.providers["local"].type == "pipeline"
     assert loaded.config.asterisk is None
 
 
@@ -228,11 +228,19 @@ REFERENCE = (
         ),
         (
             "providers: {local: {type: pipline}}",
-            'a.yaml:1: providers.local.type: expected pipeline, found the text "pipline"',
+            "a.yaml:1: providers.local.type: expected one of pipeline, openai_realtime, "
+            'deepgram_agent, gemini_live, elevenlabs_agent, found the text "pipline"; '
+            "did you mean pipeline?",
+        ),
+        (
+            "providers: {local: {type: pipeline, brain: ruels}}",
+            "a.yaml:1: providers.local.brain: expected one of rules, openai_chat, "
+            'openai_responses, anthropic, gemini, found the text "ruels"; did you mean rules?',
         ),
         (
             "providers: {local: {}}",
-            "a.yaml:1: providers.local.type: missing; expected pipeline (The kind of provider)",
+            "a.yaml:1: providers.local.type: missing; expected one of pipeline, openai_realtime, "
+            "deepgram_agent, gemini_live, elevenlabs_agent",
         ),
         (
             "mcp: {enabled: maybe}",
@@ -356,7 +364,9 @@ def test_a_part_that_is_wrong_is_not_also_missing() -> None:
         mcp: {servers: {crm: {comand: [sh], tools: [{name: find}]}}}
         """
     assert told(text) == [
-        'a.yaml:2: providers.voices.type: expected pipeline, found the text "pipline"',
+        "a.yaml:2: providers.voices.type: expected one of pipeline, openai_realtime, "
+        'deepgram_agent, gemini_live, elevenlabs_agent, found the text "pipline"; '
+        "did you mean pipeline?",
         "a.yaml:4: mcp.servers.crm.comand: unknown key; did you mean command?",
     ]
 

@@ -10,16 +10,19 @@ The order of a conversation as an agent reports it:
     CallerStarted → CallerStopped → CallerText → (ToolAsked → answer_tool)*
                   → (AgentText → AgentAudio+)+ → AgentAudioDone
 
-`AgentText` precedes the audio that speaks it. A provider is one file that maps its wire to these.
+`AgentText` precedes the audio that speaks it. An agent whose words come beside their sound opens
+with an empty `AgentText` and lets it grow by `AgentWords`. A provider is one file that maps its
+wire to these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from cordboard.audio.format import AudioFormat
+from cordboard.errors import FailureKind
 from cordboard.tools.tool import ToolAsk, ToolReply, ToolSpec
 
 
@@ -74,6 +77,15 @@ class AgentText:
     turn: int
     text: str
     at: float
+
+
+@dataclass(frozen=True, slots=True)
+class AgentWords:
+    """More words of the sentence that the last `AgentText` of this turn opened."""
+
+    turn: int
+    text: str
+    """As it follows what is there already, spaces included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +154,42 @@ class Interrupted:
 
 
 @dataclass(frozen=True, slots=True)
+class Usage:
+    """What a service has counted, or what was counted for one that does not tell."""
+
+    provider: str
+    """The type of the provider or part, as in the configuration: `openai_realtime`."""
+    model: str
+    amounts: Mapping[str, float]
+    """By unit; each amount since the last `Used` of this part. Units: `input_text_tokens`,
+    `input_audio_tokens`, `cached_text_tokens`, `cached_audio_tokens`, `cache_write_tokens`,
+    `output_text_tokens`, `output_audio_tokens`, `seconds`, `characters`. Cached tokens are not
+    among the input tokens: no token stands in two units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """The agent has used up something that costs money."""
+
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTrouble:
+    """Something went wrong and was helped: a lost connection, another agent that took over, a
+    message that made no sense. For the record; nothing follows from it."""
+
+    what: str
+    """`reconnected`, `fallback`, `malformed`, ...: a short word, a metric's label."""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class AgentFailed:
     """The agent cannot go on; the call helps the caller on and ends."""
 
     reason: str
+    kind: FailureKind = "internal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +205,7 @@ AgentEvent: TypeAlias = (
     | CallerPauses
     | CallerText
     | AgentText
+    | AgentWords
     | AgentAudio
     | AgentAudioDone
     | ToolAsked
@@ -169,9 +214,20 @@ AgentEvent: TypeAlias = (
     | OverlapBegan
     | OverlapDismissed
     | Interrupted
+    | Used
+    | AgentTrouble
     | AgentFailed
     | AgentEnded
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One side's words in the conversation so far."""
+
+    who: Literal["caller", "agent"]
+    text: str
+    """Of the agent's only what the caller has heard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +252,8 @@ class AgentSession:
     """`watch_playout(callback)`: have each 20 ms frame that goes to the caller, silence included,
     handed to `callback` in `format`, as it goes: the reference for echo. One frame per 20 ms."""
     variables: Mapping[str, str] = field(default_factory=dict)
+    history: tuple[Said, ...] = ()
+    """What was said before this agent took over from another one; it does not greet again."""
 
 
 class Agent(Protocol):
@@ -204,6 +262,12 @@ class Agent(Protocol):
     @property
     def formats(self) -> tuple[AudioFormat, ...]:
         """The formats it takes and gives, the most liked first; the session has one of them."""
+        ...
+
+    async def prepare(self) -> None:
+        """Do ahead what needs no session, such as to connect: while the media comes up. At most
+        once, before `start`, which waits for it. Raises `AgentError` when it cannot; so will
+        `start` then, and nothing more need be done about it."""
         ...
 
     async def start(self, session: AgentSession) -> None:
@@ -222,8 +286,17 @@ class Agent(Protocol):
         """Take the answer to an ask of this agent."""
         ...
 
-    def interrupted(self, heard: str) -> None:
-        """Learn what the caller had heard of the current answer when it was cut."""
+    def interrupted(self, heard: str, heard_ms: int, turn: int) -> None:
+        """Learn what the caller had heard of the answer when it was cut.
+
+        `heard`: its words. `heard_ms`: how much of the agent's own sound, without what the engine
+        wanted said, since the first sound of `turn`, the oldest turn that was cut.
+        """
+        ...
+
+    def recover(self, reason: str) -> bool:
+        """The call finds that nothing comes any more. Whether the agent helps itself (by another
+        connection, another agent); if not, the call ends with an apology."""
         ...
 
     def say(self, text: str, *, filler: bool = False, continuer: bool = False) -> None:

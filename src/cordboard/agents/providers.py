@@ -22,7 +22,8 @@ from cordboard.agents.pipeline.offline import OfflineModels
 from cordboard.agents.pipeline.turn_profiles import profile_of
 from cordboard.audio.echo import EchoGuard
 from cordboard.audio.tones import is_dtmf
-from cordboard.config.schema import Config, Context, PipelineProvider
+from cordboard.config.providers.provider import Provider
+from cordboard.config.schema import Config, Context
 from cordboard.errors import AgentError
 from cordboard.observe.degradation import Degradation
 from cordboard.tools.tool import ToolSpec
@@ -40,7 +41,7 @@ class Providers:
         """`models` may be None when no provider of the configuration needs them. `degradation`:
         what an overloaded engine gives up; None = nothing ever."""
         self._degradation = degradation or Degradation()
-        self._providers: Mapping[str, PipelineProvider] = config.providers
+        self._providers: Mapping[str, Provider] = config.providers
         self._contexts: Mapping[str, Context] = config.contexts
         self._models = models
         self._brains: Mapping[str, RulesBrain] = {

@@ -237,6 +237,12 @@ class Attention:
         """There is something to be told when it fits."""
         self._look()
 
+    def agent_recovers(self) -> None:
+        """The agent that had stalled has helped itself: it is waited for anew."""
+        self._on = True
+        self._waiting_since = self._loop.time()
+        self._look()
+
     def answering(self, turn: int) -> None:
         """The text of an answer is there (not of what the engine wanted said)."""
         self._spoke = True

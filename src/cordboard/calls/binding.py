@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cordboard.calls.offer import Offer
-from cordboard.config.schema import Config, Context, Provider
+from cordboard.config.providers.provider import Provider
+from cordboard.config.schema import Config, Context
 
 APOLOGY = "Sorry, the service you asked for is not available. "
 """Said before the greeting of the context that answers instead."""

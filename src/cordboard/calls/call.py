@@ -20,6 +20,7 @@ import structlog
 
 from cordboard.agents.base import Agent, AgentSession, Interrupted
 from cordboard.calls import events
+from cordboard.calls.agent_start import AgentStart
 from cordboard.calls.binding import APOLOGY, Binding
 from cordboard.calls.call_recording import CallRecording, opening
 from cordboard.calls.clean_up import STEP_LIMIT, give_back, step
@@ -46,8 +47,6 @@ STALLED_LIMIT = 3.0
 """How long an agent that has stalled may take to begin its apology."""
 TOOL_GRACE = 10.0
 """How long a tool that changes the world may go on after its call, to finish its work."""
-AGENT_START_LIMIT = 15.0
-"""Longest time an agent may take to start; the caller hears nothing meanwhile."""
 TROUBLE = "I am sorry, something went wrong on our side. Please call again later. Goodbye."
 STOPPING = "I am sorry, this line is closing now. Please call again later. Goodbye."
 TOO_LONG = "I am sorry, this call has reached its time limit. Goodbye."
@@ -86,6 +85,7 @@ class Call:
         self._binding = binding
         self._generation = generation
         self._agent = agent
+        self._agent_start = AgentStart(agent)
         self._services = services
         self._metrics = services.metrics
         self._ending: asyncio.Future[tuple[str, str]] = self._loop.create_future()
@@ -197,6 +197,7 @@ class Call:
     async def _live(self) -> tuple[str, str]:
         self._introduce()
         self._pre_call.begin()
+        self._agent_start.begin()
         self.state = CallState.CONNECTING
         try:
             media = await self.unless_ending(self._offer.media(self._agent.formats))
@@ -214,7 +215,7 @@ class Call:
             await self.unless_ending(self._pre_call.done())
         session = self._session(media, sound, conversation)
         try:
-            await self.unless_ending(self._start_agent(session))
+            await self.unless_ending(self._agent_start.start(session))
         except AgentError:
             await self.unless_ending(self._apologise(media))
             raise
@@ -308,13 +309,6 @@ class Call:
             variables=self._variables,
         )
 
-    async def _start_agent(self, session: AgentSession) -> None:
-        try:
-            async with asyncio.timeout(AGENT_START_LIMIT):
-                await self._agent.start(session)
-        except TimeoutError:
-            raise AgentError(f"the agent did not start within {AGENT_START_LIMIT:g} s") from None
-
     async def _apologise(self, media: Media) -> None:
         """Say without an agent that there is none; without a voice, let the dialplan do it."""
         words = await self._services.apology(media.format) if self._services.apology else b""
@@ -382,8 +376,12 @@ class Call:
         self._end_after_farewell("failed", "agent_failed", TROUBLE)
 
     def _agent_stalled(self, reason: str) -> None:
-        """The same, of an agent that has fallen silent: it is not waited for long."""
+        """The same, of an agent that has fallen silent and cannot help itself: it is not waited
+        for long."""
         self._trouble("agent_stalled", reason)
+        if self._agent.recover(reason) and self._conversation is not None:
+            self._conversation.wait_again()
+            return
         self._end_after_farewell("failed", "agent_failed", TROUBLE)
         self._loop.call_later(STALLED_LIMIT, self._end_if_silent)
 
@@ -432,7 +430,7 @@ class Call:
             self._keys.close()
         if self._conversation is not None:
             self._conversation.end(TOOL_GRACE)
-        await self._step("agent", self._agent.close())
+        await self._step("agent", self._agent_start.close())
         if outcome != "transferred":
             line = self._offer.control
             leave = give_back(line, "unavailable") if self._give_back else line.hangup()

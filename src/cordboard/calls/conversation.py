@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
@@ -23,6 +23,8 @@ from cordboard.agents.base import (
     AgentEvent,
     AgentFailed,
     AgentText,
+    AgentTrouble,
+    AgentWords,
     CallerPauses,
     CallerStarted,
     CallerStopped,
@@ -33,6 +35,8 @@ from cordboard.agents.base import (
     OverlapDismissed,
     ToolAsked,
     ToolCancelled,
+    Usage,
+    Used,
 )
 from cordboard.calls import events
 from cordboard.calls.attention import Attention, Owed
@@ -67,6 +71,8 @@ class Endings:
     """Nobody is there; say this goodbye."""
     stalled: Callable[[str], None]
     """The agent does not answer any more."""
+    used: Callable[[Usage], None] = lambda _: None
+    """The agent has used up something that costs money."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,15 @@ class _OwnSentence:
     text: str
     kind: Own
     begun: Callable[[], None] = lambda: None
+
+
+@dataclass(slots=True)
+class _Growing:
+    """A sentence whose words come beside its sound."""
+
+    turn: int
+    at: float
+    words: list[str] = field(default_factory=list)
 
 
 class Conversation:
@@ -107,6 +122,8 @@ class Conversation:
         """The engine's farewell has begun: what the agent would say after it is not heard."""
         self._dropping = False
         """The agent's latest sentence is such a one."""
+        self._growing: _Growing | None = None
+        """The agent's latest sentence, while words of it may yet come."""
         self._own: list[_OwnSentence] = []
         self._own_open = False
         """The latest sentence is the engine's, and the agent has not said that it is done."""
@@ -139,6 +156,10 @@ class Conversation:
     def prompt(self, text: str) -> None:
         """Have the agent speak a tool's question: it is what the caller's turn is answered with."""
         self._say(text, "prompt")
+
+    def wait_again(self) -> None:
+        """The agent has helped itself: it is given its time anew."""
+        self._attention.agent_recovers()
 
     def key_pressed(self) -> None:
         """The caller pressed a key: they are there."""
@@ -191,6 +212,7 @@ class Conversation:
 
         One that changes the world has `grace` seconds to finish; `tools.ended` waits for it.
         """
+        self._write_down()
         self._over = True
         self._attention.end()
         self.confirmation.close()
@@ -206,6 +228,8 @@ class Conversation:
                 self._hear_agent(turn, pcm)
             case AgentText(turn, text, at):
                 self._speak(turn, text, at)
+            case AgentWords(turn, text):
+                self._speak_on(turn, text)
             case AgentAudioDone(turn):
                 self._done(turn)
             case CallerStarted() | CallerPauses() | CallerStopped() | CallerText():
@@ -214,7 +238,18 @@ class Conversation:
                 self._take_tool(event)
             case OverlapBegan() | OverlapDismissed() | Interrupted():
                 self._follow_overlap(event)
+            case Used() | AgentTrouble() | AgentFailed() | AgentEnded():
+                self._note_agent(event)
+
+    def _note_agent(self, event: Used | AgentTrouble | AgentFailed | AgentEnded) -> None:
+        match event:
+            case Used(usage):
+                self._endings.used(usage)
+            case AgentTrouble(what, detail):
+                self._ledger.record(events.Trouble(f"agent_{what}", detail))
+                self._metrics.agent_trouble(what)
             case AgentFailed(reason):
+                self._write_down()
                 self._answered.set()
                 self._endings.failed(reason)
             case AgentEnded(reason):
@@ -338,8 +373,9 @@ class Conversation:
         self._attention.sound(of_answer=not self._own_open)
 
     def _speak(self, turn: int, text: str, at: float) -> None:
+        self._write_down()
         self._answered.clear()
-        own = next((entry for entry in self._own if entry.text == text), None)
+        own = next((entry for entry in self._own if entry.text == text), None) if text else None
         self._dropping = self._farewell_said and own is None
         if self._dropping:
             return
@@ -355,11 +391,28 @@ class Conversation:
         watch = self._stopwatch
         if watch is not None and watch.turn == turn and watch.sentence_at is None:
             watch.sentence_at = at
-        self._ledger.record(events.Answering(turn, text), at)
+        if text:
+            self._ledger.record(events.Answering(turn, text), at)
+        else:
+            self._growing = _Growing(turn, at)
         self.playout.sentence(turn, text, own=own is not None and own.kind != "prompt")
+
+    def _speak_on(self, turn: int, text: str) -> None:
+        """Words that come beside their sound."""
+        growing = self._growing
+        if growing is not None and growing.turn == turn:
+            growing.words.append(text)
+            self.playout.grow(turn, text)
+
+    def _write_down(self) -> None:
+        """The sentence that was growing grows no more: its words are for the record now."""
+        growing, self._growing = self._growing, None
+        if growing is not None and (text := "".join(growing.words).strip()):
+            self._ledger.record(events.Answering(growing.turn, text), growing.at)
 
     def _done(self, turn: int) -> None:
         """All is handed over. Behind a filler that is said while the answer is owed, it is not."""
+        self._write_down()
         self._answered.set()
         filler = self._own_open and not self.confirmation.active
         if filler and self._attention.owed is Owed.ANSWER:
@@ -404,6 +457,7 @@ class Conversation:
                 self._attention.caller_dismissed()
             case Interrupted(at):
                 if not self._uninterruptible:
+                    self._write_down()
                     self.confirmation.interrupted()
                     if self.playout.speaking:
                         self.tools.late_replies.interrupted()

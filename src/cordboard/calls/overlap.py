@@ -66,8 +66,9 @@ class Overlap:
         verdict: Verdict = next((word for word in _VERDICTS if word == why), "undecided")
         self._metrics.resumed(verdict, at - hold.held_at)
 
-    def interrupt(self, at: float, tell: Callable[[str], None]) -> None:
-        """Take back what is not yet heard, if there is any, and `tell` the agent what was."""
+    def interrupt(self, at: float, tell: Callable[[str, int, int], None]) -> None:
+        """Take back what is not yet heard, if there is any, and `tell` the agent what was:
+        `Agent.interrupted`."""
         hold, onset = self._release(), self._caller_onset
         self._caller_onset = None
         if not self._playout.speaking:
@@ -91,7 +92,8 @@ class Overlap:
                 at,
             )
         self._metrics.overlap("interruption")
-        tell(" ".join(cut.heard for cut in cuts if cut.heard))
+        heard = " ".join(cut.heard for cut in cuts if cut.heard)
+        tell(heard, sum(cut.agent_ms for cut in cuts), cuts[0].turn if cuts else 0)
 
     def close(self) -> None:
         """The call is over."""

@@ -51,6 +51,8 @@ class Cut:
     turn: int
     heard: str
     heard_ms: int
+    agent_ms: int = 0
+    """Of it, what is the agent's own."""
 
 
 @dataclass(slots=True)
@@ -126,6 +128,11 @@ class Playout:
             self._unannounced, self._quiet_ms = True, 0.0
         now = self._written_ms()
         self._sentences.append(_Sentence(turn, text, own, now, now))
+
+    def grow(self, turn: int, text: str) -> None:
+        """The sentence that is being written has more words. Of no account when it was cut."""
+        if self._sentences and self._sentences[-1].turn == turn:
+            self._sentences[-1].text += text
 
     def write(self, pcm: bytes) -> None:
         """Append sound. What arrives late of an answer that was cut is dropped."""
@@ -236,7 +243,9 @@ class Playout:
         audio = self._media.format
         parts = [s.heard(heard_ms, audio) for s in sentences if heard_ms > s.start_ms]
         text = " ".join(part for part in parts if part)
-        return Cut(turn, text, max(0, min(heard_ms, sentences[-1].end_ms) - sentences[0].start_ms))
+        whole = max(0, min(heard_ms, sentences[-1].end_ms) - sentences[0].start_ms)
+        own = sum(max(0, min(heard_ms, s.end_ms) - s.start_ms) for s in sentences if not s.own)
+        return Cut(turn, text, whole, own)
 
 
 def _samples(pcm: bytes, audio_format: AudioFormat) -> NDArray[np.int16]:

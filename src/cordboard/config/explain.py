@@ -107,24 +107,36 @@ class _Explainer:
         shape = self._at(path)
         return shape.kinds() if shape is not None else {}
 
+    def _kind_key(self, path: KeyPath) -> str:
+        """The key that says of which kind the section at a place is: `kind`, `type`."""
+        shape = self._at(path)
+        return (shape.kind_key if shape is not None else "") or "kind"
+
     def _kind(self, path: KeyPath) -> str:
-        stated = self._document.get((*path, "kind"))
-        if stated is None and path[-1] in BUILTIN_TOOLS:
+        for key in ("kind", "type"):
+            stated = self._document.get((*path, key))
+            if isinstance(stated, str):
+                return stated
+        if path[-1] in BUILTIN_TOOLS:
             return "builtin"  # it goes without saying
-        return stated if isinstance(stated, str) else ""
+        bare = self._document.get(path)
+        return bare if isinstance(bare, str) else ""
 
     def _no_kind(self, path: KeyPath) -> tuple[KeyPath, str]:
         if not isinstance(self._document.get(path), dict):
             return path, self._wrong_value(path)
-        if self._document.has((*path, "kind")):
+        key = self._kind_key(path)
+        if self._document.has((*path, key)):
             return self._wrong_kind(path)
         name, kinds = str(path[-1]), self._kinds_at(path)
-        near = get_close_matches(name, BUILTIN_TOOLS, n=1, cutoff=0.7)
+        near = get_close_matches(name, BUILTIN_TOOLS, n=1, cutoff=0.7) if key == "kind" else []
         hint = f"; did you mean the built-in tool {near[0]}?" if near else ""
-        return (*path, "kind"), f"missing; expected one of {', '.join(kinds)}{hint}"
+        return (*path, key), f"missing; expected one of {', '.join(kinds)}{hint}"
 
     def _wrong_kind(self, path: KeyPath) -> tuple[KeyPath, str]:
-        kinds, place = self._kinds_at(path), (*path, "kind")
+        kinds, place = self._kinds_at(path), (*path, self._kind_key(path))
+        if isinstance(self._document.get(path), str):
+            place = path  # named by its kind alone
         value = self._document.get(place)
         near = get_close_matches(value, kinds, n=1) if isinstance(value, str) else []
         hint = f"; did you mean {near[0]}?" if near else ""
@@ -154,9 +166,12 @@ class _Explainer:
         kinds = self._kinds_at(path[:-1])
         kind = self._kind(path[:-1]) if kinds else ""
         tables = {name: shape.keys() for name, shape in kinds.items()}
-        others = [f"`kind: {name}`" for name, keys in tables.items() if key in keys]
+        kind_key = self._kind_key(path[:-1])
+        others = [f"`{kind_key}: {name}`" for name, keys in tables.items() if key in keys]
         if others:
-            return f"unknown key of a tool of `kind: {kind}`; it is one of {' and '.join(others)}"
+            what = "a tool of " if kind_key == "kind" else ""
+            known = " and ".join(others)
+            return f"unknown key of {what}`{kind_key}: {kind}`; it is one of {known}"
         parent = kinds.get(kind, parent)
         return "unknown key" + suggestion(key, parent.keys() if parent else ())
 

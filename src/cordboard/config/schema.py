@@ -26,6 +26,8 @@ from cordboard.config.patterns import (
     ToolOrGroup,
     VariableName,
 )
+from cordboard.config.providers.pipeline import PipelineProvider
+from cordboard.config.providers.provider import Provider
 from cordboard.config.rules import Rules
 from cordboard.config.section import Section
 from cordboard.config.tools import BUILTIN_TOOLS, BuiltinTool, ToolEntry, TransferDestination
@@ -144,19 +146,6 @@ class Rtp(Section):
         return self
 
 
-class PipelineProvider(Section):
-    """An agent made of a recogniser, a brain and a voice."""
-
-    type: Literal["pipeline"] = Field(description="The kind of provider.")
-    stt: Literal["whisper"] = Field("whisper", description="Recogniser.")
-    brain: Literal["rules"] = Field("rules", description="Text side.")
-    tts: Literal["hibari"] = Field("hibari", description="Voice.")
-
-
-Provider = PipelineProvider
-"""Becomes a union discriminated by `type` as providers are added."""
-
-
 class Context(Section):
     """A persona: who answers, and what it may do."""
 
@@ -164,6 +153,20 @@ class Context(Section):
     greeting: str = Field("", description="What is said first; may use {call variables}.")
     provider: Name | None = Field(
         None, description="Name under `providers`. Default: `default_provider`."
+    )
+    fallback: tuple[Name, ...] = Field(
+        (),
+        max_length=5,
+        description="Providers that take over, one after the other, when the context's own cannot "
+        "go on; with the conversation so far.",
+    )
+    fallback_phrase: str = Field(
+        "One moment please.", description="Said when one of them takes over."
+    )
+    on_failure: Name | None = Field(
+        None,
+        description="Where the caller is passed on when no agent is left: a destination of "
+        "`tools.transfer`. Left out: they are told, and the call ends.",
     )
     tools: tuple[ToolOrGroup, ...] = Field(
         (),
@@ -251,6 +254,10 @@ class Calls(Section):
     )
 
 
+def _local_agent() -> dict[str, Provider]:
+    return {"local": PipelineProvider(type="pipeline")}
+
+
 class Config(Section):
     """The whole file."""
 
@@ -272,7 +279,7 @@ class Config(Section):
     audiosocket: AudioSocket = Field(AudioSocket(), description="The port for the sound of calls.")
     rtp: Rtp = Field(Rtp(), description="The ports for the sound of calls by RTP.")
     providers: dict[Name, Provider] = Field(
-        default_factory=lambda: {"local": PipelineProvider(type="pipeline")},
+        default_factory=_local_agent,
         description="The agents to choose from. Default: `local`, the offline agent.",
     )
     contexts: dict[Name, Context] = Field(min_length=1, description="The personas by name.")

@@ -76,6 +76,11 @@ def _names(config: Config, document: Document) -> Problems:
     providers: list[tuple[KeyPath, str | None]] = [
         (("default_provider",), config.default_provider),
         *((("contexts", name, "provider"), c.provider) for name, c in config.contexts.items()),
+        *(
+            (("contexts", name, "fallback", place), fallback)
+            for name, c in config.contexts.items()
+            for place, fallback in enumerate(c.fallback)
+        ),
     ]
     for path, name in providers:
         if name is not None and name not in config.providers:

@@ -77,6 +77,7 @@ class Metrics:
         self.usage = ToolUsage()
         """The same answers by day and context, for people (`GET /tools/usage`)."""
         self._define_calls()
+        self._define_agents()
         self._define_conversations()
         self._define_tools()
         self._define_engine()
@@ -99,6 +100,22 @@ class Metrics:
         self._binding_problems = Counter(
             "ai_agent_binding_problems",
             "Unknown contexts or providers that calls asked for; others answered.",
+            registry=registry,
+        )
+
+    def _define_agents(self) -> None:
+        registry = self._registry
+        self._agent_troubles = Counter(
+            "ai_agent_agent_troubles",
+            "What went wrong with an agent and was helped: a lost connection, a fallback, a "
+            "message that made no sense.",
+            ["what"],
+            registry=registry,
+        )
+        self._internal_errors = Counter(
+            "ai_agent_internal_errors",
+            "Failures of our own that were caught at a task's border, by where.",
+            ["where"],
             registry=registry,
         )
 
@@ -320,6 +337,14 @@ class Metrics:
         """A voice over the agent's was no interruption; its speech was held for so long."""
         self._overlaps.labels(verdict).inc()
         self._holds.labels(verdict).observe(seconds)
+
+    def agent_trouble(self, what: str) -> None:
+        """Something went wrong with an agent and was helped."""
+        self._agent_troubles.labels(what[:_MAX_LABEL]).inc()
+
+    def internal_error(self, where: str) -> None:
+        """Something of ours failed, and was caught at a task's border."""
+        self._internal_errors.labels(where).inc()
 
     def silence(self, kind: SilenceKind, seconds: float) -> None:
         """A silence of so many seconds that the engine did something about."""

@@ -72,6 +72,9 @@ class FakeAgent:
     def formats(self) -> tuple[AudioFormat, ...]:
         return (SLIN_8K,)
 
+    async def prepare(self) -> None:
+        self.prepared = True
+
     async def start(self, session: AgentSession) -> None:
         self.session = session
         await asyncio.sleep(self.start_seconds)
@@ -89,8 +92,11 @@ class FakeAgent:
         self.replies.append(reply)
         self._asks.pop(reply.ask_id).set_result(reply)
 
-    def interrupted(self, heard: str) -> None:
+    def interrupted(self, heard: str, heard_ms: int, turn: int) -> None:
         self.interruptions.append(heard)
+
+    def recover(self, reason: str) -> bool:
+        return False
 
     def say(self, text: str, *, filler: bool = False, continuer: bool = False) -> None:
         self.said.append(text)

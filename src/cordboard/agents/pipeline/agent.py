@@ -79,6 +79,9 @@ class PipelineAgent:
     def formats(self) -> tuple[AudioFormat, ...]:
         return (SLIN_8K,)
 
+    async def prepare(self) -> None:
+        """The parts are ready as they are."""
+
     async def start(self, session: AgentSession) -> None:
         self._session = session
         self._dialogue: Dialogue = self._parts.brain.open(
@@ -110,9 +113,12 @@ class PipelineAgent:
         if future is not None and not future.done():
             future.set_result(reply)
 
-    def interrupted(self, heard: str) -> None:
+    def interrupted(self, heard: str, heard_ms: int, turn: int) -> None:
         if self._aside is None:
             self._dialogue.interrupted(heard)
+
+    def recover(self, reason: str) -> bool:
+        return False
 
     def say(self, text: str, *, filler: bool = False, continuer: bool = False) -> None:
         mouth = self._mouth

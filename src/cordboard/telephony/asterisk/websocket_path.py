@@ -26,14 +26,18 @@ from cordboard.audio.format import ALAW_8K, SLIN_8K, SLIN_16K, ULAW_8K, AudioFor
 from cordboard.audio.pacer import Pacer
 from cordboard.config.schema import Asterisk
 from cordboard.errors import MediaError
-from cordboard.telephony.asterisk.websocket_connection import WebsocketConnection
 from cordboard.telephony.asterisk.websocket_media import WebsocketMedia
 from cordboard.telephony.asterisk.websocket_messages import MediaStart
 from cordboard.telephony.asterisk.websocket_playout import AHEAD_SECONDS
+from cordboard.websocket_connection import WebsocketConnection, WebsocketRequest
 
 CONNECT_SECONDS = 5.0
 _NAMES = {ULAW_8K: "ulaw", ALAW_8K: "alaw", SLIN_8K: "slin", SLIN_16K: "slin16"}
 """What Asterisk calls them."""
+MAX_MESSAGE_BYTES = 65_535
+"""Asterisk refuses longer messages (measured), and has no reason to send them."""
+SEND_BUFFER_BYTES = 131_072
+"""What may wait for an Asterisk that does not read: the start of a long sentence fits in."""
 _CONNECTION_ID = re.compile(r"[0-9A-Za-z-]{8,64}")
 
 
@@ -58,7 +62,7 @@ class WebsocketPath:
         self._own_format = chosen[0] if chosen else SLIN_8K
         password = config.password.get_secret_value()
         credentials = base64.b64encode(f"{config.username}:{password}".encode()).decode()
-        self._authorization = f"Basic {credentials}"
+        self._headers = {"Authorization": f"Basic {credentials}"}
         parts = urlsplit(config.url)
         tls = parts.scheme == "https"
         self._tls = ssl.create_default_context() if tls else None
@@ -102,7 +106,15 @@ class WebsocketPath:
         self, channel_id: str, connection_id: str, audio_format: AudioFormat
     ) -> WebsocketMedia:
         """Open the media of the channel that waits under this id. Raises MediaError."""
-        connection = WebsocketConnection(self._base + connection_id, "media", self._authorization)
+        request = WebsocketRequest(
+            self._base + connection_id,
+            "Asterisk",
+            self._headers,
+            "media",
+            MAX_MESSAGE_BYTES,
+            SEND_BUFFER_BYTES,
+        )
+        connection = WebsocketConnection(request)
         media = WebsocketMedia(
             connection,
             audio_format,

@@ -11,6 +11,8 @@ import asyncio
 import contextlib
 import socket
 import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol, cast
 
 from websockets.client import ClientProtocol
@@ -21,17 +23,29 @@ from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
 UNACKNOWLEDGED_MS = 10_000
-MAX_MESSAGE_BYTES = 65_535
-"""Asterisk refuses longer messages (measured), and has no reason to send them."""
-SEND_BUFFER_BYTES = 131_072
-"""What may wait for a peer that does not read: the start of a long sentence fits in."""
 CLOSE_SECONDS = 1.0
 """How long a closing connection may take."""
 _NORMAL_CLOSURES = (1000, 1001)
 
 
+@dataclass(frozen=True, slots=True)
+class WebsocketRequest:
+    """What to connect to, and how much may pass."""
+
+    url: str
+    peer: str
+    """Who is there, as messages name them."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """May hold secrets; no message of the connection repeats them."""
+    subprotocol: str = ""
+    """The one that must be agreed on; empty: none."""
+    max_message_bytes: int = 65_535
+    send_buffer_bytes: int = 131_072
+    """What may wait for a peer that does not read, before `writable(False)`."""
+
+
 class ConnectionOwner(Protocol):
-    """Who is told what happens: the media."""
+    """Who is told what happens."""
 
     def opened(self) -> None:
         """The handshake is done."""
@@ -57,13 +71,14 @@ class ConnectionOwner(Protocol):
 class WebsocketConnection(asyncio.Protocol):
     """Open it with `asyncio`'s `create_connection`. Use once."""
 
-    def __init__(self, url: str, subprotocol: str, authorization: str) -> None:
-        """`authorization`: the value of that header; empty for none."""
+    def __init__(self, request: WebsocketRequest) -> None:
+        wanted = request.subprotocol
         self._protocol = ClientProtocol(
-            parse_uri(url), subprotocols=[Subprotocol(subprotocol)], max_size=MAX_MESSAGE_BYTES
+            parse_uri(request.url),
+            subprotocols=[Subprotocol(wanted)] if wanted else None,
+            max_size=request.max_message_bytes,
         )
-        self._subprotocol = subprotocol
-        self._authorization = authorization
+        self._request = request
         self._owner: ConnectionOwner | None = None
         self._transport: asyncio.Transport | None = None
         self._opened = False
@@ -74,6 +89,10 @@ class WebsocketConnection(asyncio.Protocol):
         self._gone = asyncio.Event()
         self.problem = ""
         """What was wrong with the connection; empty when nothing was."""
+        self.status: int | None = None
+        """The HTTP status with which the peer refused the handshake, if it did."""
+        self.close_code: int | None = None
+        """The code with which the peer closed, if it said goodbye."""
 
     async def open(
         self, owner: ConnectionOwner, host: str, port: int, tls: ssl.SSLContext | None
@@ -139,7 +158,7 @@ class WebsocketConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Only by name: uvloop's transports are no subclass of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=SEND_BUFFER_BYTES)
+        self._transport.set_write_buffer_limits(high=self._request.send_buffer_bytes)
         connection = transport.get_extra_info("socket")
         if connection is not None:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -147,8 +166,8 @@ class WebsocketConnection(asyncio.Protocol):
                 option = socket.TCP_USER_TIMEOUT
                 connection.setsockopt(socket.IPPROTO_TCP, option, UNACKNOWLEDGED_MS)
         request = self._protocol.connect()
-        if self._authorization:
-            request.headers["Authorization"] = self._authorization
+        for name, value in self._request.headers.items():
+            request.headers[name] = value
         self._protocol.send_request(request)
         self.transmit()
 
@@ -183,8 +202,9 @@ class WebsocketConnection(asyncio.Protocol):
     # Inside.
 
     def _handshake_done(self) -> None:
-        if self._protocol.subprotocol != self._subprotocol:
-            self.fail("handshake", f"the server does not speak {self._subprotocol!r}")
+        wanted = self._request.subprotocol
+        if (self._protocol.subprotocol or "") != wanted:
+            self.fail("handshake", f"the server does not speak {wanted!r}")
             return
         self._opened = True
         if self._owner is not None:
@@ -217,7 +237,9 @@ class WebsocketConnection(asyncio.Protocol):
         protocol = self._protocol
         if not self._opened:
             if (error := protocol.handshake_exc) is not None:
-                reason = "refused" if isinstance(error, InvalidStatus) else "handshake"
+                reason = "handshake"
+                if isinstance(error, InvalidStatus):
+                    reason, self.status = "refused", error.response.status_code
                 self.fail(reason, f"the websocket handshake failed: {error}")
             return
         if self._closing:
@@ -225,9 +247,11 @@ class WebsocketConnection(asyncio.Protocol):
         if protocol.close_rcvd is None:
             self.fail("malformed_frame", str(protocol.parser_exc or "the websocket broke"))
         else:
-            code = protocol.close_rcvd.code
+            code = self.close_code = protocol.close_rcvd.code
             if code not in _NORMAL_CLOSURES:
-                self.fail("closed", f"Asterisk closed the websocket: {protocol.close_rcvd}")
+                self.fail(
+                    "closed", f"{self._request.peer} closed the websocket: {protocol.close_rcvd}"
+                )
             elif self._transport is not None:
                 self.transmit()
                 self._transport.close()

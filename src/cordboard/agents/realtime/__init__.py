@@ -1,0 +1,1 @@
+"""Agents that hear and speak by themselves: one file per service, and the shell around them."""

@@ -1,0 +1,123 @@
+"""What an emulated service says and does: the same words for all of them.
+
+    Script(
+        answers=(
+            Answer("It is sunny."),                                   # the first turn of the caller
+            Answer(asks=(Use("get_atis", {"icao": "ENGM"}),), then="The report is: {results}"),
+        ),
+        faults=(Fault("result", "close", code=1011),),
+    )
+
+A script is consumed in order, one `Answer` for each turn of the caller; after the last one the
+service says `otherwise`. It never looks at what the caller says: recognition is not what is
+emulated, but `Answer.heard` is what the service claims to have understood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+When: TypeAlias = Literal[
+    "connect", "setup", "greeting", "turn", "sound", "ask", "result", "answer", "message"
+]
+"""When a fault happens: before the connection is accepted; instead of accepting the session; at the
+first sound of the greeting; when a turn of the caller has ended; in the middle of the sound of an
+answer; right after a tool was asked for; right after a tool's result has come, before anything is
+said to it; when an answer is to begin; at any message after `after` ones."""
+Do: TypeAlias = Literal[
+    "refuse", "close", "drop", "stall", "garbage", "error", "duplicate", "go_away", "cancel_tool"
+]
+"""What happens: HTTP `code` instead of the connection; close with `code`; the socket is reset; the
+service says nothing more and reads on; it sends what makes no sense; it sends its protocol's error
+`code`; it sends its last message twice; it tells that it will close soon; it takes back the tools
+that it has asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A tool that the service asks for."""
+
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the service does about one turn of the caller."""
+
+    says: str = ""
+    """Said at once (before its tools, if it has any)."""
+    asks: tuple[Use, ...] = ()
+    """Asked for together."""
+    then: str = "{results}"
+    """Said when all results are there; `{results}` = their messages, one after the other."""
+    heard: str = "something"
+    """What the service claims that the caller has said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that goes wrong, once."""
+
+    when: When
+    do: Do
+    code: int | str = 0
+    """HTTP status, close code or the protocol's error code, by `do`."""
+    after: int = 0
+    """So many times it goes right before."""
+    connection: int = 0
+    """Only on this connection, counted from 1; 0 = on any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A whole conversation."""
+
+    answers: tuple[Answer, ...] = ()
+    otherwise: Answer = Answer("I have nothing more to say.")
+    faults: tuple[Fault, ...] = ()
+    thinking_ms: int = 50
+    """From the end of a turn, or the last result, to the first sound."""
+
+
+class Prompter:
+    """Follows a script through one call, over all its connections."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._next = 0
+        self._left: list[Fault] = list(script.faults)
+        self._passed: dict[int, int] = {}
+        self.connections = 0
+        """How many there have been; the emulator counts it up."""
+
+    @property
+    def thinking(self) -> float:
+        """Seconds."""
+        return self._script.thinking_ms / 1000
+
+    def answer(self) -> Answer:
+        """What is done about the next turn."""
+        at, self._next = self._next, self._next + 1
+        answers = self._script.answers
+        return answers[at] if at < len(answers) else self._script.otherwise
+
+    def fault(self, when: When) -> Fault | None:
+        """The fault that happens now, if any; it is used up."""
+        for fault in self._left:
+            if fault.when != when or fault.connection not in (0, self.connections):
+                continue
+            passed = self._passed.get(id(fault), 0)
+            if passed < fault.after:
+                self._passed[id(fault)] = passed + 1
+                continue
+            self._left.remove(fault)
+            return fault
+        return None
+
+
+def results_said(then: str, messages: Iterable[str]) -> str:
+    """The sentence that follows the tools' results."""
+    return then.replace("{results}", " ".join(message for message in messages if message))
