@@ -8,11 +8,12 @@ from collections.abc import Callable, Coroutine
 import numpy as np
 import pytest
 
-from cordboard.audio import g711
+from cordboard.audio import g711, transcoder
 from cordboard.audio.format import ALAW_8K, SLIN_8K, SLIN_16K, ULAW_8K, AudioFormat
 from cordboard.audio.pacer import Pacer
+from cordboard.audio.transcoder import Transcoder
 from cordboard.calls import transcode
-from cordboard.calls.transcode import TranscodedMedia, Transcoder, understood
+from cordboard.calls.transcode import TranscodedMedia, understood
 from cordboard.telephony.outgoing import OutgoingAudio
 from cordboard.testing.virtual_time import virtual_time
 
@@ -159,7 +160,7 @@ def test_g711_from_end_to_end_converts_nothing(monkeypatch):
 
     for module, name in [(g711, name) for name in dir(g711) if "_to_" in name] + [
         (transcode, "Transcoder"),
-        (transcode, "to_floats"),
+        (transcoder, "to_floats"),
     ]:
         monkeypatch.setattr(module, name, never)
 

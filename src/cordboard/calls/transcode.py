@@ -4,8 +4,7 @@
 
 Most calls need none of it: when the transport speaks one of the agent's formats, `understood` gives
 back the very media, and G.711 goes from end to end untouched. Otherwise each frame is converted as
-it passes, in a function call: the laws of G.711 by table, the rate by `audio.resample`, which looks
-3 ms ahead at 8 kHz and less at higher rates. That is all that it delays.
+it passes (`audio.transcoder`).
 
 Time is the same on both sides, so `heard_ms` and marks are the transport's own.
 """
@@ -14,64 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
-from cordboard.audio import g711
 from cordboard.audio.format import AudioFormat
-from cordboard.audio.resample import Resampler, to_floats, to_pcm
+from cordboard.audio.transcoder import Transcoder
 from cordboard.calls.offer import Media
 
 
 def understood(media: Media, formats: Sequence[AudioFormat]) -> Media:
     """The media in one of `formats`: itself if it can be, else converted to the first of them."""
     return media if media.format in formats else TranscodedMedia(media, formats[0])
-
-
-class Transcoder:
-    """One stream's way from one format to another."""
-
-    def __init__(self, source: AudioFormat, target: AudioFormat) -> None:
-        self._source = source
-        self._target = target
-        self._resampler = (
-            Resampler(source.rate, target.rate) if source.rate != target.rate else None
-        )
-        self._half_sample = b""
-        self._held = 0.0
-
-    def convert(self, sound: bytes) -> bytes:
-        """The next piece; what is certain of it by now. Half a sample waits for the rest."""
-        if self._source.bytes_per_sample == 2:
-            sound = self._half_sample + sound
-            whole = len(sound) & ~1
-            sound, self._half_sample = sound[:whole], sound[whole:]
-        pcm = _to_linear(sound, self._source)
-        if self._resampler is not None:
-            before = self._source.duration_ms(len(sound))
-            pcm = to_pcm(self._resampler.process(to_floats(pcm)))
-            self._held += before - len(pcm) / (2 * self._target.rate / 1000)
-        return _from_linear(pcm, self._target)
-
-    def settle(self) -> None:
-        """Put the silence in that the resampler wants to look ahead on.
-
-        From then on each piece gives as much as it has, exactly; it is a few ms late.
-        """
-        if self._resampler is not None:
-            self._resampler.process(np.zeros(self._resampler.lookahead, np.float32))
-
-    def finish(self) -> bytes:
-        """What is held back; afterwards the stream begins anew."""
-        self._half_sample = b""
-        self._held = 0.0
-        if self._resampler is None:
-            return b""
-        return _from_linear(to_pcm(self._resampler.flush()), self._target)
-
-    @property
-    def held_ms(self) -> float:
-        """How much sound is held back."""
-        return max(0.0, self._held)
 
 
 class TranscodedMedia:
@@ -145,15 +94,3 @@ class TranscodedMedia:
             self._media.write(self._out.finish())
         if self._on_sent is not None:
             self._on_sent(self._sent_back.convert(frame))
-
-
-def _to_linear(sound: bytes, audio_format: AudioFormat) -> bytes:
-    if audio_format.encoding == "ulaw":
-        return g711.ulaw_to_linear(sound)
-    return g711.alaw_to_linear(sound) if audio_format.encoding == "alaw" else sound
-
-
-def _from_linear(pcm: bytes, audio_format: AudioFormat) -> bytes:
-    if audio_format.encoding == "ulaw":
-        return g711.linear_to_ulaw(pcm)
-    return g711.linear_to_alaw(pcm) if audio_format.encoding == "alaw" else pcm
