@@ -1,17 +1,170 @@
-"""`type: openai_realtime`: OpenAI Realtime."""
+"""`type: openai_realtime`: OpenAI Realtime.
+
+Names, defaults and limits are those of OpenAI's own session object (openai 3.54,
+`types/realtime/realtime_session_create_request.py`). The sound is not to be chosen: a telephone's
+G.711 both ways, and audio answers.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
+from cordboard.config.patterns import ToolName
+from cordboard.config.providers.parts import part_type
 from cordboard.config.providers.realtime import RealtimeProvider
+from cordboard.config.section import Section
+
+
+def _kind_of_turns(value: object) -> str | None:
+    return part_type(value) or "server_vad"
+
+
+class InputTranscription(Section):
+    """What writes down the caller's words: for the record and the engine's questions. The model
+    itself hears the sound."""
+
+    model: str = Field("gpt-transcribe", min_length=1, description="The transcription model.")
+    language: str | None = Field(
+        None, min_length=2, max_length=8, description="What the caller speaks (ISO 639-1): `en`."
+    )
+    languages: tuple[Annotated[str, Field(min_length=2, max_length=8)], ...] = Field(
+        (), max_length=20, description="What the caller may speak, for models that take several."
+    )
+    prompt: str | None = Field(
+        None, max_length=4_000, description="Guides the model's spelling and style."
+    )
+    keywords: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = Field(
+        (), max_length=200, description="Words to expect, for models that take them."
+    )
+
+
+class NoiseReduction(Section):
+    """Filters the caller's sound before it is heard."""
+
+    type: Literal["near_field", "far_field"] = Field(
+        "near_field", description="`near_field`: handsets, headsets; `far_field`: hands-free."
+    )
+    strength: float | None = Field(None, ge=0, le=10, description="OpenAI's own if left out (1).")
+
+
+class ServerVad(Section):
+    """The caller's turn ends with so much silence."""
+
+    type: Literal["server_vad"] = Field("server_vad", description="The kind of turn detection.")
+    threshold: float = Field(0.5, ge=0, le=1, description="How loud speech is.")
+    prefix_padding_ms: int = Field(
+        300, ge=0, le=5_000, description="Sound from before the speech that the model hears too."
+    )
+    silence_duration_ms: int = Field(
+        500, ge=20, le=10_000, description="Silence that ends the caller's turn."
+    )
+    idle_timeout_ms: int | None = Field(
+        None,
+        ge=5_000,
+        le=30_000,
+        description="The model speaks up after so much silence of the caller's; left out: never.",
+    )
+    interrupt_response: bool = Field(
+        True, description="OpenAI stops its answer by itself when the caller speaks."
+    )
+
+
+class SemanticVad(Section):
+    """The caller's turn ends when the words say so."""
+
+    type: Literal["semantic_vad"] = Field(description="The kind of turn detection.")
+    eagerness: Literal["low", "medium", "high", "auto"] = Field(
+        "auto", description="`low` waits for up to 8 s, `medium` and `auto` 4 s, `high` 2 s."
+    )
+    interrupt_response: bool = Field(
+        True, description="OpenAI stops its answer by itself when the caller speaks."
+    )
+
+
+class Reasoning(Section):
+    """For models that think before they speak."""
+
+    effort: Literal["minimal", "low", "medium", "high", "xhigh"] = Field(
+        description="How much the model thinks."
+    )
+
+
+class TokenLimits(Section):
+    """How long a conversation may become."""
+
+    post_instructions: int = Field(
+        ge=100, le=1_000_000, description="Tokens of the conversation, without instructions."
+    )
+
+
+class RetentionRatio(Section):
+    """What is kept of a conversation that has become too long."""
+
+    type: Literal["retention_ratio"] = Field("retention_ratio", description="The kind.")
+    retention_ratio: float = Field(ge=0, le=1, description="The part that is kept.")
+    token_limits: TokenLimits | None = Field(None, description="OpenAI's own if left out.")
+
+
+class ChosenFunction(Section):
+    """One tool that the model must use."""
+
+    type: Literal["function"] = Field("function", description="The kind of choice.")
+    name: ToolName = Field(description="The tool's name.")
+
+
+TurnDetection = Annotated[
+    Annotated[ServerVad, Tag("server_vad")] | Annotated[SemanticVad, Tag("semantic_vad")],
+    Discriminator(_kind_of_turns),
+]
+MaxOutputTokens = Annotated[int, Field(ge=1, le=4096)] | Literal["inf"]
 
 
 class OpenAIRealtimeProvider(RealtimeProvider):
-    """OpenAI Realtime: hears and speaks by itself."""
+    """OpenAI Realtime: hears and speaks by itself. Given words it says nearly, but not surely, as
+    they are, so fillers are the engine's unless `slow_response` says otherwise."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
 
     type: Literal["openai_realtime"] = Field(description="The kind of provider.")
+    model: str = Field(
+        "gpt-realtime-2.1", min_length=1, max_length=200, description="The Realtime model."
+    )
+    voice: str = Field(
+        "marin",
+        min_length=1,
+        max_length=200,
+        description="`marin`, `cedar`, `alloy`, `ash`, `ballad`, `coral`, `echo`, `sage`, "
+        "`shimmer`, `verse`, or the id of a voice of your own (`voice_…`).",
+    )
+    speed: float = Field(1.0, ge=0.25, le=1.5, description="How fast it speaks.")
+    greeting: Literal["provider", "engine"] = Field(
+        "provider",
+        description="Who says the greeting: `provider` = the model, nearly word for word; "
+        "`engine` = the engine's own voice, exactly and at once.",
+    )
+    transcription: InputTranscription = Field(
+        InputTranscription(), description="What writes down the caller's words."
+    )
+    noise_reduction: NoiseReduction | None = Field(
+        None, description="Filters the caller's sound; left out: none."
+    )
+    turn_detection: TurnDetection = Field(
+        ServerVad(), description="How the end of the caller's turn is found; `type` says which way."
+    )
+    max_output_tokens: MaxOutputTokens = Field(
+        "inf", description="Tokens of one answer, sound and tool calls included: 1 to 4096 or inf."
+    )
+    reasoning: Reasoning | None = Field(
+        None, description="Only for models that reason; left out: the model's own."
+    )
+    parallel_tool_calls: bool | None = Field(
+        None, description="Only for models that reason; left out: the model's own."
+    )
+    tool_choice: Literal["auto", "none", "required"] | ChosenFunction = Field(
+        "auto", description="`auto`, `none`, `required`, or a section that names one tool."
+    )
+    truncation: Literal["auto", "disabled"] | RetentionRatio = Field(
+        "auto", description="What becomes of a conversation that is too long for the model."
+    )
