@@ -25,6 +25,9 @@ from cordboard.audio.format import AudioFormat
 from cordboard.errors import FailureKind
 from cordboard.tools.tool import ToolAsk, ToolReply, ToolSpec
 
+ABOUT_EARLIER = "About your earlier request:"
+"""Said before an answer that comes too late for its turn."""
+
 
 @dataclass(frozen=True, slots=True)
 class CallerStarted:

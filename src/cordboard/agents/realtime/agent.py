@@ -1,0 +1,347 @@
+"""The realtime agent: one service's session in one call, whatever the service.
+
+    call ⇄ RealtimeAgent ⇄ Dialect        (what the service's messages mean)
+             ├ Talk                         turns, answers, tools
+             ├ ServiceLink                  connected, kept up, connected again
+             ├ OwnSpeech                    the engine's sentences, by either voice
+             └ AsideEars                    a yes or a no, while the service hears silence
+
+It implements `agents.base.Agent` towards the call; `ServiceSide` is what the dialect sees of it.
+Nothing here is particular to a service; that is all in the dialects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from cordboard.agents.base import (
+    ABOUT_EARLIER,
+    AgentAudioDone,
+    AgentEvent,
+    AgentFailed,
+    AgentSession,
+    AgentTrouble,
+    LateTold,
+)
+from cordboard.agents.pipeline.hearing import HearingParts
+from cordboard.agents.pipeline.tts.base import Voice
+from cordboard.agents.pipeline.turn_events import AgentVoice
+from cordboard.agents.realtime.aside import AsideEars
+from cordboard.agents.realtime.dialect import Dialect, Resumed
+from cordboard.agents.realtime.link import LinkSettings, ServiceLink
+from cordboard.agents.realtime.own_speech import OwnSpeech
+from cordboard.agents.realtime.service_side import ServiceSide
+from cordboard.agents.realtime.talk import Talk
+from cordboard.agents.said import ConversationSoFar
+from cordboard.audio.format import AudioFormat
+from cordboard.config.conversation import BargeIn
+from cordboard.config.providers.realtime import RealtimeProvider, SlowResponse
+from cordboard.errors import AgentError, FailureKind
+from cordboard.tools.tool import ToolReply
+
+log = structlog.get_logger()
+
+SERVICE_SENTENCE_LIMIT = 4.0
+"""Seconds for which what the service begins to say may be the sentence it was asked to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class RealtimeParts:
+    """What all realtime agents of an engine share."""
+
+    tls: ssl.SSLContext
+    voice: Voice | None = None
+    """The engine's own; None where the offline models are not installed."""
+    ears: HearingParts | None = None
+
+
+class RealtimeAgent:
+    """Implements `agents.base.Agent`."""
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        settings: RealtimeProvider,
+        provider: str,
+        parts: RealtimeParts,
+        barge_in: BargeIn = "on",
+    ) -> None:
+        """`provider`: the type of the provider, as in the configuration."""
+        self._loop = asyncio.get_running_loop()
+        self._dialect = dialect
+        self._provider = provider
+        self._parts = parts
+        self._barge_in = barge_in
+        self._slow_response: SlowResponse = settings.slow_response
+        self._stall = settings.stall_ms / 1000
+        link = LinkSettings(
+            provider, settings.connect_timeout_ms / 1000, settings.reconnect_attempts
+        )
+        self._link = ServiceLink(dialect, parts.tls, link, self)
+        self._so_far = ConversationSoFar()
+        self._waiting_replies: list[ToolReply] = []
+        """Results that came while there was no connection."""
+        self._given: tuple[str, float] | None = None
+        """A sentence that the service was asked to say, and when."""
+        self._late: list[str] = []
+        """Ask ids of late answers that the service was told."""
+        self._aside: AsideEars | None = None
+        self._take_aside: Callable[[str], None] | None = None
+        self._closing_ears: set[asyncio.Task[None]] = set()
+        self._recovered_turn = -1
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._sound_at = 0.0
+        """When the last frame of sound was sent."""
+        self._session: AgentSession | None = None
+        self._closed = False
+
+    # agents.base.Agent
+
+    @property
+    def formats(self) -> tuple[AudioFormat, ...]:
+        return self._dialect.formats
+
+    async def prepare(self) -> None:
+        await self._link.open()
+
+    async def start(self, session: AgentSession) -> None:
+        self._session = session
+        self._silence = session.format.silence()
+        self._so_far = ConversationSoFar(session.history)
+        self._talk = Talk(session, self._provider, self)
+        self._own = OwnSpeech(self._parts.voice, session.format, self._slow_response, self)
+        self._host = ServiceSide(self._link, self._talk, self._own, self)
+        await self._link.start()
+        self._watch()
+        if session.greeting and not session.history and not self._dialect.speaks_greeting:
+            self._own.say(session.greeting)
+
+    def hear(self, pcm: bytes) -> None:
+        if self._session is None:
+            return
+        self._talk.hear(pcm)
+        if self._aside is not None:
+            self._aside.hear(pcm)
+            pcm = self._silence
+        elif self._barge_in != "on" and self._agent_voice() is AgentVoice.PROTECTED:
+            pcm = self._silence
+        if self._link.takes_sound:
+            self._sound_at = self._loop.time()
+            self._dialect.hear(pcm)
+
+    def hear_key(self, key: str) -> None:
+        """Keys are recorded by the call, and asked for by tools; the services take none."""
+
+    def answer_tool(self, reply: ToolReply) -> None:
+        if not self._talk.tool_answered(reply.ask_id):
+            return
+        if self._link.up:
+            self._dialect.answer_tool(reply)
+        else:
+            self._waiting_replies.append(reply)
+
+    def interrupted(self, heard: str, heard_ms: int, turn: int) -> None:
+        self._so_far.interrupted(heard, turn)
+        cut = self._talk.cut_items(heard_ms, turn)
+        self._dialect.interrupted(cut)
+
+    def recover(self, reason: str) -> bool:
+        """Once a turn: the connection may be the reason."""
+        if self._closed or self._recovered_turn == self._talk.turn or not self._link.up:
+            return False
+        self._recovered_turn = self._talk.turn
+        self._link.replace(reason, "stalled")
+        return True
+
+    def say(self, text: str, *, filler: bool = False, continuer: bool = False) -> None:
+        if continuer or filler:
+            self._so_far.leave_out(text)
+            (self._own.encourage if continuer else self._own.fill)(text)
+        elif self._take_aside is not None:
+            self._own.ask(text)
+        else:
+            self._own.say(text)
+
+    def listen_aside(self, take: Callable[[str], None] | None) -> None:
+        self._take_aside = take
+        self._own.drop_questions()
+        ears, session = self._parts.ears, self._session
+        if self._aside is not None:
+            self._close_ears(self._aside)
+            self._aside = None
+        if ears is None or session is None:
+            self._dialect.listen_aside(take is not None)
+        elif take is not None:
+            self._aside = AsideEars(
+                ears, session, self._next_turn, self._agent_voice, take, self._ears_failed
+            )
+
+    def offer_late(self, reply: ToolReply) -> None:
+        words = f"{ABOUT_EARLIER} {reply.message}"
+        if self._link.up and self._dialect.inform(words):
+            self._talk.owes = True
+            self._late.append(reply.ask_id)
+        else:
+            self._own.say(words)
+            self._emit_late(reply.ask_id)
+
+    async def close(self) -> None:
+        if self._link.up:
+            self._dialect.goodbye()
+        self._closed = True
+        for timer in self._timers.values():
+            timer.cancel()
+        if self._session is not None:
+            await self._own.close()
+        if self._aside is not None:
+            self._close_ears(self._aside)
+        await asyncio.gather(*self._closing_ears, return_exceptions=True)
+        await self._link.close()
+
+    # realtime.link.LinkOwner
+
+    def introduce(self, *, again: bool) -> None:
+        session = self._session
+        if session is None:
+            raise RuntimeError("the link was started before the agent")
+        resumed = None
+        if again:
+            owes = self._talk.owes and not self._talk.asks
+            resumed = Resumed(self._so_far.history(to_answer=owes), owes)
+        elif session.history:
+            owes = session.history[-1].who == "caller"
+            resumed = Resumed(session.history, owes)
+        self._dialect.begin(session, self._host, resumed)
+
+    def receive_text(self, message: bytes) -> None:
+        self._dialect.receive_text(message)
+
+    def receive_binary(self, data: bytes) -> None:
+        self._dialect.receive_binary(data)
+
+    def link_lost(self) -> None:
+        self._own.service_stopped()
+        self._talk.lost()
+
+    def link_restored(self, reason: str) -> None:
+        log.warning("provider_reconnected", provider=self._provider, reason=reason)
+        self.emit(AgentTrouble("reconnected", reason))
+
+    def link_failed(self, kind: FailureKind, reason: str) -> None:
+        log.error("agent_failed", provider=self._provider, kind=kind, reason=reason)
+        self.emit(AgentFailed(f"{self._provider}: {reason}", kind))
+
+    # realtime.service_side.Behind
+
+    def session_accepted(self) -> None:
+        waiting, self._waiting_replies = self._waiting_replies, []
+        for reply in waiting:
+            self._dialect.answer_tool(reply)
+
+    def caller_said(self, text: str) -> None:
+        if self._take_aside is not None and self._aside is None:
+            self._take_aside(text)
+
+    def ignored(self, why: str, detail: str = "") -> None:
+        log.info("provider_message_ignored", provider=self._provider, why=why, detail=detail[:200])
+        self.emit(AgentTrouble(why, detail[:200]))
+
+    # realtime.talk.Stage and realtime.own_speech.SpeechHost
+
+    def emit(self, event: AgentEvent) -> None:
+        if self._closed or self._session is None:
+            return
+        self._so_far.take(event)
+        self._session.emit(event)
+
+    def answer_begins(self) -> str:
+        self._own.service_began()
+        given, self._given = self._given, None
+        if given is None or self._loop.time() - given[1] > SERVICE_SENTENCE_LIMIT:
+            return ""
+        return given[0]
+
+    def settled(self) -> None:
+        late, self._late = self._late, []
+        for ask_id in late:
+            self._emit_late(ask_id)
+
+    def turn_now(self) -> int:
+        return self._talk.turn
+
+    def service_speaks(self) -> bool:
+        return self._talk.answering
+
+    def service_says(self, text: str) -> bool:
+        if not self._link.up or not self._dialect.speak(text):
+            return False
+        self._given = text, self._loop.time()
+        return True
+
+    def hold_service(self) -> None:
+        self._talk.hold()
+
+    def release_service(self) -> None:
+        self._talk.release()
+
+    def spoken(self, *, question: bool) -> None:
+        talk = self._talk
+        if not (question or talk.owes or talk.asks or talk.answering):
+            self.emit(AgentAudioDone(talk.turn))
+
+    def unsaid(self, text: str, reason: str) -> None:
+        log.error("sentence_unsaid", provider=self._provider, text=text, reason=reason)
+        self.emit(AgentTrouble("unsaid", reason))
+
+    # Inside.
+
+    def _next_turn(self) -> int:
+        self._talk.turn += 1
+        return self._talk.turn
+
+    def _agent_voice(self) -> AgentVoice:
+        session = self._session
+        if session is None or not session.speaking():
+            return AgentVoice.SILENT
+        greets = self._talk.turn == 0
+        if self._barge_in == "off" or (self._barge_in == "greeting_protected" and greets):
+            return AgentVoice.PROTECTED
+        return AgentVoice.OPEN
+
+    def _ears_failed(self, reason: str) -> None:
+        self.emit(AgentTrouble("ears", reason))
+
+    def _close_ears(self, ears: AsideEars) -> None:
+        task = self._loop.create_task(ears.close(), name="ears-close")
+        self._closing_ears.add(task)
+        task.add_done_callback(self._closing_ears.discard)
+
+    def _emit_late(self, ask_id: str) -> None:
+        self.emit(LateTold(ask_id))
+
+    def _watch(self) -> None:
+        """Once a second and a bit: keep the service awake, and notice when it sleeps."""
+        if self._closed:
+            return
+        now, link, keep_alive = self._loop.time(), self._link, self._dialect.keep_alive_s
+        if link.up and keep_alive and now - self._sound_at >= keep_alive:
+            self._sound_at = now
+            self._dialect.keep_alive()
+        since = now - link.last_message_at
+        if link.up and self._talk.answering and since >= self._stall:
+            link.replace(f"nothing came for {since:.0f} s in the middle of an answer", "stalled")
+        self._timers["watch"] = self._loop.call_later(1.0, self._watch)
+
+
+async def open_tls() -> ssl.SSLContext:
+    """The certificates that are trusted: those of the system, or of `SSL_CERT_FILE`. Made once per
+    process; reading them takes some 20 ms, so it is done in a thread."""
+    try:
+        return await asyncio.to_thread(ssl.create_default_context)
+    except (OSError, ssl.SSLError) as error:
+        raise AgentError(f"the trusted certificates cannot be read: {error}", "connect") from None

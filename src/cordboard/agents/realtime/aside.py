@@ -1,0 +1,126 @@
+"""The engine's own ears in a realtime agent's call: while the caller is asked for a yes or a no.
+
+The service hears silence meanwhile, so that it neither answers the answer nor takes back what it
+has asked for; the offline recogniser of the pipelines listens instead. Once per question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncGenerator, Callable, Coroutine
+
+from cordboard.agents.base import (
+    AgentEvent,
+    AgentSession,
+    CallerPauses,
+    CallerStopped,
+    CallerText,
+    Interrupted,
+)
+from cordboard.agents.pipeline.hearing import Hearing, HearingParts
+from cordboard.agents.pipeline.turn_events import AgentVoice
+from cordboard.audio.format import SLIN_8K
+from cordboard.audio.transcoder import Transcoder
+
+
+class AsideEars:
+    """Listens for one answer. Implements `hearing.HearingListener`."""
+
+    def __init__(
+        self,
+        parts: HearingParts,
+        session: AgentSession,
+        next_turn: Callable[[], int],
+        agent_voice: Callable[[], AgentVoice],
+        take: Callable[[str], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        """`take` gets the words of each turn; `next_turn` numbers the turns of the call."""
+        self._loop = asyncio.get_running_loop()
+        self._session = session
+        self._next_turn = next_turn
+        self._voice = agent_voice
+        self._take = take
+        self._failed = failed
+        self._turns: dict[int, int] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._to_8k = Transcoder(session.format, SLIN_8K)
+        own = dataclasses.replace(
+            session, emit=self._emit, format=SLIN_8K, watch_playout=lambda _: None
+        )
+        without_echo = dataclasses.replace(parts, echo=None)
+        self._hearing = Hearing(without_echo, own, _NoDialogue(), self, self._spawn)
+        self._hearing.expect_yes_or_no(True)
+
+    def hear(self, sound: bytes) -> None:
+        """Take one frame of the call's sound."""
+        self._hearing.hear(self._to_8k.convert(sound))
+
+    async def close(self) -> None:
+        await self._hearing.close()
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # hearing.HearingListener
+
+    def turn_heard(self, turn: int, text: str, *, wants_answer: bool) -> None:
+        if wants_answer:
+            self._take(text)
+
+    def caller_cuts_in(self) -> None:
+        self._session.emit(Interrupted(self._loop.time()))
+
+    def agent_voice(self) -> AgentVoice:
+        return self._voice()
+
+    def hearing_failed(self, reason: str) -> None:
+        self._failed(reason)
+
+    # Inside.
+
+    def _emit(self, event: AgentEvent) -> None:
+        match event:
+            case CallerStopped(turn):
+                self._turns[turn] = self._next_turn()
+                event = dataclasses.replace(event, turn=self._turns[turn])
+            case CallerText(turn):
+                event = dataclasses.replace(event, turn=self._turns.get(turn, turn))
+            case CallerPauses():
+                return
+        self._session.emit(event)
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        """A task border: nothing that fails here may end in silence."""
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failed(f"internal error: {type(error).__name__}")
+
+
+class _NoDialogue:
+    """Nobody is being talked to but the engine. Implements `brain.base.Dialogue`."""
+
+    def hints(self) -> tuple[str, ...]:
+        return ()
+
+    def is_complete(self, text: str) -> bool:
+        return False
+
+    def understood(self, text: str) -> str:
+        return text
+
+    async def respond(self, text: str) -> AsyncGenerator[str, None]:
+        nothing: tuple[str, ...] = ()
+        for sentence in nothing:
+            yield sentence
+
+    def interrupted(self, heard: str) -> None:
+        """Nothing was said."""

@@ -1,0 +1,196 @@
+"""The engine's sentences in a realtime agent's call: who says them, and when.
+
+A filler is said while the service is silent, or not at all; a question, a re-prompt or a farewell
+waits until the service has finished. While the engine speaks, the service's sound waits: nobody is
+ever talked over. `slow_response` decides between the two voices; where one cannot, the other does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Protocol
+
+import structlog
+
+from cordboard.agents.base import AgentAudio, AgentAudioDone, AgentEvent, AgentText
+from cordboard.agents.pipeline.tts.base import Voice
+from cordboard.agents.realtime.engine_voice import spoken
+from cordboard.audio.format import AudioFormat
+from cordboard.config.providers.realtime import SlowResponse
+from cordboard.errors import VoiceError
+
+log = structlog.get_logger()
+
+POLITE_LIMIT = 6.0
+"""Seconds for which a sentence of the engine's waits for the service to finish."""
+VOICE_LIMIT = 8.0
+"""Seconds until a text's next sound; beyond that the voice has failed."""
+
+
+class SpeechHost(Protocol):
+    """The rest of the shell, as this sees it."""
+
+    def emit(self, event: AgentEvent) -> None: ...
+
+    def turn_now(self) -> int: ...
+
+    def service_speaks(self) -> bool:
+        """Whether the service is in the middle of an answer."""
+        ...
+
+    def service_says(self, text: str) -> bool:
+        """Have the service say it; False when it cannot."""
+        ...
+
+    def hold_service(self) -> None: ...
+
+    def release_service(self) -> None: ...
+
+    def spoken(self, *, question: bool) -> None:
+        """A sentence is said, or will not be: perhaps nothing is owed any more."""
+        ...
+
+    def unsaid(self, text: str, reason: str) -> None:
+        """Nobody could say it."""
+        ...
+
+
+class OwnSpeech:
+    """One call's sentences of the engine's."""
+
+    def __init__(
+        self, voice: Voice | None, audio_format: AudioFormat, who: SlowResponse, host: SpeechHost
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._voice = voice
+        self._format = audio_format
+        self._who = who
+        self._host = host
+        self._turns_taken = asyncio.Lock()
+        self._service_done = asyncio.Event()
+        self._service_done.set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._needless: set[asyncio.Task[None]] = set()
+        """Fillers: dropped when the caller speaks or the answer begins first."""
+        self._questions: set[asyncio.Task[None]] = set()
+
+    def say(self, text: str) -> None:
+        """A sentence that must be said."""
+        self._spawn(self._say(text))
+
+    def ask(self, text: str) -> None:
+        """A question of the engine's, which may be given up."""
+        self._spawn(self._say(text, question=True), self._questions)
+
+    def fill(self, text: str) -> None:
+        """A filler, if it fits."""
+        self._spawn(self._fill(text), self._needless)
+
+    def encourage(self, text: str) -> None:
+        """A continuer into the caller's pause: now or not at all, and only by the engine."""
+        if self._voice is not None and not self._turns_taken.locked():
+            self._spawn(self._speak(text, self._voice), self._needless)
+        else:
+            self._host.spoken(question=False)
+
+    def service_began(self) -> None:
+        """The service speaks."""
+        self._service_done.clear()
+
+    def service_stopped(self) -> None:
+        """The service has finished, or was cut."""
+        self._service_done.set()
+
+    def drop_needless(self) -> None:
+        """The caller speaks: no filler any more."""
+        _cancel(self._needless)
+
+    def drop_questions(self) -> None:
+        """The question is settled."""
+        _cancel(self._questions)
+
+    async def close(self) -> None:
+        tasks = tuple(self._tasks)
+        _cancel(self._tasks)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # Inside.
+
+    async def _fill(self, text: str) -> None:
+        host = self._host
+        if self._who == "off" or self._turns_taken.locked() or host.service_speaks():
+            host.spoken(question=False)
+            return
+        if self._who == "provider" and host.service_says(text):
+            return
+        if self._voice is not None:
+            await self._speak(text, self._voice)
+        elif not host.service_says(text):
+            host.unsaid(text, "there is no voice for it")
+            host.spoken(question=False)
+
+    async def _say(self, text: str, *, question: bool = False) -> None:
+        await self._wait_for_the_service()
+        host = self._host
+        by_service = self._who == "provider" or self._voice is None
+        if by_service and not question and host.service_says(text):
+            return
+        if self._voice is not None:
+            await self._speak(text, self._voice, question=question)
+        elif not host.service_says(text):
+            host.unsaid(text, "there is no voice for it")
+            host.spoken(question=question)
+
+    async def _wait_for_the_service(self) -> None:
+        try:
+            async with asyncio.timeout(POLITE_LIMIT):
+                await self._service_done.wait()
+        except TimeoutError:
+            return
+
+    async def _speak(self, text: str, voice: Voice, *, question: bool = False) -> None:
+        host = self._host
+        async with self._turns_taken:
+            turn = host.turn_now()
+            host.hold_service()
+            try:
+                host.emit(AgentText(turn, text, self._loop.time()))
+                async with asyncio.timeout(VOICE_LIMIT) as limit:
+                    async for sound in spoken(voice, text, self._format):
+                        host.emit(AgentAudio(turn, sound))
+                        limit.reschedule(self._loop.time() + VOICE_LIMIT)
+            except (VoiceError, TimeoutError) as error:
+                host.unsaid(text, str(error) or "the engine's voice gave no sound")
+            finally:
+                if question:
+                    host.emit(AgentAudioDone(turn))
+                host.release_service()
+                host.spoken(question=question)
+
+    def _spawn(
+        self, work: Coroutine[None, None, None], kept: set[asyncio.Task[None]] | None = None
+    ) -> None:
+        task = self._loop.create_task(work, name="own-speech")
+        for tasks in (self._tasks, *((kept,) if kept is not None else ())):
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+        task.add_done_callback(_told(self._host))
+
+
+def _cancel(tasks: set[asyncio.Task[None]]) -> None:
+    for task in tuple(tasks):
+        task.cancel()
+
+
+def _told(host: SpeechHost) -> Callable[[asyncio.Task[None]], None]:
+    """A task border: nothing that fails here may end in silence."""
+
+    def finished(task: asyncio.Task[None]) -> None:
+        if task.cancelled() or task.exception() is None:
+            return
+        error = task.exception()
+        log.error("own_speech_failed", exc_info=error)
+        host.unsaid("", f"internal error: {type(error).__name__}")
+
+    return finished

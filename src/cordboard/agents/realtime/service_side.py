@@ -1,0 +1,102 @@
+"""What a dialect sees of the shell: its `DialectHost`. Each call goes to the part it concerns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Protocol
+
+from cordboard.agents.base import AgentEnded, AgentEvent
+from cordboard.agents.realtime.link import ServiceLink
+from cordboard.agents.realtime.own_speech import OwnSpeech
+from cordboard.agents.realtime.talk import Talk
+from cordboard.errors import FailureKind
+from cordboard.tools.tool import JsonObject
+
+
+class Behind(Protocol):
+    """The agent behind it."""
+
+    def emit(self, event: AgentEvent) -> None: ...
+
+    def session_accepted(self) -> None:
+        """Sound and results are taken from now on."""
+        ...
+
+    def caller_said(self, text: str) -> None:
+        """The service has understood this."""
+        ...
+
+    def ignored(self, why: str, detail: str = "") -> None: ...
+
+
+class ServiceSide:
+    """Implements `realtime.dialect.DialectHost`."""
+
+    def __init__(self, link: ServiceLink, talk: Talk, own: OwnSpeech, behind: Behind) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._link = link
+        self._talk = talk
+        self._own = own
+        self._behind = behind
+
+    def now(self) -> float:
+        return self._loop.time()
+
+    def send_text(self, message: bytes) -> None:
+        self._link.send_text(message)
+
+    def send_binary(self, data: bytes) -> None:
+        self._link.send_binary(data)
+
+    def ready(self) -> None:
+        self._link.accepted()
+        self._behind.session_accepted()
+
+    def reconnect(self, reason: str) -> None:
+        self._link.replace(reason)
+
+    def failed(self, kind: FailureKind, reason: str) -> None:
+        self._link.give_up(kind, reason)
+
+    def ended(self, reason: str) -> None:
+        self._behind.emit(AgentEnded(reason))
+
+    def ignored(self, why: str, detail: str = "") -> None:
+        self._behind.ignored(why, detail)
+
+    def caller_started(self, at: float | None = None) -> None:
+        self._own.drop_needless()
+        self._own.service_stopped()
+        self._talk.caller_started(at)
+
+    def caller_stopped(self, last_speech_at: float | None = None) -> int:
+        return self._talk.caller_stopped(last_speech_at)
+
+    def caller_text(self, text: str, turn: int | None = None) -> None:
+        self._talk.caller_text(text, turn)
+        if text.strip():
+            self._behind.caller_said(text)
+
+    def agent_words(self, text: str) -> None:
+        self._talk.agent_words(text)
+
+    def agent_sound(self, sound: bytes, item: str = "") -> None:
+        self._talk.agent_sound(sound, item)
+
+    def answer_done(self) -> None:
+        self._own.service_stopped()
+        self._talk.answer_done()
+
+    def interrupted(self) -> None:
+        self._own.service_stopped()
+        self._talk.cut()
+
+    def tool_asked(self, call_id: str, name: str, arguments: JsonObject) -> None:
+        self._talk.tool_asked(call_id, name, arguments)
+
+    def tool_cancelled(self, call_id: str) -> None:
+        self._talk.tool_cancelled(call_id)
+
+    def used(self, model: str, amounts: Mapping[str, float]) -> None:
+        self._talk.used(model, amounts)

@@ -1,0 +1,246 @@
+"""What a service reports, as the call's events: turns numbered, answers opened and closed, tools.
+
+`Talk` is the part of the shell that the dialect tells things to. It knows no connection and no
+engine's voice: `Stage` is its way to those. Turns of the caller count from 1; 0 is the greeting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Protocol
+
+from cordboard.agents.base import (
+    AgentAudio,
+    AgentAudioDone,
+    AgentEvent,
+    AgentSession,
+    AgentText,
+    AgentWords,
+    CallerStarted,
+    CallerStopped,
+    CallerText,
+    Interrupted,
+    ToolAsked,
+    ToolCancelled,
+    Usage,
+    Used,
+)
+from cordboard.agents.realtime.dialect import CutItem
+from cordboard.agents.realtime.spoken_items import SpokenItems
+from cordboard.audio.voice_trace import VoiceTrace
+from cordboard.tools.tool import JsonObject, ToolAsk
+
+MAX_HELD_BYTES = 960_000
+"""Sound of an answer that waits for a sentence of the engine's: a minute of G.711 and more."""
+
+
+class Stage(Protocol):
+    """The rest of the shell, as the talk sees it."""
+
+    def emit(self, event: AgentEvent) -> None:
+        """Tell the call; nothing, once the agent is closed."""
+        ...
+
+    def ignored(self, why: str, detail: str = "") -> None: ...
+
+    def answer_begins(self) -> str:
+        """The service begins to speak; the sentence that it was asked to say, if it may be that
+        one."""
+        ...
+
+    def settled(self) -> None:
+        """Nothing is owed any more."""
+        ...
+
+
+class Talk:
+    """One call's turns and answers."""
+
+    def __init__(self, session: AgentSession, provider: str, stage: Stage) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._session = session
+        self._provider = provider
+        self._stage = stage
+        self._items = SpokenItems(session.format)
+        self._trace = VoiceTrace(session.format)
+        self.turn = 0
+        """The caller's last turn."""
+        self.caller_speaks = False
+        self._textless = False
+        """The last turn has not got its text yet."""
+        self.asks: dict[str, int] = {}
+        """Tools that the model waits for, with the turns in which it asked."""
+        self._known_calls: set[str] = set()
+        self._answer_turn: int | None = None
+        """The turn of the sentence being spoken by the service."""
+        self._given_words = ""
+        """That sentence is one that the engine wanted said."""
+        self._done_pending = False
+        """The service has said that its answer is complete, while a tool was at work."""
+        self.owes = bool(session.greeting) and not session.history
+        """The service owes the caller an answer, or gives one."""
+        self._held: list[AgentEvent] | None = None
+        """What the service says while the engine speaks; None: the engine does not."""
+        self._held_bytes = 0
+
+    # The caller.
+
+    def hear(self, sound: bytes) -> None:
+        """A frame of the caller's."""
+        self._trace.hear(sound, self._loop.time())
+
+    def caller_started(self, at: float | None) -> None:
+        now = self._loop.time()
+        if not self.caller_speaks:
+            self.caller_speaks = True
+            self._stage.emit(CallerStarted(min(at, now) if at is not None else now))
+        self.cut()
+
+    def caller_stopped(self, last_speech_at: float | None) -> int:
+        now = self._loop.time()
+        if last_speech_at is None:
+            last_speech_at = self._trace.last_voice_at
+        last = now if last_speech_at is None else min(last_speech_at, now)
+        self.caller_speaks = False
+        self._textless = True
+        self.turn += 1
+        self.owes = True
+        self._done_pending = False
+        self._stage.emit(CallerStopped(self.turn, last, now))
+        return self.turn
+
+    def caller_text(self, text: str, turn: int | None) -> None:
+        if turn is None:
+            turn = self.turn if self._textless else self.caller_stopped(None)
+        if turn == self.turn:
+            self._textless = False
+        self._stage.emit(CallerText(turn, text.strip(), self._loop.time()))
+
+    # The answer.
+
+    @property
+    def answering(self) -> bool:
+        """Whether the service is in the middle of speaking."""
+        return self._answer_turn is not None
+
+    def agent_words(self, text: str) -> None:
+        if not text:
+            return
+        turn = self._open()
+        if self._given_words:
+            if _same_words(text, self._given_words):
+                return
+            self._close()  # it says something else first
+            turn = self._open(mine=True)
+        self._tell(AgentWords(turn, text))
+
+    def agent_sound(self, sound: bytes, item: str) -> None:
+        if not sound:
+            return
+        turn = self._open()
+        if not self._given_words:
+            self._items.add(turn, item, len(sound))
+        self._tell(AgentAudio(turn, sound))
+
+    def answer_done(self) -> None:
+        turn = self._answer_turn if self._answer_turn is not None else self.turn
+        given = bool(self._given_words)
+        self._close()
+        if self.asks:
+            self._done_pending = not given
+            return
+        if given and self.owes:
+            return  # it was a filler: the answer is still to come
+        self._done(turn)
+
+    def cut(self) -> None:
+        """The caller has the floor: what is not yet heard is taken back, and no answer is open."""
+        was = self._answer_turn
+        self._close()
+        self._held = None if self._held is None else []
+        if self._session.speaking():
+            self._stage.emit(Interrupted(self._loop.time()))
+        if was is not None and not self.asks:
+            self._done(was)
+
+    def cut_items(self, heard_ms: int, turn: int) -> tuple[CutItem, ...]:
+        """What of the service's pieces was not heard whole."""
+        return self._items.cut(heard_ms, turn)
+
+    def lost(self) -> None:
+        """The connection is gone: what it was saying goes on no more."""
+        self._close()
+
+    def _open(self, *, mine: bool = False) -> int:
+        if self._answer_turn is None:
+            self._given_words = "" if mine else self._stage.answer_begins()
+            self._answer_turn = self.turn
+            self._done_pending = False
+            self._tell(AgentText(self.turn, self._given_words, self._loop.time()))
+        return self._answer_turn
+
+    def _close(self) -> None:
+        self._answer_turn = None
+        self._given_words = ""
+
+    def _done(self, turn: int) -> None:
+        self.owes = self._done_pending = False
+        self._tell(AgentAudioDone(turn))
+        self._stage.settled()
+
+    # While the engine speaks, the service waits.
+
+    def hold(self) -> None:
+        """The engine speaks: keep what the service says."""
+        if self._held is None:
+            self._held, self._held_bytes = [], 0
+
+    def release(self) -> None:
+        """The engine has spoken: the service's turn."""
+        held, self._held = self._held or [], None
+        for event in held:
+            self._stage.emit(event)
+
+    def _tell(self, event: AgentEvent) -> None:
+        if self._held is None:
+            self._stage.emit(event)
+            return
+        if isinstance(event, AgentAudio):
+            self._held_bytes += len(event.pcm)
+            if self._held_bytes > MAX_HELD_BYTES:
+                self._stage.ignored("too_much")
+                return
+        self._held.append(event)
+
+    # Tools.
+
+    def tool_asked(self, call_id: str, name: str, arguments: JsonObject) -> None:
+        if call_id in self._known_calls:
+            self._stage.ignored("duplicate", "a tool call")
+            return
+        self._known_calls.add(call_id)
+        self.asks[call_id] = self.turn
+        self._stage.emit(ToolAsked(ToolAsk(call_id, name, arguments, self.turn)))
+
+    def tool_cancelled(self, call_id: str) -> None:
+        if self.asks.pop(call_id, None) is None:
+            self._stage.ignored("late", "a cancellation of a tool call")
+            return
+        self._stage.emit(ToolCancelled(call_id))
+        if not self.asks and self._done_pending:
+            self._done(self.turn)
+
+    def tool_answered(self, call_id: str) -> bool:
+        """Whether the model still waits for it."""
+        return self.asks.pop(call_id, None) is not None
+
+    def used(self, model: str, amounts: Mapping[str, float]) -> None:
+        self._stage.emit(Used(Usage(self._provider, model, dict(amounts))))
+
+
+def _same_words(part: str, whole: str) -> bool:
+    """Whether these may be words of that sentence, however they are spelt."""
+    said = {word.strip(".,;:!?-").lower() for word in part.split()}
+    known = {word.strip(".,;:!?-").lower() for word in whole.split()}
+    return not said or len(said & known) * 2 >= len(said)
