@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -53,6 +54,8 @@ from cordboard.observe.metrics import ApprovalAnswer, Metrics, SilenceKind
 
 log = structlog.get_logger()
 
+MAX_TROUBLES = 5
+"""Troubles of one sort of an agent that stand in a call's ledger; all are counted."""
 Own = Literal["filler", "prompt", "other"]
 """What a sentence of the engine's is to the caller's turn: said while the answer is owed; the
 answer, as the question of a tool is; or nothing at all (a re-prompt, a farewell)."""
@@ -122,6 +125,7 @@ class Conversation:
         """The engine's farewell has begun: what the agent would say after it is not heard."""
         self._dropping = False
         """The agent's latest sentence is such a one."""
+        self._troubles: Counter[str] = Counter()
         self._growing: _Growing | None = None
         """The agent's latest sentence, while words of it may yet come."""
         self._own: list[_OwnSentence] = []
@@ -246,8 +250,10 @@ class Conversation:
             case Used(usage):
                 self._endings.used(usage)
             case AgentTrouble(what, detail):
-                self._ledger.record(events.Trouble(f"agent_{what}", detail))
                 self._metrics.agent_trouble(what)
+                self._troubles[what] += 1
+                if self._troubles[what] <= MAX_TROUBLES:
+                    self._ledger.record(events.Trouble(f"agent_{what}", detail))
             case AgentFailed(reason):
                 self._write_down()
                 self._answered.set()

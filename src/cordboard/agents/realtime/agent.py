@@ -34,9 +34,9 @@ from cordboard.agents.pipeline.turn_events import AgentVoice
 from cordboard.agents.realtime.aside import AsideEars
 from cordboard.agents.realtime.dialect import Dialect, Resumed
 from cordboard.agents.realtime.link import LinkSettings, ServiceLink
-from cordboard.agents.realtime.own_speech import OwnSpeech
+from cordboard.agents.realtime.own_speech import Kind, OwnSpeech
 from cordboard.agents.realtime.service_side import ServiceSide
-from cordboard.agents.realtime.talk import Talk
+from cordboard.agents.realtime.talk import Given, Talk
 from cordboard.agents.said import ConversationSoFar
 from cordboard.audio.format import AudioFormat
 from cordboard.config.conversation import BargeIn
@@ -86,7 +86,7 @@ class RealtimeAgent:
         self._so_far = ConversationSoFar()
         self._waiting_replies: list[ToolReply] = []
         """Results that came while there was no connection."""
-        self._given: tuple[str, float] | None = None
+        self._given: tuple[Given, float] | None = None
         """A sentence that the service was asked to say, and when."""
         self._late: list[str] = []
         """Ask ids of late answers that the service was told."""
@@ -119,6 +119,7 @@ class RealtimeAgent:
         await self._link.start()
         self._watch()
         if session.greeting and not session.history and not self._dialect.speaks_greeting:
+            self._talk.owes = False
             self._own.say(session.greeting)
 
     def hear(self, pcm: bytes) -> None:
@@ -147,8 +148,8 @@ class RealtimeAgent:
 
     def interrupted(self, heard: str, heard_ms: int, turn: int) -> None:
         self._so_far.interrupted(heard, turn)
-        cut = self._talk.cut_items(heard_ms, turn)
-        self._dialect.interrupted(cut)
+        self._talk.cut_by_call()
+        self._dialect.interrupted(self._talk.cut_items(heard_ms, turn))
 
     def recover(self, reason: str) -> bool:
         """Once a turn: the connection may be the reason."""
@@ -234,6 +235,7 @@ class RealtimeAgent:
 
     def link_failed(self, kind: FailureKind, reason: str) -> None:
         log.error("agent_failed", provider=self._provider, kind=kind, reason=reason)
+        self._talk.given_up()
         self.emit(AgentFailed(f"{self._provider}: {reason}", kind))
 
     # realtime.service_side.Behind
@@ -259,11 +261,11 @@ class RealtimeAgent:
         self._so_far.take(event)
         self._session.emit(event)
 
-    def answer_begins(self) -> str:
+    def answer_begins(self) -> Given | None:
         self._own.service_began()
         given, self._given = self._given, None
         if given is None or self._loop.time() - given[1] > SERVICE_SENTENCE_LIMIT:
-            return ""
+            return None
         return given[0]
 
     def settled(self) -> None:
@@ -277,10 +279,10 @@ class RealtimeAgent:
     def service_speaks(self) -> bool:
         return self._talk.answering
 
-    def service_says(self, text: str) -> bool:
+    def service_says(self, text: str, kind: Kind) -> bool:
         if not self._link.up or not self._dialect.speak(text):
             return False
-        self._given = text, self._loop.time()
+        self._given = Given(text, kind == "filler"), self._loop.time()
         return True
 
     def hold_service(self) -> None:
@@ -289,9 +291,12 @@ class RealtimeAgent:
     def release_service(self) -> None:
         self._talk.release()
 
-    def spoken(self, *, question: bool) -> None:
+    def spoken(self, kind: Kind) -> None:
+        """A question is all there is in its turn. Anything else is, unless the service is still
+        speaking, or a tool at work; and a filler is not while an answer is owed."""
         talk = self._talk
-        if not (question or talk.owes or talk.asks or talk.answering):
+        going_on = talk.asks or talk.answering or (kind == "filler" and talk.owes)
+        if kind == "question" or not going_on:
             self.emit(AgentAudioDone(talk.turn))
 
     def unsaid(self, text: str, reason: str) -> None:

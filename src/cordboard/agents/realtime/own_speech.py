@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import structlog
 
-from cordboard.agents.base import AgentAudio, AgentAudioDone, AgentEvent, AgentText
+from cordboard.agents.base import AgentAudio, AgentEvent, AgentText
 from cordboard.agents.pipeline.tts.base import Voice
 from cordboard.agents.realtime.engine_voice import spoken
 from cordboard.audio.format import AudioFormat
@@ -28,6 +28,11 @@ VOICE_LIMIT = 8.0
 """Seconds until a text's next sound; beyond that the voice has failed."""
 
 
+Kind: TypeAlias = Literal["filler", "sentence", "question"]
+"""What a sentence is to the caller's turn: said while an answer is owed; something of its own; all
+there is in its turn, though an answer waits."""
+
+
 class SpeechHost(Protocol):
     """The rest of the shell, as this sees it."""
 
@@ -39,7 +44,7 @@ class SpeechHost(Protocol):
         """Whether the service is in the middle of an answer."""
         ...
 
-    def service_says(self, text: str) -> bool:
+    def service_says(self, text: str, kind: Kind) -> bool:
         """Have the service say it; False when it cannot."""
         ...
 
@@ -47,7 +52,7 @@ class SpeechHost(Protocol):
 
     def release_service(self) -> None: ...
 
-    def spoken(self, *, question: bool) -> None:
+    def spoken(self, kind: Kind) -> None:
         """A sentence is said, or will not be: perhaps nothing is owed any more."""
         ...
 
@@ -81,7 +86,7 @@ class OwnSpeech:
 
     def ask(self, text: str) -> None:
         """A question of the engine's, which may be given up."""
-        self._spawn(self._say(text, question=True), self._questions)
+        self._spawn(self._say(text, "question"), self._questions)
 
     def fill(self, text: str) -> None:
         """A filler, if it fits."""
@@ -90,9 +95,9 @@ class OwnSpeech:
     def encourage(self, text: str) -> None:
         """A continuer into the caller's pause: now or not at all, and only by the engine."""
         if self._voice is not None and not self._turns_taken.locked():
-            self._spawn(self._speak(text, self._voice), self._needless)
+            self._spawn(self._speak(text, self._voice, "filler"), self._needless)
         else:
-            self._host.spoken(question=False)
+            self._host.spoken("filler")
 
     def service_began(self) -> None:
         """The service speaks."""
@@ -120,27 +125,27 @@ class OwnSpeech:
     async def _fill(self, text: str) -> None:
         host = self._host
         if self._who == "off" or self._turns_taken.locked() or host.service_speaks():
-            host.spoken(question=False)
+            host.spoken("filler")
             return
-        if self._who == "provider" and host.service_says(text):
+        if self._who == "provider" and host.service_says(text, "filler"):
             return
         if self._voice is not None:
-            await self._speak(text, self._voice)
-        elif not host.service_says(text):
+            await self._speak(text, self._voice, "filler")
+        elif not host.service_says(text, "filler"):
             host.unsaid(text, "there is no voice for it")
-            host.spoken(question=False)
+            host.spoken("filler")
 
-    async def _say(self, text: str, *, question: bool = False) -> None:
+    async def _say(self, text: str, kind: Kind = "sentence") -> None:
         await self._wait_for_the_service()
         host = self._host
         by_service = self._who == "provider" or self._voice is None
-        if by_service and not question and host.service_says(text):
+        if by_service and kind != "question" and host.service_says(text, kind):
             return
         if self._voice is not None:
-            await self._speak(text, self._voice, question=question)
-        elif not host.service_says(text):
+            await self._speak(text, self._voice, kind)
+        elif not host.service_says(text, kind):
             host.unsaid(text, "there is no voice for it")
-            host.spoken(question=question)
+            host.spoken(kind)
 
     async def _wait_for_the_service(self) -> None:
         try:
@@ -149,7 +154,7 @@ class OwnSpeech:
         except TimeoutError:
             return
 
-    async def _speak(self, text: str, voice: Voice, *, question: bool = False) -> None:
+    async def _speak(self, text: str, voice: Voice, kind: Kind) -> None:
         host = self._host
         async with self._turns_taken:
             turn = host.turn_now()
@@ -163,10 +168,8 @@ class OwnSpeech:
             except (VoiceError, TimeoutError) as error:
                 host.unsaid(text, str(error) or "the engine's voice gave no sound")
             finally:
-                if question:
-                    host.emit(AgentAudioDone(turn))
                 host.release_service()
-                host.spoken(question=question)
+                host.spoken(kind)
 
     def _spawn(
         self, work: Coroutine[None, None, None], kept: set[asyncio.Task[None]] | None = None

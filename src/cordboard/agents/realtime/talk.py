@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from cordboard.agents.base import (
@@ -35,6 +36,14 @@ MAX_HELD_BYTES = 960_000
 """Sound of an answer that waits for a sentence of the engine's: a minute of G.711 and more."""
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A sentence that the engine wants said."""
+
+    text: str
+    filler: bool
+
+
 class Stage(Protocol):
     """The rest of the shell, as the talk sees it."""
 
@@ -44,7 +53,7 @@ class Stage(Protocol):
 
     def ignored(self, why: str, detail: str = "") -> None: ...
 
-    def answer_begins(self) -> str:
+    def answer_begins(self) -> Given | None:
         """The service begins to speak; the sentence that it was asked to say, if it may be that
         one."""
         ...
@@ -74,8 +83,10 @@ class Talk:
         self._known_calls: set[str] = set()
         self._answer_turn: int | None = None
         """The turn of the sentence being spoken by the service."""
-        self._given_words = ""
+        self._given: Given | None = None
         """That sentence is one that the engine wanted said."""
+        self._muted = False
+        """The call has cut an answer that the service goes on with: it is not heard."""
         self._done_pending = False
         """The service has said that its answer is complete, while a tool was at work."""
         self.owes = bool(session.greeting) and not session.history
@@ -125,44 +136,53 @@ class Talk:
         return self._answer_turn is not None
 
     def agent_words(self, text: str) -> None:
-        if not text:
+        if not text or self._muted:
             return
         turn = self._open()
-        if self._given_words:
-            if _same_words(text, self._given_words):
+        if self._given is not None:
+            if _same_words(text, self._given.text):
                 return
             self._close()  # it says something else first
             turn = self._open(mine=True)
         self._tell(AgentWords(turn, text))
 
     def agent_sound(self, sound: bytes, item: str) -> None:
-        if not sound:
+        if not sound or self._muted:
             return
         turn = self._open()
-        if not self._given_words:
+        if self._given is None:
             self._items.add(turn, item, len(sound))
         self._tell(AgentAudio(turn, sound))
 
     def answer_done(self) -> None:
         turn = self._answer_turn if self._answer_turn is not None else self.turn
-        given = bool(self._given_words)
+        given = self._given
         self._close()
+        self._muted = False
+        if given is not None and given.filler and (self.owes or self.asks):
+            return  # the answer is still to come
         if self.asks:
-            self._done_pending = not given
+            self._done_pending = True
             return
-        if given and self.owes:
-            return  # it was a filler: the answer is still to come
         self._done(turn)
 
     def cut(self) -> None:
         """The caller has the floor: what is not yet heard is taken back, and no answer is open."""
         was = self._answer_turn
         self._close()
+        self._muted = False
         self._held = None if self._held is None else []
         if self._session.speaking():
             self._stage.emit(Interrupted(self._loop.time()))
         if was is not None and not self.asks:
             self._done(was)
+
+    def cut_by_call(self) -> None:
+        """The call has taken back what is not yet heard. What the service goes on with, it does not
+        know better, is not heard."""
+        if self._answer_turn is not None:
+            self._close()
+            self._muted = True
 
     def cut_items(self, heard_ms: int, turn: int) -> tuple[CutItem, ...]:
         """What of the service's pieces was not heard whole."""
@@ -171,18 +191,25 @@ class Talk:
     def lost(self) -> None:
         """The connection is gone: what it was saying goes on no more."""
         self._close()
+        self._muted = False
+
+    def given_up(self) -> None:
+        """There will be no other one: nothing more is owed by this service."""
+        self.lost()
+        self.owes = self._done_pending = False
+        self.asks.clear()
 
     def _open(self, *, mine: bool = False) -> int:
         if self._answer_turn is None:
-            self._given_words = "" if mine else self._stage.answer_begins()
+            given = self._given = None if mine else self._stage.answer_begins()
             self._answer_turn = self.turn
             self._done_pending = False
-            self._tell(AgentText(self.turn, self._given_words, self._loop.time()))
+            self._tell(AgentText(self.turn, given.text if given else "", self._loop.time()))
         return self._answer_turn
 
     def _close(self) -> None:
         self._answer_turn = None
-        self._given_words = ""
+        self._given = None
 
     def _done(self, turn: int) -> None:
         self.owes = self._done_pending = False
