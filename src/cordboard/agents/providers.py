@@ -8,6 +8,8 @@ made here, once, when the generation is built.
 from __future__ import annotations
 
 import datetime
+import os
+import ssl
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from functools import partial
@@ -19,10 +21,12 @@ from cordboard.agents.pipeline.brain.rules import RulesBrain
 from cordboard.agents.pipeline.echo_watch import EchoWatch
 from cordboard.agents.pipeline.hearing import HearingParts, TurnOdds
 from cordboard.agents.pipeline.offline import OfflineModels
+from cordboard.agents.pipeline.service_key import key_of
 from cordboard.agents.pipeline.turn_profiles import profile_of
 from cordboard.audio.echo import EchoGuard
 from cordboard.audio.tones import is_dtmf
 from cordboard.config.providers.provider import Provider
+from cordboard.config.providers.realtime import RealtimeProvider
 from cordboard.config.schema import Config, Context
 from cordboard.errors import AgentError
 from cordboard.observe.degradation import Degradation
@@ -37,9 +41,14 @@ class Providers:
         config: Config,
         models: OfflineModels | None,
         degradation: Degradation | None = None,
+        environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """`models` may be None when no provider of the configuration needs them. `degradation`:
-        what an overloaded engine gives up; None = nothing ever."""
+        """Takes some 20 ms where services are configured: make it in a thread. `models` may be None
+        when no provider of the configuration needs them. `degradation`: what an overloaded engine
+        gives up; None = nothing ever. `environ`: where keys come from."""
+        self._environ = environ
+        realtime = any(isinstance(p, RealtimeProvider) for p in config.providers.values())
+        self._tls = ssl.create_default_context() if realtime else None
         self._degradation = degradation or Degradation()
         self._providers: Mapping[str, Provider] = config.providers
         self._contexts: Mapping[str, Context] = config.contexts
@@ -51,22 +60,42 @@ class Providers:
 
     def open(self, context: str, provider: str) -> Agent:
         """A new agent. Raises `AgentError` when the provider cannot serve now."""
-        settings = self._contexts[context]
+        chosen, settings = self._providers[provider], self._contexts[context]
+        if isinstance(chosen, RealtimeProvider):
+            return self._realtime(chosen, settings)
         if self._models is None:
             raise AgentError(f"provider {provider!r} has no models loaded")
-        hearing = HearingParts(
-            bank=self._models.voice_activity,
-            recogniser=self._models.recogniser,
-            profile=profile_of(settings.turn_taking),
-            turn_odds=_turn_odds(self._models) if settings.turn_taking.turn_model else None,
-            echo=partial(_echo_watch, self._models.echo_thread),
-            is_key_tone=is_dtmf,
-            degradation=self._degradation,
-            promote=self._models.workers.promote,
-        )
+        hearing = self._hearing(self._models, settings)
         return PipelineAgent(
             PipelineParts(hearing, self._brains[context], self._models.voice, settings.barge_in)
         )
+
+    def _hearing(self, models: OfflineModels, settings: Context) -> HearingParts:
+        return HearingParts(
+            bank=models.voice_activity,
+            recogniser=models.recogniser,
+            profile=profile_of(settings.turn_taking),
+            turn_odds=_turn_odds(models) if settings.turn_taking.turn_model else None,
+            echo=partial(_echo_watch, models.echo_thread),
+            is_key_tone=is_dtmf,
+            degradation=self._degradation,
+            promote=models.workers.promote,
+        )
+
+    def _realtime(self, chosen: RealtimeProvider, settings: Context) -> Agent:
+        from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
+        from cordboard.agents.realtime.dialects import dialect_for
+
+        kind, models = str(chosen.type), self._models
+        if self._tls is None:
+            raise AgentError("there are no trusted certificates", "connect")
+        parts = RealtimeParts(
+            self._tls,
+            models.voice if models is not None else None,
+            self._hearing(models, settings) if models is not None else None,
+        )
+        dialect = dialect_for(chosen, key_of(chosen, self._environ, kind))
+        return RealtimeAgent(dialect, chosen, kind, parts, settings.barge_in)
 
     def brain(self, context: str) -> Brain:
         """What thinks for a context, for conversations that need no ears and no mouth."""

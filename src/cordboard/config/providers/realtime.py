@@ -14,6 +14,7 @@ SlowResponse: TypeAlias = Literal["engine", "provider", "off"]
 class RealtimeProvider(Service):
     """An agent that hears and speaks by itself: a model of one service, sound in, sound out."""
 
+    type: str = Field(description="The kind of provider.")
     slow_response: SlowResponse = Field(
         "engine",
         description="Who says the fillers while a tool is slow: `engine` = the engine's own voice, "
