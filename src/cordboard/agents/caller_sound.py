@@ -1,0 +1,63 @@
+"""What the caller said lately, for an agent that was not there to hear it.
+
+While one agent takes over from another, nobody listens: the caller's frames are kept, and so are
+those of an utterance that the lost agent had begun to hear. The next agent gets them faster than
+they were spoken, before it hears the caller as they speak.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+LEAD = 25
+"""Frames (0.5 s) before the moment at which an agent tells that the caller began."""
+MOST = 400
+"""Frames (8 s) that are kept; of a longer utterance, the beginning is lost."""
+CATCH_UP = 4
+"""Frames that an agent is given for each new one until it has caught up."""
+
+
+class CallerSound:
+    """The caller's frames of one call. An index, a few appends: cheap at 50 frames a second."""
+
+    def __init__(self) -> None:
+        self._lately: deque[bytes] = deque(maxlen=MOST)
+        self._wanted: int | None = None
+        """How many of the last frames the next agent is to hear; None: none yet."""
+        self._behind: deque[bytes] = deque()
+
+    def keep(self, frame: bytes) -> None:
+        """One more frame, whether an agent hears it or not."""
+        self._lately.append(frame)
+        if self._wanted is not None:
+            self._wanted = min(self._wanted + 1, MOST)
+
+    def utterance_begins(self) -> None:
+        """The caller has begun to say something."""
+        if self._wanted is None:
+            self._wanted = min(LEAD, len(self._lately))
+
+    def understood(self) -> None:
+        """What they said is in the conversation: nobody has to hear it again."""
+        self._wanted = None
+
+    def nobody_listens(self) -> None:
+        """From this frame on no agent hears them."""
+        if self._wanted is None:
+            self._wanted = 0
+
+    def somebody_listens(self) -> None:
+        """The next agent is there: it has to catch up."""
+        wanted, self._wanted = self._wanted or 0, None
+        self._behind = deque(list(self._lately)[len(self._lately) - wanted :])
+
+    def pass_on(self, frame: bytes, hear: Callable[[bytes], None]) -> None:
+        """Have the agent hear this frame, after those that it has missed."""
+        behind = self._behind
+        if not behind:
+            hear(frame)
+            return
+        behind.append(frame)
+        for _ in range(min(CATCH_UP, len(behind))):
+            hear(behind.popleft())
