@@ -1,0 +1,222 @@
+"""A service with the simplest protocol there can be, and its dialect, to test the shell."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import websockets
+from websockets.asyncio.server import ServerConnection, serve
+
+from cordboard.agents.base import AgentEvent, AgentSession, Interrupted
+from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
+from cordboard.agents.realtime.dialect import Address, CutItem, DialectHost, Lost, Resumed
+from cordboard.audio.format import ULAW_8K, AudioFormat
+from cordboard.config.conversation import BargeIn
+from cordboard.config.providers.realtime import RealtimeProvider
+from cordboard.tools.tool import ToolReply
+
+
+class PlainService:
+    """Accepts every session, keeps what it is told, and says what the test wants said."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.connections: list[ServerConnection] = []
+        self.told: list[dict[str, Any]] = []
+        self.sound = bytearray()
+        self.accepts = True
+        self.refuse_with: list[int] = []
+        """HTTP statuses for the next connections; 0 = let it in."""
+        self._news = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[PlainService]:
+        async with serve(
+            self._serve, "127.0.0.1", 0, process_request=self._refuse, compression=None
+        ) as server:
+            self.port = next(iter(server.sockets)).getsockname()[1]
+            yield self
+
+    async def say(self, **message: Any) -> None:
+        await self.connections[-1].send(json.dumps(message))
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until something that it was told makes this true."""
+        async with asyncio.timeout(5):
+            while not condition():
+                self._news.clear()
+                await self._news.wait()
+
+    def of(self, what: str) -> list[dict[str, Any]]:
+        return [message for message in self.told if message["do"] == what]
+
+    def _refuse(self, connection: ServerConnection, _: Any) -> Any:
+        status = self.refuse_with.pop(0) if self.refuse_with else 0
+        return connection.respond(status, "no") if status else None
+
+    async def _serve(self, connection: ServerConnection) -> None:
+        self.connections.append(connection)
+        with contextlib.suppress(websockets.ConnectionClosed):
+            async for message in connection:
+                if isinstance(message, bytes):
+                    self.sound += message
+                else:
+                    self.told.append(json.loads(message))
+                    if self.told[-1]["do"] == "begin" and self.accepts:
+                        await self.say(do="ready")
+                self._news.set()
+
+
+class PlainDialect:
+    """Implements `realtime.dialect.Dialect`."""
+
+    formats: tuple[AudioFormat, ...] = (ULAW_8K,)
+    keep_alive_s = 0.0
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self.speaks_greeting = True
+        self.speaks_words = False
+        self.losses: list[tuple[int | None, int | None]] = []
+
+    async def address(self) -> Address:
+        return Address(f"ws://127.0.0.1:{self._port}/")
+
+    def begin(self, session: AgentSession, host: DialectHost, resumed: Resumed | None) -> None:
+        self._host = host
+        history = [[said.who, said.text] for said in resumed.history] if resumed else []
+        self._tell("begin", history=history, owes=bool(resumed and resumed.owes_answer))
+
+    def receive_text(self, message: bytes) -> None:
+        told = json.loads(message)
+        host, do = self._host, told.pop("do")
+        match do:
+            case "sound":
+                host.agent_sound(b"\x01" * (8 * told["ms"]), told.get("item", ""))
+            case "words":
+                host.agent_words(told["text"])
+            case "tool":
+                host.tool_asked(told["id"], told["name"], told["arguments"])
+            case "unask":
+                host.tool_cancelled(told["id"])
+            case "failed":
+                host.failed(told["kind"], told["reason"])
+            case _:
+                getattr(host, do)(**told)
+
+    def receive_binary(self, data: bytes) -> None:
+        self._host.ignored("unknown")
+
+    def hear(self, sound: bytes) -> None:
+        self._host.send_binary(sound)
+
+    def answer_tool(self, reply: ToolReply) -> None:
+        self._tell("result", id=reply.ask_id, message=reply.message)
+
+    def interrupted(self, cut: tuple[CutItem, ...]) -> None:
+        self._tell("cut", items=[[item.item, item.heard_ms] for item in cut])
+
+    def speak(self, text: str) -> bool:
+        if self.speaks_words:
+            self._tell("speak", text=text)
+        return self.speaks_words
+
+    def inform(self, text: str) -> bool:
+        self._tell("inform", text=text)
+        return True
+
+    def listen_aside(self, on: bool) -> bool:
+        self._tell("aside", on=on)
+        return True
+
+    def lost(self, status: int | None, code: int | None, problem: str) -> Lost:
+        self.losses.append((status, code))
+        if status == 401:
+            return Lost("auth", "wrong key", again=False)
+        return Lost("dropped", f"code {code}", again=True)
+
+    def keep_alive(self) -> None:
+        self._tell("keep_alive")
+
+    def goodbye(self) -> None:
+        self._tell("goodbye")
+
+    def _tell(self, do: str, **fields: Any) -> None:
+        self._host.send_text(json.dumps({"do": do} | fields).encode())
+
+
+class Caller:
+    """The call's side: takes the events, and behaves like a call when it is interrupted."""
+
+    def __init__(self, greeting: str = "", toolbox: tuple[Any, ...] = ()) -> None:
+        self.events: list[AgentEvent] = []
+        self.agent: RealtimeAgent | None = None
+        self.speaking = False
+        self.heard = ("", 0, 0)
+        """What it says was heard when it is interrupted."""
+        self._news = asyncio.Event()
+        self.session = AgentSession(
+            call_id="c1",
+            context_name="demo",
+            prompt="Be kind.",
+            greeting=greeting,
+            toolbox=toolbox,
+            format=ULAW_8K,
+            emit=self._take,
+            speaking=lambda: self.speaking,
+        )
+
+    def _take(self, event: AgentEvent) -> None:
+        self.events.append(event)
+        if isinstance(event, Interrupted) and self.agent is not None:
+            self.speaking = False
+            self.agent.interrupted(*self.heard)
+        self._news.set()
+
+    def of(self, kind: type) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    async def until(self, kind: type, count: int = 1) -> Any:
+        """The event of that kind, once there are so many."""
+        async with asyncio.timeout(5):
+            while len(self.of(kind)) < count:
+                self._news.clear()
+                await self._news.wait()
+        return self.of(kind)[count - 1]
+
+
+def agent_for(
+    dialect: PlainDialect,
+    voice: Any = None,
+    barge_in: BargeIn = "on",
+    **settings: Any,
+) -> RealtimeAgent:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    provider = RealtimeProvider.model_validate({"type": "plain"} | settings)
+    return RealtimeAgent(dialect, provider, "plain", RealtimeParts(tls, voice), barge_in)
+
+
+@contextlib.asynccontextmanager
+async def talking(
+    voice: Any = None,
+    greeting: str = "",
+    barge_in: BargeIn = "on",
+    speaks_words: bool = False,
+    **settings: Any,
+) -> AsyncIterator[tuple[PlainService, Caller, RealtimeAgent, PlainDialect]]:
+    """A call that goes on."""
+    async with PlainService().running() as service:
+        dialect = PlainDialect(service.port)
+        dialect.speaks_words = speaks_words
+        caller = Caller(greeting)
+        agent = caller.agent = agent_for(dialect, voice, barge_in, **settings)
+        await agent.start(caller.session)
+        try:
+            yield service, caller, agent, dialect
+        finally:
+            await agent.close()

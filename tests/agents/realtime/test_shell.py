@@ -1,0 +1,393 @@
+"""The shell around the dialects, with a real websocket under it."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+
+import pytest
+
+from cordboard.agents.base import (
+    AgentAudio,
+    AgentAudioDone,
+    AgentFailed,
+    AgentText,
+    AgentTrouble,
+    AgentWords,
+    CallerStarted,
+    CallerStopped,
+    CallerText,
+    Interrupted,
+    LateTold,
+    Said,
+    ToolAsked,
+    ToolCancelled,
+)
+from cordboard.errors import AgentError
+from cordboard.testing.fake_pipeline import MS_PER_WORD, TalkingClock
+from cordboard.tools.tool import Status, ToolReply
+
+from .plain_service import Caller, PlainDialect, PlainService, agent_for, talking
+
+FRAME = b"\x7f" * 160
+SILENCE = b"\xff" * 160
+
+
+def reply(ask_id: str, message: str = "Done.") -> ToolReply:
+    return ToolReply(ask_id, "book", Status.OK, message)
+
+
+async def test_a_turn_and_its_answer_are_told_in_order() -> None:
+    async with talking() as (service, caller, _, _):
+        await service.say(do="caller_started")
+        await service.say(do="caller_stopped")
+        await service.say(do="caller_text", text="What is new?")
+        await service.say(do="words", text="Nothing ")
+        await service.say(do="sound", ms=40)
+        await service.say(do="words", text="at all.")
+        await service.say(do="answer_done")
+        await caller.until(AgentAudioDone)
+        kinds = [type(event) for event in caller.events]
+        assert kinds == [
+            CallerStarted, CallerStopped, CallerText, AgentText, AgentWords, AgentAudio,
+            AgentWords, AgentAudioDone,
+        ]  # fmt: skip
+        assert caller.of(CallerText)[0].turn == 1
+        assert {event.turn for event in caller.of(AgentAudio)} == {1}
+        assert caller.of(AgentText)[0].text == ""
+
+
+async def test_sound_goes_both_ways_untouched() -> None:
+    async with talking() as (service, caller, agent, _):
+        agent.hear(FRAME)
+        await service.until(lambda: len(service.sound) == 160)
+        assert bytes(service.sound) == FRAME
+        await service.say(do="sound", ms=20)
+        assert (await caller.until(AgentAudio)).pcm == b"\x01" * 160
+
+
+async def test_a_caller_who_cuts_in_is_told_of_with_what_was_heard_of_each_piece() -> None:
+    async with talking() as (service, caller, _, _):
+        await service.say(do="caller_text", text="Go on.")
+        await service.say(do="sound", ms=1000, item="a")
+        await service.say(do="sound", ms=500, item="b")
+        await service.say(do="sound", ms=500, item="b")
+        await caller.until(AgentAudio, 3)
+        caller.speaking, caller.heard = True, ("Half of it", 1250, 1)
+        await service.say(do="caller_started")
+        await service.until(lambda: bool(service.of("cut")))
+        assert service.of("cut")[0]["items"] == [["b", 250]]
+        assert len(caller.of(Interrupted)) == 1
+        # The answer is over for the call: nothing waits for its end.
+        assert caller.of(AgentAudioDone)[-1].turn == 1
+
+
+async def test_what_was_heard_whole_is_not_cut_and_a_second_cut_begins_anew() -> None:
+    async with talking() as (service, caller, _, _):
+        for turn, heard in ((1, 1000), (2, 100)):
+            await service.say(do="caller_text", text="Go on.")
+            await service.say(do="sound", ms=1000, item=f"piece {turn}")
+            await caller.until(AgentAudio, turn)
+            caller.speaking, caller.heard = True, ("", heard, turn)
+            await service.say(do="caller_started")
+            await caller.until(Interrupted, turn)
+        await service.until(lambda: len(service.of("cut")) == 2)
+        assert [cut["items"] for cut in service.of("cut")] == [[], [["piece 2", 100]]]
+
+
+async def test_the_answer_is_not_over_while_a_tool_is_at_work() -> None:
+    async with talking() as (service, caller, agent, _):
+        await service.say(do="caller_text", text="Book it.")
+        await service.say(do="tool", id="t1", name="book", arguments={"seats": 2})
+        await service.say(do="tool", id="t2", name="look", arguments={})
+        await service.say(do="tool", id="t2", name="look", arguments={})
+        await service.say(do="answer_done")
+        await service.say(do="used", model="m", amounts={})
+        await caller.until(ToolAsked, 2)
+        agent.answer_tool(reply("t1", "Booked."))
+        agent.answer_tool(reply("t2", "Seen."))
+        await service.until(lambda: len(service.of("result")) == 2)
+        assert [ask.ask.ask_id for ask in caller.of(ToolAsked)] == ["t1", "t2"]
+        assert not caller.of(AgentAudioDone)
+        await service.say(do="words", text="All booked.")
+        await service.say(do="answer_done")
+        await caller.until(AgentAudioDone)
+
+
+async def test_a_tool_that_is_taken_back_is_cancelled_and_its_result_kept_away() -> None:
+    async with talking() as (service, caller, agent, _):
+        await service.say(do="caller_text", text="Book it.")
+        await service.say(do="tool", id="t1", name="book", arguments={})
+        await service.say(do="answer_done")
+        await service.say(do="unask", id="t1")
+        assert (await caller.until(ToolCancelled)).ask_id == "t1"
+        await caller.until(AgentAudioDone)
+        agent.answer_tool(reply("t1"))
+        agent.answer_tool(reply("never asked"))
+        await service.say(do="unask", id="t1")
+        await caller.until(AgentTrouble)
+        assert not service.of("result")
+
+
+async def test_a_lost_connection_is_replaced_and_no_result_is_lost() -> None:
+    async with talking() as (service, caller, agent, dialect):
+        await service.say(do="caller_text", text="Book it.")
+        await service.say(do="tool", id="t1", name="book", arguments={})
+        await caller.until(ToolAsked)
+        await service.connections[-1].close(1011)
+        await service.until(lambda: len(service.of("begin")) == 2)
+        agent.answer_tool(reply("t1", "Booked."))
+        assert (await caller.until(AgentTrouble)).what == "reconnected"
+        await service.until(lambda: bool(service.of("result")))
+        assert service.of("result") == [{"do": "result", "id": "t1", "message": "Booked."}]
+        assert service.of("begin")[1]["history"] == [["caller", "Book it."]]
+        assert dialect.losses == [(None, 1011)]
+
+
+async def test_a_caller_who_waits_for_an_answer_is_answered_after_the_loss() -> None:
+    async with talking() as (service, caller, _, _):
+        await service.say(do="caller_text", text="Are you there?")
+        await caller.until(CallerText)
+        service.connections[-1].transport.abort()
+        await caller.until(AgentTrouble)
+        assert service.of("begin")[1]["owes"] is True
+
+
+async def test_a_service_that_stays_away_fails_with_its_reason() -> None:
+    async with talking(reconnect_attempts=2) as (service, caller, _, _):
+        service.refuse_with = [503, 503, 503]
+        await service.connections[-1].close(1011)
+        failed = await caller.until(AgentFailed)
+        assert failed.kind == "dropped"
+        assert len(service.connections) == 1
+
+
+async def test_a_wrong_key_is_not_tried_twice() -> None:
+    async with PlainService().running() as service:
+        service.refuse_with = [401, 401]
+        agent = agent_for(PlainDialect(service.port))
+        with pytest.raises(AgentError, match="wrong key") as raised:
+            await agent.prepare()
+        assert raised.value.kind == "auth"
+        with pytest.raises(AgentError, match="wrong key"):
+            await agent.start(Caller().session)
+        assert service.refuse_with == [401]
+        await agent.close()
+
+
+async def test_what_is_prepared_is_used_by_the_start() -> None:
+    async with PlainService().running() as service:
+        agent = agent_for(PlainDialect(service.port))
+        await agent.prepare()
+        await agent.start(Caller().session)
+        assert len(service.connections) == 1
+        await agent.close()
+
+
+async def test_a_prepared_agent_that_is_never_started_leaves_nothing() -> None:
+    async with PlainService().running() as service:
+        agent = agent_for(PlainDialect(service.port))
+        await agent.prepare()
+        await agent.close()
+        async with asyncio.timeout(2):
+            await service.connections[0].wait_closed()
+
+
+async def test_a_service_that_does_not_accept_the_session_is_given_up() -> None:
+    async with PlainService().running() as service:
+        service.accepts = False
+        agent = agent_for(PlainDialect(service.port), connect_timeout_ms=100)
+        with pytest.raises(AgentError, match="did not accept the session"):
+            await agent.start(Caller().session)
+        assert len(service.connections) == 2
+        await agent.close()
+
+
+async def test_a_filler_is_said_by_the_engine_and_the_answer_waits_for_its_end() -> None:
+    async with talking(TalkingClock(0.1)) as (service, caller, agent, _):
+        await service.say(do="caller_text", text="Book it.")
+        await service.say(do="tool", id="t1", name="book", arguments={})
+        await caller.until(ToolAsked)
+        agent.say("One moment.", filler=True)
+        await caller.until(AgentText)
+        await service.say(do="sound", ms=20)
+        await service.say(do="answer_done")
+        await caller.until(AgentAudio, 2)
+        filler, answer = caller.of(AgentAudio)
+        assert len(filler.pcm) == 2 * MS_PER_WORD * 8
+        assert answer.pcm == b"\x01" * 160
+        assert [text.text for text in caller.of(AgentText)] == ["One moment.", ""]
+
+
+async def test_no_filler_while_the_service_speaks() -> None:
+    voice = TalkingClock()
+    async with talking(voice) as (service, caller, agent, _):
+        await service.say(do="caller_text", text="Book it.")
+        await service.say(do="sound", ms=20)
+        await caller.until(AgentAudio)
+        agent.say("One moment.", filler=True)
+        await service.say(do="answer_done")
+        await caller.until(AgentAudioDone)
+        assert voice.spoken == []
+
+
+async def test_a_farewell_waits_for_the_service_and_is_then_said() -> None:
+    async with talking(TalkingClock()) as (service, caller, agent, _):
+        await service.say(do="caller_text", text="Bye.")
+        await service.say(do="sound", ms=20)
+        await caller.until(AgentAudio)
+        agent.say("Goodbye.")
+        await service.say(do="answer_done")
+        await caller.until(AgentAudioDone, 2)
+        assert [text.text for text in caller.of(AgentText)] == ["", "Goodbye."]
+
+
+async def test_a_service_that_can_say_words_says_the_filler_if_it_is_to() -> None:
+    voice = TalkingClock()
+    async with talking(voice, speaks_words=True, slow_response="provider") as (
+        service,
+        caller,
+        agent,
+        _,
+    ):
+        await service.say(do="caller_text", text="Book it.")
+        await service.say(do="tool", id="t1", name="book", arguments={})
+        await caller.until(ToolAsked)
+        agent.say("One moment, please.", filler=True)
+        await service.until(lambda: bool(service.of("speak")))
+        await service.say(do="words", text="One moment please")
+        await service.say(do="sound", ms=20)
+        await service.say(do="answer_done")
+        agent.answer_tool(reply("t1"))
+        await service.until(lambda: bool(service.of("result")))
+        await service.say(do="words", text="Booked.")
+        await service.say(do="answer_done")
+        await caller.until(AgentAudioDone)
+        assert [text.text for text in caller.of(AgentText)] == ["One moment, please.", ""]
+        assert voice.spoken == []
+
+
+async def test_fillers_can_be_switched_off_and_without_a_voice_the_call_learns_it() -> None:
+    async with talking(TalkingClock(), slow_response="off") as (_, caller, agent, _):
+        agent.say("One moment.", filler=True)
+        await caller.until(AgentAudioDone)
+        assert not caller.of(AgentText)
+    async with talking() as (_, caller, agent, _):
+        agent.say("Goodbye.")
+        assert (await caller.until(AgentTrouble)).what == "unsaid"
+        await caller.until(AgentAudioDone)
+
+
+async def test_a_greeting_that_the_service_cannot_say_is_said_by_the_engine() -> None:
+    async with PlainService().running() as service:
+        dialect = PlainDialect(service.port)
+        dialect.speaks_greeting = False
+        caller = Caller("Hello there.")
+        agent = agent_for(dialect, TalkingClock())
+        await agent.start(caller.session)
+        await caller.until(AgentAudioDone)
+        assert caller.of(AgentText)[0].text == "Hello there."
+        await agent.close()
+
+
+async def test_who_must_not_cut_in_is_not_heard_while_the_agent_speaks() -> None:
+    async with talking(barge_in="off") as (service, caller, agent, _):
+        caller.speaking = True
+        agent.hear(FRAME)
+        caller.speaking = False
+        agent.hear(FRAME)
+        await service.until(lambda: len(service.sound) == 320)
+        assert bytes(service.sound) == SILENCE + FRAME
+
+
+async def test_a_greeting_can_be_protected() -> None:
+    async with talking(greeting="Hello.", barge_in="greeting_protected") as (
+        service,
+        caller,
+        agent,
+        _,
+    ):
+        caller.speaking = True
+        agent.hear(FRAME)
+        await service.say(do="caller_text", text="Hi.")
+        await caller.until(CallerText)
+        agent.hear(FRAME)
+        await service.until(lambda: len(service.sound) == 320)
+        assert bytes(service.sound) == SILENCE + FRAME
+
+
+async def test_without_ears_of_its_own_the_engine_asks_the_service_to_listen_aside() -> None:
+    async with talking() as (service, caller, agent, _):
+        answers: list[str] = []
+        agent.listen_aside(answers.append)
+        await service.say(do="caller_text", text="Yes, please.")
+        await caller.until(CallerText)
+        agent.listen_aside(None)
+        await service.until(lambda: len(service.of("aside")) == 2)
+        assert answers == ["Yes, please."]
+        assert [message["on"] for message in service.of("aside")] == [True, False]
+
+
+async def test_a_late_answer_is_told_by_the_service() -> None:
+    async with talking() as (service, caller, agent, _):
+        agent.offer_late(reply("t9", "The table is booked."))
+        await service.until(lambda: bool(service.of("inform")))
+        assert "The table is booked." in service.of("inform")[0]["text"]
+        await service.say(do="words", text="By the way, it is booked.")
+        assert not caller.of(LateTold)
+        await service.say(do="answer_done")
+        assert (await caller.until(LateTold)).ask_id == "t9"
+
+
+async def test_a_stalled_service_is_connected_again_once_a_turn() -> None:
+    async with talking() as (service, caller, agent, _):
+        await service.say(do="caller_text", text="Hello?")
+        await caller.until(CallerText)
+        assert agent.recover("no answer") is True
+        await caller.until(AgentTrouble)
+        assert service.of("begin")[1]["owes"] is True
+        assert agent.recover("no answer") is False
+
+
+async def test_who_takes_over_from_another_agent_knows_what_was_said() -> None:
+    async with PlainService().running() as service:
+        caller = Caller("Hello.")
+        history = (Said("agent", "Hello."), Said("caller", "Book a table."))
+        session = dataclasses.replace(caller.session, history=history)
+        agent = agent_for(PlainDialect(service.port))
+        await agent.start(session)
+        await service.until(lambda: bool(service.of("begin")))
+        assert service.of("begin")[0] == {
+            "do": "begin",
+            "history": [["agent", "Hello."], ["caller", "Book a table."]],
+            "owes": True,
+        }
+        await agent.close()
+
+
+async def test_what_the_call_has_cut_is_not_heard_though_the_service_goes_on() -> None:
+    async with talking() as (service, caller, agent, _):
+        await service.say(do="caller_text", text="Go on.")
+        await service.say(do="sound", ms=20)
+        await caller.until(AgentAudio)
+        agent.interrupted("", 20, 1)  # a key was pressed
+        await service.say(do="sound", ms=20)
+        await service.say(do="words", text="and so on")
+        await service.say(do="answer_done")
+        await caller.until(AgentAudioDone)
+        assert len(caller.of(AgentAudio)) == 1
+        await service.say(do="caller_text", text="And now?")
+        await service.say(do="sound", ms=20)
+        await caller.until(AgentAudio, 2)
+
+
+async def test_nothing_is_told_after_the_close() -> None:
+    async with talking() as (service, caller, agent, _):
+        await agent.close()
+        count = len(caller.events)
+        agent.hear(FRAME)
+        agent.answer_tool(reply("t1"))
+        async with asyncio.timeout(2):
+            await service.connections[-1].wait_closed()
+        assert len(caller.events) == count
+        assert service.told[-1]["do"] == "goodbye"
