@@ -84,6 +84,8 @@ class PipelineAgent:
 
     async def start(self, session: AgentSession) -> None:
         self._session = session
+        said = session.history
+        owed = said[-1].text if said and said[-1].who == "caller" else ""
         self._dialogue: Dialogue = self._parts.brain.open(
             DialogueSession(
                 session.prompt,
@@ -91,6 +93,7 @@ class PipelineAgent:
                 self._ask_tool,
                 session.variables,
                 session.greeting,
+                said[:-1] if owed else said,
             )
         )
         hearing = Hearing(self._parts.hearing, session, self._dialogue, self, self._spawn)
@@ -98,6 +101,8 @@ class PipelineAgent:
         self._hearing = hearing
         if session.greeting:
             self._queue_answer(partial(self._greet, session.greeting))
+        elif owed:
+            self._queue_answer(partial(self._answer, 0, owed))
 
     def hear(self, pcm: bytes) -> None:
         if self._hearing is not None:

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from cordboard.agents.base import Said
 from cordboard.tools.tool import JsonObject, ToolReply, ToolSpec
 
 
@@ -38,6 +39,8 @@ class DialogueSession:
     variables: Mapping[str, str] = field(default_factory=dict)
     greeting: str = ""
     """What the caller has been told first; the first thing that can be repeated."""
+    history: tuple[Said, ...] = ()
+    """What was said before, by another agent; without what `respond` gets."""
 
 
 class Dialogue(Protocol):
