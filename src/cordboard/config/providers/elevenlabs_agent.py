@@ -1,12 +1,38 @@
-"""`type: elevenlabs_agent`: ElevenLabs Agents."""
+"""`type: elevenlabs_agent`: ElevenLabs Agents.
+
+An agent lives at ElevenLabs, with its tools, its language model and its sound formats;
+`cordboard elevenlabs sync` writes there what a configuration needs. What a call may change of it
+(`overrides` and the settings below) the agent must permit; the sync command sees to that too.
+Names and ranges are of the service's AsyncAPI document (`ConversationConfigClientOverride`) and of
+the types of its SDK, version 2.78.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
+from cordboard.config.patterns import VariableName
 from cordboard.config.providers.realtime import RealtimeProvider
+from cordboard.config.section import Section
+
+ContextText: TypeAlias = Literal["prompt", "first_message"]
+"""What of a context may be sent with each call."""
+_Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=128)]
+
+
+class ElevenLabsAgentVoice(Section):
+    """How the agent speaks, where that is not as at ElevenLabs. The agent must permit each."""
+
+    voice_id: _Id | None = Field(None, description="The voice.")
+    stability: float | None = Field(
+        None, ge=0, le=1, description="Lower: livelier; higher: more even."
+    )
+    speed: float | None = Field(None, ge=0.7, le=1.2, description="1 = as the voice speaks.")
+    similarity_boost: float | None = Field(
+        None, ge=0, le=1, description="How close to the voice it is modelled on."
+    )
 
 
 class ElevenLabsAgentProvider(RealtimeProvider):
@@ -15,3 +41,43 @@ class ElevenLabsAgentProvider(RealtimeProvider):
     key_variables: ClassVar[tuple[str, ...]] = ("ELEVENLABS_API_KEY",)
 
     type: Literal["elevenlabs_agent"] = Field(description="The kind of provider.")
+    agent_id: _Id = Field(description="The agent at ElevenLabs: `agent_...`.")
+    requires_auth: bool = Field(
+        True,
+        description="Each call begins with a signed address, for which the key is needed; `false`: "
+        "the agent is public.",
+    )
+    branch_id: _Id | None = Field(None, description="The branch of the agent, if not its main one.")
+    environment: _Id | None = Field(
+        None, description="The environment at ElevenLabs. Left out: `production`."
+    )
+    overrides: tuple[ContextText, ...] = Field(
+        ("prompt", "first_message"),
+        description="What of the context is sent with each call instead of the agent's own: "
+        "`prompt`, `first_message` (the greeting). The agent must permit it.",
+    )
+    llm: str | None = Field(
+        None,
+        min_length=1,
+        description="The language model, by ElevenLabs' name. The agent must permit it. Left out: "
+        "the agent's own.",
+    )
+    language: str | None = Field(
+        None,
+        min_length=2,
+        max_length=8,
+        description="The language spoken, such as `de`. The agent must permit it. Left out: the "
+        "agent's own.",
+    )
+    tts: ElevenLabsAgentVoice = Field(
+        ElevenLabsAgentVoice(), description="How it speaks. Left out: as the agent does."
+    )
+    dynamic_variables: dict[VariableName, str | int | float | bool] = Field(
+        default_factory=dict,
+        description="Values for the `{{places}}` in the agent's own texts.",
+    )
+    call_variables: tuple[VariableName, ...] = Field(
+        (),
+        description="Variables of the call that are sent as dynamic variables too, such as "
+        "`caller_number`; empty text where the call has none.",
+    )
