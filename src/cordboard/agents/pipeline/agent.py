@@ -27,16 +27,18 @@ from cordboard.agents.base import (
     LateTold,
     ToolAsked,
     ToolCancelled,
+    Used,
 )
 from cordboard.agents.pipeline.brain.base import Brain, Dialogue, DialogueSession
 from cordboard.agents.pipeline.hearing import Hearing, HearingParts
 from cordboard.agents.pipeline.mouth import Mouth
-from cordboard.agents.pipeline.tts.base import Voice
+from cordboard.agents.pipeline.tts.base import PaidVoice, Voice
 from cordboard.agents.pipeline.turn_events import (
     AgentVoice,
 )
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.config.conversation import BargeIn
+from cordboard.errors import FailureKind
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
 
 log = structlog.get_logger()
@@ -97,7 +99,7 @@ class PipelineAgent:
             )
         )
         hearing = Hearing(self._parts.hearing, session, self._dialogue, self, self._spawn)
-        self._mouth = Mouth(self._parts.voice, session, hearing.floor_is_free, self._fail)
+        self._mouth = Mouth(self._voice(), session, hearing.floor_is_free, self._fail)
         self._hearing = hearing
         if session.greeting:
             self._queue_answer(partial(self._greet, session.greeting))
@@ -188,8 +190,8 @@ class PipelineAgent:
             task.cancel()
         self._session.emit(Interrupted(self._loop.time()))
 
-    def hearing_failed(self, reason: str) -> None:
-        self._fail(reason)
+    def hearing_failed(self, reason: str, kind: FailureKind = "internal") -> None:
+        self._fail(reason, kind)
 
     # Answering.
 
@@ -277,9 +279,16 @@ class PipelineAgent:
         if not self._closed:
             self._session.emit(event)
 
-    def _fail(self, reason: str) -> None:
-        log.error("agent_failed", call_id=self._session.call_id, reason=reason)
-        self._emit_unless_closed(AgentFailed(reason))
+    def _voice(self) -> Voice:
+        """The voice, what it costs told to the call."""
+        voice = self._parts.voice
+        if isinstance(voice, PaidVoice):
+            return voice.for_call(lambda usage: self._session.emit(Used(usage)))
+        return voice
+
+    def _fail(self, reason: str, kind: FailureKind = "internal") -> None:
+        log.error("agent_failed", call_id=self._session.call_id, reason=reason, kind=kind)
+        self._emit_unless_closed(AgentFailed(reason, kind))
 
     def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)

@@ -52,6 +52,10 @@ class EarListener(Protocol):
 
     def noticed(self, event: TurnEvent) -> None: ...
 
+    def heard(self, pcm: bytes) -> None:
+        """The next piece of the line's sound, with silence in the place of what is missing."""
+        ...
+
     def agent_voice(self) -> AgentVoice:
         """What the caller hears of the agent now."""
         ...
@@ -141,6 +145,7 @@ class Ear:
         self._clock.take(samples, self._fed_at)
         self._audio += pcm
         self._fed += samples
+        self._listener.heard(pcm)
         if len(self._audio) > 2 * _KEEP_BYTES and self._taker.floor is Floor.QUIET:
             self._audio_start += (len(self._audio) - _KEEP_BYTES) // 2
             del self._audio[:-_KEEP_BYTES]

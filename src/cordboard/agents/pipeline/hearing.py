@@ -25,13 +25,22 @@ from cordboard.agents.base import (
     CallerText,
     OverlapBegan,
     OverlapDismissed,
+    Used,
 )
 from cordboard.agents.pipeline.brain.base import Dialogue
 from cordboard.agents.pipeline.ear import LEAD_MS, Ear
 from cordboard.agents.pipeline.echo_watch import EchoAnswer, EchoWatch
 from cordboard.agents.pipeline.overlap_words import OVERLAP_HINTS, judge_words
 from cordboard.agents.pipeline.second_hearing import listen_again
-from cordboard.agents.pipeline.stt.base import Recogniser, SpeechHints, Transcript
+from cordboard.agents.pipeline.stt.base import (
+    CallRecogniser,
+    ListenedCall,
+    Recogniser,
+    SpeechHints,
+    Transcript,
+    TurnVerdict,
+    listen,
+)
 from cordboard.agents.pipeline.text_clues import TextClue, clue_of
 from cordboard.agents.pipeline.turn_events import (
     PERHAPS,
@@ -54,7 +63,7 @@ from cordboard.agents.pipeline.turn_taking import (
 )
 from cordboard.agents.yes_or_no import YES_OR_NO_HINTS, is_plain_answer, read_yes_or_no
 from cordboard.audio.vad import VoiceActivityBank
-from cordboard.errors import AgentError, RecogniserError
+from cordboard.errors import FailureKind, RecogniserError
 from cordboard.observe.degradation import Degradation
 
 log = structlog.get_logger()
@@ -91,7 +100,7 @@ class HearingParts:
     """What it takes to understand a caller."""
 
     bank: VoiceActivityBank
-    recogniser: Recogniser
+    recogniser: Recogniser | CallRecogniser
     profile: TurnProfile
     turn_odds: TurnOdds | None = None
     echo: Callable[[str], EchoWatch] | None = None
@@ -117,7 +126,7 @@ class HearingListener(Protocol):
 
     def agent_voice(self) -> AgentVoice: ...
 
-    def hearing_failed(self, reason: str) -> None: ...
+    def hearing_failed(self, reason: str, kind: FailureKind = "internal") -> None: ...
 
 
 class Hearing:
@@ -142,6 +151,8 @@ class Hearing:
         self._side_work: set[asyncio.Task[None]] = set()
         """Questions to models about the present pause or overlap."""
         self._failures = 0
+        self._failure_kind: FailureKind = "internal"
+        """Of the last failed recognition."""
         self._melody_from = 0
         """Sample at which the present phrase begins."""
         self._agent_heard_at = -ECHO_TAIL
@@ -158,6 +169,20 @@ class Hearing:
         self.floor_is_free = asyncio.Event()
         """Cleared while the caller is taking a turn."""
         self.floor_is_free.set()
+        self._pause = 0
+        """Number of the last pause."""
+        recogniser = parts.recogniser
+        self._judged_outside = isinstance(recogniser, CallRecogniser) and recogniser.judges_turns
+        """The recogniser says when a turn is over."""
+        self._said_over = False
+        """It says so of what the caller has said last."""
+        call = ListenedCall(
+            session.call_id,
+            used=lambda usage: self._emit(Used(usage)),
+            failed=lambda error: listener.hearing_failed(str(error), error.kind),
+            verdict=self._judge_from_outside,
+        )
+        self._listening = listen(recogniser, call)
         self._ear = Ear(parts.bank, parts.profile, self)
 
     def hear(self, pcm: bytes) -> None:
@@ -181,8 +206,12 @@ class Hearing:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._listening.close()
 
     # What the ear asks and tells.
+
+    def heard(self, pcm: bytes) -> None:
+        self._listening.hear(pcm)
 
     def agent_voice(self) -> AgentVoice:
         voice = self._listener.agent_voice()
@@ -250,7 +279,8 @@ class Hearing:
         pcm = self._ear.utterance(self._ear.onset)
         if may.allows_speculation:
             self._draft = self._loop.create_task(self._recognise_draft(pause, pcm))
-        turn_odds = self._parts.turn_odds
+        self._pause = pause.pause
+        turn_odds = None if self._judged_outside else self._parts.turn_odds
         if turn_odds is not None and may.allows_turn_model and not pause.aside:
             phrase = self._ear.utterance(max(self._ear.onset, self._melody_from))
             self._work_aside(self._judge_melody(pause.pause, phrase, turn_odds))
@@ -263,7 +293,7 @@ class Hearing:
         if not pause.aside:
             transcript = await self._listen_again(transcript)
         clue = self._aside_clue(transcript, pcm) if pause.aside else self._clue(transcript)
-        self._ear.learn_text(pause.pause, clue)
+        self._ear.learn_text(pause.pause, clue if pause.aside else self._by_verdict(clue))
         return transcript
 
     async def _judge_melody(self, pause: int, pcm: bytes, turn_odds: TurnOdds) -> None:
@@ -279,6 +309,18 @@ class Hearing:
         if self._yes_or_no and read_yes_or_no(text) is False:
             return TextClue.COMPLETE  # of whatever length: nothing is done in haste
         return clue_of(text, complete=self._is_complete(text))
+
+    def _judge_from_outside(self, verdict: TurnVerdict) -> None:
+        self._said_over = self._judged_outside and verdict is TurnVerdict.OVER
+        if self._said_over:
+            self._ear.learn_text(self._pause, TextClue.COMPLETE)
+
+    def _by_verdict(self, clue: TextClue) -> TextClue:
+        """Where the recogniser judges, words are the end of a turn when it says so. Should it say
+        nothing for long, silence is the end after all."""
+        if not self._judged_outside or not clue.has_words:
+            return clue
+        return TextClue.COMPLETE if self._said_over else TextClue.DANGLING
 
     def _aside_clue(self, transcript: Transcript, pcm: bytes) -> TextClue:
         clue, sure = self._judge_words(transcript, pcm)
@@ -310,7 +352,7 @@ class Hearing:
 
     async def _look_for_words(self, wanted: WordsWanted) -> None:
         pcm = self._ear.utterance(wanted.onset)
-        transcript = await self._recognise(pcm, OVERLAP_HINTS, speculative=False)
+        transcript = await self._recognise(pcm, OVERLAP_HINTS, speculative=False, goes_on=True)
         clue, sure = self._judge_words(transcript, pcm)
         self._murmured = self._murmured or (sure and clue is TextClue.MURMUR)
         self._ear.learn_words(wanted.overlap, clue, sure=sure)
@@ -343,6 +385,9 @@ class Hearing:
     ) -> tuple[bytes, asyncio.Task[Transcript] | None]:
         """The sound of what is over, and the draft that was made of it."""
         draft, self._draft = self._draft, None
+        if draft is not None and self._judged_outside:
+            draft.cancel()  # what the recogniser said with its verdict is the final text
+            draft = None
         if draft is not None and not draft.done():
             self._parts.promote(draft)
         return self._ear.utterance(ended.onset, ended.sample), draft
@@ -392,7 +437,8 @@ class Hearing:
     def _count_failures(self, transcript: Transcript) -> None:
         self._failures = self._failures + 1 if transcript is _FAILED else 0
         if self._failures >= RECOGNISER_FAILURES:
-            self._listener.hearing_failed(f"{self._failures} recognitions in a row failed")
+            reason = f"{self._failures} recognitions in a row failed"
+            self._listener.hearing_failed(reason, self._failure_kind)
 
     async def _final(self, pcm: bytes, draft: asyncio.Task[Transcript] | None) -> Transcript:
         if draft is not None:
@@ -417,20 +463,19 @@ class Hearing:
         return replace(transcript, settled=settled) if settled else transcript
 
     async def _recognise(
-        self, pcm: bytes, hints: tuple[str, ...], *, speculative: bool
+        self, pcm: bytes, hints: tuple[str, ...], *, speculative: bool, goes_on: bool = False
     ) -> Transcript:
         """Recognise within `RECOGNISER_LIMIT`; else the text is empty: `_FAILED`."""
         try:
             async with asyncio.timeout(RECOGNISER_LIMIT):
-                transcript = await self._parts.recogniser.transcribe(
-                    pcm, SpeechHints(hints), speculative=speculative
+                return await self._listening.transcribe(
+                    pcm, SpeechHints(hints), speculative=speculative, goes_on=goes_on
                 )
         except TimeoutError:
-            error: Exception = AgentError(f"no answer within {RECOGNISER_LIMIT:g} s")
+            error = RecogniserError(f"no answer within {RECOGNISER_LIMIT:g} s", "stalled")
         except RecogniserError as failure:
             error = failure
-        else:
-            return transcript
+        self._failure_kind = error.kind
         log.error("recogniser_failed", call_id=self._session.call_id, error=str(error))
         return _FAILED
 

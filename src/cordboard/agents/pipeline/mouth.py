@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from cordboard.agents.base import AgentAudio, AgentSession, AgentText
 from cordboard.agents.pipeline.tts.base import Voice
-from cordboard.errors import VoiceError
+from cordboard.errors import FailureKind, VoiceError
 
 VOICE_LIMIT = 8.0
 """Seconds until a text's next sound; beyond that the voice has failed."""
@@ -28,7 +28,7 @@ class Mouth:
         voice: Voice,
         session: AgentSession,
         floor_is_free: asyncio.Event,
-        on_failed: Callable[[str], None],
+        on_failed: Callable[[str, FailureKind], None],
     ) -> None:
         self._voice = voice
         self._session = session
@@ -69,9 +69,9 @@ class Mouth:
                     session.emit(AgentAudio(turn, pcm))
                     limit.reschedule(self._loop.time() + VOICE_LIMIT)
         except VoiceError as error:
-            self._on_failed(f"the voice failed: {error}")
+            self._on_failed(f"the voice failed: {error}", error.kind)
         except TimeoutError:
-            self._on_failed(f"the voice gave no sound for {VOICE_LIMIT:g} s")
+            self._on_failed(f"the voice gave no sound for {VOICE_LIMIT:g} s", "stalled")
 
     async def _wait_for_the_floor(self) -> None:
         if self._floor_is_free.is_set():

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Protocol, runtime_checkable
+
+from cordboard.agents.base import Usage
 
 
 class Voice(Protocol):
     """Turns text into audio. One instance serves all calls."""
 
     def speak(self, text: str, *, rate: int = 8000) -> AsyncIterator[bytes]:
-        """Audio of ``text``, one chunk of s16 samples at ``rate`` per sentence, each as soon as
-        it is ready. Closing the iterator, or cancelling, stops before the next sentence.
+        """Audio of ``text``, s16 samples at ``rate`` in chunks (a sentence, or less), each as soon
+        as it is ready. Closing the iterator, or cancelling, stops what is not yet spoken.
         Raises ``VoiceError`` when the engine below fails.
         """
 
     async def prepare(self, texts: Iterable[str], *, rate: int = 8000) -> None:
         """Render texts ahead (greetings, fillers), so that ``speak`` has them at once."""
+
+
+@runtime_checkable
+class PaidVoice(Voice, Protocol):
+    """A voice that costs money."""
+
+    def for_call(self, used: Callable[[Usage], None]) -> Voice:
+        """The same voice; what is spoken by it is told to `used`, on the event loop."""
+        ...
