@@ -19,6 +19,8 @@ URL = r"^https?://[^\s/@?#]+(/[^\s?#]*)?$"
 APP = r"^[A-Za-z0-9_.-]+$"
 EXTENSION = r"^[A-Za-z0-9_*#+.-]{1,79}$"
 MEDIA_TYPE = r"^[\x20-\x7e]+$"
+LANGUAGE = r"^([a-z]{2,3})?$"
+VOICE_ID = r"^[A-Za-z0-9_-]{1,64}$"
 TIME_OF_DAY = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 DIALPLAN_CONTEXT = r"^[A-Za-z0-9_.-]{1,79}$"
 
@@ -36,6 +38,8 @@ PATTERNS_IN_WORDS = {
     EXTENSION: "an extension or queue (letters, digits, and * # + . - _, at most 79)",
     KEY_OR_NONE: "a key (0 to 9, * or #) or nothing",
     MEDIA_TYPE: "a media type such as text/xml; charset=utf-8",
+    VOICE_ID: "a voice's id (letters, digits, _ and -, at most 64)",
+    LANGUAGE: "a language code such as en, or nothing",
     TIME_OF_DAY: "a time of day as 17:30",
     DIALPLAN_CONTEXT: "a dialplan context (letters, digits, and . - _, at most 79)",
 }
