@@ -13,6 +13,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
+from cordboard.config.budget import Budget
 from cordboard.config.call_phases import PostCallRetries, PostCallStep, PreCallStep, saved_names
 from cordboard.config.chat import Chat
 from cordboard.config.conversation import BargeIn, Recording, Silence, TurnTaking
@@ -26,6 +27,7 @@ from cordboard.config.patterns import (
     ToolOrGroup,
     VariableName,
 )
+from cordboard.config.prices import Prices
 from cordboard.config.providers.pipeline import PipelineProvider
 from cordboard.config.providers.provider import Provider
 from cordboard.config.rules import Rules
@@ -161,13 +163,15 @@ class Context(Section):
         "go on; with the conversation so far.",
     )
     fallback_phrase: str = Field(
-        "One moment please.", description="Said when one of them takes over."
+        "One moment please.",
+        description="Said when one of them takes over while the caller waits for an answer.",
     )
     on_failure: Name | None = Field(
         None,
         description="Where the caller is passed on when no agent is left: a destination of "
         "`tools.transfer`. Left out: they are told, and the call ends.",
     )
+    budget: Budget = Field(Budget(), description="How much one call may cost, and how long it is.")
     tools: tuple[ToolOrGroup, ...] = Field(
         (),
         description="Exposed names of the tools that may be seen and run; `server.*` = all that "
@@ -282,6 +286,7 @@ class Config(Section):
         default_factory=_local_agent,
         description="The agents to choose from. Default: `local`, the offline agent.",
     )
+    prices: Prices = Field(Prices(), description="What services cost; empty: costs are not known.")
     contexts: dict[Name, Context] = Field(min_length=1, description="The personas by name.")
     routes: dict[str, Name] = Field(
         default_factory=dict, description="Dialled number → context, when no variable names one."

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from cordboard.config.agent_checks import check_agents
 from cordboard.config.call_phases import saved_names
 from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import inner_path, suggestion
@@ -51,6 +52,7 @@ def check(config: Config, document: Document, environ: Mapping[str, str]) -> lis
     problems = [*_names(config, document), *_ports(config, document)]
     problems += _codec(config, document)
     problems += _extras(config, document)
+    problems += check_agents(config, document, environ)
     problems += check_tools(config, document)
     problems += check_http_tools(config, document)
     for name, context in config.contexts.items():

@@ -1,0 +1,58 @@
+"""Whether the agents of a configuration can work: keys, prices for budgets, where callers go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from cordboard.config.document import Document, KeyPath
+from cordboard.config.explain import suggestion
+from cordboard.config.providers.services import chain_of, paid_parts, providers_in_use
+from cordboard.config.schema import Config, Context
+from cordboard.errors import ConfigProblem
+
+Problems = Iterator[ConfigProblem]
+
+
+def check_agents(config: Config, document: Document, environ: Mapping[str, str]) -> Problems:
+    """All that is wrong with them."""
+    yield from _keys(config, document, environ)
+    for name, context in config.contexts.items():
+        yield from _on_failure(config, context, ("contexts", name), document)
+        yield from _budget(config, context, ("contexts", name), document)
+
+
+def _keys(config: Config, document: Document, environ: Mapping[str, str]) -> Problems:
+    """Every service that calls may use has its key; else those calls will fall back, or fail."""
+    for name in providers_in_use(config):
+        provider = config.providers.get(name)
+        if provider is None:
+            continue  # told elsewhere
+        for paid in paid_parts(provider):
+            missing = paid.missing_key(environ)
+            if missing:
+                place: KeyPath = ("providers", name, *((paid.part,) if paid.part else ()))
+                yield document.problem(place, f"{paid.kind} has {missing}", fatal=False)
+
+
+def _on_failure(config: Config, context: Context, path: KeyPath, document: Document) -> Problems:
+    """The caller can be passed on to where they are to go."""
+    wanted, known = context.on_failure, config.destinations
+    if wanted is not None and wanted not in known:
+        message = f"there is no tools.transfer destination {wanted}{suggestion(wanted, known)}"
+        yield document.problem((*path, "on_failure"), message)
+
+
+def _budget(config: Config, context: Context, path: KeyPath, document: Document) -> Problems:
+    """What is to be limited can be counted."""
+    if context.budget.max_cost_per_call is None:
+        return
+    told: set[str] = set()
+    for name in chain_of(config, context):
+        provider = config.providers.get(name)
+        for paid in paid_parts(provider) if provider is not None else ():
+            wanted = "/".join(filter(None, (paid.kind, paid.model)))
+            if wanted not in told and config.prices.find(paid.kind, paid.model) is None:
+                told.add(wanted)
+                message = f"there is no price for {wanted} in `prices`: its cost is not counted"
+                place = (*path, "budget", "max_cost_per_call")
+                yield document.problem(place, message, fatal=False)

@@ -1,0 +1,78 @@
+"""Which paid services a provider consists of: itself, or the parts of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from cordboard.config.providers.brains import OpenAIChatBrain
+from cordboard.config.providers.pipeline import PipelineProvider
+from cordboard.config.providers.provider import Provider
+from cordboard.config.providers.service import Service
+from cordboard.config.schema import Config, Context
+
+
+@dataclass(frozen=True, slots=True)
+class PaidPart:
+    """One service of a provider."""
+
+    part: str
+    """`stt`, `brain` or `tts` of a pipeline; empty for a provider that is one service."""
+    service: Service
+
+    @property
+    def kind(self) -> str:
+        """Its type, as in the configuration."""
+        return str(getattr(self.service, "type", ""))
+
+    @property
+    def model(self) -> str:
+        """The model's name; empty when it has none, or not one."""
+        model = getattr(self.service, "model", "")
+        return model if isinstance(model, str) else ""
+
+    @property
+    def wants_key(self) -> bool:
+        """Whether it cannot be used without a key."""
+        compatible = isinstance(self.service, OpenAIChatBrain)
+        return not (compatible and self.service.base_url is not None)
+
+    def has_key(self, environ: Mapping[str, str]) -> bool:
+        """Whether there is a key for it."""
+        key = self.service.api_key
+        if key is not None and key.get_secret_value():
+            return True
+        return any(environ.get(name) for name in self.service.key_variables)
+
+    def missing_key(self, environ: Mapping[str, str]) -> str:
+        """What to do about a key that is wanted and not there; empty when all is well."""
+        if not self.wants_key or self.has_key(environ):
+            return ""
+        return f"no key: set {' or '.join(self.service.key_variables)}, or api_key"
+
+
+def paid_parts(provider: Provider) -> Iterator[PaidPart]:
+    """The services that a provider consists of; none for one that runs on this machine."""
+    if isinstance(provider, PipelineProvider):
+        for part, section in (
+            ("stt", provider.stt),
+            ("brain", provider.brain),
+            ("tts", provider.tts),
+        ):
+            if isinstance(section, Service):
+                yield PaidPart(part, section)
+    elif isinstance(provider, Service):
+        yield PaidPart("", provider)
+
+
+def chain_of(config: Config, context: Context) -> tuple[str, ...]:
+    """The providers of a context in the order in which they are tried, each once."""
+    names: Iterable[str] = (context.provider or config.default_provider, *context.fallback)
+    return tuple(dict.fromkeys(names))
+
+
+def providers_in_use(config: Config) -> tuple[str, ...]:
+    """Those that some context may speak with, in the order of the file."""
+    used = {name for context in config.contexts.values() for name in chain_of(config, context)}
+    used.add(config.default_provider)
+    return tuple(name for name in config.providers if name in used)
