@@ -23,6 +23,7 @@ from cordboard.agents.pipeline.hearing import HearingParts, TurnOdds
 from cordboard.agents.pipeline.offline import OfflineModels
 from cordboard.agents.pipeline.service_key import key_of
 from cordboard.agents.pipeline.turn_profiles import profile_of
+from cordboard.agents.realtime.greetings import GreetingCache
 from cordboard.audio.echo import EchoGuard
 from cordboard.audio.tones import is_dtmf
 from cordboard.config.providers.provider import Provider
@@ -49,6 +50,7 @@ class Providers:
         self._environ = environ
         realtime = any(isinstance(p, RealtimeProvider) for p in config.providers.values())
         self._tls = ssl.create_default_context() if realtime else None
+        self._greetings = GreetingCache()
         self._degradation = degradation or Degradation()
         self._providers: Mapping[str, Provider] = config.providers
         self._contexts: Mapping[str, Context] = config.contexts
@@ -93,6 +95,7 @@ class Providers:
             self._tls,
             models.voice if models is not None else None,
             self._hearing(models, settings) if models is not None else None,
+            self._greetings,
         )
         dialect = dialect_for(chosen, key_of(chosen, self._environ, kind))
         return RealtimeAgent(dialect, chosen, kind, parts, settings.barge_in)
@@ -108,6 +111,8 @@ class Providers:
 
         `earlier` are the providers before a reload: what has not changed is taken from them.
         """
+        if earlier is not None:
+            self._greetings = earlier._greetings
         before = earlier._brains.get(context) if earlier is not None else None
         self._brains[context].warm(toolbox, before)
 

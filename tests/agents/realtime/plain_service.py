@@ -15,6 +15,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from cordboard.agents.base import AgentEvent, AgentSession, Interrupted
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
 from cordboard.agents.realtime.dialect import Address, CutItem, DialectHost, Lost, Resumed
+from cordboard.agents.realtime.greetings import GreetingCache
 from cordboard.audio.format import ULAW_8K, AudioFormat
 from cordboard.config.conversation import BargeIn
 from cordboard.config.providers.realtime import RealtimeProvider
@@ -194,11 +195,14 @@ def agent_for(
     dialect: PlainDialect,
     voice: Any = None,
     barge_in: BargeIn = "on",
+    greetings: GreetingCache | None = None,
     **settings: Any,
 ) -> RealtimeAgent:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     provider = RealtimeProvider.model_validate({"type": "plain"} | settings)
-    return RealtimeAgent(dialect, provider, "plain", RealtimeParts(tls, voice), barge_in)
+    return RealtimeAgent(
+        dialect, provider, "plain", RealtimeParts(tls, voice, None, greetings), barge_in
+    )
 
 
 @contextlib.asynccontextmanager

@@ -23,6 +23,7 @@ from cordboard.agents.base import (
     ToolAsked,
     ToolCancelled,
 )
+from cordboard.agents.realtime.greetings import Greeting, GreetingCache
 from cordboard.errors import AgentError
 from cordboard.testing.fake_pipeline import MS_PER_WORD, TalkingClock
 from cordboard.tools.tool import Status, ToolReply
@@ -391,3 +392,53 @@ async def test_nothing_is_told_after_the_close() -> None:
             await service.connections[-1].wait_closed()
         assert len(caller.events) == count
         assert service.told[-1]["do"] == "goodbye"
+
+
+async def greeted(service: PlainService, cache: GreetingCache, cut: bool = False) -> Caller:
+    """One call, to the end of its greeting or to the caller's first words."""
+    caller = Caller("Hello there.")
+    agent = caller.agent = agent_for(PlainDialect(service.port), greetings=cache)
+    begun = len(service.of("begin"))
+    await agent.start(caller.session)
+    if not service.of("begin")[begun]["history"]:
+        await service.say(do="words", text="Hello there.")
+        await service.say(do="sound", ms=300)
+        await caller.until(AgentAudio)
+        if cut:
+            caller.speaking = True
+            await service.say(do="caller_started")
+            await caller.until(Interrupted)
+        else:
+            await service.say(do="answer_done")
+    await caller.until(AgentAudioDone)
+    await agent.close()
+    return caller
+
+
+async def test_a_greeting_is_said_at_once_when_the_service_has_said_it_before() -> None:
+    cache = GreetingCache()
+    async with PlainService().running() as service:
+        await greeted(service, cache)
+        caller = await greeted(service, cache)
+        assert [type(event) for event in caller.events] == [AgentText, AgentAudio, AgentAudioDone]
+        assert caller.of(AgentText)[0].text == "Hello there."
+        assert caller.of(AgentAudio)[0].pcm == b"\x01" * 2400
+        assert service.of("begin")[1]["history"] == [["agent", "Hello there."]]
+        assert service.of("begin")[1]["owes"] is False
+
+
+async def test_a_greeting_that_was_cut_is_not_kept() -> None:
+    cache = GreetingCache()
+    async with PlainService().running() as service:
+        await greeted(service, cache, cut=True)
+        await greeted(service, cache)
+        assert [begin["history"] for begin in service.of("begin")] == [[], []]
+
+
+def test_the_oldest_greetings_make_room() -> None:
+    cache = GreetingCache(max_bytes=100)
+    for name in "abc":
+        cache.keep(name, Greeting("", bytes(40)))
+    assert [name for name in "abc" if cache.find(name)] == ["b", "c"]
+    cache.keep("d", Greeting("", b""))
+    assert cache.find("d") is None

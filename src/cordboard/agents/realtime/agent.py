@@ -21,18 +21,22 @@ import structlog
 
 from cordboard.agents.base import (
     ABOUT_EARLIER,
+    AgentAudio,
     AgentAudioDone,
     AgentEvent,
     AgentFailed,
     AgentSession,
+    AgentText,
     AgentTrouble,
     LateTold,
+    Said,
 )
 from cordboard.agents.pipeline.hearing import HearingParts
 from cordboard.agents.pipeline.tts.base import Voice
 from cordboard.agents.pipeline.turn_events import AgentVoice
 from cordboard.agents.realtime.aside import AsideEars
 from cordboard.agents.realtime.dialect import Dialect, Resumed
+from cordboard.agents.realtime.greetings import GreetingCache, GreetingListener, greeting_key
 from cordboard.agents.realtime.link import LinkSettings, ServiceLink
 from cordboard.agents.realtime.own_speech import Kind, OwnSpeech
 from cordboard.agents.realtime.service_side import ServiceSide
@@ -58,6 +62,8 @@ class RealtimeParts:
     voice: Voice | None = None
     """The engine's own; None where the offline models are not installed."""
     ears: HearingParts | None = None
+    greetings: GreetingCache | None = None
+    """Where greetings are kept that services have said; None = nowhere."""
 
 
 class RealtimeAgent:
@@ -77,6 +83,9 @@ class RealtimeAgent:
         self._provider = provider
         self._parts = parts
         self._barge_in = barge_in
+        self._settings = settings
+        self._greeted = False
+        """Somebody has greeted the caller: the service is not to."""
         self._slow_response: SlowResponse = settings.slow_response
         self._stall = settings.stall_ms / 1000
         link = LinkSettings(
@@ -116,9 +125,10 @@ class RealtimeAgent:
         self._talk = Talk(session, self._provider, self)
         self._own = OwnSpeech(self._parts.voice, session.format, self._slow_response, self)
         self._host = ServiceSide(self._link, self._talk, self._own, self)
+        self._greet_from_memory(session)
         await self._link.start()
         self._watch()
-        if session.greeting and not session.history and not self._dialect.speaks_greeting:
+        if session.greeting and not self._greeted and not self._dialect.speaks_greeting:
             self._talk.owes = False
             self._own.say(session.greeting)
 
@@ -217,6 +227,8 @@ class RealtimeAgent:
         elif session.history:
             owes = session.history[-1].who == "caller"
             resumed = Resumed(session.history, owes)
+        elif self._greeted:
+            resumed = Resumed((Said("agent", session.greeting),), owes_answer=False)
         self._dialect.begin(session, self._host, resumed)
 
     def receive_text(self, message: bytes) -> None:
@@ -304,6 +316,25 @@ class RealtimeAgent:
         self.emit(AgentTrouble("unsaid", reason))
 
     # Inside.
+
+    def _greet_from_memory(self, session: AgentSession) -> None:
+        """Say the greeting as the service said it in an earlier call, if it did; else listen to how
+        it is said in this one."""
+        self._greeted = bool(session.history)
+        cache = self._parts.greetings
+        if cache is None or not session.greeting or self._greeted:
+            return
+        if not self._dialect.speaks_greeting:
+            return
+        key = greeting_key(self._settings, session.format, session.greeting)
+        known = cache.find(key)
+        if known is None:
+            self._talk.listen_to_greeting(GreetingListener(cache, key))
+            return
+        self._greeted, self._talk.owes = True, False
+        self.emit(AgentText(0, known.words or session.greeting, self._loop.time()))
+        self.emit(AgentAudio(0, known.sound))
+        self.emit(AgentAudioDone(0))
 
     def _next_turn(self) -> int:
         self._talk.turn += 1

@@ -28,6 +28,7 @@ from cordboard.agents.base import (
     Used,
 )
 from cordboard.agents.realtime.dialect import CutItem
+from cordboard.agents.realtime.greetings import GreetingListener
 from cordboard.agents.realtime.spoken_items import SpokenItems
 from cordboard.audio.voice_trace import VoiceTrace
 from cordboard.tools.tool import JsonObject, ToolAsk
@@ -91,9 +92,14 @@ class Talk:
         """The service has said that its answer is complete, while a tool was at work."""
         self.owes = bool(session.greeting) and not session.history
         """The service owes the caller an answer, or gives one."""
+        self._greeting: GreetingListener | None = None
         self._held: list[AgentEvent] | None = None
         """What the service says while the engine speaks; None: the engine does not."""
         self._held_bytes = 0
+
+    def listen_to_greeting(self, listener: GreetingListener) -> None:
+        """What the service says first is its greeting."""
+        self._greeting = listener
 
     # The caller.
 
@@ -138,6 +144,8 @@ class Talk:
     def agent_words(self, text: str) -> None:
         if not text or self._muted:
             return
+        if self._greeting is not None:
+            self._greeting.words(text)
         turn = self._open()
         if self._given is not None:
             if _same_words(text, self._given.text):
@@ -149,6 +157,8 @@ class Talk:
     def agent_sound(self, sound: bytes, item: str) -> None:
         if not sound or self._muted:
             return
+        if self._greeting is not None:
+            self._greeting.sound(sound)
         turn = self._open()
         if self._given is None:
             self._items.add(turn, item, len(sound))
@@ -156,6 +166,9 @@ class Talk:
 
     def answer_done(self) -> None:
         turn = self._answer_turn if self._answer_turn is not None else self.turn
+        if self._greeting is not None and self._answer_turn is not None:
+            self._greeting.done()
+            self._greeting = None
         given = self._given
         self._close()
         self._muted = False
@@ -171,6 +184,7 @@ class Talk:
         was = self._answer_turn
         self._close()
         self._muted = False
+        self._forget_greeting()
         self._held = None if self._held is None else []
         if self._session.speaking():
             self._stage.emit(Interrupted(self._loop.time()))
@@ -180,6 +194,7 @@ class Talk:
     def cut_by_call(self) -> None:
         """The call has taken back what is not yet heard. What the service goes on with, it does not
         know better, is not heard."""
+        self._forget_greeting()
         if self._answer_turn is not None:
             self._close()
             self._muted = True
@@ -192,6 +207,7 @@ class Talk:
         """The connection is gone: what it was saying goes on no more."""
         self._close()
         self._muted = False
+        self._forget_greeting()
 
     def given_up(self) -> None:
         """There will be no other one: nothing more is owed by this service."""
@@ -210,6 +226,11 @@ class Talk:
     def _close(self) -> None:
         self._answer_turn = None
         self._given = None
+
+    def _forget_greeting(self) -> None:
+        if self._greeting is not None:
+            self._greeting.give_up()
+            self._greeting = None
 
     def _done(self, turn: int) -> None:
         self.owes = self._done_pending = False
