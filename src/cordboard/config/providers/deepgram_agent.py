@@ -1,12 +1,210 @@
-"""`type: deepgram_agent`: Deepgram Voice Agent."""
+"""`type: deepgram_agent`: Deepgram Voice Agent.
+
+`listen`, `think` and `speak` look as in Deepgram's own Settings message (deepgram-sdk 7.17,
+`agent/v1/types/agent_v1settings*.py`), so what its documentation shows can be written down here.
+The sound is not to be chosen: a telephone's G.711 both ways. Nor are the prompt, the greeting and
+the functions: they are the context's.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
-from pydantic import Field
+from pydantic import Discriminator, Field, SecretStr, Tag, model_validator
 
-from cordboard.config.providers.realtime import RealtimeProvider
+from cordboard.config.patterns import SECURE_URL
+from cordboard.config.providers.parts import part_type
+from cordboard.config.providers.realtime import RealtimeProvider, SlowResponse
+from cordboard.config.section import Section
+
+FLUX_VOICE = "flux-"
+"""How the names of the voices of speech family `v2` begin."""
+_ThinkType: TypeAlias = Literal["open_ai", "anthropic", "google", "groq", "deepgram"]
+_REASONING: tuple[_ThinkType, ...] = ("open_ai", "groq", "deepgram")
+_ONLY_V1 = ("language", "smart_format")
+_ONLY_V2 = ("language_hints", "eot_threshold", "eager_eot_threshold", "eot_timeout_ms")
+_Term = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class DeepgramEndpoint(Section):
+    """A model or voice that Deepgram reaches with your own account."""
+
+    url: str = Field(
+        pattern=SECURE_URL, description="Where it is: `https://…`, or `wss://…` for voices."
+    )
+    headers: dict[str, SecretStr] = Field(
+        default_factory=dict, description="Sent along by Deepgram, such as `authorization`."
+    )
+
+
+class DeepgramListenProvider(Section):
+    """A recogniser: Flux, which also tells when the caller's turn is over, or Nova and its like."""
+
+    version: Literal["v1", "v2"] = Field("v2", description="`v2` = Flux; `v1` = Nova and its like.")
+    type: Literal["deepgram"] = Field("deepgram", description="Whose recogniser.")
+    model: str | None = Field(
+        None,
+        min_length=1,
+        description="The recogniser; left out: `flux-general-en` (`v2`), `nova-3` (`v1`). "
+        "`flux-general-multi` knows several languages.",
+    )
+    keyterms: tuple[_Term, ...] = Field((), max_length=100, description="Words to expect.")
+    language: str | None = Field(
+        None, min_length=2, description="`v1`: what the caller speaks: `en`, `de`, ... or `multi`."
+    )
+    smart_format: bool | None = Field(
+        None, description="`v1`: numbers, dates, ... are written as one writes them."
+    )
+    language_hints: tuple[_Term, ...] = Field(
+        (), max_length=20, description="`v2`: languages to expect, for `flux-general-multi`."
+    )
+    eot_threshold: float | None = Field(
+        None,
+        ge=0.5,
+        le=1,
+        description="`v2`: how sure the end of a turn must be (Deepgram's own: 0.7).",
+    )
+    eager_eot_threshold: float | None = Field(
+        None,
+        ge=0.3,
+        le=0.9,
+        description="`v2`: how sure it must be to begin with the answer ahead.",
+    )
+    eot_timeout_ms: int | None = Field(
+        None,
+        ge=1,
+        le=60_000,
+        description="`v2`: silence that always ends a turn (Deepgram's own: 5000).",
+    )
+
+    @model_validator(mode="after")
+    def _settings_of_its_version(self) -> Self:
+        for name in _ONLY_V2 if self.version == "v1" else _ONLY_V1:
+            if getattr(self, name) not in (None, ()):
+                raise ValueError(f"{name}: version {self.version} of the recogniser takes none")
+        return self
+
+    @property
+    def recogniser(self) -> str:
+        """The model, named or not."""
+        return self.model or {"v1": "nova-3", "v2": "flux-general-en"}[self.version]
+
+
+class DeepgramListen(Section):
+    """What hears the caller."""
+
+    provider: DeepgramListenProvider = Field(
+        DeepgramListenProvider(), description="The recogniser."
+    )
+
+
+class DeepgramThinkProvider(Section):
+    """A language model."""
+
+    type: _ThinkType = Field("open_ai", description="Whose model.")
+    model: str = Field("gpt-4o-mini", min_length=1, description="The model.")
+    version: str | None = Field(None, description="Of its interface; Deepgram's own if left out.")
+    temperature: float | None = Field(None, ge=0, le=2, description="How freely it chooses words.")
+    reasoning_mode: Literal["none", "minimal", "low", "medium", "high"] | None = Field(
+        None, description="How much it thinks before it speaks; `open_ai`, `groq`, `deepgram` only."
+    )
+    voice_prompt_opt_out: bool | None = Field(
+        None, description="`deepgram` only: send the prompt without Deepgram's own words before it."
+    )
+
+    @model_validator(mode="after")
+    def _settings_of_its_type(self) -> Self:
+        given = self.model_fields_set
+        if "type" in given and self.type != "open_ai" and "model" not in given:
+            raise ValueError(f"model: missing; the model of {self.type} must be named")
+        if self.reasoning_mode is not None and self.type not in _REASONING:
+            raise ValueError(f"reasoning_mode: {self.type} takes none")
+        if self.voice_prompt_opt_out is not None and self.type != "deepgram":
+            raise ValueError(f"voice_prompt_opt_out: {self.type} takes none")
+        return self
+
+
+class DeepgramThink(Section):
+    """What decides upon the answer."""
+
+    provider: DeepgramThinkProvider = Field(
+        DeepgramThinkProvider(), description="The language model."
+    )
+    endpoint: DeepgramEndpoint | None = Field(
+        None, description="Where the model is, if it is used with your own account there."
+    )
+    context_length: Literal["max"] | Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="Characters of the conversation that are kept, or `max`; with `endpoint` only.",
+    )
+
+    @model_validator(mode="after")
+    def _length_of_your_own(self) -> Self:
+        if self.context_length is not None and self.endpoint is None:
+            raise ValueError("context_length: it counts with an `endpoint` only")
+        return self
+
+
+class DeepgramVoice(Section):
+    """A voice of Deepgram's: Aura, or Flux."""
+
+    type: Literal["deepgram"] = Field("deepgram", description="Whose voice.")
+    version: Literal["v1", "v2"] | None = Field(
+        None, description="`v1` = Aura, `v2` = Flux; left out: as the name of the voice says."
+    )
+    model: str = Field("aura-2-thalia-en", min_length=1, description="The voice.")
+    speed: float | None = Field(None, ge=0.5, le=1.5, description="How fast it speaks; 1 = usual.")
+    expressivity: int | None = Field(
+        None, ge=-2, le=2, description="Flux only: from calm (-2) to lively (2)."
+    )
+
+
+class ElevenLabsAgentVoice(Section):
+    """A voice of ElevenLabs', which `endpoint.url` names."""
+
+    type: Literal["eleven_labs"] = Field(description="Whose voice.")
+    model_id: str = Field("eleven_turbo_v2_5", min_length=1, description="The model.")
+    language: str | None = Field(None, description="The language of the answers.")
+
+
+class CartesiaVoiceId(Section):
+    """Which voice."""
+
+    mode: str = Field("id", description="How it is named.")
+    id: str = Field(min_length=1, description="The voice's id.")
+
+
+class CartesiaVoice(Section):
+    """A voice of Cartesia's."""
+
+    type: Literal["cartesia"] = Field(description="Whose voice.")
+    model_id: str = Field("sonic-2", min_length=1, description="The model.")
+    voice: CartesiaVoiceId = Field(description="Which voice.")
+    language: str | None = Field(None, description="The language of the answers.")
+    volume: float | None = Field(None, ge=0, description="How loud it is.")
+
+
+class OpenAIAgentVoice(Section):
+    """A voice of OpenAI's."""
+
+    type: Literal["open_ai"] = Field(description="Whose voice.")
+    model: str = Field("tts-1", min_length=1, description="The model.")
+    voice: str = Field("alloy", min_length=1, description="Which voice.")
+
+
+class DeepgramSpeak(Section):
+    """What speaks the answers."""
+
+    provider: Annotated[
+        Annotated[DeepgramVoice, Tag("deepgram")]
+        | Annotated[ElevenLabsAgentVoice, Tag("eleven_labs")]
+        | Annotated[CartesiaVoice, Tag("cartesia")]
+        | Annotated[OpenAIAgentVoice, Tag("open_ai")],
+        Discriminator(part_type),
+    ] = Field(DeepgramVoice(), description="The voice; `type` says whose.")
+    endpoint: DeepgramEndpoint | None = Field(
+        None, description="Where the voice is, if it is used with your own account there."
+    )
 
 
 class DeepgramAgentProvider(RealtimeProvider):
@@ -15,3 +213,40 @@ class DeepgramAgentProvider(RealtimeProvider):
     key_variables: ClassVar[tuple[str, ...]] = ("DEEPGRAM_API_KEY",)
 
     type: Literal["deepgram_agent"] = Field(description="The kind of provider.")
+    slow_response: SlowResponse = Field(
+        "provider",
+        description="Who says the fillers while a tool is slow: `provider` = Deepgram, with the "
+        "agent's own voice; `engine` = the engine's voice; `off` = nobody.",
+    )
+    language: str | None = Field(
+        None,
+        min_length=2,
+        description="Of the whole agent, as older accounts want it; not with Flux. Better said in "
+        "`listen` and `speak`.",
+    )
+    listen: DeepgramListen = Field(DeepgramListen(), description="What hears the caller.")
+    think: DeepgramThink = Field(DeepgramThink(), description="What decides upon the answer.")
+    think_fallbacks: tuple[DeepgramThink, ...] = Field(
+        (),
+        max_length=5,
+        description="Models that Deepgram asks in turn when the first one fails.",
+    )
+    speak: DeepgramSpeak = Field(DeepgramSpeak(), description="What speaks the answers.")
+    speak_fallbacks: tuple[DeepgramSpeak, ...] = Field(
+        (),
+        max_length=5,
+        description="Voices that Deepgram uses in turn when the first one fails.",
+    )
+    tags: tuple[_Term, ...] = Field(
+        (), max_length=20, description="Marks on the session, for Deepgram's own reports."
+    )
+    experimental: bool | None = Field(None, description="Deepgram's experimental features.")
+    mip_opt_out: bool | None = Field(
+        None, description="Keep the calls out of Deepgram's Model Improvement Program."
+    )
+
+    @model_validator(mode="after")
+    def _language_once(self) -> Self:
+        if self.language is not None and self.listen.provider.version == "v2":
+            raise ValueError("language: not with Flux; use listen.provider.language_hints")
+        return self
