@@ -1,12 +1,97 @@
-"""`type: gemini_live`: Gemini Live."""
+"""`type: gemini_live`: Gemini Live, its settings by Google's own names in snake case.
+
+Source: the types of google-genai 3.4 (`LiveConnectConfig` and what it holds) and Google's pages on
+the Live API. What is left out is not sent: the service's own default counts.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from cordboard.config.providers.realtime import RealtimeProvider
+from cordboard.config.section import Section
+
+StartSensitivity: TypeAlias = Literal["START_SENSITIVITY_HIGH", "START_SENSITIVITY_LOW"]
+EndSensitivity: TypeAlias = Literal["END_SENSITIVITY_HIGH", "END_SENSITIVITY_LOW"]
+ActivityHandling: TypeAlias = Literal["START_OF_ACTIVITY_INTERRUPTS", "NO_INTERRUPTION"]
+TurnCoverage: TypeAlias = Literal["TURN_INCLUDES_ONLY_ACTIVITY", "TURN_INCLUDES_ALL_INPUT"]
+FunctionBehavior: TypeAlias = Literal["by_effects", "blocking", "non_blocking"]
+
+
+class AutomaticActivityDetection(Section):
+    """How Gemini finds the caller's turns."""
+
+    disabled: Literal[False] = Field(
+        False,
+        description="Always false: without Gemini's own detection nobody would tell it when the "
+        "caller's turn is over.",
+    )
+    start_of_speech_sensitivity: StartSensitivity | None = Field(
+        None, description="How readily a sound counts as the beginning of speech."
+    )
+    end_of_speech_sensitivity: EndSensitivity | None = Field(
+        None, description="How readily a pause counts as the end of speech."
+    )
+    prefix_padding_ms: int | None = Field(
+        None, ge=0, le=5_000, description="How long speech must last before it counts as begun."
+    )
+    silence_duration_ms: int | None = Field(
+        None, ge=0, le=10_000, description="How long silence must last before a turn is over."
+    )
+
+
+class RealtimeInputConfig(Section):
+    """How what the caller says is taken."""
+
+    automatic_activity_detection: AutomaticActivityDetection = Field(
+        default_factory=lambda: AutomaticActivityDetection(),
+        description="How Gemini finds the caller's turns.",
+    )
+    activity_handling: ActivityHandling | None = Field(
+        None, description="Whether the caller's speech cuts the answer. Left out: it does."
+    )
+    turn_coverage: TurnCoverage | None = Field(
+        None, description="What belongs to the caller's turn: speech alone, or all sound."
+    )
+
+
+class ContextWindowCompression(Section):
+    """Keeps long conversations within the model's context; without it a call of sound alone ends
+    after 15 minutes."""
+
+    enabled: bool = Field(True, description="Whether old turns are dropped when it gets long.")
+    trigger_tokens: int | None = Field(
+        None, ge=1_000, le=2_000_000, description="How long it gets first. Left out: Gemini's own."
+    )
+    target_tokens: int | None = Field(
+        None,
+        ge=500,
+        le=2_000_000,
+        description="How much is kept (`sliding_window.target_tokens`). Left out: half of it.",
+    )
+
+
+class Proactivity(Section):
+    """Whether the model may keep silent."""
+
+    proactive_audio: bool | None = Field(
+        None,
+        description="Whether it may leave speech unanswered that is not meant for it. "
+        "gemini-3.8-live always may.",
+    )
+
+
+class SafetySetting(Section):
+    """One harm and from where it is blocked."""
+
+    category: str = Field(
+        pattern=r"^HARM_CATEGORY_[A-Z_]+$", description="Such as `HARM_CATEGORY_HARASSMENT`."
+    )
+    threshold: Literal[
+        "BLOCK_LOW_AND_ABOVE", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_ONLY_HIGH", "BLOCK_NONE", "OFF"
+    ] = Field(description="From where it is blocked.")
 
 
 class GeminiLiveProvider(RealtimeProvider):
@@ -15,3 +100,51 @@ class GeminiLiveProvider(RealtimeProvider):
     key_variables: ClassVar[tuple[str, ...]] = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 
     type: Literal["gemini_live"] = Field(description="The kind of provider.")
+    api_version: str = Field(
+        "v1", pattern=r"^v[0-9]+[a-z0-9]*$", description="Of the address: `v1`, `v1beta`, ..."
+    )
+    model: str = Field("gemini-3.8-live", min_length=1, description="Google's `model`.")
+    voice_name: str = Field(
+        "", max_length=100, description="Google's `voice_name`, such as `Kore`. Empty: the model's."
+    )
+    language_code: str = Field(
+        "",
+        pattern=r"^([a-z]{2,3}(-[A-Za-z0-9]{2,8})*)?$",
+        description="Google's `language_code` of the speech. Native-audio models choose the "
+        "language by themselves and close the call (1007) when it is set.",
+    )
+    temperature: float | None = Field(None, ge=0, le=2, description="Google's `temperature`.")
+    top_p: float | None = Field(None, ge=0, le=1, description="Google's `top_p`.")
+    top_k: int | None = Field(None, ge=1, le=1_000, description="Google's `top_k`.")
+    max_output_tokens: int | None = Field(
+        None, ge=1, le=65_536, description="Google's `max_output_tokens`, of one answer."
+    )
+    realtime_input_config: RealtimeInputConfig = Field(
+        default_factory=lambda: RealtimeInputConfig(),
+        description="How what the caller says is taken.",
+    )
+    context_window_compression: ContextWindowCompression = Field(
+        default_factory=lambda: ContextWindowCompression(),
+        description="Keeps long conversations within the model's context.",
+    )
+    session_resumption: bool = Field(
+        True, description="Whether a lost connection goes on where it was, by Gemini's handle."
+    )
+    function_behavior: FunctionBehavior = Field(
+        "by_effects",
+        description="Whether the model waits for a tool. `blocking`: it waits, and does not hear "
+        "the caller meanwhile; `non_blocking`: the conversation goes on; `by_effects`: it waits "
+        "for tools that change something, and not for those that only look something up.",
+    )
+    proactivity: Proactivity = Field(
+        default_factory=lambda: Proactivity(), description="Whether the model may keep silent."
+    )
+    safety_settings: tuple[SafetySetting, ...] = Field(
+        default=(), description="Google's `safety_settings`. None: the service's own."
+    )
+
+    @model_validator(mode="after")
+    def _no_language_of_native_audio(self) -> GeminiLiveProvider:
+        if self.language_code and "native-audio" in self.model:
+            raise ValueError(f"{self.model} takes no language_code: it would close each call")
+        return self
