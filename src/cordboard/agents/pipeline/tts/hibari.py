@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from cordboard.agents.pipeline.tts.speakable import has_words, speakable
 from cordboard.agents.workers import Workers
 from cordboard.audio.resample import Floats, resample, to_pcm
 from cordboard.errors import ModelError, VoiceError
@@ -36,15 +37,6 @@ _AUDIBLE_DB = 42.0
 
 PRONUNCIATIONS: Mapping[str, str] = MappingProxyType({"ATIS": "ˈATɪs"})  # noqa: RUF001
 """Words that hibari would spell or misread, in its own phoneme alphabet."""
-
-_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
-_MARKUP = re.compile(r"[*_`#<>|~\[\]]+")
-_SPACE = re.compile(r"[ \t\r\f\v]+")
-
-
-def speakable(text: str) -> str:
-    """``text`` without what is markup and not speech: links, emphasis, headings, brackets."""
-    return _SPACE.sub(" ", _MARKUP.sub(" ", _LINK.sub(r"\1", text))).strip()
 
 
 def finished(samples: Floats, rate: int) -> Floats:
@@ -121,7 +113,7 @@ class HibariVoice:
     def sentences(self, text: str) -> list[str]:
         """``text`` cut where the voice pauses; what holds no letter or digit is left out."""
         cut: list[str] = self._engine.split_sentences(speakable(text))
-        return [sentence for sentence in cut if any(map(str.isalnum, sentence))]
+        return [sentence for sentence in cut if has_words(sentence)]
 
     @property
     def cached_bytes(self) -> int:

@@ -1,0 +1,60 @@
+"""What Deepgram's `/v1/speak` says about one text; pure.
+
+Speak, Flush → sound… → Flushed. Clear → Cleared: the sound between is of what is not wanted.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from typing import Any
+
+
+class Told(Enum):
+    """What a message of the service means for the text being spoken."""
+
+    NOTHING = "nothing"
+    FLUSHED = "flushed"
+    """All of its sound has come."""
+    CLEARED = "cleared"
+    REFUSED = "refused"
+    """It will not be spoken."""
+    BUSY = "busy"
+    """It will not be spoken now: too many were flushed in too short a time."""
+    MALFORMED = "malformed"
+
+
+_BUSY_CODE = "FLUSH"
+"""In the code of the warning about too many Flush messages."""
+
+
+def speak_messages(text: str) -> tuple[bytes, bytes]:
+    """What to send to have a text spoken."""
+    speak = json.dumps({"type": "Speak", "text": text}, separators=(",", ":"))
+    return speak.encode(), b'{"type":"Flush"}'
+
+
+CLEAR = b'{"type":"Clear"}'
+CLOSE = b'{"type":"Close"}'
+
+
+def read(message: bytes) -> tuple[Told, str]:
+    """A message and, where something is wrong, the service's words."""
+    try:
+        told: Any = json.loads(message)
+    except (ValueError, RecursionError):
+        return Told.MALFORMED, ""
+    if not isinstance(told, dict) or not isinstance(told.get("type"), str):
+        return Told.MALFORMED, ""
+    words = str(told.get("description") or told.get("err_msg") or "")[:200]
+    match told["type"]:
+        case "Flushed":
+            return Told.FLUSHED, ""
+        case "Cleared":
+            return Told.CLEARED, ""
+        case "Warning":
+            code = str(told.get("code", ""))
+            return (Told.BUSY if _BUSY_CODE in code.upper() else Told.NOTHING), words
+        case "Error":
+            return Told.REFUSED, words
+    return Told.NOTHING, ""
