@@ -27,9 +27,16 @@ from cordboard.agents.base import (
     LateTold,
     ToolAsked,
     ToolCancelled,
+    Usage,
     Used,
 )
-from cordboard.agents.pipeline.brain.base import Brain, Dialogue, DialogueSession
+from cordboard.agents.pipeline.brain.base import (
+    Brain,
+    Dialogue,
+    DialogueSession,
+    Overhearer,
+    Preparer,
+)
 from cordboard.agents.pipeline.hearing import Hearing, HearingParts
 from cordboard.agents.pipeline.mouth import Mouth
 from cordboard.agents.pipeline.tts.base import PaidVoice, Voice
@@ -38,7 +45,7 @@ from cordboard.agents.pipeline.turn_events import (
 )
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.config.conversation import BargeIn
-from cordboard.errors import FailureKind
+from cordboard.errors import AgentError, FailureKind
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
 
 log = structlog.get_logger()
@@ -96,6 +103,7 @@ class PipelineAgent:
                 session.variables,
                 session.greeting,
                 said[:-1] if owed else said,
+                self._use,
             )
         )
         hearing = Hearing(self._parts.hearing, session, self._dialogue, self, self._spawn)
@@ -150,6 +158,7 @@ class PipelineAgent:
 
     async def close(self) -> None:
         self._closed = True
+        self._forget()
         if self._hearing is not None:
             await self._hearing.close()
         tasks = tuple(self._tasks)
@@ -221,7 +230,10 @@ class PipelineAgent:
     async def _tell_late(self, reply: ToolReply) -> None:
         turn = self._turn
         try:
-            await self._mouth.speak(turn, f"{ABOUT_EARLIER} {reply.message}")
+            words = f"{ABOUT_EARLIER} {reply.message}"
+            if isinstance(self._dialogue, Overhearer):
+                self._dialogue.said_besides(words)
+            await self._mouth.speak(turn, words)
             self._emit_unless_closed(LateTold(reply.ask_id))
         finally:
             self._emit_unless_closed(AgentAudioDone(turn))
@@ -274,7 +286,7 @@ class PipelineAgent:
     # Keeping house.
 
     def _emit_unless_closed(
-        self, event: AgentAudioDone | ToolCancelled | LateTold | AgentFailed
+        self, event: AgentAudioDone | ToolCancelled | LateTold | AgentFailed | Used
     ) -> None:
         if not self._closed:
             self._session.emit(event)
@@ -285,6 +297,13 @@ class PipelineAgent:
         if isinstance(voice, PaidVoice):
             return voice.for_call(lambda usage: self._session.emit(Used(usage)))
         return voice
+
+    def _use(self, usage: Usage) -> None:
+        self._emit_unless_closed(Used(usage))
+
+    def _forget(self) -> None:
+        if self._hearing is not None and isinstance(self._dialogue, Preparer):
+            self._dialogue.forget()
 
     def _fail(self, reason: str, kind: FailureKind = "internal") -> None:
         log.error("agent_failed", call_id=self._session.call_id, reason=reason, kind=kind)
@@ -308,5 +327,8 @@ class PipelineAgent:
         """A task border: nothing that fails here may end in silence."""
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
+            if isinstance(error, AgentError):
+                self._fail(str(error), error.kind)
+                return
             log.error("agent_task_failed", call_id=self._session.call_id, exc_info=error)
             self._emit_unless_closed(AgentFailed(f"internal error: {type(error).__name__}"))

@@ -27,7 +27,7 @@ from cordboard.agents.base import (
     OverlapDismissed,
     Used,
 )
-from cordboard.agents.pipeline.brain.base import Dialogue
+from cordboard.agents.pipeline.brain.base import Dialogue, Preparer
 from cordboard.agents.pipeline.ear import LEAD_MS, Ear
 from cordboard.agents.pipeline.echo_watch import EchoAnswer, EchoWatch
 from cordboard.agents.pipeline.overlap_words import OVERLAP_HINTS, judge_words
@@ -294,7 +294,15 @@ class Hearing:
             transcript = await self._listen_again(transcript)
         clue = self._aside_clue(transcript, pcm) if pause.aside else self._clue(transcript)
         self._ear.learn_text(pause.pause, clue if pause.aside else self._by_verdict(clue))
+        if not pause.aside:
+            self._prepare_answer(transcript, clue)
         return transcript
+
+    def _prepare_answer(self, transcript: Transcript, clue: TextClue) -> None:
+        """What may be the whole turn may be thought about already."""
+        may_be_whole = clue in (TextClue.COMPLETE, TextClue.ONE_WORD, TextClue.WORDS)
+        if may_be_whole and not self._yes_or_no and isinstance(self._dialogue, Preparer):
+            self._dialogue.prepare(transcript.words)
 
     async def _judge_melody(self, pause: int, pcm: bytes, turn_odds: TurnOdds) -> None:
         try:
@@ -344,6 +352,8 @@ class Hearing:
         return YES_OR_NO_HINTS if self._yes_or_no else self._dialogue.hints()
 
     def _drop_draft(self) -> None:
+        if isinstance(self._dialogue, Preparer):
+            self._dialogue.forget()
         if self._draft is not None:
             self._draft.cancel()
             self._draft = None

@@ -7,11 +7,11 @@ it waits. The same door serves the offline rules and a streamed LLM.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from cordboard.agents.base import Said
+from cordboard.agents.base import Said, Usage
 from cordboard.tools.tool import JsonObject, ToolReply, ToolSpec
 
 
@@ -41,6 +41,8 @@ class DialogueSession:
     """What the caller has been told first; the first thing that can be repeated."""
     history: tuple[Said, ...] = ()
     """What was said before, by another agent; without what `respond` gets."""
+    used: Callable[[Usage], None] = lambda _: None
+    """Told what the dialogue has used up that costs money."""
 
 
 class Dialogue(Protocol):
@@ -100,6 +102,29 @@ class Doubter(Protocol):
         """What would be done now if `text` had been said instead of what is in doubt, equal for
         texts that mean the same; empty where it would be asked back, or where another hearing must
         not decide. It changes nothing."""
+        ...
+
+
+@runtime_checkable
+class Preparer(Protocol):
+    """A dialogue that can begin to think of an answer before it is sure that there is to be one."""
+
+    def prepare(self, text: str) -> None:
+        """The caller's turn may be over with these words: `respond` may come with them. Nothing is
+        said and nothing is done of what is thought, unless it does."""
+        ...
+
+    def forget(self) -> None:
+        """The caller goes on, or is gone: what was prepared is dropped."""
+        ...
+
+
+@runtime_checkable
+class Overhearer(Protocol):
+    """A dialogue that wants to know what the line says for it."""
+
+    def said_besides(self, text: str) -> None:
+        """The caller is told this, which the dialogue did not think of."""
         ...
 
 
