@@ -1,0 +1,135 @@
+"""Who has the floor in an OpenAI Realtime session: which response is active, asked for, or wanted.
+
+A conversation has one active response at most. The service creates one by itself when the caller's
+turn is over; we ask for the others (the greeting, what follows tools). These cross on the wire, so
+that a request is only made when nothing else is to be expected, and is made again when the service
+had begun another response meanwhile. Pure: no clock, no messages.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from cordboard.tools.tool import JsonObject
+
+UNKNOWN = "?"
+"""An active response that we were not told of."""
+REMEMBERED = 32
+"""Responses that are over, to know what comes late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A response that is wanted for another reason than a tool's result."""
+
+    parameters: JsonObject = field(default_factory=dict)
+    insists: bool = False
+    """It is still wanted when the service was speaking of something else."""
+    aside: bool = False
+    """It is no part of the conversation."""
+
+
+@dataclass(slots=True)
+class Floor:
+    """The state of one connection."""
+
+    caller_speaks: bool = False
+    turn_owed: bool = False
+    """The service is about to answer the caller's turn by itself."""
+    owed_behind: str = ""
+    """The turn ended while this response went on: so the service may have left it unanswered."""
+    active: str = ""
+    """The response being made, in the conversation."""
+    requested: str = ""
+    """Our request that the service has not yet followed or refused."""
+    wish: Wish | None = None
+    sent: Wish | None = None
+    """What was requested."""
+    made_for: Wish | None = None
+    """What the active response was requested for; None: by the service itself."""
+    asides: set[str] = field(default_factory=set)
+    """Responses being made that are no part of the conversation."""
+    cut: set[str] = field(default_factory=set)
+    """Responses being made that nobody wants any more."""
+    over: deque[str] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+
+    @property
+    def free(self) -> bool:
+        """Whether a response may be requested now."""
+        busy = self.active or self.requested or self.asides
+        return not (busy or self.caller_speaks or self.turn_owed)
+
+    def speaks(self, response_id: str) -> bool:
+        """Whether what belongs to this response is for the caller."""
+        known = response_id == self.active or response_id in self.asides
+        return known and response_id not in self.cut
+
+    def caller_started(self) -> None:
+        self.caller_speaks = True
+        self.turn_owed = False
+
+    def caller_stopped(self, *, answered: bool) -> None:
+        """`answered`: the service will answer this turn by itself."""
+        self.caller_speaks = False
+        self.turn_owed = answered
+        self.owed_behind = "" if self.active in self.cut else self.active
+
+    def request(self, request_id: str, wish: Wish | None) -> None:
+        """Our request goes out."""
+        self.requested, self.sent = request_id, wish
+        if wish is not None and wish is self.wish:
+            self.wish = None
+
+    def refused(self, *, busy: bool) -> Wish | None:
+        """The service did not follow our request; what that was for."""
+        sent, self.requested, self.sent = self.sent, "", None
+        if busy:
+            self.active = self.active or UNKNOWN
+        if sent is not None and sent.insists and self.wish is None:
+            self.wish = sent
+        return sent
+
+    def began(self, response_id: str, request_id: str) -> bool:
+        """A response has begun; whether it is ours. `request_id`: as it bears it, or empty."""
+        mine = bool(self.requested) and (
+            request_id == self.requested or (not request_id and not self.turn_owed)
+        )
+        sent = self.sent if mine else None
+        if mine:
+            self.requested, self.sent = "", None
+        else:
+            self.turn_owed = False
+        if sent is not None and sent.aside:
+            self.asides.add(response_id)
+        else:
+            self.active, self.made_for = response_id, sent
+            self.wish = None
+        return mine
+
+    def cut_active(self) -> str:
+        """Nobody wants the active response any more; its id, if there is one to be cancelled."""
+        if not self.active or self.active in self.cut:
+            return ""
+        self.cut.add(self.active)
+        return self.active
+
+    def ended(self, response_id: str) -> bool | None:
+        """A response is over: whether it was wanted to the end. None: it was over already, or has
+        never begun."""
+        if response_id in self.over or not response_id:
+            return None
+        wanted = response_id not in self.cut
+        if response_id in self.asides:
+            self.asides.discard(response_id)
+        elif self.active and self.active in (response_id, UNKNOWN):
+            wanted = wanted and self.active != UNKNOWN
+            self.active = ""
+            if self.turn_owed and self.owed_behind:
+                self.turn_owed = False
+                self.wish = self.wish or Wish()
+        else:
+            return None
+        self.over.append(response_id)
+        self.cut -= {response_id, UNKNOWN}
+        return wanted
