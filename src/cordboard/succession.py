@@ -80,6 +80,8 @@ class Succession:
         self._waiting: asyncio.Task[None] | None = None
         """Waits for the moment without calls."""
         self._warming: asyncio.Task[None] | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+        """Give back what providers before had kept ready."""
         self._preparing: set[asyncio.Task[None]] = set()
         """Render what is said later in a call."""
         self._tools_changed = asyncio.Event()
@@ -113,6 +115,7 @@ class Succession:
         await self.generation.prepare()
         self.generation.start()
         self.providers = await self._providers_for(self.config, _specs(self.generation))
+        self.providers.begin()
         self._warming = self._task(self._keep_warm(), "warm dialogues")
 
     async def succeed(self, config: Config) -> tuple[str, ...]:
@@ -137,7 +140,11 @@ class Succession:
             self._waiting.cancel()
         new.on_tools_changed(self._tools_changed.set)
         new.start(self._replacement(config))
+        if self.providers is not None:
+            self._closing.add(closing := self._task(self.providers.close(), "close providers"))
+            closing.add_done_callback(self._closing.discard)
         self.generation, self.providers = new, providers
+        providers.begin()
         self._lock, self._fixed = lock, fixed
         self._retire(old)
         self._on_change(config)
@@ -193,6 +200,9 @@ class Succession:
         self.freeze()
         own = (self._waiting, self._warming, *self._preparing)
         tasks = [*self._retiring, *(task for task in own if task is not None)]
+        if self.providers is not None:
+            await self.providers.close()
+        await asyncio.gather(*self._closing, return_exceptions=True)
         await self.generation.close()
         await self._pool.close()
         for task in tasks:

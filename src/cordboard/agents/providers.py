@@ -7,6 +7,7 @@ made here, once, when the generation is built.
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import os
 import ssl
@@ -24,6 +25,7 @@ from cordboard.agents.pipeline.offline import OfflineModels
 from cordboard.agents.pipeline.service_key import key_of
 from cordboard.agents.pipeline.turn_profiles import profile_of
 from cordboard.agents.realtime.greetings import GreetingCache
+from cordboard.agents.realtime.warm import WarmConnection
 from cordboard.audio.echo import EchoGuard
 from cordboard.audio.tones import is_dtmf
 from cordboard.config.providers.provider import Provider
@@ -51,6 +53,7 @@ class Providers:
         realtime = any(isinstance(p, RealtimeProvider) for p in config.providers.values())
         self._tls = ssl.create_default_context() if realtime else None
         self._greetings = GreetingCache()
+        self._warm: dict[str, WarmConnection] = {}
         self._degradation = degradation or Degradation()
         self._providers: Mapping[str, Provider] = config.providers
         self._contexts: Mapping[str, Context] = config.contexts
@@ -64,7 +67,7 @@ class Providers:
         """A new agent. Raises `AgentError` when the provider cannot serve now."""
         chosen, settings = self._providers[provider], self._contexts[context]
         if isinstance(chosen, RealtimeProvider):
-            return self._realtime(chosen, settings)
+            return self._realtime(provider, chosen, settings)
         if self._models is None:
             raise AgentError(f"provider {provider!r} has no models loaded")
         hearing = self._hearing(self._models, settings)
@@ -84,7 +87,7 @@ class Providers:
             promote=models.workers.promote,
         )
 
-    def _realtime(self, chosen: RealtimeProvider, settings: Context) -> Agent:
+    def _realtime(self, name: str, chosen: RealtimeProvider, settings: Context) -> Agent:
         from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
         from cordboard.agents.realtime.dialects import dialect_for
 
@@ -96,9 +99,34 @@ class Providers:
             models.voice if models is not None else None,
             self._hearing(models, settings) if models is not None else None,
             self._greetings,
+            self._warm[name].take if name in self._warm else lambda: None,
         )
         dialect = dialect_for(chosen, key_of(chosen, self._environ, kind))
         return RealtimeAgent(dialect, chosen, kind, parts, settings.barge_in)
+
+    def begin(self) -> None:
+        """They are in force from now on: keep connections ready where that is wanted."""
+        from cordboard.agents.realtime.dialects import dialect_for
+
+        for name, chosen in self._providers.items():
+            if isinstance(chosen, RealtimeProvider) and chosen.warm_connection and self._tls:
+                kind = str(chosen.type)
+                try:
+                    key = key_of(chosen, self._environ, kind)
+                except AgentError:
+                    continue  # `/ready` tells
+                warm = self._warm[name] = WarmConnection(
+                    partial(dialect_for, chosen, key),
+                    self._tls,
+                    kind,
+                    chosen.connect_timeout_ms / 1000,
+                )
+                warm.begin()
+
+    async def close(self) -> None:
+        """They are in force no more. Agents that are open stay so."""
+        warm, self._warm = tuple(self._warm.values()), {}
+        await asyncio.gather(*(each.close() for each in warm))
 
     def brain(self, context: str) -> Brain:
         """What thinks for a context, for conversations that need no ears and no mouth."""

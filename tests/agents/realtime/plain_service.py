@@ -14,6 +14,7 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from cordboard.agents.base import AgentEvent, AgentSession, Interrupted
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
+from cordboard.agents.realtime.connection import ServiceConnection
 from cordboard.agents.realtime.dialect import Address, CutItem, DialectHost, Lost, Resumed
 from cordboard.agents.realtime.greetings import GreetingCache
 from cordboard.audio.format import ULAW_8K, AudioFormat
@@ -53,6 +54,9 @@ class PlainService:
                 self._news.clear()
                 await self._news.wait()
 
+    async def until_connected(self, count: int) -> None:
+        await self.until(lambda: len(self.connections) >= count)
+
     def of(self, what: str) -> list[dict[str, Any]]:
         return [message for message in self.told if message["do"] == what]
 
@@ -62,6 +66,7 @@ class PlainService:
 
     async def _serve(self, connection: ServerConnection) -> None:
         self.connections.append(connection)
+        self._news.set()
         with contextlib.suppress(websockets.ConnectionClosed):
             async for message in connection:
                 if isinstance(message, bytes):
@@ -69,7 +74,7 @@ class PlainService:
                 else:
                     self.told.append(json.loads(message))
                     if self.told[-1]["do"] == "begin" and self.accepts:
-                        await self.say(do="ready")
+                        await connection.send(json.dumps({"do": "ready"}))
                 self._news.set()
 
 
@@ -196,13 +201,13 @@ def agent_for(
     voice: Any = None,
     barge_in: BargeIn = "on",
     greetings: GreetingCache | None = None,
+    warm: Callable[[], ServiceConnection | None] = lambda: None,
     **settings: Any,
 ) -> RealtimeAgent:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     provider = RealtimeProvider.model_validate({"type": "plain"} | settings)
-    return RealtimeAgent(
-        dialect, provider, "plain", RealtimeParts(tls, voice, None, greetings), barge_in
-    )
+    parts = RealtimeParts(tls, voice, None, greetings, warm)
+    return RealtimeAgent(dialect, provider, "plain", parts, barge_in)
 
 
 @contextlib.asynccontextmanager

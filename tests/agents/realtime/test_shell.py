@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import ssl
 
 import pytest
 
@@ -24,6 +25,7 @@ from cordboard.agents.base import (
     ToolCancelled,
 )
 from cordboard.agents.realtime.greetings import Greeting, GreetingCache
+from cordboard.agents.realtime.warm import WarmConnection
 from cordboard.errors import AgentError
 from cordboard.testing.fake_pipeline import MS_PER_WORD, TalkingClock
 from cordboard.tools.tool import Status, ToolReply
@@ -32,6 +34,7 @@ from .plain_service import Caller, PlainDialect, PlainService, agent_for, talkin
 
 FRAME = b"\x7f" * 160
 SILENCE = b"\xff" * 160
+TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def reply(ask_id: str, message: str = "Done.") -> ToolReply:
@@ -442,3 +445,33 @@ def test_the_oldest_greetings_make_room() -> None:
     assert [name for name in "abc" if cache.find(name)] == ["b", "c"]
     cache.keep("d", Greeting("", b""))
     assert cache.find("d") is None
+
+
+async def test_a_connection_that_was_opened_ahead_is_used_and_replaced() -> None:
+    async with PlainService().running() as service:
+        warm = WarmConnection(lambda: PlainDialect(service.port), TLS, "plain", seconds=1)
+        warm.begin()
+        await service.until_connected(1)
+        caller = Caller()
+        agent = agent_for(PlainDialect(service.port), warm=warm.take)
+        await agent.start(caller.session)
+        await service.until_connected(2)
+        assert service.of("begin")
+        await agent.close()
+        await warm.close()
+        async with asyncio.timeout(2):
+            for connection in service.connections:
+                await connection.wait_closed()
+        assert len(service.connections) == 2
+
+
+async def test_a_connection_that_was_opened_ahead_and_lost_is_not_used() -> None:
+    async with PlainService().running() as service:
+        warm = WarmConnection(lambda: PlainDialect(service.port), TLS, "plain", seconds=1)
+        warm.begin()
+        await service.until_connected(1)
+        await service.connections[0].close()
+        agent = agent_for(PlainDialect(service.port), warm=warm.take)
+        await agent.start(Caller().session)
+        await agent.close()
+        await warm.close()

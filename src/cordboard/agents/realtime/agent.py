@@ -35,6 +35,7 @@ from cordboard.agents.pipeline.hearing import HearingParts
 from cordboard.agents.pipeline.tts.base import Voice
 from cordboard.agents.pipeline.turn_events import AgentVoice
 from cordboard.agents.realtime.aside import AsideEars
+from cordboard.agents.realtime.connection import ServiceConnection
 from cordboard.agents.realtime.dialect import Dialect, Resumed
 from cordboard.agents.realtime.greetings import GreetingCache, GreetingListener, greeting_key
 from cordboard.agents.realtime.link import LinkSettings, ServiceLink
@@ -64,6 +65,8 @@ class RealtimeParts:
     ears: HearingParts | None = None
     greetings: GreetingCache | None = None
     """Where greetings are kept that services have said; None = nowhere."""
+    warm: Callable[[], ServiceConnection | None] = lambda: None
+    """Gives a connection that was opened ahead, if there is one."""
 
 
 class RealtimeAgent:
@@ -91,7 +94,7 @@ class RealtimeAgent:
         link = LinkSettings(
             provider, settings.connect_timeout_ms / 1000, settings.reconnect_attempts
         )
-        self._link = ServiceLink(dialect, parts.tls, link, self)
+        self._link = ServiceLink(dialect, parts.tls, link, self, parts.warm)
         self._so_far = ConversationSoFar()
         self._waiting_replies: list[ToolReply] = []
         """Results that came while there was no connection."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -79,8 +79,15 @@ class ServiceLink:
     """One call's link. Implements `connection.Receiver`."""
 
     def __init__(
-        self, dialect: Dialect, tls: ssl.SSLContext, settings: LinkSettings, owner: LinkOwner
+        self,
+        dialect: Dialect,
+        tls: ssl.SSLContext,
+        settings: LinkSettings,
+        owner: LinkOwner,
+        warm: Callable[[], ServiceConnection | None] = lambda: None,
     ) -> None:
+        """`warm()` may give a connection that is open already."""
+        self._warm = warm
         self._loop = asyncio.get_running_loop()
         self._dialect = dialect
         self._tls = tls
@@ -198,6 +205,8 @@ class ServiceLink:
 
     async def _connect(self) -> ServiceConnection:
         """Raises `_Refused`."""
+        if (warm := self._warm()) is not None:
+            return warm
         seconds = self._settings.connect_seconds
         try:
             async with asyncio.timeout(seconds):

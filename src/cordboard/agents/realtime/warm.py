@@ -1,0 +1,87 @@
+"""One connection kept open ahead per provider, for the next call (`warm_connection: true`).
+
+It has no session yet, so nothing is paid for it. Services close connections on which nothing
+happens, so it is replaced by a fresh one after a while, and at once when it is taken or lost. A
+service that refuses is asked again with ever longer pauses; calls then connect by themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+
+import structlog
+
+from cordboard.agents.realtime.connection import NotConnected, ServiceConnection
+from cordboard.agents.realtime.dialect import Dialect
+from cordboard.errors import AgentError
+
+log = structlog.get_logger()
+
+FRESH = 25.0
+"""Seconds for which a connection without a session is kept. Deepgram closes one after 10 s without
+a message in a session; none of the services says how long it waits for a session."""
+FIRST_PAUSE, LONGEST_PAUSE = 5.0, 120.0
+
+
+class WarmConnection:
+    """Keeps one provider's connection ready, from `begin` to `close`."""
+
+    def __init__(
+        self, dialect: Callable[[], Dialect], tls: ssl.SSLContext, peer: str, seconds: float
+    ) -> None:
+        """`seconds`: how long one attempt to connect may take."""
+        self._dialect = dialect
+        self._tls = tls
+        self._peer = peer
+        self._seconds = seconds
+        self._ready: ServiceConnection | None = None
+        self._taken = asyncio.Event()
+        self._keeping: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Keep one ready from now on. Idempotent."""
+        if self._keeping is None:
+            self._keeping = asyncio.get_running_loop().create_task(self._keep(), name="warm")
+
+    def take(self) -> ServiceConnection | None:
+        """The connection, if there is one that lives; another one takes its place."""
+        ready, self._ready = self._ready, None
+        self._taken.set()
+        return ready if ready is not None and ready.alive else None
+
+    async def close(self) -> None:
+        """Keep none any more."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.wait((self._keeping,))
+        if self._ready is not None:
+            await self._ready.close()
+
+    async def _keep(self) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                address = await self._dialect().address()
+                connection = ServiceConnection(address, self._peer)
+                await connection.open(self._tls, self._seconds)
+            except (AgentError, NotConnected) as error:
+                log.warning("warm_connection_failed", peer=self._peer, error=str(error))
+                await asyncio.sleep(pause)
+                pause = min(LONGEST_PAUSE, pause * 2)
+                continue
+            pause = FIRST_PAUSE
+            self._taken.clear()
+            self._ready = connection
+            await self._until_stale()
+            stale, self._ready = self._ready, None
+            if stale is not None:
+                await stale.close()
+
+    async def _until_stale(self) -> None:
+        try:
+            async with asyncio.timeout(FRESH):
+                await self._taken.wait()
+        except TimeoutError:
+            return
