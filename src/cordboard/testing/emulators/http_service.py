@@ -11,14 +11,14 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.routing import Route
+from starlette.routing import BaseRoute
 
 CLOSE_SECONDS = 1
 
@@ -76,8 +76,12 @@ class Book:
 class HttpService:
     """Serves routes from `async with` to its end."""
 
-    def __init__(self, routes: list[Route]) -> None:
+    def __init__(
+        self, routes: Sequence[BaseRoute], websockets: type[asyncio.Protocol] | None = None
+    ) -> None:
+        """`websockets`: uvicorn's side of the websocket routes, if there are any."""
         self._app = Starlette(routes=routes)
+        self._websockets = websockets
         self._server: _Guest | None = None
         self._task: asyncio.Task[None] | None = None
         self.port = 0
@@ -92,7 +96,7 @@ class HttpService:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", 0))
         self.port = int(listener.getsockname()[1])
-        self._server = _Guest(self._app)
+        self._server = _Guest(self._app, self._websockets)
         self._task = asyncio.create_task(self._server.serve([listener]))
         await self._server.serving.wait()
         return self
@@ -118,11 +122,13 @@ class HttpService:
 class _Guest(uvicorn.Server):
     """uvicorn without its claim on the process."""
 
-    def __init__(self, app: Starlette) -> None:
+    def __init__(self, app: Starlette, websockets: type[asyncio.Protocol] | None) -> None:
         config = uvicorn.Config(
             app,
             http="h11",
-            ws="none",
+            ws=websockets or "none",
+            ws_ping_interval=None,
+            ws_per_message_deflate=False,
             loop="none",
             lifespan="off",
             log_config=None,
