@@ -475,3 +475,20 @@ async def test_a_connection_that_was_opened_ahead_and_lost_is_not_used() -> None
         await agent.start(Caller().session)
         await agent.close()
         await warm.close()
+
+
+async def test_a_service_that_only_thinks_is_given_its_time() -> None:
+    voice = TalkingClock()
+    async with talking(voice, thinking_filler_ms=300) as (service, caller, agent, _):
+        await service.say(do="caller_text", text="Hello?")
+        await caller.until(CallerText)
+        agent.say("One moment.", filler=True)
+        await service.say(do="sound", ms=20)
+        await service.say(do="answer_done")
+        await caller.until(AgentAudioDone)
+        assert voice.spoken == []
+        await service.say(do="caller_text", text="Hello again?")
+        await caller.until(CallerText, 2)
+        agent.say("Hold on.", filler=True)
+        await caller.until(AgentText, 2)
+        assert voice.spoken == ["Hold on."]

@@ -45,7 +45,7 @@ from cordboard.agents.realtime.talk import Given, Talk
 from cordboard.agents.said import ConversationSoFar
 from cordboard.audio.format import AudioFormat
 from cordboard.config.conversation import BargeIn
-from cordboard.config.providers.realtime import RealtimeProvider, SlowResponse
+from cordboard.config.providers.realtime import RealtimeProvider
 from cordboard.errors import AgentError, FailureKind
 from cordboard.tools.tool import ToolReply
 
@@ -89,7 +89,6 @@ class RealtimeAgent:
         self._settings = settings
         self._greeted = False
         """Somebody has greeted the caller: the service is not to."""
-        self._slow_response: SlowResponse = settings.slow_response
         self._stall = settings.stall_ms / 1000
         link = LinkSettings(
             provider, settings.connect_timeout_ms / 1000, settings.reconnect_attempts
@@ -126,7 +125,7 @@ class RealtimeAgent:
         self._silence = session.format.silence()
         self._so_far = ConversationSoFar(session.history)
         self._talk = Talk(session, self._provider, self)
-        self._own = OwnSpeech(self._parts.voice, session.format, self._slow_response, self)
+        self._own = OwnSpeech(self._parts.voice, session.format, self._settings, self)
         self._host = ServiceSide(self._link, self._talk, self._own, self)
         self._greet_from_memory(session)
         await self._link.start()
@@ -293,6 +292,9 @@ class RealtimeAgent:
 
     def service_speaks(self) -> bool:
         return self._talk.answering
+
+    def thinks_for(self) -> float | None:
+        return None if self._talk.asks else self._loop.time() - self._talk.stopped_at
 
     def service_says(self, text: str, kind: Kind) -> bool:
         if not self._link.up or not self._dialect.speak(text):

@@ -17,7 +17,7 @@ from cordboard.agents.base import AgentAudio, AgentEvent, AgentText
 from cordboard.agents.pipeline.tts.base import Voice
 from cordboard.agents.realtime.engine_voice import spoken
 from cordboard.audio.format import AudioFormat
-from cordboard.config.providers.realtime import SlowResponse
+from cordboard.config.providers.realtime import RealtimeProvider
 from cordboard.errors import VoiceError
 
 log = structlog.get_logger()
@@ -44,6 +44,10 @@ class SpeechHost(Protocol):
         """Whether the service is in the middle of an answer."""
         ...
 
+    def thinks_for(self) -> float | None:
+        """For how many seconds the service has been thinking; None: a tool is at work."""
+        ...
+
     def service_says(self, text: str, kind: Kind) -> bool:
         """Have the service say it; False when it cannot."""
         ...
@@ -65,16 +69,22 @@ class OwnSpeech:
     """One call's sentences of the engine's."""
 
     def __init__(
-        self, voice: Voice | None, audio_format: AudioFormat, who: SlowResponse, host: SpeechHost
+        self,
+        voice: Voice | None,
+        audio_format: AudioFormat,
+        settings: RealtimeProvider,
+        host: SpeechHost,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._voice = voice
         self._format = audio_format
-        self._who = who
+        self._who = settings.slow_response
+        self._thinking = settings.thinking_filler_ms / 1000
         self._host = host
         self._turns_taken = asyncio.Lock()
         self._service_done = asyncio.Event()
         self._service_done.set()
+        self._service_speaks = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._needless: set[asyncio.Task[None]] = set()
         """Fillers: dropped when the caller speaks or the answer begins first."""
@@ -102,10 +112,12 @@ class OwnSpeech:
     def service_began(self) -> None:
         """The service speaks."""
         self._service_done.clear()
+        self._service_speaks.set()
 
     def service_stopped(self) -> None:
         """The service has finished, or was cut."""
         self._service_done.set()
+        self._service_speaks.clear()
 
     def drop_needless(self) -> None:
         """The caller speaks: no filler any more."""
@@ -124,7 +136,8 @@ class OwnSpeech:
 
     async def _fill(self, text: str) -> None:
         host = self._host
-        if self._who == "off" or self._turns_taken.locked() or host.service_speaks():
+        due = self._who != "off" and await self._thought_for_long()
+        if not due or self._turns_taken.locked() or host.service_speaks():
             host.spoken("filler")
             return
         if self._who == "provider" and host.service_says(text, "filler"):
@@ -134,6 +147,21 @@ class OwnSpeech:
         elif not host.service_says(text, "filler"):
             host.unsaid(text, "there is no voice for it")
             host.spoken("filler")
+
+    async def _thought_for_long(self) -> bool:
+        """A service that only thinks is about to speak: it is given its time. True when that is
+        over, or a tool is at work."""
+        thinks = self._host.thinks_for()
+        if thinks is None:
+            return True
+        if not self._thinking:
+            return False
+        try:
+            async with asyncio.timeout(max(0.0, self._thinking - thinks)):
+                await self._service_speaks.wait()
+        except TimeoutError:
+            return True
+        return False
 
     async def _say(self, text: str, kind: Kind = "sentence") -> None:
         await self._wait_for_the_service()

@@ -76,6 +76,8 @@ class Talk:
         self._trace = VoiceTrace(session.format)
         self.turn = 0
         """The caller's last turn."""
+        self.stopped_at = self._loop.time()
+        """When the caller's last turn was over."""
         self.caller_speaks = False
         self._textless = False
         """The last turn has not got its text yet."""
@@ -119,6 +121,7 @@ class Talk:
         if last_speech_at is None:
             last_speech_at = self._trace.last_voice_at
         last = now if last_speech_at is None else min(last_speech_at, now)
+        self.stopped_at = now
         self.caller_speaks = False
         self._textless = True
         self.turn += 1

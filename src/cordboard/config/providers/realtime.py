@@ -21,6 +21,13 @@ class RealtimeProvider(Service):
         "while the provider is silent; `provider` = the provider, where it can say given words, "
         "else the engine; `off` = nobody.",
     )
+    thinking_filler_ms: int = Field(
+        2_000,
+        ge=0,
+        le=20_000,
+        description="How long a service may think, without any tool at work, before a filler is "
+        "said: it is about to speak by itself. 0 = never one.",
+    )
     warm_connection: bool = Field(
         False,
         description="Keep one open connection ready for the next call, if the service allows it.",
