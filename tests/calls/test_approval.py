@@ -18,8 +18,8 @@ from cordboard.agents.pipeline.stt.base import NO_HINTS, SpeechHints, Transcript
 from cordboard.agents.pipeline.turn_profiles import TurnProfile
 from cordboard.audio.vad import VoiceActivityBank
 from cordboard.calls import events
-from cordboard.calls.call import STOPPING
 from cordboard.calls.confirmation import AGAIN, PATIENCE
+from cordboard.calls.last_words import STOPPING
 from cordboard.config.conversation import BargeIn
 from cordboard.errors import LineError, LineGone
 from cordboard.testing.call_stage import CallStage, FakeTool, play_call

@@ -24,7 +24,7 @@ from cordboard.agents.base import (
     OverlapDismissed,
 )
 from cordboard.calls import events
-from cordboard.calls.call import STALLED_LIMIT, TROUBLE
+from cordboard.calls.last_words import STALLED_LIMIT, TROUBLE
 from cordboard.testing.call_stage import CallStage, FakeTool, play_call
 from cordboard.testing.fake_agent import ENDPOINT, RECOGNISER, VOICE, FakeAgent, Script
 from cordboard.testing.fake_pipeline import MS_PER_WORD

@@ -20,13 +20,9 @@ from cordboard.audio.vad import VoiceActivityBank
 from cordboard.calls import events
 from cordboard.calls.agent_start import AGENT_START_LIMIT
 from cordboard.calls.binding import APOLOGY
-from cordboard.calls.call import (
-    FAREWELL_LIMIT,
-    TOO_LONG,
-    TOOL_GRACE,
-    TROUBLE,
-)
+from cordboard.calls.call import TOOL_GRACE
 from cordboard.calls.clean_up import STEP_LIMIT
+from cordboard.calls.last_words import FAREWELL_LIMIT, TOO_LONG, TROUBLE
 from cordboard.calls.offer import Media, TransferTarget
 from cordboard.errors import AgentError, LineGone, MediaError, TransferFailed
 from cordboard.testing.call_stage import CallStage, FakeTool, play_call

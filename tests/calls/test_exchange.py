@@ -11,9 +11,9 @@ import pytest
 
 from cordboard.agents.base import Agent
 from cordboard.calls.binding import Binding
-from cordboard.calls.call import STOPPING
 from cordboard.calls.exchange import FAREWELL, Exchange
 from cordboard.calls.history import CallHistory, read
+from cordboard.calls.last_words import STOPPING
 from cordboard.calls.ledger import LedgerWriter
 from cordboard.calls.services import CallServices
 from cordboard.errors import AgentError, LineError

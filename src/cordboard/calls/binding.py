@@ -9,12 +9,14 @@ and told to the caller in one sentence.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cordboard.calls.offer import Offer
 from cordboard.config.providers.provider import Provider
 from cordboard.config.schema import Config, Context
+from cordboard.config.variables import call_variables
 
 APOLOGY = "Sorry, the service you asked for is not available. "
 """Said before the greeting of the context that answers instead."""
@@ -62,6 +64,21 @@ def bind(offer: Offer, config: Config) -> Binding:
     )
     return Binding(
         context_name, context, provider_name, config.providers[provider_name], tuple(problems)
+    )
+
+
+def variables_of(offer: Offer, binding: Binding, now: datetime.datetime) -> dict[str, str]:
+    """The variables of a call that begins now, as its context declares them."""
+    return call_variables(
+        caller_number=offer.caller_number,
+        caller_name=offer.caller_name,
+        called_number=offer.called_number,
+        call_id=offer.call_id,
+        context_name=binding.context_name,
+        provider_name=binding.provider_name,
+        now=now,
+        declared=binding.context.variables,
+        channel=offer.variables,
     )
 
 

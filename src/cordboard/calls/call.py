@@ -21,11 +21,13 @@ import structlog
 from cordboard.agents.base import Agent, AgentSession, Interrupted
 from cordboard.calls import events
 from cordboard.calls.agent_start import AgentStart
-from cordboard.calls.binding import APOLOGY, Binding
+from cordboard.calls.binding import APOLOGY, Binding, variables_of
+from cordboard.calls.call_costs import CallCosts
 from cordboard.calls.call_recording import CallRecording, opening
 from cordboard.calls.clean_up import STEP_LIMIT, give_back, step
 from cordboard.calls.conversation import Conversation, Endings
 from cordboard.calls.keys import KeyOutlets, Keys
+from cordboard.calls.last_words import FAREWELL_LIMIT, STOPPING, TOO_LONG, LastWords
 from cordboard.calls.ledger import Ledger
 from cordboard.calls.offer import Media, Offer
 from cordboard.calls.phases import CallPhases
@@ -33,7 +35,7 @@ from cordboard.calls.services import CallServices
 from cordboard.calls.sound import CallSound
 from cordboard.calls.tool_line import CallNames, ToolLine
 from cordboard.calls.transcode import understood
-from cordboard.config.variables import call_variables, fill
+from cordboard.config.variables import fill
 from cordboard.errors import AgentError, CordboardError, LineError, LineGone, MediaError
 from cordboard.generation import Generation
 from cordboard.tools.desk import Desk
@@ -41,17 +43,8 @@ from cordboard.tools.tool import may_collect_keys
 
 log = structlog.get_logger()
 
-FAREWELL_LIMIT = 20.0
-"""Longest wait, in seconds, for the agent to finish speaking before the line is ended anyway."""
-STALLED_LIMIT = 3.0
-"""How long an agent that has stalled may take to begin its apology."""
 TOOL_GRACE = 10.0
 """How long a tool that changes the world may go on after its call, to finish its work."""
-TROUBLE = "I am sorry, something went wrong on our side. Please call again later. Goodbye."
-STOPPING = "I am sorry, this line is closing now. Please call again later. Goodbye."
-TOO_LONG = "I am sorry, this call has reached its time limit. Goodbye."
-FAREWELLS = (TROUBLE, STOPPING, TOO_LONG)
-"""What a call may have to say when things are going badly: fit to be rendered beforehand."""
 
 Result = TypeVar("Result")
 
@@ -98,7 +91,7 @@ class Call:
         self._give_back = False
         """Whether the dialplan gets the caller back: nobody here could serve them."""
         now = datetime.datetime.now().astimezone()
-        self._variables = _variables_of(offer, binding, now)
+        self._variables = variables_of(offer, binding, now)
         self._ledger = Ledger(
             services.writer,
             services.directory / f"{now:%Y-%m-%d}" / f"{offer.call_id}.jsonl",
@@ -125,6 +118,17 @@ class Call:
             self._ledger,
         )
         """What the tools may do to it."""
+        self._last_words = LastWords(
+            services.apology, self.line, binding.context.on_failure, self._trouble
+        )
+        self._costs = CallCosts(
+            binding.context_name,
+            generation.config.prices,
+            binding.context.budget,
+            self._ledger,
+            services.metrics,
+            self._over_budget,
+        )
         self._phases = CallPhases(binding, self._variables, self._ledger, services, now)
         self._pre_call = self._phases.pre_call(generation)
         self._started_at = now
@@ -216,15 +220,18 @@ class Call:
         session = self._session(media, sound, conversation)
         try:
             await self.unless_ending(self._agent_start.start(session))
-        except AgentError:
-            await self.unless_ending(self._apologise(media))
-            raise
+        except AgentError as error:
+            await self.unless_ending(self._turn_away(conversation, media))
+            if not self._ending.done():
+                raise
+            self._trouble("agent_failed", str(error))
         if self._ending.done():
             return self._ending.result()
         self.state = CallState.TALKING
         if self._farewell is None:
             sound.listen(self._agent.hear)
             conversation.begin(greets=bool(session.greeting))
+        self._costs.begin()
         limit = self._loop.call_later(self._binding.context.max_duration_ms / 1000, self._too_long)
         try:
             return await self._ending
@@ -269,6 +276,7 @@ class Call:
                 self.line.end_after_speech,
                 self._caller_silent,
                 self._agent_stalled,
+                self._costs.used,
             ),
             self._binding.context.silence,
         )
@@ -309,16 +317,12 @@ class Call:
             variables=self._variables,
         )
 
-    async def _apologise(self, media: Media) -> None:
-        """Say without an agent that there is none; without a voice, let the dialplan do it."""
-        words = await self._services.apology(media.format) if self._services.apology else b""
-        if not words:
-            self._give_back = True
-            return
-        said: asyncio.Future[None] = self._loop.create_future()
-        media.write(words)
-        media.mark(lambda: None if said.done() else said.set_result(None))
-        await asyncio.wait((said,), timeout=FAREWELL_LIMIT)
+    async def _turn_away(self, conversation: Conversation, media: Media) -> None:
+        """There is no agent: say so and pass the caller on; without a voice and a place to pass
+        them on to, let the dialplan do it."""
+        said = await self._last_words.speak(conversation, media.format)
+        self._give_back = not said
+        await self._last_words.pass_on()
 
     async def unless_ending(self, work: Coroutine[Any, Any, Result]) -> Result | None:
         """Do the work, but give it up (None) when the call is to end."""
@@ -371,23 +375,28 @@ class Call:
             self._conversation.take(Interrupted(self._loop.time()))
 
     def _agent_failed(self, reason: str) -> None:
-        """Apologise and hang up. When the agent cannot even do that, nothing is waited for."""
         self._trouble("agent", reason)
-        self._end_after_farewell("failed", "agent_failed", TROUBLE)
+        self._go_without_agent()
 
     def _agent_stalled(self, reason: str) -> None:
-        """The same, of an agent that has fallen silent and cannot help itself: it is not waited
-        for long."""
+        """It has fallen silent: another connection or another agent may help."""
         self._trouble("agent_stalled", reason)
-        if self._agent.recover(reason) and self._conversation is not None:
+        if self._conversation is not None and self._agent.recover(reason):
             self._conversation.wait_again()
-            return
-        self._end_after_farewell("failed", "agent_failed", TROUBLE)
-        self._loop.call_later(STALLED_LIMIT, self._end_if_silent)
+        else:
+            self._go_without_agent()
 
-    def _end_if_silent(self) -> None:
-        if self._conversation is not None and not self._conversation.playout.speaking:
-            self.end("failed", "agent_failed")
+    def _go_without_agent(self) -> None:
+        """Apologise, then pass the caller on or hang up."""
+        conversation, media = self._conversation, self._media
+        if conversation is not None and media is not None:
+            self._begin_farewell(self._apologise(conversation, media))
+
+    async def _apologise(self, conversation: Conversation, media: Media) -> None:
+        if not await self._last_words.speak(conversation, media.format):
+            await self._last_words.speak_by_agent(conversation)
+        await self._last_words.pass_on()
+        self.end("failed", "agent_failed")
 
     def _caller_silent(self, goodbye: str) -> None:
         self._end_after_farewell("completed", "caller_silent", goodbye)
@@ -395,16 +404,29 @@ class Call:
     def _too_long(self) -> None:
         self._end_after_farewell("completed", "max_duration", TOO_LONG)
 
+    def _over_budget(self, goodbye: str) -> None:
+        self._end_after_farewell("completed", "budget", goodbye)
+
     def _end_after_farewell(self, outcome: str, reason: str, farewell: str = "") -> None:
-        """Hang up when all is said. From now on the agent hears silence: nothing cuts it short."""
+        """Hang up when all is said."""
+        conversation = self._conversation
+        if conversation is None:
+            return
+        begun = self._begin_farewell(self._hear_out(conversation, outcome, reason))
+        if begun and farewell:
+            conversation.say(farewell)
+
+    def _begin_farewell(self, farewell: Coroutine[Any, Any, None]) -> bool:
+        """End the call by this, unless it is ending already. From now on the agent hears silence:
+        nothing cuts it short."""
         conversation, sound = self._conversation, self._sound
         if self._farewell is not None or self._ending.done() or not conversation or not sound:
-            return
+            farewell.close()
+            return False
         conversation.begin_farewell()
         sound.deafen()
-        self._farewell = self._loop.create_task(self._hear_out(conversation, outcome, reason))
-        if farewell:
-            conversation.say(farewell)
+        self._farewell = self._loop.create_task(farewell)
+        return True
 
     async def _hear_out(self, conversation: Conversation, outcome: str, reason: str) -> None:
         try:
@@ -426,6 +448,7 @@ class Call:
         self.state = CallState.ENDING
         if self._farewell is not None:
             self._farewell.cancel()
+        self._costs.close()
         if self._keys is not None:
             self._keys.close()
         if self._conversation is not None:
@@ -445,7 +468,10 @@ class Call:
             tools = self._conversation.tools.ended()
             await self._step("tools", tools, TOOL_GRACE + STEP_LIMIT)
         await self._step("pre_call", self._pre_call.close(TOOL_GRACE), TOOL_GRACE + STEP_LIMIT)
-        ended = events.Ended(outcome, reason, self._ledger.ms(self._loop.time()))
+        costs = self._costs
+        cost = None if costs.total is None else round(costs.total, 6)
+        duration = self._ledger.ms(self._loop.time())
+        ended = events.Ended(outcome, reason, duration, cost, costs.currency)
         self._ledger.record(ended)
         self._ledger.close()
         self._metrics.call_ended(self.context_name, self.provider_name, outcome)
@@ -463,18 +489,3 @@ class Call:
         self._services.tracing.ledger(self.call_id, at_ms, event)
         if self._services.listener is not None:
             self._services.listener(self.call_id, at_ms, event)
-
-
-def _variables_of(offer: Offer, binding: Binding, now: datetime.datetime) -> dict[str, str]:
-    """The variables of a call that begins now, as its context declares them."""
-    return call_variables(
-        caller_number=offer.caller_number,
-        caller_name=offer.caller_name,
-        called_number=offer.called_number,
-        call_id=offer.call_id,
-        context_name=binding.context_name,
-        provider_name=binding.provider_name,
-        now=now,
-        declared=binding.context.variables,
-        channel=offer.variables,
-    )

@@ -121,6 +121,8 @@ class Conversation:
         self._connected_at = self._loop.time()
         self._uninterruptible = False
         """Set when the call is ending: farewells are spoken to their end."""
+        self._last_turn = 0
+        """The caller's last one."""
         self._farewell_said = False
         """The engine's farewell has begun: what the agent would say after it is not heard."""
         self._dropping = False
@@ -160,6 +162,18 @@ class Conversation:
     def prompt(self, text: str) -> None:
         """Have the agent speak a tool's question: it is what the caller's turn is answered with."""
         self._say(text, "prompt")
+
+    def say_without_agent(self, text: str, sound: bytes) -> None:
+        """The agent cannot: the caller gets this sound of the engine's own. What the agent may yet
+        have to say is not heard."""
+        turn, self._stopwatch = self._last_turn, None
+        self._write_down()
+        self._ledger.record(events.Answering(turn, text))
+        self.playout.sentence(turn, text, own=True)
+        self.playout.write(sound)
+        self.playout.turn_done(turn)
+        self._farewell_said = self._dropping = True
+        self._answered.set()
 
     def wait_again(self) -> None:
         """The agent has helped itself: it is given its time anew."""
@@ -284,6 +298,7 @@ class Conversation:
                 self.confirmation.caller_started()
                 self._attention.caller_started()
             case CallerStopped(turn, last_speech_at, at, silence_at):
+                self._last_turn = turn
                 self._stopwatch = TurnStopwatch(turn, last_speech_at, at, silence_at)
                 self._own = [own for own in self._own if own.kind != "filler"]
                 self._ledger.record(events.TurnEnded(turn, self._ledger.ms(last_speech_at)), at)

@@ -377,6 +377,22 @@ class Transferred(LedgerEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class AgentUsed(LedgerEvent):
+    """A service of the agent's has counted what it was used for."""
+
+    type = "agent.used"
+    provider: str
+    """The type of the provider or part, such as `openai_realtime`."""
+    model: str
+    amounts: dict[str, float]
+    """By unit, since the last such line of this service: `input_text_tokens`, ..., `seconds`,
+    `characters`."""
+    cost: float | None = None
+    """By `prices`; null when they do not tell."""
+    currency: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Trouble(LedgerEvent):
     """Something failed; the call was helped on or ended."""
 
@@ -393,17 +409,20 @@ class Ended(LedgerEvent):
     outcome: str
     """`completed` (either side hung up), `transferred`, `failed` or `shutdown`."""
     reason: str
-    """`caller_hangup`, `agent_hangup`, `caller_silent`, `max_duration`; `transfer:` and the
-    destination, `transferred` (by somebody else, in the PBX); `engine_stopped`; `agent_failed`,
+    """`caller_hangup`, `agent_hangup`, `caller_silent`, `max_duration`, `budget`; `transfer:` and
+    the destination, `transferred` (by somebody else, in the PBX); `engine_stopped`; `agent_failed`,
     `media_failed` (the sound never came), `media_lost`, `asterisk_lost`, `line_failed` or
     `internal_error`."""
     duration_ms: int
+    cost: float | None = None
+    """Of all `agent.used` whose cost is known; null when none is."""
+    currency: str = ""
 
 
 EVENTS: tuple[type[LedgerEvent], ...] = (
     Offered, Bound, Connected, PreCallDone, SpeechBegan, TurnEnded, Heard, Key, Answering,
     AudioStarted, AudioEnded, Held, Resumed, BargedIn, Silence, ToolCalled, ToolApproval,
     ToolFiller, ToolAnswered, ToolLate, Latency, Answered, Transferred, RecordingStarted,
-    RecordingPaused, RecordingResumed, RecordingStopped, Trouble, Ended,
+    RecordingPaused, RecordingResumed, RecordingStopped, AgentUsed, Trouble, Ended,
 )  # fmt: skip
 """Every event, in about the order in which a call meets them."""

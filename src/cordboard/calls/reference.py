@@ -98,6 +98,8 @@ _KINDS = {
     "list[str]": "list of texts",
     "list[dict[str, str]]": "list of objects",
     "dict[str, Any]": "object",
+    "dict[str, float]": "object of numbers",
+    "float | None": "number or null",
 }
 
 

@@ -26,8 +26,8 @@ class CallServices:
     """Gets (call_id, at_ms, event) of every ledger event."""
     recordings: RecordingWriter = field(default_factory=RecordingWriter)
     apology: Callable[[AudioFormat], Awaitable[bytes]] | None = None
-    """The sound of `call.TROUBLE`, for callers whose agent cannot even start; empty when there is
-    no voice for it."""
+    """The sound of `last_words.TROUBLE`, for callers who have no agent left; empty when there is no
+    voice for it."""
     tracing: Tracing = NO_TRACING
     """Is told of every ledger event and every tool call."""
     post_call: JobTaker | None = None

@@ -24,6 +24,7 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import generate_latest
 
+from cordboard.observe.cost_metrics import CostMetrics
 from cordboard.observe.tool_usage import ToolUsage
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -74,6 +75,8 @@ class Metrics:
         self._registry = CollectorRegistry(auto_describe=True)
         self._tools_known: dict[str, set[str]] = {}
         """By server; the key "" is for exposed names."""
+        self.costs = CostMetrics(self._registry)
+        """What agents use up."""
         self.usage = ToolUsage()
         """The same answers by day and context, for people (`GET /tools/usage`)."""
         self._define_calls()
