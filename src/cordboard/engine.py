@@ -41,9 +41,9 @@ from cordboard.audio.format import AudioFormat
 from cordboard.audio.g711 import linear_to_alaw, linear_to_ulaw
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.binding import Binding
-from cordboard.calls.call import TROUBLE
 from cordboard.calls.events import LedgerEvent
 from cordboard.calls.exchange import Exchange
+from cordboard.calls.last_words import TROUBLE
 from cordboard.calls.ledger import LedgerWriter
 from cordboard.calls.post_call_queue import PostCallQueue
 from cordboard.calls.recording_writer import RecordingWriter

@@ -23,9 +23,9 @@ import structlog
 from cordboard.agents.pipeline.brain.base import Brain
 from cordboard.agents.pipeline.offline import OfflineModels
 from cordboard.agents.providers import Providers
-from cordboard.calls.call import FAREWELLS
 from cordboard.calls.call_recording import opening
 from cordboard.calls.confirmation import AGAIN
+from cordboard.calls.last_words import FAREWELLS
 from cordboard.config.changes import changes, needs_restart
 from cordboard.config.schema import Config
 from cordboard.config.tool_rules import ToolRules
