@@ -120,7 +120,7 @@ def lend_models() -> Iterator[Lend]:
     with asyncio.Runner() as runner:
         models = runner.run(load_offline_models(workers))
 
-    async def lent(_: Workers) -> OfflineModels:
+    async def lent(_: Workers, needs: object = None) -> OfflineModels:
         thread = ThreadPoolExecutor(1, thread_name_prefix="cordboard-vad")
         return replace(
             models,

@@ -31,7 +31,7 @@ from cordboard.agents.pipeline.offline import (
     OfflineLoading,
     OfflineModels,
     load_offline_models,
-    needs_models,
+    needs_of,
 )
 from cordboard.agents.pipeline.tts.base import Voice
 from cordboard.agents.workers import Workers
@@ -390,13 +390,15 @@ class Engine:
 
     async def _load_models(self, config: Config) -> OfflineModels | None:
         """What a configuration needs, loaded once and kept to the end."""
-        if self._models is None and needs_models(config):
+        needs = needs_of(config)
+        if self._models is not None:
+            self._models = await self._models.completed(needs)
+        elif needs.ears:
             if self._workers is None:
                 self._workers = Workers()
                 self._stack.push_async_callback(self._workers.close)
-            loaded = (
-                self._loading.finished() if self._loading else load_offline_models(self._workers)
-            )
+            load = load_offline_models
+            loaded = self._loading.finished() if self._loading else load(self._workers, needs)
             models = self._models = await loaded
             self._stack.callback(models.close)
         return self._models

@@ -249,14 +249,20 @@ class Succession:
             return _warm(Providers(config, models, self._degradation), toolboxes, earlier)
 
         making = asyncio.to_thread(made)
-        if models is None:
-            return await making
-        providers, _ = await asyncio.gather(making, models.voice.prepare(greetings(config)))
-        # A caller hears them seconds after the greeting at the earliest.
-        later = self._task(models.voice.prepare(other_sentences(config)), "prepare sentences")
+        voice = models.voice if models is not None else None
+        if voice is None:
+            providers = await making
+        else:
+            providers, _ = await asyncio.gather(making, voice.prepare(greetings(config).values()))
+            # A caller hears them seconds after the greeting at the earliest.
+            self._prepare(voice.prepare(other_sentences(config)))
+        self._prepare(providers.prepare(greetings(config)))  # services take their time
+        return providers
+
+    def _prepare(self, work: Coroutine[None, None, None]) -> None:
+        later = self._task(work, "prepare sentences")
         self._preparing.add(later)
         later.add_done_callback(self._preparing.discard)
-        return providers
 
     async def _keep_warm(self) -> None:
         """A dialogue may depend on the tools that there are: compile it when they change, so that
@@ -297,11 +303,14 @@ def _warm(
     return providers
 
 
-def greetings(config: Config) -> list[str]:
-    """What calls begin with, as far as it is known: one that has to be made first is late."""
-    contexts = config.contexts.values()
-    texts = [opening(context.recording, context.greeting) for context in contexts]
-    return [text for text in texts if text and "{" not in text]
+def greetings(config: Config) -> dict[str, str]:
+    """What calls begin with, by context, as far as it is known: one that has to be made first is
+    late."""
+    texts = {
+        name: opening(context.recording, context.greeting)
+        for name, context in config.contexts.items()
+    }
+    return {name: text for name, text in texts.items() if text and "{" not in text}
 
 
 def other_sentences(config: Config) -> list[str]:

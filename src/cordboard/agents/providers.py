@@ -22,12 +22,16 @@ from cordboard.agents.pipeline.brain.rules import RulesBrain
 from cordboard.agents.pipeline.echo_watch import EchoWatch
 from cordboard.agents.pipeline.hearing import HearingParts, TurnOdds
 from cordboard.agents.pipeline.offline import OfflineModels
+from cordboard.agents.pipeline.parts_factory import SpeechParts, speech_parts
 from cordboard.agents.pipeline.service_key import key_of
+from cordboard.agents.pipeline.stt.base import CallRecogniser, Recogniser
+from cordboard.agents.pipeline.tts.base import PaidVoice
 from cordboard.agents.pipeline.turn_profiles import profile_of
 from cordboard.agents.realtime.greetings import GreetingCache
 from cordboard.agents.realtime.warm import WarmConnection
 from cordboard.audio.echo import EchoGuard
 from cordboard.audio.tones import is_dtmf
+from cordboard.config.providers.pipeline import PipelineProvider
 from cordboard.config.providers.provider import Provider
 from cordboard.config.providers.realtime import RealtimeProvider
 from cordboard.config.schema import Config, Context
@@ -55,6 +59,9 @@ class Providers:
         self._greetings = GreetingCache()
         self._warm: dict[str, WarmConnection] = {}
         self._degradation = degradation or Degradation()
+        self._speech_parts: dict[str, SpeechParts] = {}
+        """Of the pipelines, by the provider's name."""
+        self._default = config.default_provider
         self._providers: Mapping[str, Provider] = config.providers
         self._contexts: Mapping[str, Context] = config.contexts
         self._models = models
@@ -70,15 +77,43 @@ class Providers:
             return self._realtime(provider, chosen, settings)
         if self._models is None:
             raise AgentError(f"provider {provider!r} has no models loaded")
-        hearing = self._hearing(self._models, settings)
+        speech = self._speech(provider, chosen, self._models)
+        hearing = self._hearing(self._models, settings, speech.recogniser)
         return PipelineAgent(
-            PipelineParts(hearing, self._brains[context], self._models.voice, settings.barge_in)
+            PipelineParts(hearing, self._brains[context], speech.voice, settings.barge_in)
         )
 
-    def _hearing(self, models: OfflineModels, settings: Context) -> HearingParts:
+    def _speech(
+        self, provider: str, chosen: PipelineProvider, models: OfflineModels
+    ) -> SpeechParts:
+        """Made by the first call, or taken from the providers before a reload."""
+        if provider not in self._speech_parts:
+            self._speech_parts[provider] = speech_parts(chosen, models, self._environ)
+        return self._speech_parts[provider]
+
+    async def prepare(self, greetings: Mapping[str, str]) -> None:
+        """Have the voices of services make the contexts' greetings ahead."""
+        for context, greeting in greetings.items():
+            provider = self._contexts[context].provider or self._default
+            chosen = self._providers.get(provider)
+            if self._models is None or not isinstance(chosen, PipelineProvider):
+                continue
+            try:
+                voice = self._speech(provider, chosen, self._models).voice
+            except AgentError:
+                continue  # `/ready` tells
+            if isinstance(voice, PaidVoice):
+                await voice.prepare([greeting])
+
+    def _hearing(
+        self,
+        models: OfflineModels,
+        settings: Context,
+        recogniser: Recogniser | CallRecogniser,
+    ) -> HearingParts:
         return HearingParts(
             bank=models.voice_activity,
-            recogniser=models.recogniser,
+            recogniser=recogniser,
             profile=profile_of(settings.turn_taking),
             turn_odds=_turn_odds(models) if settings.turn_taking.turn_model else None,
             echo=partial(_echo_watch, models.echo_thread),
@@ -97,12 +132,18 @@ class Providers:
         parts = RealtimeParts(
             self._tls,
             models.voice if models is not None else None,
-            self._hearing(models, settings) if models is not None else None,
+            self._aside_ears(settings),
             self._greetings,
             self._warm[name].take if name in self._warm else lambda: None,
         )
         dialect = dialect_for(chosen, key_of(chosen, self._environ, kind))
         return RealtimeAgent(dialect, chosen, kind, parts, settings.barge_in)
+
+    def _aside_ears(self, settings: Context) -> HearingParts | None:
+        models = self._models
+        if models is None or models.recogniser is None:
+            return None
+        return self._hearing(models, settings, models.recogniser)
 
     def begin(self) -> None:
         """They are in force from now on: keep connections ready where that is wanted."""
@@ -126,7 +167,9 @@ class Providers:
     async def close(self) -> None:
         """They are in force no more. Agents that are open stay so."""
         warm, self._warm = tuple(self._warm.values()), {}
-        await asyncio.gather(*(each.close() for each in warm))
+        speech, self._speech_parts = tuple(self._speech_parts.values()), {}
+        closing = [each.close() for each in warm] + [each.close() for each in speech]
+        await asyncio.gather(*closing)
 
     def brain(self, context: str) -> Brain:
         """What thinks for a context, for conversations that need no ears and no mouth."""
@@ -141,8 +184,15 @@ class Providers:
         """
         if earlier is not None:
             self._greetings = earlier._greetings
+            self._take_speech_parts(earlier)
         before = earlier._brains.get(context) if earlier is not None else None
         self._brains[context].warm(toolbox, before)
+
+    def _take_speech_parts(self, earlier: Providers) -> None:
+        """Where nothing has changed, what is connected and kept stays."""
+        for name in tuple(earlier._speech_parts):
+            if self._providers.get(name) == earlier._providers.get(name):
+                self._speech_parts.setdefault(name, earlier._speech_parts.pop(name))
 
 
 def _echo_watch(thread: Executor, call_id: str) -> EchoWatch:

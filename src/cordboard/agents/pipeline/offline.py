@@ -1,22 +1,29 @@
-"""All models of the offline agent, found, checked, loaded and warmed up side by side.
+"""The models of offline parts, found, checked, loaded and warmed up side by side, by need.
 
-``await load_offline_models(workers)`` at start-up, once per process; the calls share the result.
-Nothing blocks the event loop. Warm files take about a second on two cores, which a program can
-spend on its other imports: see ``OfflineLoading``.
+``await load_offline_models(workers, needs_of(config))`` at start-up, once per process; the calls
+share the result. Nothing blocks the event loop. Warm files take about a second on two cores, which
+a program can spend on its other imports: see ``OfflineLoading``.
 
-All are required but one: without the turn end model calls run on silence and words alone.
+Every pipeline needs the ears of this machine (voice activity, echo, the end of turns), whoever
+recognises and speaks; the turn end model may be missing: calls then run on silence and words alone.
+The recogniser and the voice are loaded where a pipeline has them. The voice is wanted by every
+pipeline: should its own voice fail, this one says so.
 """
 
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import TypeVar
 
 import structlog
 
 from cordboard.agents.pipeline.models import (
     HIBARI_HEART,
+    INSTALL_COMMAND,
     SILERO_VAD,
     SMART_TURN,
     WHISPER_TINY_EN,
@@ -29,19 +36,48 @@ from cordboard.agents.workers import Workers
 from cordboard.audio.silero import SileroModel
 from cordboard.audio.turn_model import SmartTurnModel, TurnEndModel
 from cordboard.audio.vad import VoiceActivityBank
+from cordboard.config.providers.pipeline import PipelineProvider
+from cordboard.config.providers.stt import WhisperStt
+from cordboard.config.providers.tts import HibariTts
 from cordboard.config.schema import Config
 from cordboard.errors import ModelError
 
 log = structlog.get_logger()
 
+Loaded = TypeVar("Loaded")
+
+
+class Need(IntEnum):
+    """How much a model is needed."""
+
+    NO = 0
+    WANTED = 1
+    """Loaded if it is installed."""
+    REQUIRED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ModelNeeds:
+    """What a configuration needs beside the ears."""
+
+    recogniser: Need = Need.NO
+    voice: Need = Need.NO
+    ears: bool = True
+    """Without them nothing is loaded at all."""
+
+
+ALL_MODELS = ModelNeeds(Need.REQUIRED, Need.REQUIRED)
+
 
 @dataclass(frozen=True, slots=True)
 class OfflineModels:
-    """The ears and the mouth of every offline call."""
+    """The ears of every pipeline, and what else was needed."""
 
     voice_activity: VoiceActivityBank
-    recogniser: WhisperRecogniser
-    voice: HibariVoice
+    recogniser: WhisperRecogniser | None
+    """None where nothing needs it."""
+    voice: HibariVoice | None
+    """None where nothing needs it, or where it is only wanted and not installed."""
     voice_activity_thread: ThreadPoolExecutor
     echo_thread: ThreadPoolExecutor
     """Where echo is told from voices: short work that must not wait behind the recogniser."""
@@ -51,6 +87,18 @@ class OfflineModels:
     """Tells from the sound whether a turn has ended; None when its file is not installed."""
     turn_end_missing: str = ""
     """Why ``turn_end`` is None, with the command that installs it; empty when it is there."""
+
+    async def completed(self, needs: ModelNeeds) -> OfflineModels:
+        """These, and what another configuration needs beyond them. Raises ``ModelError``."""
+        recogniser = Need.NO if self.recogniser is not None else needs.recogniser
+        voice = Need.NO if self.voice is not None else needs.voice
+        if not needs.ears or (recogniser is Need.NO and voice is Need.NO):
+            return self
+        ears, mouth = await asyncio.gather(
+            _there(_begin(self.workers, recogniser, _whisper)),
+            _there(_begin(self.workers, voice, _hibari)),
+        )
+        return replace(self, recogniser=ears or self.recogniser, voice=mouth or self.voice)
 
     def close(self) -> None:
         """Stop the voice activity model. The workers belong to whoever made them."""
@@ -63,22 +111,20 @@ class OfflineLoading:
     """All of them on their way, in the worker threads: begin it first, and do the rest of the start
     beside it. Needs no event loop to begin."""
 
-    def __init__(self, workers: Workers) -> None:
+    def __init__(self, workers: Workers, needs: ModelNeeds = ALL_MODELS) -> None:
         self.workers = workers
         # The longest first: there are fewer threads than models.
-        self._voice = workers.begin(lambda: HibariVoice(HIBARI_HEART.checked(), workers))
-        self._recogniser = workers.begin(
-            lambda: WhisperRecogniser(checked_folder(WHISPER_TINY_EN), workers)
-        )
+        self._voice = _begin(workers, needs.voice, _hibari)
+        self._recogniser = _begin(workers, needs.recogniser, _whisper)
         self._turn_end = workers.begin(turn_end_model)
-        self._voice_activity = workers.begin(lambda: SileroModel(SILERO_VAD.checked()))
+        self._voice_activity = workers.begin(_silero)
 
     async def finished(self) -> OfflineModels:
         """The models, as soon as all are there; once. Raises ``ModelError`` for a package or file
         that is missing or altered."""
         ears, mouth, activity, (turn_end, missing) = await asyncio.gather(
-            asyncio.wrap_future(self._recogniser),
-            asyncio.wrap_future(self._voice),
+            _there(self._recogniser),
+            _there(self._voice),
             asyncio.wrap_future(self._voice_activity),
             asyncio.wrap_future(self._turn_end),
         )
@@ -96,14 +142,69 @@ class OfflineLoading:
         )
 
 
-async def load_offline_models(workers: Workers) -> OfflineModels:
-    """Load everything. Raises ``ModelError`` for a package or file that is missing or altered."""
-    return await OfflineLoading(workers).finished()
+async def load_offline_models(workers: Workers, needs: ModelNeeds = ALL_MODELS) -> OfflineModels:
+    """Load what is needed. Raises ``ModelError`` for a package or file that is missing or
+    altered."""
+    return await OfflineLoading(workers, needs).finished()
+
+
+def needs_of(config: Config) -> ModelNeeds:
+    """What the providers of the configuration need of this machine's models."""
+    pipelines = [p for p in config.providers.values() if isinstance(p, PipelineProvider)]
+    if not pipelines:
+        return ModelNeeds(ears=False)
+    recogniser = any(isinstance(pipeline.stt, WhisperStt) for pipeline in pipelines)
+    voice = any(isinstance(pipeline.tts, HibariTts) for pipeline in pipelines)
+    return ModelNeeds(
+        Need.REQUIRED if recogniser else Need.NO, Need.REQUIRED if voice else Need.WANTED
+    )
 
 
 def needs_models(config: Config) -> bool:
-    """Whether any provider of the configuration speaks with the offline models."""
-    return any(provider.type == "pipeline" for provider in config.providers.values())
+    """Whether anything of the configuration needs the models at all."""
+    return needs_of(config).ears
+
+
+def _whisper(workers: Workers) -> WhisperRecogniser:
+    return WhisperRecogniser(checked_folder(WHISPER_TINY_EN), workers)
+
+
+def _hibari(workers: Workers) -> HibariVoice:
+    return HibariVoice(HIBARI_HEART.checked(), workers)
+
+
+def _silero() -> SileroModel:
+    """What every pipeline hears voices with. Raises ``ModelError``."""
+    try:
+        return SileroModel(SILERO_VAD.checked())
+    except ModelError as error:
+        raise ModelError(f"every pipeline, also one of cloud parts, needs ears: {error}") from error
+    except ImportError as error:
+        raise ModelError(
+            f"every pipeline, also one of cloud parts, needs ears: {error}; install what is "
+            f"missing with: {INSTALL_COMMAND}"
+        ) from error
+
+
+def _begin(
+    workers: Workers, need: Need, load: Callable[[Workers], Loaded]
+) -> Future[Loaded | None] | None:
+    """Load it, if it is needed; None: it is not."""
+
+    def loaded() -> Loaded | None:
+        try:
+            return load(workers)
+        except ModelError as error:
+            if need is Need.REQUIRED:
+                raise
+            log.info("wanted_model_missing", reason=str(error))
+            return None
+
+    return None if need is Need.NO else workers.begin(loaded)
+
+
+async def _there(loading: Future[Loaded | None] | None) -> Loaded | None:
+    return None if loading is None else await asyncio.wrap_future(loading)
 
 
 def turn_end_model(file: ModelFile = SMART_TURN) -> tuple[TurnEndModel | None, str]:

@@ -84,6 +84,8 @@ class PartHttp:
             pool=connect_seconds,
         )
         self._client: httpx2.AsyncClient | None = None
+        self._running = 0
+        self._ended = False
 
     @asynccontextmanager
     async def post(
@@ -100,8 +102,9 @@ class PartHttp:
         Raises the part's error: for a status that is no success, and for all that goes wrong while
         the body is read inside the context.
         """
-        client = await self._opened()
+        self._running += 1
         try:
+            client = await self._opened()
             async with client.stream(
                 "POST",
                 f"{self._base_url}{path}",
@@ -121,9 +124,18 @@ class PartHttp:
             raise self._problem("broke off", "dropped", error) from error
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.CookieConflict) as error:
             raise self._problem("answers what makes no sense", "garbage", error) from error
+        finally:
+            self._running -= 1
+            await self._close_if_ended()
 
     async def close(self) -> None:
-        """Close all connections. Idempotent."""
+        """Close all connections when no request runs: now, and after each that may still come."""
+        self._ended = True
+        await self._close_if_ended()
+
+    async def _close_if_ended(self) -> None:
+        if not self._ended or self._running:
+            return
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()

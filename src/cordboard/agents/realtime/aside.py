@@ -22,6 +22,7 @@ from cordboard.agents.pipeline.hearing import Hearing, HearingParts
 from cordboard.agents.pipeline.turn_events import AgentVoice
 from cordboard.audio.format import SLIN_8K
 from cordboard.audio.transcoder import Transcoder
+from cordboard.errors import FailureKind
 
 
 class AsideEars:
@@ -76,7 +77,7 @@ class AsideEars:
     def agent_voice(self) -> AgentVoice:
         return self._voice()
 
-    def hearing_failed(self, reason: str) -> None:
+    def hearing_failed(self, reason: str, kind: FailureKind = "internal") -> None:
         self._failed(reason)
 
     # Inside.
