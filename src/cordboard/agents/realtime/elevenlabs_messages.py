@@ -37,7 +37,7 @@ HISTORY_CHARACTERS = 12_000
 
 QUIET = frozenset(
     {
-        *("tentative_user_transcript", "agent_response_correction", "agent_chat_response_part"),
+        *("agent_response_correction", "agent_chat_response_part"),
         *("agent_reasoning_response_part", "rich_content", "agent_tool_request", "vad_score"),
         *("agent_tool_response_full_payload", "mcp_tool_call", "mcp_connection_status"),
         *("asr_initiation_metadata", "agent_response_metadata", "guardrail_triggered"),
