@@ -19,6 +19,7 @@ class SlowGuard:
     def __init__(self, explained: float | Exception) -> None:
         self.explained = explained
         self.stands_out = True
+        self.heard_dbfs = -42.0
         self.may_answer = threading.Event()
         self.asked: list[str] = []
 
@@ -32,7 +33,7 @@ class SlowGuard:
             assert self.may_answer.wait(10)
             if isinstance(self.explained, Exception):
                 raise self.explained
-            return EchoVerdict(self.explained, -20.0, -40.0, 100.0, self.stands_out)
+            return EchoVerdict(self.explained, self.heard_dbfs, -60.0, 100.0, self.stands_out)
 
         return judge
 
@@ -74,7 +75,7 @@ async def test_the_answer_is_asked_for_again_and_forgotten(monkeypatch):
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
     watch.ask()
     assert watch.ask() is EchoAnswer.ECHO
-    guard.explained = 0.1
+    guard.explained, guard.heard_dbfs = 0.1, -20.0
     assert watch.ask() is EchoAnswer.ECHO, "the answer holds for a while"
     now += EVERY + 0.001
     watch.ask()
@@ -82,6 +83,67 @@ async def test_the_answer_is_asked_for_again_and_forgotten(monkeypatch):
     now += FORGOTTEN_AFTER + 0.001
     guard.explained = 0.95
     assert watch.ask() is EchoAnswer.ECHO, "an old answer says nothing about a new voice"
+
+
+class Line:
+    """A call in virtual time. The guard answers at once, every 80 ms."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.guard = SlowGuard(0.0)
+        self.guard.may_answer.set()
+        self.watch = EchoWatch(self.guard, None)
+        self.now = 100.0
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: self.now)
+
+    def hear(self, seconds: float, dbfs: float, explained: float) -> list[EchoAnswer]:
+        """What is said, every 80 ms, of a sound of this level."""
+        self.guard.explained, self.guard.heard_dbfs = explained, dbfs
+        answers = []
+        for _ in range(round(seconds / EVERY)):
+            self.now += EVERY + 0.0001
+            self.watch.ask()
+            answers.append(self.watch.ask())
+        return answers
+
+
+async def test_an_echo_the_guard_loses_for_a_moment_is_none_the_less_one(monkeypatch):
+    line = Line(monkeypatch)
+    for _ in range(10):  # sound is lost every two seconds
+        assert set(line.hear(1.6, -42.0, 0.97)) == {EchoAnswer.ECHO}
+        assert set(line.hear(0.4, -40.0, 0.2)) == {EchoAnswer.ECHO}
+
+
+async def test_what_is_louder_than_the_echo_is_a_voice_at_once_and_stays_one(monkeypatch):
+    line = Line(monkeypatch)
+    line.hear(2.0, -42.0, 0.97)
+    assert set(line.hear(0.32, -20.0, 0.1)) == {EchoAnswer.VOICE}
+    assert set(line.hear(0.32, -41.0, 0.1)) == {EchoAnswer.VOICE}, "a soft syllable"
+
+
+async def test_a_caller_softer_than_the_echo_is_heard_after_a_moment(monkeypatch):
+    line = Line(monkeypatch)
+    line.hear(2.0, -24.0, 0.97)
+    answers = line.hear(1.2, -26.0, 0.2)
+    assert answers.index(EchoAnswer.VOICE) <= 6, "within half a second"
+    assert set(answers[6:]) == {EchoAnswer.VOICE}
+
+
+async def test_without_an_echo_the_softest_voice_is_one(monkeypatch):
+    line = Line(monkeypatch)
+    assert set(line.hear(0.4, -48.0, 0.1)) == {EchoAnswer.VOICE}
+
+
+async def test_an_echo_of_long_ago_makes_no_voice_doubtful(monkeypatch):
+    line = Line(monkeypatch)
+    line.hear(2.0, -24.0, 0.97)
+    line.now += 10
+    assert line.hear(0.08, -35.0, 0.1) == [EchoAnswer.VOICE]
+
+
+async def test_a_chance_likeness_does_not_teach_the_level_of_an_echo(monkeypatch):
+    line = Line(monkeypatch)
+    line.hear(0.08, -18.0, 0.72)
+    assert line.hear(0.08, -20.0, 0.3) == [EchoAnswer.VOICE]
 
 
 async def test_a_guard_that_breaks_leaves_the_caller_able_to_interrupt():

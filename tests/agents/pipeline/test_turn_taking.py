@@ -282,11 +282,40 @@ def test_a_gap_after_doubtful_words_is_no_end(words: tuple[TextClue, bool], let_
 
 
 @pytest.mark.parametrize(("sure", "let_pass"), [(0.96, 0), (0.6, 1)])
-def test_a_gap_in_loudness_is_no_end_while_the_detector_is_sure(sure: float, let_pass: int) -> None:
-    """The closure of a `t` or `k` is silent for 80-110 ms; the detector knows better."""
-    track = over((TextClue.NOTHING, False)).speak(224)
-    track.hear(96, sure, loud=False).speak(640)
+@pytest.mark.parametrize("ms", [96, 128, 192])
+def test_a_gap_in_loudness_is_no_end_while_the_detector_is_sure(
+    sure: float, let_pass: int, ms: int
+) -> None:
+    """The closure of a `t` or `k` is faint for 80-200 ms; the detector knows better."""
+    track = over((TextClue.NOTHING, False)).speak(320 - ms)
+    track.hear(ms, sure, loud=False).speak(640)
     assert len(track.of(OverlapLetPass)) == let_pass
+    assert len(track.of(TurnTaken)) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "let_pass"),
+    [((TextClue.WORDS, False), 0), ((TextClue.NOTHING, False), 1), (None, 1)],
+)
+def test_a_likely_voice_is_enough_where_the_recogniser_found_doubtful_words(
+    words: tuple[TextClue, bool] | None, let_pass: int
+) -> None:
+    track = over(words).speak(192).hear(128, 0.85, loud=False).speak(640)
+    assert len(track.of(OverlapLetPass)) == let_pass
+
+
+def test_a_murmur_is_one_however_sure_the_detector_is_of_a_voice() -> None:
+    track = over((TextClue.MURMUR, True)).speak(192).hear(128, 0.97, loud=False).pause(960)
+    (passed,) = track.of(OverlapLetPass)
+    assert isinstance(passed, OverlapLetPass)
+    assert passed.why == "backchannel"
+    assert track.of(TurnTaken) == []
+
+
+def test_a_detector_that_never_lets_go_does_not_make_a_long_silence_a_voice() -> None:
+    track = over((TextClue.NOTHING, False)).speak(96).hear(224, 0.97, loud=False)
+    assert track.of(TurnTaken) == []
+    assert len(track.of(OverlapLetPass)) == 1
 
 
 def test_a_voice_after_a_gap_makes_the_noise_a_syllable() -> None:

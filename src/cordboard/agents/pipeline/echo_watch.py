@@ -16,6 +16,7 @@ from typing import Protocol
 
 import structlog
 
+from cordboard.agents.pipeline.echo_doubt import EchoDoubt
 from cordboard.audio.echo import EchoVerdict
 
 log = structlog.get_logger()
@@ -42,6 +43,7 @@ class EchoAnswer(Enum):
     """What is known about the present sound."""
 
     ECHO = "echo"
+    """Or no louder than an echo this line has brought back, which may be one again."""
     NOISE = "noise"
     """No more than the line always has, whatever the voice activity model makes of it."""
     VOICE = "voice"
@@ -61,6 +63,7 @@ class EchoWatch:
         self._asking = False
         self._failed = False
         self._answer = EchoAnswer.NOT_YET
+        self._doubt = EchoDoubt()
         self.sent = guard.sent
         self.heard = guard.heard
 
@@ -103,8 +106,15 @@ class EchoWatch:
         self._learn(question.result())
 
     def _learn(self, verdict: EchoVerdict) -> None:
+        now = self._loop.time()
         if not verdict.stands_out:
+            self._doubt.seen(now)
             self._answer = EchoAnswer.NOISE
+        elif verdict.explained >= EXPLAINS:
+            self._doubt.explained(verdict.heard_dbfs, verdict.explained, now)
+            self._answer = EchoAnswer.ECHO
+        elif self._answer is not EchoAnswer.VOICE and self._doubt.doubts(verdict.heard_dbfs, now):
+            self._answer = EchoAnswer.ECHO
         else:
-            is_echo = verdict.explained >= EXPLAINS
-            self._answer = EchoAnswer.ECHO if is_echo else EchoAnswer.VOICE
+            # Whoever was a voice a moment ago is not doubted in a soft syllable.
+            self._answer = EchoAnswer.VOICE

@@ -77,9 +77,13 @@ class TurnProfile:
     voice_over_ms: int = 80
     """Silence after which a voice over the agent's is taken to be over, while on hold."""
     words_over_ms: int = 112
-    """The same after doubtful words, or while the detector is quite sure of the voice
-    (`closure_above`): the gap before a plosive is no end."""
+    """The same after doubtful words: the gap before a plosive is no end."""
+    closure_ms: int = 208
+    """The same while the detector is sure of the voice; `cordboard.agents.pipeline.overlap_end`."""
     closure_above: float = 0.95
+    """It is sure by itself; ..."""
+    closure_likely_above: float = 0.8
+    """... and where the recogniser has found words, though doubtful ones."""
     hold_again_ms: int = 600
     """A voice that goes on for so long after it was let pass holds the speech once more."""
     syllables_apart_ms: int = 320

@@ -32,6 +32,10 @@ from __future__ import annotations
 
 from cordboard.agents.pipeline.end_of_turn import silence_for
 from cordboard.agents.pipeline.learned_pause import CUT_OFF_MS, LearnedPause
+from cordboard.agents.pipeline.overlap_end import (
+    silence_before_time_is_up,
+    silence_when_time_is_up,
+)
 from cordboard.agents.pipeline.text_clues import TextClue
 from cordboard.agents.pipeline.turn_events import (
     NONE,
@@ -97,8 +101,8 @@ class TurnTaker:
         self._murmured = False
         """What was let pass last was a murmur."""
         self._voiced_until = 0
-        self._closure = False
-        """The detector is sure that the voice goes on, whatever its loudness."""
+        self._probability = 0.0
+        """Of the last window."""
         self._asking = False
         """A `WordsWanted` has not been answered."""
         self._asked_at = 0
@@ -123,6 +127,7 @@ class TurnTaker:
         that is being found out.
         """
         self._now = end
+        self._probability = probability
         self._unknown = foreign == PERHAPS
         if self._unknown:
             foreign = ""
@@ -319,7 +324,6 @@ class TurnTaker:
             return self._dismiss(foreign)
         if probability >= self._profile.unvoiced_below:
             self._voiced_until = end
-        self._closure = probability >= self._profile.closure_above
         words = self._words
         if end >= self._deadline:
             return self._let_pass() if self._is_nothing else self._take_floor(Floor.SPEAKING)
@@ -332,17 +336,17 @@ class TurnTaker:
         """The time is up: is it no more than a murmur or a noise?"""
         if self._words in (TextClue.MURMUR, TextClue.BEGINNING):
             return True
+        over = self._silent_for(
+            silence_when_time_is_up(self._profile, self._probability, self._words)
+        )
         if self._words is not None and self._words.has_words:
             voiced = min(self._voiced_until, self._heard_until) - self.onset
-            short = voiced < self._profile.short_voice_ms * SAMPLES_PER_MS
-            return short and self._silent_for(self._profile.words_over_ms)
-        if self._closure:
-            return self._silent_for(self._profile.words_over_ms)
-        return self._voice_is_over
+            return over and voiced < self._profile.short_voice_ms * SAMPLES_PER_MS
+        return over
 
     @property
     def _voice_is_over(self) -> bool:
-        return self._silent_for(self._profile.voice_over_ms)
+        return self._silent_for(silence_before_time_is_up(self._profile, self._probability))
 
     def _silent_for(self, milliseconds: int) -> bool:
         last = min(self._voiced_until, max(self._heard_until, self.onset))
