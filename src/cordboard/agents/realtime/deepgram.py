@@ -151,11 +151,9 @@ class DeepgramDialect:
     def lost(self, status: int | None, code: int | None, problem: str) -> Lost:
         self._account()
         self._counted_until = None
-        accepted = self._phase is _Phase.READY
-        self._phase = _Phase.CONNECTED
-        if self._failure is not None:
+        if status is None and self._failure is not None:
             return self._failure
-        return of_connection(status, code, problem, accepted=accepted)
+        return of_connection(status, code, problem, accepted=self._phase is _Phase.READY)
 
     def keep_alive(self) -> None:
         self._send({"type": "KeepAlive"})
