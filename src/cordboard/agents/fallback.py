@@ -113,6 +113,8 @@ class FallbackAgent:
                     async with asyncio.timeout(self._share(seconds)):
                         await self._seat.agent.prepare()
                 except (AgentError, TimeoutError) as error:
+                    if not self._left:
+                        raise _as_error(error) from None
                     self._leave(_as_error(error))
                     seconds -= self._loop.time() - began
                 else:
@@ -217,6 +219,7 @@ class FallbackAgent:
                 error = refused
                 self._tell(AgentTrouble("fallback", detail))
                 continue
+            left.left = True
             self._seat, self._watcher = self._seated(provider, agent), None
             self._spawn(left.agent.close(), "close agent")
             self._tell(AgentTrouble("fallback", detail))
@@ -306,6 +309,7 @@ class FallbackAgent:
             return
         session, said = self._session, self._conversation
         self._live, self._taking_over = False, True
+        self._seat.left = True
         for ask_id in self._tools.agent_lost(asking=self._aside is not None):
             session.emit(ToolCancelled(ask_id))
         if not (said.caller_speaks or said.lacks_words):
@@ -353,8 +357,8 @@ class FallbackAgent:
     # What the agents tell.
 
     def _take(self, seat: Seat, event: AgentEvent) -> None:
-        if seat is not self._seat or self._closed:
-            return  # of an agent that was left
+        if seat.left or self._closed:
+            return
         match event:
             case AgentFailed(reason, kind):
                 self._take_failure(kind, reason)
@@ -399,7 +403,7 @@ class FallbackAgent:
         session.emit(event)
 
     def _answer_again(self, seat: Seat, reply: ToolReply) -> None:
-        if seat is self._seat and not self._closed:
+        if not (seat.left or self._closed):
             log.info("tool_answered_again", tool=reply.name, ask=reply.ask_id)
             seat.answer_tool(reply)
 

@@ -54,6 +54,8 @@ class Seat:
         """`number`: 0 for the agent that the call begins with."""
         self.provider = provider
         self.agent = agent
+        self.left = False
+        """The agent has failed: nothing that it may yet tell counts."""
         self._number = number
         self._taken = Taken()
         self._in: Transcoder | None = None

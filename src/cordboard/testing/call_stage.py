@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cordboard.agents.base import Agent
+from cordboard.audio.format import AudioFormat
 from cordboard.calls.binding import bind
 from cordboard.calls.call import Call
 from cordboard.calls.events import Ended, LedgerEvent
@@ -91,7 +92,12 @@ class FakeGeneration(Generation):
         self._rebuild()
 
 
-def stage_config(context: Mapping[str, Any] | None = None) -> Config:
+Apology = Callable[[AudioFormat], Awaitable[bytes]]
+
+
+def stage_config(
+    context: Mapping[str, Any] | None = None, prices: Mapping[str, Any] | None = None
+) -> Config:
     """One context `demo` that greets, with a place to transfer to.
 
     Silence is left alone: a script is silent as long as it wants unless the test says otherwise.
@@ -107,6 +113,7 @@ def stage_config(context: Mapping[str, Any] | None = None) -> Config:
     return Config.model_validate(
         {
             "contexts": {"demo": demo},
+            "prices": prices or {},
             "tools": {"transfer": {"destinations": {"sales": sales}}},
         }
     )
@@ -124,8 +131,10 @@ class CallStage:
         line: FakeLine | None = None,
         variables: Mapping[str, str] | None = None,
         post_call: JobTaker | None = None,
+        apology: Apology | None = None,
     ) -> None:
-        """`post_call` gets the steps after the call; that needs a loop with real time."""
+        """`post_call` gets the steps after the call; that needs a loop with real time. `apology`:
+        the engine's own voice for callers who have no agent."""
         self.agent = agent
         self.line = line or FakeLine()
         self.generation = FakeGeneration(config, tools)
@@ -141,6 +150,7 @@ class CallStage:
             directory,
             lambda _, __, event: self.events.append(event),
             self.recordings,
+            apology,
             post_call=post_call,
         )
         self.call = Call(offer, bind(offer, config), self.generation, agent, services)
@@ -199,12 +209,15 @@ def play_call(
     tools: Sequence[Tool] = (),
     make_line: Callable[[], FakeLine] = FakeLine,
     variables: Mapping[str, str] | None = None,
+    prices: Mapping[str, Any] | None = None,
+    apology: Apology | None = None,
 ) -> CallStage:
     """Play a call to its end while `scenario` does what the caller and the world do."""
 
     async def run() -> CallStage:
+        config = stage_config(context, prices)
         stage = CallStage(
-            directory, make_agent(), stage_config(context), tools, make_line(), variables
+            directory, make_agent(), config, tools, make_line(), variables, apology=apology
         )
         if scenario is not None:
             await scenario(stage)
