@@ -34,6 +34,7 @@ CLIENT_EVENTS = frozenset(
 DEFAULT_EVENTS = (
     *("audio", "interruption", "agent_response", "user_transcript", "ping"),
     *("agent_response_correction", "client_tool_call", "conversation_initiation_metadata"),
+    "tentative_user_transcript",
 )
 PERMITS_ALL: JsonObject = {
     "agent": {"first_message": True, "language": True, "prompt": {"prompt": True, "llm": True}},
