@@ -212,7 +212,11 @@ class HttpModel:
         except EventsTooLong:
             raise self._failed("sends what has no end", "garbage", again=False) from None
         except (httpx2.TransportError, httpx2.StreamError) as error:
-            raise self._failed(f"broke off ({_name(error)})", "dropped") from error
+            whole = reader.end()
+            if not whole:
+                raise self._failed(f"broke off ({_name(error)})", "dropped") from error
+            yield whole  # it broke after the answer's end
+            return
         except httpx2.HTTPError as error:
             raise self._failed(f"cannot be read ({_name(error)})", "garbage") from error
         yield [*(read for event in parser.end() for read in reader.take(event)), *reader.end()]
@@ -274,7 +278,7 @@ class HttpModel:
     def _refusal(self, status: int, body: bytes, retry_after: str | None) -> _Failed:
         words = words_of_error(body)
         kind: FailureKind = "refused"
-        if status in (401, 403):
+        if status in (401, 403) or (status == 400 and b"API_KEY_INVALID" in body):  # Gemini's 400
             kind, words = "auth", ""
         elif status in (402, 429, 529):
             kind = "quota"

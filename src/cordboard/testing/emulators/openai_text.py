@@ -1,0 +1,58 @@
+"""OpenAI's Chat Completions and Responses, emulated.
+
+What is refused, and in which words, after OpenAI's OpenAPI description and error messages in public
+reports: unknown fields, a wrong key, unknown models, tools with bad names or schemas, results that
+are missing or belong to nothing, parameters that reasoning models no longer take.
+"""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from cordboard.testing.emulators.http_service import Refused
+from cordboard.testing.emulators.openai_chat_words import ChatWords
+from cordboard.testing.emulators.openai_responses_words import ResponsesWords
+from cordboard.testing.emulators.openai_words import MODELS
+from cordboard.testing.emulators.script import Script
+from cordboard.testing.emulators.text_service import KEY, TextEmulator
+
+
+class OpenAITextEmulator(TextEmulator):
+    """`/v1/chat/completions`, `/v1/responses`, `/v1/models/{model}`."""
+
+    def __init__(
+        self,
+        script: Script | None = None,
+        *,
+        key: str = KEY,
+        models: tuple[str, ...] = MODELS,
+        retry_after: float = 1,
+    ) -> None:
+        chat, responses = ChatWords(key, models), ResponsesWords(key, models)
+
+        async def answer_chat(request: Request) -> Response:
+            return await self.answer(request, chat)
+
+        async def answer_responses(request: Request) -> Response:
+            return await self.answer(request, responses)
+
+        async def one_model(request: Request) -> Response:
+            try:
+                model = chat.model(request, request.path_params["model"])
+            except Refused as refused:
+                return self.refuse(chat, refused)
+            found = {"id": model, "object": "model", "created": 1, "owned_by": "openai"}
+            return await self.look(request, found)
+
+        routes = [
+            Route("/v1/chat/completions", answer_chat, methods=["POST"]),
+            Route("/v1/responses", answer_responses, methods=["POST"]),
+            Route("/v1/models/{model}", one_model),
+        ]
+        super().__init__(script or Script(), routes, retry_after)
+
+    @property
+    def url(self) -> str:
+        return f"{self.origin}/v1"
