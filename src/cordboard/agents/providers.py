@@ -18,6 +18,8 @@ from functools import partial
 from cordboard.agents.base import Agent
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
 from cordboard.agents.pipeline.brain.base import Brain
+from cordboard.agents.pipeline.brain.factory import model_brain
+from cordboard.agents.pipeline.brain.llm.brain import LlmBrain
 from cordboard.agents.pipeline.brain.rules import RulesBrain
 from cordboard.agents.pipeline.echo_watch import EchoWatch
 from cordboard.agents.pipeline.hearing import HearingParts, TurnOdds
@@ -31,6 +33,7 @@ from cordboard.agents.realtime.greetings import GreetingCache
 from cordboard.agents.realtime.warm import WarmConnection
 from cordboard.audio.echo import EchoGuard
 from cordboard.audio.tones import is_dtmf
+from cordboard.config.providers.brains import ModelBrain
 from cordboard.config.providers.pipeline import PipelineProvider
 from cordboard.config.providers.provider import Provider
 from cordboard.config.providers.realtime import RealtimeProvider
@@ -69,6 +72,13 @@ class Providers:
             name: RulesBrain(context.rules, today=datetime.date.today)
             for name, context in config.contexts.items()
         }
+        """By the context's name."""
+        self._model_brains: dict[str, LlmBrain] = {
+            name: model_brain(provider.brain, environ)
+            for name, provider in config.providers.items()
+            if isinstance(provider, PipelineProvider) and isinstance(provider.brain, ModelBrain)
+        }
+        """By the provider's name."""
 
     def open(self, context: str, provider: str) -> Agent:
         """A new agent. Raises `AgentError` when the provider cannot serve now."""
@@ -80,7 +90,7 @@ class Providers:
         speech = self._speech(provider, chosen, self._models)
         hearing = self._hearing(self._models, settings, speech.recogniser)
         return PipelineAgent(
-            PipelineParts(hearing, self._brains[context], speech.voice, settings.barge_in)
+            PipelineParts(hearing, self._brain(context, provider), speech.voice, settings.barge_in)
         )
 
     def _speech(
@@ -168,12 +178,17 @@ class Providers:
         """They are in force no more. Agents that are open stay so."""
         warm, self._warm = tuple(self._warm.values()), {}
         speech, self._speech_parts = tuple(self._speech_parts.values()), {}
-        closing = [each.close() for each in warm] + [each.close() for each in speech]
+        brains = tuple(self._model_brains.values())
+        closing = [each.close() for each in (*warm, *speech, *brains)]
         await asyncio.gather(*closing)
 
     def brain(self, context: str) -> Brain:
-        """What thinks for a context, for conversations that need no ears and no mouth."""
-        return self._brains[context]
+        """What thinks for a context, for conversations that need no ears and no mouth: its
+        provider's model, where that is a pipeline with one, else its rules."""
+        return self._brain(context, self._contexts[context].provider or self._default)
+
+    def _brain(self, context: str, provider: str) -> Brain:
+        return self._model_brains.get(provider) or self._brains[context]
 
     def warm(
         self, context: str, toolbox: tuple[ToolSpec, ...], earlier: Providers | None = None
@@ -184,15 +199,21 @@ class Providers:
         """
         if earlier is not None:
             self._greetings = earlier._greetings
-            self._take_speech_parts(earlier)
+            self._take_parts(earlier)
         before = earlier._brains.get(context) if earlier is not None else None
         self._brains[context].warm(toolbox, before)
+        model = self._model_brains.get(self._contexts[context].provider or self._default)
+        if model is not None:
+            model.warm(toolbox)
 
-    def _take_speech_parts(self, earlier: Providers) -> None:
+    def _take_parts(self, earlier: Providers) -> None:
         """Where nothing has changed, what is connected and kept stays."""
         for name in tuple(earlier._speech_parts):
             if self._providers.get(name) == earlier._providers.get(name):
                 self._speech_parts.setdefault(name, earlier._speech_parts.pop(name))
+        for name in tuple(earlier._model_brains):
+            if self._providers.get(name) == earlier._providers.get(name):
+                self._model_brains[name] = earlier._model_brains.pop(name)
 
 
 def _echo_watch(thread: Executor, call_id: str) -> EchoWatch:

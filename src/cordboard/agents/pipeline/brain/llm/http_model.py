@@ -64,6 +64,9 @@ class HttpModel:
         self._key = key
         self._client: httpx2.AsyncClient | None = None
         self._warming: asyncio.Task[None] | None = None
+        self._answering = 0
+        """Answers that are being given."""
+        self._closed = False
         self._used_at = float("-inf")
         """Loop time of the last answer: until `KEEP_SECONDS` later a connection is there."""
 
@@ -80,6 +83,16 @@ class HttpModel:
         return self._wire.schemas
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        self._answering += 1
+        try:
+            async with aclosing(self._tries(request)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        finally:
+            self._answering -= 1
+            await self._close_if_over()
+
+    async def _tries(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         body = orjson.dumps(self._wire.body(request))
         loop = asyncio.get_running_loop()
         waited, tries = 0.0, 0
@@ -106,7 +119,7 @@ class HttpModel:
     def warm(self) -> None:
         loop = asyncio.get_running_loop()
         busy = self._warming is not None and not self._warming.done()
-        if busy or loop.time() - self._used_at < KEEP_SECONDS:
+        if self._closed or busy or loop.time() - self._used_at < KEEP_SECONDS:
             return
         self._warming = loop.create_task(self._warm())
 
@@ -126,9 +139,15 @@ class HttpModel:
         if warming is not None:
             warming.cancel()
             await asyncio.wait((warming,))
-        client, self._client = self._client, None
-        if client is not None:
-            await client.aclose()
+        self._closed = True
+        await self._close_if_over()
+
+    async def _close_if_over(self) -> None:
+        """Once it is closed, calls that go on keep no connections between their answers."""
+        if self._closed and self._answering == 0:
+            client, self._client = self._client, None
+            if client is not None:
+                await client.aclose()
 
     # One request.
 
