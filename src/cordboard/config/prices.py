@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from cordboard.config.section import Section
 
@@ -83,7 +82,7 @@ class Prices(Section):
     @model_validator(mode="after")
     def _of_a_currency(self) -> Prices:
         if self.models and not self.currency:
-            raise PydanticCustomError("currency", "prices want a `currency`, such as EUR")
+            raise ValueError("prices want a `currency`, such as EUR")
         return self
 
     def find(self, provider: str, model: str) -> ModelPrices | None:
