@@ -113,10 +113,7 @@ class Answers:
 
     def _sound(self, inline: JsonObject) -> None:
         rate, data = rate_of(inline.get("mimeType")), inline.get("data")
-        try:
-            pcm = b64decode(data, validate=True) if isinstance(data, str) else None
-        except (ValueError, binascii.Error):
-            pcm = None
+        pcm = _decoded(data) if isinstance(data, str) else None
         if rate is None or pcm is None:
             self._host.ignored("malformed", "inlineData")
         elif pcm and self._goes_on():
@@ -196,6 +193,14 @@ class Answers:
         if reason == "MALFORMED_FUNCTION_CALL" and silent and self._asked_again < _MOST_AGAIN:
             self._asked_again += 1
             self._floor.note(CALL_AGAIN)
+
+
+def _decoded(data: str) -> bytes | None:
+    """Base64 in either alphabet, as Google's JSON allows; None: it is none."""
+    try:
+        return b64decode(data, b"-_" if "-" in data or "_" in data else None, validate=True)
+    except (ValueError, binascii.Error):
+        return None
 
 
 def _text_of(written: Any) -> str | None:
