@@ -79,6 +79,8 @@ class Providers:
             if isinstance(provider, PipelineProvider) and isinstance(provider.brain, ModelBrain)
         }
         """By the provider's name."""
+        self._taken: list[tuple[Providers, str]] = []
+        """Those that are the providers' before still, until `begin`."""
 
     def open(self, context: str, provider: str) -> Agent:
         """A new agent. Raises `AgentError` when the provider cannot serve now."""
@@ -159,6 +161,9 @@ class Providers:
         """They are in force from now on: keep connections ready where that is wanted."""
         from cordboard.agents.realtime.dialects import dialect_for
 
+        for earlier, name in self._taken:
+            earlier._model_brains.pop(name, None)
+        self._taken.clear()
         for name, chosen in self._providers.items():
             if isinstance(chosen, RealtimeProvider) and chosen.warm_connection and self._tls:
                 kind = str(chosen.type)
@@ -179,7 +184,8 @@ class Providers:
         warm, self._warm = tuple(self._warm.values()), {}
         speech, self._speech_parts = tuple(self._speech_parts.values()), {}
         brains = tuple(self._model_brains.values())
-        closing = [each.close() for each in (*warm, *speech, *brains)]
+        closing = [each.close() for each in warm] + [each.close() for each in speech]
+        closing += [each.close() for each in brains]
         await asyncio.gather(*closing)
 
     def brain(self, context: str) -> Brain:
@@ -213,7 +219,8 @@ class Providers:
                 self._speech_parts.setdefault(name, earlier._speech_parts.pop(name))
         for name in tuple(earlier._model_brains):
             if self._providers.get(name) == earlier._providers.get(name):
-                self._model_brains[name] = earlier._model_brains.pop(name)
+                self._model_brains[name] = earlier._model_brains[name]
+                self._taken.append((earlier, name))
 
 
 def _echo_watch(thread: Executor, call_id: str) -> EchoWatch:
