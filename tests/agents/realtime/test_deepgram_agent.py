@@ -294,6 +294,44 @@ async def test_what_the_service_does_not_accept_is_told_in_its_words(
     assert "another" not in str(refused.value)
 
 
+async def test_what_comes_twice_counts_once() -> None:
+    script = Script((Answer(asks=(Use("book"),)),), faults=(Fault("ask", "duplicate"),))
+    async with conversation(script) as talk:
+        talk.speak()
+        talk.answer(await talk.caller.until(ToolAsked), "Booked.")
+        await talk.caller.until(AgentAudioDone)
+        assert len(talk.caller.of(ToolAsked)) == 1
+        assert len(talk.emulator.received_of("FunctionCallResponse")) == 1
+        assert [event.what for event in talk.caller.of(AgentTrouble)] == ["duplicate"]
+
+
+async def test_a_service_that_falls_silent_is_asked_again_on_another_connection() -> None:
+    script = Script(
+        (Answer("Lost.", heard="Is it sunny?"), Answer("Sunny.")),
+        faults=(Fault("turn", "stall", connection=1),),
+    )
+    async with conversation(script) as talk:
+        talk.speak()
+        await talk.caller.until(CallerText)
+        assert talk.agent.recover("nothing comes")
+        await talk.caller.until(AgentAudioDone)
+        assert talk.words == "Sunny."
+        assert talk.emulator.connections == 2
+
+
+async def test_a_caller_who_hangs_up_while_a_tool_works_leaves_nothing_behind() -> None:
+    async with conversation(Script((Answer(asks=(Use("weather"),)),))) as talk:
+        talk.speak()
+        asked = await talk.caller.until(ToolAsked)
+        await talk.agent.close()
+        told = len(talk.caller.events)
+        talk.answer(asked, "Sunny.")
+        talk.begin_to_speak()
+        await asyncio.sleep(0)
+        assert len(talk.caller.events) == told
+    assert not talk.emulator.received_of("FunctionCallResponse")
+
+
 async def test_a_model_that_fails_for_good_ends_it() -> None:
     script = Script((Answer("Sunny."),), faults=(Fault("turn", "error", code="FAILED_TO_THINK"),))
     async with conversation(script) as talk:

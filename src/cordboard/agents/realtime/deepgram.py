@@ -23,7 +23,12 @@ import orjson
 
 from cordboard.agents.base import AgentSession, Said
 from cordboard.agents.realtime.deepgram_errors import SESSION_ENDS_SOON, of_connection, of_error
-from cordboard.agents.realtime.deepgram_functions import FunctionCall, FunctionCalls
+from cordboard.agents.realtime.deepgram_functions import (
+    FunctionCall,
+    FunctionCalls,
+    cancelled,
+    requested,
+)
 from cordboard.agents.realtime.deepgram_settings import settings_message
 from cordboard.agents.realtime.dialect import Address, CutItem, DialectHost, Lost, Resumed
 from cordboard.audio.format import ALAW_8K, SLIN_8K, SLIN_16K, ULAW_8K, AudioFormat
@@ -352,49 +357,29 @@ class DeepgramDialect:
     # Functions.
 
     def _function_call_request(self, host: DialectHost, event: Message) -> None:
-        functions = event.get("functions")
-        if not isinstance(functions, list) or not functions:
-            host.ignored("malformed", "FunctionCallRequest")
-            return
         if self._dropping is _Dropping.SERVICES_CUT:
             self._dropping = _Dropping.NOTHING
-        new = [call for item in functions if (call := self._new_call(host, item)) is not None]
+        new = []
+        for call in requested(event):
+            if call is None:
+                host.ignored("malformed", "a function call")
+            elif not self._calls.add(call):
+                host.ignored("duplicate", "a function call")
+            else:
+                new.append(call)
         for call in new:
             arguments = call.parsed()
             if arguments is not None:
                 host.tool_asked(call.call_id, call.name, arguments)
                 continue
+            host.ignored("malformed", "the arguments of a function call")
             content = _encoded({"status": "error", "message": BAD_ARGUMENTS}).decode()
             self._calls.answer(call.call_id, content)
-            host.ignored("malformed", "the arguments of a function call")
             self._respond(call, content)
 
-    def _new_call(self, host: DialectHost, item: object) -> FunctionCall | None:
-        if not isinstance(item, dict):
-            host.ignored("malformed", "a function call")
-            return None
-        if item.get("client_side") is False:
-            return None
-        call_id, name, arguments = _text(item, "id"), _text(item, "name"), item.get("arguments")
-        if not call_id or not name:
-            host.ignored("malformed", "a function call")
-            return None
-        if not isinstance(arguments, str):
-            arguments = "" if arguments is None else _encoded(arguments).decode()
-        call = FunctionCall(call_id, name, arguments)
-        if not self._calls.add(call):
-            host.ignored("duplicate", "a function call")
-            return None
-        return call
-
     def _function_call_cancelled(self, host: DialectHost, event: Message) -> None:
-        functions = event.get("functions")
-        if not isinstance(functions, list) or not functions:
-            host.ignored("malformed", "FunctionCallCancelled")
-            return
-        for item in functions:
-            call_id = _text(item, "id") if isinstance(item, dict) else ""
-            if not call_id:
+        for call_id in cancelled(event):
+            if call_id is None:
                 host.ignored("malformed", "a cancelled function call")
             elif self._calls.cancel(call_id):
                 host.tool_cancelled(call_id)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
@@ -36,6 +37,43 @@ class FunctionCall:
         except orjson.JSONDecodeError:
             return None
         return parsed if isinstance(parsed, dict) else None
+
+
+def requested(event: dict[str, Any]) -> list[FunctionCall | None]:
+    """The functions of a `FunctionCallRequest` that are ours to run; None for what makes no sense.
+
+    What the service runs by itself (`client_side` is false) is left out.
+    """
+    return [
+        _requested(item)
+        for item in _functions(event)
+        if not isinstance(item, dict) or item.get("client_side") is not False
+    ]
+
+
+def cancelled(event: dict[str, Any]) -> list[str | None]:
+    """The ids of a `FunctionCallCancelled`; None for what makes no sense."""
+    return [(_text(item, "id") or None) for item in _functions(event)]
+
+
+def _functions(event: dict[str, Any]) -> list[Any]:
+    functions = event.get("functions")
+    return functions if isinstance(functions, list) and functions else [None]
+
+
+def _requested(item: Any) -> FunctionCall | None:
+    call_id, name = _text(item, "id"), _text(item, "name")
+    if not call_id or not name:
+        return None
+    arguments = item.get("arguments")
+    if not isinstance(arguments, str):
+        arguments = "" if arguments is None else orjson.dumps(arguments).decode()
+    return FunctionCall(call_id, name, arguments)
+
+
+def _text(item: Any, name: str) -> str:
+    value = item.get(name) if isinstance(item, dict) else None
+    return value if isinstance(value, str) else ""
 
 
 class FunctionCalls:
