@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 
 from cordboard.config.load import LoadedConfig
 from cordboard.config.mcp import McpServer
+from cordboard.config.schema import Config
+from cordboard.generation import Generation
+from cordboard.mcp.lockfile import try_load_lock
 from cordboard.mcp.trial import TestReport, try_out
 from cordboard.observe.logging import configure
 
@@ -20,3 +24,29 @@ async def try_servers(servers: Mapping[str, McpServer]) -> dict[str, TestReport]
     """Look at all of them side by side; in their order."""
     reports = await asyncio.gather(*(try_out(name, server) for name, server in servers.items()))
     return dict(zip(servers, reports, strict=True))
+
+
+@asynccontextmanager
+async def generation_aside(loaded: LoadedConfig) -> AsyncIterator[Generation]:
+    """All tools of a configuration, its servers started. Nothing of it is left afterwards."""
+    config = loaded.config
+    lock = None
+    if config.mcp.lock != "off":
+        path = loaded.path.parent / config.mcp.lock_file
+        lock = await asyncio.to_thread(try_load_lock, path)
+    generation = Generation(config, lock=lock)
+    try:
+        await generation.prepare()
+        generation.start()
+        fleet = generation.fleet
+        fleet.wake(fleet.servers)
+        await fleet.wait_settled(_longest_start(config))
+        yield generation
+    finally:
+        await generation.close()
+
+
+def _longest_start(config: Config) -> float:
+    """Seconds after which every server has started or failed to."""
+    servers = config.mcp.servers.values()
+    return max((server.start_timeout_ms for server in servers), default=0) / 1000 + 5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from enum import StrEnum
@@ -18,7 +17,6 @@ from cordboard.errors import EngineUnreachable, NotThere
 
 if TYPE_CHECKING:
     from cordboard.config.load import LoadedConfig
-    from cordboard.config.schema import Config
     from cordboard.tool_listing import ToolListing
 
 
@@ -101,32 +99,12 @@ def _from_file(config: Path, context: str | None, provider: str | None) -> dict[
 
 
 async def _listed(loaded: LoadedConfig, context: str | None) -> ToolListing:
-    """Start what is needed, look, and end it. Nothing of it is left afterwards."""
-    from cordboard.generation import Generation
-    from cordboard.mcp.lockfile import try_load_lock
+    """Start what is needed, look, and end it."""
+    from cordboard.cli.aside import generation_aside
     from cordboard.tool_listing import list_tools
 
-    config = loaded.config
-    lock = None
-    if config.mcp.lock != "off":
-        path = loaded.path.parent / config.mcp.lock_file
-        lock = await asyncio.to_thread(try_load_lock, path)
-    generation = Generation(config, lock=lock)
-    try:
-        await generation.prepare()
-        generation.start()
-        fleet = generation.fleet
-        fleet.wake(fleet.servers)
-        await fleet.wait_settled(_longest_start(config))
-        return list_tools(config, fleet, generation.catalogue, context)
-    finally:
-        await generation.close()
-
-
-def _longest_start(config: Config) -> float:
-    """Seconds after which every server has started or failed to."""
-    servers = config.mcp.servers.values()
-    return max((server.start_timeout_ms for server in servers), default=0) / 1000 + 5
+    async with generation_aside(loaded) as generation:
+        return list_tools(loaded.config, generation.fleet, generation.catalogue, context)
 
 
 def _show(answer: dict[str, Any], form: Format, output: Path | None) -> None:

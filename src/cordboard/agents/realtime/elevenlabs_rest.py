@@ -38,9 +38,9 @@ class ElevenLabsRest:
         self._client: httpx2.AsyncClient | None = None
 
     async def __aenter__(self) -> Self:
-        verify: ssl.SSLContext | bool = True
-        if self._base_url.startswith("https:"):  # reads the certificates: 20 ms
-            verify = await asyncio.to_thread(ssl.create_default_context)
+        # Reads the certificates, which takes some 20 ms; without TLS there is nothing to verify.
+        secure = self._base_url.startswith("https:")
+        verify = await asyncio.to_thread(ssl.create_default_context) if secure else False
         self._client = httpx2.AsyncClient(
             headers={"xi-api-key": self._key, "User-Agent": f"cordboard/{__version__}"},
             timeout=self._seconds,
