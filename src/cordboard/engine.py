@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import gc
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -34,11 +35,13 @@ from cordboard.agents.pipeline.offline import (
     needs_of,
 )
 from cordboard.agents.pipeline.tts.base import Voice
+from cordboard.agents.provider_health import ProviderHealth
+from cordboard.agents.readiness import agents_readiness
+from cordboard.agents.realtime.engine_voice import spoken
 from cordboard.agents.workers import Workers
 from cordboard.api.app import ComponentState, create_app, is_loopback
 from cordboard.api.server import HttpServer
 from cordboard.audio.format import AudioFormat
-from cordboard.audio.g711 import linear_to_alaw, linear_to_ulaw
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.binding import Binding
 from cordboard.calls.events import LedgerEvent
@@ -116,6 +119,7 @@ class Engine:
         self._pacer = Pacer(loop)
         self._late_ticks_told = 0
         self._rtp_told: Counter[str] = Counter()
+        self._provider_health = ProviderHealth()
         self._succession = Succession(
             config,
             self._pool,
@@ -123,6 +127,7 @@ class Engine:
             self._load.degradation,
             source.path.parent if source is not None else Path(),
             self._changed,
+            self._provider_health,
         )
         self.administration = Administration(self._succession, source)
         self._post_call = self._make_post_call_queue()
@@ -248,10 +253,7 @@ class Engine:
         """The components, each ready or why not."""
         accepting = self.exchange.accepting
         components = {
-            "agents": ComponentState(
-                self._succession.providers is not None,
-                "" if self._succession.providers else "models are being loaded",
-            ),
+            "agents": self._agents_state(),
             "media": self._media_state(),
             "calls": ComponentState(accepting, "" if accepting else "the engine is stopping"),
             "mcp": self._mcp_state(),
@@ -429,17 +431,11 @@ class Engine:
         return AudioSocketPath(self._audiosocket, asterisk.codec)
 
     async def _apology(self, audio_format: AudioFormat) -> bytes:
-        """What a caller hears whose agent cannot start; empty without the offline voice."""
+        """What a caller hears who has no agent left; empty without the offline voice."""
         if self.voice is None:
             return b""
-        chunks = [pcm async for pcm in self.voice.speak(TROUBLE, rate=audio_format.rate)]
-        sound = b"".join(chunks)
-        match audio_format.encoding:
-            case "ulaw":
-                return linear_to_ulaw(sound)
-            case "alaw":
-                return linear_to_alaw(sound)
-        return sound
+        chunks = [sound async for sound in spoken(self.voice, TROUBLE, audio_format)]
+        return b"".join(chunks)
 
     async def _sweep_recordings(self) -> None:
         """Delete old recordings now and once a day."""
@@ -455,6 +451,12 @@ class Engine:
         if providers is None:
             raise AgentError("the models are not loaded yet")
         return providers.open(binding.context_name, binding.provider_name)
+
+    def _agents_state(self) -> ComponentState:
+        if self._succession.providers is None:
+            return ComponentState(False, "models are being loaded")
+        state = agents_readiness(self._config, os.environ, self._provider_health)
+        return ComponentState(*state)
 
     def _mcp_state(self) -> ComponentState:
         """Not required: without a server or a tool the other ones and contexts still work."""

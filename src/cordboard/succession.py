@@ -22,6 +22,7 @@ import structlog
 
 from cordboard.agents.pipeline.brain.base import Brain
 from cordboard.agents.pipeline.offline import OfflineModels
+from cordboard.agents.provider_health import ProviderHealth
 from cordboard.agents.providers import Providers
 from cordboard.calls.call_recording import opening
 from cordboard.calls.confirmation import AGAIN
@@ -60,9 +61,10 @@ class Succession:
         degradation: Degradation,
         folder: Path = Path(),
         on_change: Callable[[Config], None] = lambda _: None,
+        health: ProviderHealth | None = None,
     ) -> None:
         """`folder`: where relative paths of the configuration begin. `on_change` is told of each
-        new configuration, in the step in which it takes over."""
+        new configuration, in the step in which it takes over; `health`, which providers work."""
         self.generation = Generation(config, pool)
         """The one that new calls get."""
         self.providers: Providers | None = None
@@ -76,6 +78,7 @@ class Succession:
         self._fixed: tuple[Deferred, ...] = ()
         """What waits for the next start of the engine."""
         self._on_change = on_change
+        self._health = health
         self._retiring: dict[asyncio.Task[None], Generation] = {}
         self._waiting: asyncio.Task[None] | None = None
         """Waits for the moment without calls."""
@@ -246,7 +249,8 @@ class Succession:
         earlier = self.providers
 
         def made() -> Providers:
-            return _warm(Providers(config, models, self._degradation), toolboxes, earlier)
+            providers = Providers(config, models, self._degradation, health=self._health)
+            return _warm(providers, toolboxes, earlier)
 
         making = asyncio.to_thread(made)
         voice = models.voice if models is not None else None
@@ -315,7 +319,8 @@ def greetings(config: Config) -> dict[str, str]:
 
 def other_sentences(config: Config) -> list[str]:
     """What else is known to be said: a filler that has to be made first is late too."""
-    silences = [context.silence for context in config.contexts.values()]
+    contexts = config.contexts.values()
+    silences = [context.silence for context in contexts]
     return [
         *FAREWELLS,
         *(
@@ -324,6 +329,8 @@ def other_sentences(config: Config) -> list[str]:
             for text in (*silence.fillers, *silence.reprompts, silence.goodbye)
             if text
         ),
+        *(context.fallback_phrase for context in contexts if context.fallback),
+        *(context.budget.goodbye for context in contexts if context.budget.limits),
         *_tool_fillers(config),
         AGAIN,
     ]

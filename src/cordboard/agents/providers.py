@@ -16,6 +16,7 @@ from concurrent.futures import Executor
 from functools import partial
 
 from cordboard.agents.base import Agent
+from cordboard.agents.fallback import FallbackAgent
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
 from cordboard.agents.pipeline.brain.base import Brain
 from cordboard.agents.pipeline.brain.factory import model_brain
@@ -29,6 +30,7 @@ from cordboard.agents.pipeline.service_key import key_of
 from cordboard.agents.pipeline.stt.base import CallRecogniser, Recogniser
 from cordboard.agents.pipeline.tts.base import PaidVoice
 from cordboard.agents.pipeline.turn_profiles import profile_of
+from cordboard.agents.provider_health import ProviderHealth
 from cordboard.agents.realtime.greetings import GreetingCache
 from cordboard.agents.realtime.warm import WarmConnection
 from cordboard.audio.echo import EchoGuard
@@ -37,6 +39,7 @@ from cordboard.config.providers.brains import ModelBrain
 from cordboard.config.providers.pipeline import PipelineProvider
 from cordboard.config.providers.provider import Provider
 from cordboard.config.providers.realtime import RealtimeProvider
+from cordboard.config.providers.services import paid_parts
 from cordboard.config.schema import Config, Context
 from cordboard.errors import AgentError
 from cordboard.observe.degradation import Degradation
@@ -52,11 +55,14 @@ class Providers:
         models: OfflineModels | None,
         degradation: Degradation | None = None,
         environ: Mapping[str, str] = os.environ,
+        health: ProviderHealth | None = None,
     ) -> None:
         """Takes some 20 ms where services are configured: make it in a thread. `models` may be None
         when no provider of the configuration needs them. `degradation`: what an overloaded engine
-        gives up; None = nothing ever. `environ`: where keys come from."""
+        gives up; None = nothing ever. `environ`: where keys come from. `health`: is told which
+        providers work."""
         self._environ = environ
+        self._health = health
         realtime = any(isinstance(p, RealtimeProvider) for p in config.providers.values())
         self._tls = ssl.create_default_context() if realtime else None
         self._greetings = GreetingCache()
@@ -83,7 +89,17 @@ class Providers:
         """Those that are the providers' before still, until `begin`."""
 
     def open(self, context: str, provider: str) -> Agent:
-        """A new agent. Raises `AgentError` when the provider cannot serve now."""
+        """A new agent, and behind it those of the context's `fallback`. Raises `AgentError` when
+        none of them can serve now."""
+        settings = self._contexts[context]
+        chain = tuple(dict.fromkeys((provider, *settings.fallback)))
+        if len(chain) == 1 and not any(paid_parts(self._providers[provider])):
+            return self._open(context, provider)
+        voice = self._models.voice if self._models is not None else None
+        phrase = settings.fallback_phrase
+        return FallbackAgent(partial(self._open, context), chain, phrase, voice, self._health)
+
+    def _open(self, context: str, provider: str) -> Agent:
         chosen, settings = self._providers[provider], self._contexts[context]
         if isinstance(chosen, RealtimeProvider):
             return self._realtime(provider, chosen, settings)

@@ -24,3 +24,8 @@ class Budget(Section):
         min_length=1,
         description="What is said then, before hanging up.",
     )
+
+    @property
+    def limits(self) -> bool:
+        """Whether it ever ends a call."""
+        return self.max_cost_per_call is not None or self.max_minutes is not None

@@ -1,0 +1,52 @@
+"""Whether a configuration's agents can serve calls, as far as that is known without trying.
+
+A provider that calls may use is in trouble when it has no key, or when the last call that wanted it
+did not get it. Keys are looked for, never shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from cordboard.agents.provider_health import ProviderHealth
+from cordboard.config.providers.services import chain_of, paid_parts, providers_in_use
+from cordboard.config.schema import Config
+
+
+class AgentsReadiness(NamedTuple):
+    """For `/ready`."""
+
+    ready: bool
+    """Whether any provider of the default context has what it needs."""
+    detail: str
+    """What is the matter with which provider; empty when nothing is."""
+
+
+def agents_readiness(
+    config: Config, environ: Mapping[str, str], health: ProviderHealth
+) -> AgentsReadiness:
+    """Of the configuration in force."""
+    keyless = dict(_keyless(config, environ))
+    failures = health.failures
+    details = [
+        f"{name}: {keyless[name] if name in keyless else failures[name]}"
+        for name in providers_in_use(config)
+        if name in keyless or name in failures
+    ]
+    default = config.contexts[config.default_context or next(iter(config.contexts))]
+    ready = any(name not in keyless for name in chain_of(config, default))
+    return AgentsReadiness(ready, "; ".join(details))
+
+
+def _keyless(config: Config, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Providers that cannot be used, and why."""
+    for name in providers_in_use(config):
+        provider = config.providers.get(name)
+        missing = [
+            f"{paid.part} has {reason}" if paid.part else reason
+            for paid in (paid_parts(provider) if provider is not None else ())
+            if (reason := paid.missing_key(environ))
+        ]
+        if missing:
+            yield name, ", ".join(missing)
