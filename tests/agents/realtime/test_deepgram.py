@@ -382,6 +382,14 @@ class TestWords:
         assert not call.dialect.inform("The table is booked.")
         assert not call.host.sent_of("InjectAgentMessage")
 
+    def test_noise_that_becomes_no_words_does_not_silence_the_service_for_ever(self) -> None:
+        call = Call()
+        call.say("UserStartedSpeaking")
+        call.host.clock += 59
+        assert not call.dialect.speak("Are you still there?")
+        call.host.clock += 2
+        assert call.dialect.speak("Are you still there?")
+
     @pytest.mark.parametrize(
         "refusal",
         [

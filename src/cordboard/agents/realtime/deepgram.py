@@ -40,6 +40,8 @@ BASE_URL = "https://agent.deepgram.com"
 PATH = "/v1/agent/converse"
 KEEP_ALIVE_S = 8.0
 """The service wants to hear something every 10 s (its page "Keep Alive")."""
+LONGEST_SPEECH_S = 60.0
+"""A caller who began, and of whom nothing has been written down, is taken to be silent then."""
 ACCOUNT_S = 30.0
 """Between two accounts of the time used."""
 BAD_ARGUMENTS = "The arguments were not a JSON object. Call the function again with one."
@@ -111,7 +113,8 @@ class DeepgramDialect:
         """As every connection begins."""
         self._phase = _Phase.CONNECTED
         self._failure: Lost | None = None
-        self._caller_speaks = False
+        self._caller_since: float | None = None
+        """When the caller began to say what is not yet written down."""
         self._answering = False
         """Sound or words of an answer have come, and not its end."""
         self._worded = False
@@ -191,7 +194,7 @@ class DeepgramDialect:
             self._dropping = _Dropping.OUR_CUT
 
     def speak(self, text: str) -> bool:
-        if not text.strip() or self._refuses or self._caller_speaks:
+        if not text.strip() or self._refuses or self._caller_speaks():
             return False
         over = self._dropping is _Dropping.OUR_CUT
         message = {"type": "InjectAgentMessage", "message": text}
@@ -202,7 +205,7 @@ class DeepgramDialect:
         return True
 
     def inform(self, text: str) -> bool:
-        busy = self._caller_speaks or self._answering or self._calls.pending
+        busy = self._caller_speaks() or self._answering or self._calls.pending
         return not busy and self._tell_model(text)
 
     def listen_aside(self, on: bool) -> bool:
@@ -305,8 +308,8 @@ class DeepgramDialect:
             self._echoes.remove(content)
             return
         self._answering = self._worded = self._refuses = False
-        if self._caller_speaks:
-            self._caller_speaks = False
+        if self._caller_since is not None:
+            self._caller_since = None
             host.caller_text(content, host.caller_stopped())
         else:
             host.caller_text(content)
@@ -320,14 +323,14 @@ class DeepgramDialect:
         if self._dropping is not _Dropping.NOTHING:
             self._dropping = _Dropping.NOTHING
             self._worded = False
-        self._caller_speaks = False  # it speaks only when it is sure of that
+        self._caller_since = None  # it speaks only when it is sure of that
         host.agent_words(f" {content}" if self._worded and not ours else content)
         self._answering = self._worded = True
 
     def _user_started_speaking(self, host: DialectHost, event: Message) -> None:
         cut, self._answering = self._answering, False
         self._dropping = _Dropping.SERVICES_CUT
-        self._caller_speaks = True
+        self._caller_since = host.now()
         self._worded = self._refuses = False
         self._injected.clear()
         self._calls.turn_begins()
@@ -392,7 +395,7 @@ class DeepgramDialect:
 
     def _give_old_results(self) -> None:
         """What a lost connection had asked for: the model has forgotten that it did."""
-        if self._caller_speaks or self._answering or self._phase is not _Phase.READY:
+        if self._caller_speaks() or self._answering or self._phase is not _Phase.READY:
             return
         if results := self._calls.old_results():
             self._tell_model(f"(What you looked up before the connection was renewed:)\n{results}")
@@ -413,9 +416,18 @@ class DeepgramDialect:
         self._host.send_text(_encoded(message))
         return True
 
+    def _caller_speaks(self) -> bool:
+        """Noise, too, is said to be a caller who began, and nothing follows then."""
+        since = self._caller_since
+        return (
+            since is not None
+            and self._host is not None
+            and (self._host.now() - since < LONGEST_SPEECH_S)
+        )
+
     def _renew(self, host: DialectHost) -> None:
         """A session that is about to end is replaced while nobody speaks."""
-        busy = self._caller_speaks or self._answering or self._calls.pending
+        busy = self._caller_speaks() or self._answering or self._calls.pending
         if self._ends_soon and not busy:
             self._ends_soon = False
             host.reconnect(SESSION_ENDS_SOON)
