@@ -78,14 +78,16 @@ class History:
     def add(self, turn: Turn) -> None:
         """It is now the last one; it may still grow."""
         self._cut = False
-        self._forget_kept()
         self._turns.append(turn)
         self._shorten()
 
-    def messages(self, following: Turn | None = None) -> tuple[Message, ...]:
-        """All of it, with a turn that is not part of it yet."""
-        turns = [*self._turns, following] if following is not None else self._turns
-        return tuple(message for turn in turns for message in turn.messages)
+    def messages(self) -> tuple[Message, ...]:
+        """All of it, as it precedes the next turn: services want thoughts back within one only."""
+        return tuple(
+            replace(message, kept=()) if isinstance(message, AgentSaid) else message
+            for turn in self._turns
+            for message in turn.messages
+        )
 
     def said_besides(self, text: str) -> None:
         """The agent's line has said something that this brain did not think of."""
@@ -98,13 +100,6 @@ class History:
         turn.messages[:] = cut_at(turn.messages, heard)
         after = [text.text for text in turn.messages if isinstance(text, AgentSaid)]
         self._cut = self._cut or before != after
-
-    def _forget_kept(self) -> None:
-        """Services want their thoughts back within a turn only."""
-        messages = self._turns[-1].messages
-        for at, message in enumerate(messages):
-            if isinstance(message, AgentSaid) and message.kept:
-                messages[at] = replace(message, kept=())
 
     def _shorten(self) -> None:
         turns = self._turns
@@ -138,8 +133,14 @@ def cut_at(messages: Sequence[Message], heard: str) -> list[Message]:
 
 def complete(messages: list[Message]) -> None:
     """Give each wish without an answer one: it was given up."""
-    answered = {message.wish_id for message in messages if isinstance(message, ToolAnswered)}
-    last = next((m for m in reversed(messages) if isinstance(m, AgentSaid)), None)
+    answered: set[str] = set()
+    last: AgentSaid | None = None
+    for message in reversed(messages):
+        if isinstance(message, AgentSaid):
+            last = message
+            break
+        if isinstance(message, ToolAnswered):
+            answered.add(message.wish_id)
     messages += [
         ToolAnswered(wish.wish_id, wish.name, dict(GIVEN_UP), failed=True)
         for wish in (last.wishes if last is not None else ())
