@@ -11,10 +11,12 @@ import pytest
 from google import genai
 from google.genai import errors, types
 from tests.agents.realtime.host import RecordingHost, a_session
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from cordboard.agents.base import Said
 from cordboard.agents.realtime.dialect import Resumed
-from cordboard.agents.realtime.gemini import GeminiDialect
+from cordboard.agents.realtime.gemini import PATH, GeminiDialect
 from cordboard.audio.format import SLIN_16K
 from cordboard.config.providers.gemini_live import GeminiLiveProvider
 from cordboard.testing.emulators.gemini_live import KEY, GeminiLiveEmulator
@@ -37,7 +39,7 @@ def client(emulator: GeminiLiveEmulator, key: str = KEY) -> genai.Client:
     return genai.Client(api_key=key, http_options=options)
 
 
-def config(**more: Any) -> types.LiveConnectConfig:
+def config(behavior: str = "NON_BLOCKING", **more: Any) -> types.LiveConnectConfig:
     return types.LiveConnectConfig.model_validate(
         {
             "response_modalities": ["AUDIO"],
@@ -49,7 +51,12 @@ def config(**more: Any) -> types.LiveConnectConfig:
             "tools": [
                 {
                     "function_declarations": [
-                        {"name": "get_atis", "description": "ATIS.", "parameters": SCHEMA}
+                        {
+                            "name": "get_atis",
+                            "description": "ATIS.",
+                            "parameters": SCHEMA,
+                            "behavior": behavior,
+                        }
                     ]
                 }
             ],
@@ -78,9 +85,7 @@ async def test_the_sdk_holds_a_conversation_with_a_tool(behavior: str) -> None:
         (Answer(asks=(Use("get_atis", {"icao": "ENGM"}),), then="It says: {results}"),),
         thinking_ms=10,
     )
-    configured = config()
-    declarations = configured.tools[0].function_declarations  # type: ignore[index,union-attr]
-    declarations[0].behavior = types.Behavior(behavior)  # type: ignore[index]
+    configured = config(behavior)
     async with GeminiLiveEmulator(script, pace=40) as emulator:
         live = client(emulator).aio.live
         async with live.connect(model=MODEL, config=configured) as session:
@@ -161,6 +166,109 @@ async def test_the_emulator_refuses_what_the_service_refuses(
                 pass
         assert refused.value.code == code
         assert emulator.violations
+
+
+async def asked(session: Any) -> str:
+    """The id of the function call that the service makes."""
+    async for message in session.receive():
+        if message.tool_call:
+            return str(message.tool_call.function_calls[0].id)
+    raise AssertionError("no function call came")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [("sound", 1008), ("unknown", 1008), ("twice", 1008), ("cancelled", 1011), ("large", 1011)],
+)
+async def test_the_emulator_refuses_what_must_not_follow_a_function_call(
+    wrong: str, code: int
+) -> None:
+    ask = Answer(asks=(Use("get_atis", {"icao": "ENGM"}),))
+    faults = (Fault("ask", "cancel_tool"),) if wrong == "cancelled" else ()
+    configured = config("BLOCKING")
+    async with GeminiLiveEmulator(Script((ask,), faults=faults, thinking_ms=1)) as emulator:
+        async with client(emulator).aio.live.connect(model=MODEL, config=configured) as session:
+            await a_turn(session)
+            call_id = await asyncio.wait_for(asked(session), 10)
+            if wrong == "sound":
+                await asyncio.sleep(0.6)
+                await a_turn(session)
+            for _ in range(1 + (wrong == "twice")):
+                answer = types.FunctionResponse(
+                    id="x" if wrong == "unknown" else call_id,
+                    name="get_atis",
+                    response={"message": "x" * (40_000 if wrong == "large" else 4)},
+                )
+                if wrong == "cancelled":
+                    await session._receive()  # the cancellation
+                if wrong != "sound":
+                    await session.send_tool_response(function_responses=answer)
+            with pytest.raises(errors.APIError) as closed:
+                await asyncio.wait_for(endlessly(session), 10)
+        assert closed.value.code == code
+        assert len(emulator.violations) == 1
+
+
+async def endlessly(session: Any) -> None:
+    while True:
+        await all_of(session)
+
+
+SETUP: dict[str, Any] = {"model": f"models/{MODEL}"}
+EMPTY_REQUIRED = {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}, "required": []}
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ({"setup": {**SETUP, "toolConfig": {}}}, 1007),
+        ({"setup": {**SETUP, "voice": "Kore"}}, 1007),
+        ({"setup": {"model": MODEL}}, 1008),
+        ({"setup": {"model": "models/gemini-9"}}, 1008),
+        ({"clientContent": {"turns": [], "turnComplete": True}}, 1007),
+        ({"setup": {**SETUP, "sessionResumption": {"handle": "no"}}}, 1008),
+        (
+            {
+                "setup": {
+                    **SETUP,
+                    "tools": [
+                        {"functionDeclarations": [{"name": "a", "parameters": EMPTY_REQUIRED}]}
+                    ],
+                }
+            },
+            1008,
+        ),
+        ([], 1007),
+    ],
+)
+async def test_the_emulator_closes_with_the_services_codes(message: Any, code: int) -> None:
+    async with GeminiLiveEmulator() as emulator:
+        path = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
+        async with connect(
+            emulator.url.replace("https", "wss") + path,
+            ssl=emulator.certificate.client_context,
+            additional_headers={"x-goog-api-key": KEY},
+        ) as socket:
+            await socket.send(json.dumps(message))
+            with pytest.raises(ConnectionClosed):
+                await asyncio.wait_for(socket.recv(), 10)
+            assert socket.close_code == code
+
+
+async def test_the_emulator_knows_its_key_and_its_address() -> None:
+    async with GeminiLiveEmulator() as emulator:
+        for key, path, status in (
+            (KEY, "/ws/nothing", 404),
+            ("wrong", PATH.format(version="v1"), 401),
+            ("", PATH.format(version="v1") + f"?key={KEY}", 400),
+        ):
+            with pytest.raises(InvalidStatus) as refused:
+                await connect(
+                    emulator.url.replace("https", "wss") + path,
+                    ssl=emulator.certificate.client_context,
+                    additional_headers={"x-goog-api-key": key},
+                )
+            assert refused.value.response.status_code == status
 
 
 # What we send, read by the SDK's types.

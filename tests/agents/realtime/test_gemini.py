@@ -568,7 +568,7 @@ def test_a_handle_that_is_refused_gives_way_to_a_new_session_with_all_that_was_s
     assert setup["historyConfig"] == {"initialHistoryInClientContent": True}
     seed, prompt = call.sent("clientContent")
     assert seed["turnComplete"] is True
-    assert [turn["role"] for turn in seed["turns"]] == ["model", "user"]
+    assert [turn["role"] for turn in seed["turns"]] == ["user", "model", "user"]
     assert "Booked." in prompt["turns"][0]["parts"][0]["text"]
     assert prompt["turnComplete"] is True
 
@@ -656,6 +656,17 @@ def test_a_call_taken_over_from_another_agent_goes_on_where_it_was() -> None:
     contents = [message["clientContent"] for message in host.sent[1:]]
     assert [turn["role"] for turn in contents[0]["turns"]] == ["user", "model", "user"]
     assert contents[1]["turns"][0]["parts"][0]["text"] == GO_ON
+
+
+def test_a_service_whose_greeting_was_played_from_memory_knows_it_and_says_no_other() -> None:
+    host = RecordingHost()
+    dialect = GeminiDialect(settings(), "k")
+    session = a_session(greeting="Good day.", audio_format=SLIN_16K)
+    dialect.begin(session, host, Resumed((Said("agent", "Good day."),), False))
+    dialect.receive_text(b'{"setupComplete": {}}')
+    [message] = host.sent
+    assert "“Good day.”" in message["setup"]["systemInstruction"]["parts"][0]["text"]
+    assert "historyConfig" not in message["setup"]
 
 
 def test_the_connection_is_changed_between_turns_when_it_is_to_end() -> None:

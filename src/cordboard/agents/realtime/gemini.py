@@ -42,6 +42,7 @@ from cordboard.tools.tool import JsonObject, ToolReply
 BASE_URL = "https://generativelanguage.googleapis.com"
 PATH = "/ws/google.ai.generativelanguage.{version}.GenerativeService.BidiGenerateContent"
 GREET = "[Greet the caller now. Say exactly this, word for word, and nothing else: “{greeting}”]"
+CALL_BEGINS = "[The call begins.]"
 GO_ON = "[The line to you was interrupted for a moment. Answer the caller now.]"
 _LEAVE_BEFORE = 2.0
 """Seconds that a change of connection is given, before the service closes the old one."""
@@ -94,9 +95,9 @@ class GeminiDialect:
 
     def begin(self, session: AgentSession, host: DialectHost, resumed: Resumed | None) -> None:
         cut_short = self._floor.turns.lost() if self._floor is not None else ""
-        greeted = self._floor is not None and self._floor.greeted
+        spoke = self._floor is not None and self._floor.greeted
         floor = self._connect(session, host)
-        floor.greeted = greeted
+        floor.greeted = spoke
         history = resumed.history if resumed is not None else ()
         handle = self._memory.handle if resumed is not None else ""
         self._with_handle = bool(handle)
@@ -104,7 +105,13 @@ class GeminiDialect:
         if cut_short:
             seed.append(("user", cut_short))
         seed = [] if handle else bounded(seed)
-        floor.send(say.setup(self._settings, session, handle or None, seeded=bool(seed)))
+        greeted = ""
+        if [role for role, _ in seed] == ["model"]:  # no history needed for that
+            greeted, seed = seed[0][1], []
+        elif seed and seed[0][0] == "model":
+            seed.insert(0, ("user", CALL_BEGINS))  # a conversation begins with the user
+        start = say.Start(handle, bool(seed), greeted)
+        floor.send(say.setup(self._settings, session, start))
         if seed:
             self._before_ready.append(say.turns(seed, complete=True))
         if resumed is not None:

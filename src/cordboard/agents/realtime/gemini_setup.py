@@ -8,6 +8,7 @@ Pure functions. Field names are the camel case of Google's JSON. Sources: google
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from cordboard.agents.base import AgentSession
@@ -35,15 +36,24 @@ move to 3.8 Live: name a status, and whether a further attempt helps)."""
 _LIMITS = payload_profile("gemini", data=True)
 
 
-def setup(
-    settings: GeminiLiveProvider, session: AgentSession, handle: str | None, *, seeded: bool
-) -> JsonObject:
-    """The first message. `handle`: of the session to go on with; None: a new one. `seeded`: a
-    history of the conversation follows."""
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How a connection begins."""
+
+    handle: str = ""
+    """Of the session to go on with; empty: a new one."""
+    seeded: bool = False
+    """A history of the conversation follows."""
+    greeted: str = ""
+    """The caller has been greeted with these words, and nothing else was said."""
+
+
+def setup(settings: GeminiLiveProvider, session: AgentSession, start: Start) -> JsonObject:
+    """The first message."""
     message: JsonObject = {
         "model": model_name(settings.model),
         "generationConfig": _generation(settings),
-        "systemInstruction": {"parts": [{"text": _instruction(session)}]},
+        "systemInstruction": {"parts": [{"text": _instruction(session, start.greeted)}]},
         "inputAudioTranscription": {},
         "outputAudioTranscription": {},
     }
@@ -54,7 +64,7 @@ def setup(
     if input_config:
         message["realtimeInputConfig"] = input_config
     if settings.session_resumption:
-        message["sessionResumption"] = {"handle": handle} if handle else {}
+        message["sessionResumption"] = {"handle": start.handle} if start.handle else {}
     compression = settings.context_window_compression
     if compression.enabled:
         window = {"targetTokens": compression.target_tokens} if compression.target_tokens else {}
@@ -65,7 +75,7 @@ def setup(
         message["proactivity"] = {"proactiveAudio": settings.proactivity.proactive_audio}
     if settings.safety_settings:
         message["safetySettings"] = [setting.model_dump() for setting in settings.safety_settings]
-    if seeded:
+    if start.seeded:
         message["historyConfig"] = {"initialHistoryInClientContent": True}
     return {"setup": merged(message, settings.extra)}
 
@@ -177,10 +187,12 @@ def _input(settings: RealtimeInputConfig) -> JsonObject:
     return config
 
 
-def _instruction(session: AgentSession) -> str:
+def _instruction(session: AgentSession, greeted: str) -> str:
     parts = [session.prompt.strip()]
     if session.toolbox:
         parts.append(DATA_NOTE)
+    if greeted:
+        parts.append(f"You have greeted the caller with these words already: “{greeted}”")
     return "\n\n".join(part for part in parts if part) or "You are on the telephone. Be brief."
 
 
