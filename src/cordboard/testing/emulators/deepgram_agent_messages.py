@@ -21,7 +21,7 @@ _VOICE_V1 = re.compile(r"aura(-2)?-[a-z]+-[a-z]{2}")
 _VOICE_V2 = re.compile(r"flux-[a-z]+-[a-z]{2}")
 _MANAGED = {
     "open_ai": re.compile(r"gpt-[0-9a-z.-]+"),
-    "anthropic": re.compile(r"claude-[0-9a-z.-]+"),
+    "anthropic": re.compile(r"[a-z]+(-[0-9a-z.]+)+"),
     "google": re.compile(r"gemini-[0-9a-z.-]+"),
     "groq": re.compile(r"openai/gpt-oss-20b"),
     "deepgram": re.compile(r"think-fast|phonellm-mini-alpha-2-fp8"),
