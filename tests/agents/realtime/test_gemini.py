@@ -388,6 +388,17 @@ def test_answers_that_the_model_waits_for_go_together() -> None:
     assert len(call.sent("toolResponse")) == 1
 
 
+def test_words_before_a_tool_that_the_model_waits_for_are_an_answer_that_paused() -> None:
+    call = Call()
+    call.content(**spoken(tone(100, 24_000)), outputTranscription={"text": "One moment."})
+    call.ask(("1", "book"))
+    assert call.names[-3:] == ["tool_asked", "agent_sound", "answer_done"]
+    call.dialect.answer_tool(reply("1"))
+    call.content(**spoken(tone(100, 24_000)), generationComplete=True)
+    call.content(turnComplete=True)
+    assert call.names.count("answer_done") == 2
+
+
 def test_the_caller_is_not_sent_while_the_model_waits_and_nothing_is_made_up_for() -> None:
     call = Call(audio=SLIN_8K)
     for _ in range(5):
@@ -534,6 +545,19 @@ def test_an_answer_to_a_forgotten_call_that_was_given_is_told_again_with_the_que
     assert "Booked." in text
     assert text.endswith(GO_ON)
     assert call.sent("clientContent")[0]["turnComplete"] is True
+
+
+def test_what_a_new_handle_may_not_know_yet_is_told_again() -> None:
+    call = Call()
+    call.handle("h-1")
+    call.caller("Book it.")
+    lost_1011(call)
+    call.again(owes=True)
+    call.handle("h-2")  # given out before the service has read what we told it
+    lost_1011(call)
+    call.again(owes=True)
+    assert call.sent("setup")[0]["sessionResumption"] == {"handle": "h-2"}
+    assert call.words() == [("user", f"Book it.\n{GO_ON}")]
 
 
 def test_answers_taken_back_before_the_loss_are_not_given_after_it() -> None:

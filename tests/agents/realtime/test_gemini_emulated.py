@@ -108,6 +108,21 @@ async def test_a_greeting_a_turn_and_a_tool() -> None:
         assert talk.emulator.violations == []
 
 
+async def test_words_before_a_tool_and_a_slow_result() -> None:
+    book = Answer("One moment.", asks=(Use("book"),), then="Done: {results}")
+    async with talking(script(book)) as talk:
+        talk.speak()
+        ask_id = await talk.asked()
+        for _ in range(35):  # 0.7 s, beyond which the emulator closes for sound
+            talk.speak(20, 0)
+            await asyncio.sleep(0.02)
+        talk.answer(ask_id, "Booked.")
+        await talk.until_said("Done: Booked.")
+        await talk.caller.until(AgentAudioDone)
+        assert talk.words == "One moment.Done: Booked."
+        assert talk.emulator.violations == []
+
+
 async def test_two_tools_beside_the_conversation_make_one_answer() -> None:
     both = Answer(asks=(Use("weather"), Use("weather", {"a": 1})), then="So: {results}")
     async with talking(script(both)) as talk:

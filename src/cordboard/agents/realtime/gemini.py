@@ -123,7 +123,7 @@ class GeminiDialect:
         turns = CallerTurns(host, lambda text: self._memory.said("user", text))
         floor = self._floor = Floor(session, host, self._memory, turns)
         answers = self._answers = Answers(floor, self._settings)
-        tools = self._tools = ToolCalls(floor, self._settings.function_behavior)
+        tools = self._tools = ToolCalls(floor, self._settings.function_behavior, answers.pause)
         self._out = SoundToService(session.format)
         self._handlers = {
             "toolCallCancellation": tools.cancelled,
@@ -269,6 +269,7 @@ class GeminiDialect:
         waiting, self._before_ready = self._before_ready, []
         for message in waiting:
             floor.send(message)
+            self._memory.told_something()
         floor.tell_notes()
         floor.host.ready()
         self._tools.deliver_waiting()

@@ -168,6 +168,12 @@ class Answers:
             self._host.agent_sound(rest)
         self._floor.done()
 
+    def pause(self) -> None:
+        """The model waits for a tool: what it has begun to say goes on no more for now."""
+        if self._floor.answering is not None:
+            self._generation_complete()
+            self._over()
+
     def _turn_complete(self, content: JsonObject) -> None:
         floor = self._floor
         self._generation_complete()

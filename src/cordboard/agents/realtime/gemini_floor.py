@@ -78,6 +78,7 @@ class Floor:
             notes, self._notes = self._notes, []
             self.owes()
             self.send(say.turns([("user", note) for note in notes], complete=True))
+            self.memory.told_something()
 
     def not_known(self, name: str) -> None:
         """A field that we do not know; told once."""

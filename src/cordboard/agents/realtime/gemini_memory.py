@@ -67,6 +67,8 @@ class Memory:
     seen: set[str] = field(default_factory=set)
     """Ids of all calls there were."""
     groups: int = 0
+    untaken: bool = False
+    """The service has not said anything since it was last told something."""
 
     def new_group(self) -> int:
         """A message with tool calls has come."""
@@ -82,7 +84,8 @@ class Memory:
     def new_handle(self, handle: str) -> None:
         """The service's state up to now is kept under this name."""
         self.handle = handle
-        self.since.clear()
+        if not self.untaken:  # else the state may be older: better told twice than not at all
+            self.since.clear()
         for call in [call for call in self.calls.values() if call.sent and call.confirmed]:
             del self.calls[call.call_id]
         self.held = {call.call_id for call in self.calls.values() if call.known}
@@ -119,6 +122,7 @@ class Memory:
 
     def was_sent(self, call: Call) -> None:
         call.sent, call.confirmed = True, False
+        self.untaken = True
         self.answered.append(call)
         if not call.known:
             del self.calls[call.call_id]
@@ -133,8 +137,13 @@ class Memory:
         del self.calls[call_id]
         return True
 
+    def told_something(self) -> None:
+        """The service was sent words of the conversation."""
+        self.untaken = True
+
     def heard_of(self) -> None:
         """The service has said something."""
+        self.untaken = False
         for call in self.calls.values():
             if call.sent:
                 call.confirmed = True

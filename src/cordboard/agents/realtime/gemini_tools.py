@@ -8,6 +8,7 @@ answered in words.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from cordboard.agents.realtime import gemini_setup as say
@@ -22,8 +23,10 @@ _NAMELESS: JsonObject = {"status": "error", "message": "There is no such functio
 class ToolCalls:
     """One connection's tool calls."""
 
-    def __init__(self, floor: Floor, behavior: FunctionBehavior) -> None:
+    def __init__(self, floor: Floor, behavior: FunctionBehavior, pause: Callable[[], None]) -> None:
+        """`pause`: the model says nothing more until it has its answers."""
         self._floor = floor
+        self._pause = pause
         self._host = floor.host
         self._memory = floor.memory
         self._behavior = behavior
@@ -49,6 +52,8 @@ class ToolCalls:
                 self._host.ignored("malformed", "a function call without a name")
                 call.name, call.response = "unknown", _NAMELESS
                 self.deliver(call)
+        if any(call.blocking for call in asked):
+            self._pause()
 
     def _read(self, entry: Any, group: int) -> Call | None:
         call_id = entry.get("id") if isinstance(entry, dict) else None

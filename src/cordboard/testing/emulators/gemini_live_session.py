@@ -209,11 +209,14 @@ class LiveSession:
         await self._happen("answer")
         heard_at = 0.0
         if answer.says:
-            heard_at = await self._speak(answer.says)
+            heard_at = await self._speak(answer.says, ends=not answer.asks)
         if answer.asks:
             await self._ask(answer)
             if any(self._state.pending.values()):
+                self._generating = False
                 return
+            if answer.says:
+                await self._content(generationComplete=True)
         await self._complete(heard_at, owed=bool(answer.asks))
 
     async def _ask(self, answer: Answer) -> None:
@@ -248,7 +251,7 @@ class LiveSession:
             await self._happen("answer")
         await self._complete(await self._speak(text, greeting=greeting))
 
-    async def _speak(self, text: str, *, greeting: bool = False) -> float:
+    async def _speak(self, text: str, *, greeting: bool = False, ends: bool = True) -> float:
         """Returns when its sound will have been heard."""
         self._generating = True
         pcm = self._emulator.speaker.speak(text, RATE_OUT)
@@ -267,7 +270,8 @@ class LiveSession:
             elif not greeting and place == len(chunks) // 2:
                 await self._happen("sound")
             await asyncio.sleep(CHUNK_MS / 1000 / self._emulator.pace)
-        await self._content(generationComplete=True)
+        if ends:
+            await self._content(generationComplete=True)
         return begun + len(pcm) / (RATE_OUT * 2)
 
     async def _complete(self, heard_at: float, *, owed: bool = False) -> None:
