@@ -85,11 +85,14 @@ contexts:
 
 
 def test_a_budget_that_cannot_be_counted_is_warned_of() -> None:
-    (warning,) = warnings(BUDGET)
-    assert warning == (
+    told = warnings(BUDGET)
+    assert told[0] == (
         "a.yaml:5: contexts.a.budget.max_cost_per_call: there is no price for "
         "openai_realtime/swift in `prices`: its cost is not counted"
     )
+    assert [warning.split(" in `prices`")[0].split()[-1] for warning in told[1:]] == [
+        "openai_realtime/gpt-transcribe"
+    ]
     priced = f"{BUDGET}prices: {{currency: EUR, models: {{openai_realtime: {{minutes: 1}}}}}}\n"
     assert warnings(priced) == []
 

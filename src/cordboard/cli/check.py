@@ -1,20 +1,31 @@
-"""`cordboard check`: is the configuration in order? Starts nothing."""
+"""`cordboard check`: is the configuration in order? Starts nothing; asks services if told to."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 import sys
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption
 from cordboard.errors import ConfigError
 
+if TYPE_CHECKING:
+    from cordboard.config.schema import Config
 
-def command(config: ConfigOption = DEFAULT_CONFIG) -> None:
+OnlineOption = Annotated[
+    bool, typer.Option("--online", help="Ask each service whether it knows key, model and voice.")
+]
+
+
+def command(config: ConfigOption = DEFAULT_CONFIG, online: OnlineOption = False) -> None:
     """Check the configuration without starting anything.
 
     Every problem is one line: file, line, key, what is wrong and what was expected. Warnings do
-    not keep the engine from running. Exit status 1 when it could not run.
+    not keep the engine from running. Exit status 1 when it could not run, or when, with
+    `--online`, a service would not serve.
     """
     from cordboard.cli.options import load_config
 
@@ -28,3 +39,18 @@ def command(config: ConfigOption = DEFAULT_CONFIG) -> None:
         raise typer.Exit(1) from None
     contexts = ", ".join(loaded.config.contexts)
     print(f"{config}: in order. Contexts: {contexts}.")
+    if online:
+        _ask_services(loaded.config)
+
+
+def _ask_services(config: Config) -> None:
+    """Print a line for each thing that was verified."""
+    from cordboard.agents.online_check import check_online
+
+    findings = asyncio.run(check_online(config, os.environ))
+    for finding in findings:
+        print(finding, file=sys.stdout if finding.good else sys.stderr)
+    if not findings:
+        print("No service on the network is configured.")
+    if not all(finding.good for finding in findings):
+        raise typer.Exit(1)

@@ -50,8 +50,10 @@ def _budget(config: Config, context: Context, path: KeyPath, document: Document)
     for name in chain_of(config, context):
         provider = config.providers.get(name)
         for paid in paid_parts(provider) if provider is not None else ():
-            wanted = "/".join(filter(None, (paid.kind, paid.model)))
-            if wanted not in told and config.prices.find(paid.kind, paid.model) is None:
+            for model in paid.models or ("",):
+                wanted = f"{paid.kind}/{model}" if model else paid.kind
+                if wanted in told or config.prices.find(paid.kind, model) is not None:
+                    continue
                 told.add(wanted)
                 message = f"there is no price for {wanted} in `prices`: its cost is not counted"
                 place = (*path, "budget", "max_cost_per_call")

@@ -6,9 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from cordboard.config.providers.brains import OpenAIChatBrain
+from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
+from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
+from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
 from cordboard.config.providers.pipeline import PipelineProvider
 from cordboard.config.providers.provider import Provider
 from cordboard.config.providers.service import Service
+from cordboard.config.providers.tts import ElevenLabsTts
 from cordboard.config.schema import Config, Context
 
 
@@ -26,10 +30,24 @@ class PaidPart:
         return str(getattr(self.service, "type", ""))
 
     @property
-    def model(self) -> str:
-        """The model's name; empty when it has none, or not one."""
+    def models(self) -> tuple[str, ...]:
+        """The models that are paid for; none when the service does not tell them apart."""
+        match self.service:
+            case DeepgramAgentProvider():
+                return (self.service.think.provider.model,)
+            case ElevenLabsTts():
+                return (self.service.model_id,)
+            case OpenAIRealtimeProvider():
+                return (self.service.model, self.service.transcription.model)
+            case ElevenLabsAgentProvider():
+                return ("agent",)  # one price for all its agents
         model = getattr(self.service, "model", "")
-        return model if isinstance(model, str) else ""
+        return (model,) if isinstance(model, str) and model else ()
+
+    @property
+    def model(self) -> str:
+        """The first of them; empty when there is none."""
+        return next(iter(self.models), "")
 
     @property
     def wants_key(self) -> bool:
@@ -37,16 +55,24 @@ class PaidPart:
         compatible = isinstance(self.service, OpenAIChatBrain)
         return not (compatible and self.service.base_url is not None)
 
-    def has_key(self, environ: Mapping[str, str]) -> bool:
-        """Whether there is a key for it."""
+    def key(self, environ: Mapping[str, str]) -> str:
+        """Its key; empty when there is none."""
         key = self.service.api_key
         if key is not None and key.get_secret_value():
-            return True
-        return any(environ.get(name) for name in self.service.key_variables)
+            return key.get_secret_value()
+        names = self.service.key_variables
+        return next((value for name in names if (value := environ.get(name))), "")
+
+    def key_source(self, environ: Mapping[str, str]) -> str:
+        """Where its key comes from: `api_key` or the name of a variable."""
+        key = self.service.api_key
+        if key is not None and key.get_secret_value():
+            return "api_key"
+        return next((name for name in self.service.key_variables if environ.get(name)), "api_key")
 
     def missing_key(self, environ: Mapping[str, str]) -> str:
         """What to do about a key that is wanted and not there; empty when all is well."""
-        if not self.wants_key or self.has_key(environ):
+        if not self.wants_key or self.key(environ):
             return ""
         return f"no key: set {' or '.join(self.service.key_variables)}, or api_key"
 

@@ -1,0 +1,119 @@
+"""`cordboard check --online`: is each configured service there, and does it know key and model?
+
+    findings = await check_online(config, os.environ)
+
+All services are asked at once, each for a few seconds at most. Nothing is bought and no call is
+made; that a voice or a setting suits a service shows only in a conversation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import httpx2
+
+from cordboard.agents.online_requests import Probe, State, Verdict, probes, verdict
+from cordboard.config.providers.services import PaidPart, paid_parts
+from cordboard.config.schema import Config
+from cordboard.version import __version__
+
+SECONDS = 10.0
+"""For one answer."""
+_ENOUGH = 4 * 1024 * 1024
+"""Bytes of an answer that are read."""
+_GOOD: frozenset[State] = frozenset({"ok", "unlisted"})
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was verified."""
+
+    provider: str
+    """As `providers` names it, and the part of a pipeline: `support`, `mixed.tts`."""
+    what: str
+    state: State
+    advice: str = ""
+    """What is wrong, and what to do; never a key."""
+
+    @property
+    def good(self) -> bool:
+        """Whether calls can be expected to work."""
+        return self.state in _GOOD
+
+    def __str__(self) -> str:
+        text = f"{self.provider}: {self.what}: {self.state}"
+        return f"{text}: {self.advice}" if self.advice else text
+
+
+async def check_online(
+    config: Config, environ: Mapping[str, str], seconds: float = SECONDS
+) -> tuple[Finding, ...]:
+    """Ask every service of every provider, in the order of the file."""
+    # Reads the certificates, which takes some 20 ms.
+    trusted = await asyncio.to_thread(ssl.create_default_context)
+    async with httpx2.AsyncClient(
+        headers={"User-Agent": f"cordboard/{__version__}"},
+        timeout=seconds,
+        verify=trusted,
+        trust_env=False,
+        follow_redirects=False,
+    ) as client:
+        asked = [
+            _verify(client, f"{name}.{paid.part}" if paid.part else name, paid, environ)
+            for name, provider in config.providers.items()
+            for paid in paid_parts(provider)
+        ]
+        found = await asyncio.gather(*asked)
+    return tuple(finding for findings in found for finding in findings)
+
+
+async def _verify(
+    client: httpx2.AsyncClient, name: str, paid: PaidPart, environ: Mapping[str, str]
+) -> list[Finding]:
+    missing = paid.missing_key(environ)
+    if missing:
+        return [Finding(name, paid.kind, "no key", missing.removeprefix("no key: "))]
+    key = paid.key(environ)
+    findings: list[Finding] = []
+    for probe in probes(paid, key):
+        answer = await _ask(client, probe)
+        advice = _advice(paid, probe, answer, environ)
+        findings.append(Finding(name, f"{paid.kind}, {probe.what}", answer.state, advice))
+        if answer.state in ("wrong key", "unreachable"):
+            break  # the rest would only say it again
+    return findings
+
+
+async def _ask(client: httpx2.AsyncClient, probe: Probe) -> Verdict:
+    try:
+        async with client.stream("GET", probe.url, headers=dict(probe.headers)) as answer:
+            body = b""
+            async for chunk in answer.aiter_bytes():
+                body += chunk
+                if len(body) > _ENOUGH:
+                    return Verdict("refused", "an answer beyond all measure")
+            return verdict(probe, answer.status_code, body)
+    except httpx2.TimeoutException:
+        return Verdict("unreachable", "no answer in time")
+    except (httpx2.HTTPError, httpx2.InvalidURL, ssl.SSLError) as error:
+        return Verdict("unreachable", type(error).__name__)
+
+
+def _advice(paid: PaidPart, probe: Probe, answer: Verdict, environ: Mapping[str, str]) -> str:
+    """What to do about it."""
+    host = httpx2.URL(probe.url).host
+    match answer.state:
+        case "ok":
+            return ""
+        case "wrong key":
+            where = paid.key_source(environ)
+            return f"{answer.detail}; see that {where} holds a key that {host} accepts"
+        case "unknown":
+            kind = probe.what.partition(" ")[0]
+            return f"{answer.detail}; see that the {kind} is spelled as {host} has it"
+        case "unreachable":
+            return f"{answer.detail}; see that this machine can reach {host}"
+    return answer.detail
