@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -70,6 +70,8 @@ def sync(
     quiet(loaded)
     listings = run_async(_listings(loaded, contexts))
     wanted = _wanted(settings, listings, texts, removes=context is None, adopts=adopt)
+    greets = any(loaded.config.contexts[name].greeting for name in contexts)
+    wanted = replace(wanted, engine_greets=greets)
     run_async(_bring_up_to_date(key, wanted, dry_run=dry_run))
 
 

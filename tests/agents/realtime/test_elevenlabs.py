@@ -140,8 +140,12 @@ def test_the_context_is_what_the_agent_is_told_to_be() -> None:
 
 
 def test_what_the_agent_does_not_permit_is_not_sent() -> None:
-    _, host = begun(overrides=[])
+    dialect, host = begun(overrides=[])
     assert host.sent[0]["conversation_config_override"] == {}
+    assert not dialect.speaks_greeting  # the engine does, and the agent is told
+    dialect.receive_text(metadata())
+    assert "You: Hello!" in host.sent[-1]["text"]
+    assert ElevenLabsDialect(provider(), KEY).speaks_greeting
 
 
 def test_it_is_ready_when_the_formats_fit() -> None:

@@ -9,7 +9,8 @@ from cordboard.errors import AgentError
 
 
 def key_of(settings: Service, environ: Mapping[str, str], what: str) -> str:
-    """The key for `settings`. Raises `AgentError` (kind `auth`) where there is none.
+    """The key for `settings`; empty where there is none and none is needed. Raises `AgentError`
+    (kind `auth`) where there is none.
 
     `what`: whose key it is, as messages name it.
     """
@@ -18,5 +19,7 @@ def key_of(settings: Service, environ: Mapping[str, str], what: str) -> str:
     for name in settings.key_variables:
         if environ.get(name):
             return environ[name]
+    if not settings.needs_key:
+        return ""
     wanted = " or ".join(settings.key_variables)
     raise AgentError(f"{what} has no key: set {wanted} in the environment, or api_key", "auth")

@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 
 import orjson
 
-from cordboard.agents.base import AgentSession
+from cordboard.agents.base import AgentSession, Said
 from cordboard.agents.realtime import elevenlabs_messages as messages
 from cordboard.agents.realtime.dialect import Address, CutItem, DialectHost, Lost, Resumed
 from cordboard.agents.realtime.elevenlabs_losses import Complaint, closed, refused
@@ -49,8 +49,6 @@ class ElevenLabsDialect:
     """Implements `realtime.dialect.Dialect`."""
 
     keep_alive_s = KEEP_ALIVE_S
-    speaks_greeting = True
-    """With `first_message` among the overrides its words are ours, else the agent's own."""
 
     def __init__(self, settings: ElevenLabsAgentProvider, key: str) -> None:
         """`key`: may be empty for a public agent (`requires_auth: false`)."""
@@ -109,6 +107,10 @@ class ElevenLabsDialect:
     @property
     def formats(self) -> tuple[AudioFormat, ...]:
         return (ULAW_8K, SLIN_8K, SLIN_16K)
+
+    @property
+    def speaks_greeting(self) -> bool:
+        return "first_message" in self._settings.overrides
 
     async def address(self) -> Address:
         settings = self._settings
@@ -264,6 +266,8 @@ class ElevenLabsDialect:
         """Tell a conversation that is not the first what it has missed."""
         resumed = self._resumed
         history = resumed.history if resumed is not None else session.history
+        if resumed is None and not self.speaks_greeting and session.greeting:
+            history = (*history, Said("agent", session.greeting))
         owed = resumed is not None and resumed.owes_answer
         last = next((said.text for said in reversed(history) if said.who == "caller"), "")
         if owed and history and history[-1].who == "caller":

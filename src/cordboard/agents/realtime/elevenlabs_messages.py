@@ -136,7 +136,7 @@ def history_text(history: Iterable[Said]) -> str:
     if len(text) > HISTORY_CHARACTERS:
         text = "…" + text[-HISTORY_CHARACTERS:]
     return (
-        "This call has been going on for a while; the line to you was renewed. Do not greet again. "
+        "This call has begun before you were connected to it. Do not greet again. "
         f"The conversation so far:\n{text}"
     )
 

@@ -127,6 +127,8 @@ class Wanted:
     prompt: str | None = None
     """Written into the agent; None: its own stays."""
     first_message: str | None = None
+    engine_greets: bool = False
+    """Some of its contexts have a greeting."""
     removes: bool = True
     """Whether what is ours and not among `specs` goes."""
     adopts: bool = False
@@ -179,8 +181,19 @@ def plan_for(agent: JsonObject, tools: Iterable[JsonObject], wanted: Wanted) -> 
         in_the_way=tuple(in_the_way),
         attached=attached,
         settings=tuple(_settings(agent, wanted)),
-        notes=tuple(problem.message for problem in problems),
+        notes=(*(problem.message for problem in problems), *_greeting_note(agent, wanted)),
     )
+
+
+def _greeting_note(agent: JsonObject, wanted: Wanted) -> Iterable[str]:
+    """Two would greet: the engine, because the greeting is not sent, and the agent by itself."""
+    own = _at(agent, ("conversation_config", "agent", "first_message"))
+    own = own if wanted.first_message is None else wanted.first_message
+    if own and wanted.engine_greets and "first_message" not in wanted.settings.overrides:
+        yield (
+            "the agent greets by itself, and the engine too: empty its first message, or let calls "
+            "send theirs (`overrides: [first_message]`)"
+        )
 
 
 def tool_config(

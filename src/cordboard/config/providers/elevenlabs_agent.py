@@ -54,7 +54,8 @@ class ElevenLabsAgentProvider(RealtimeProvider):
     overrides: tuple[ContextText, ...] = Field(
         ("prompt", "first_message"),
         description="What of the context is sent with each call instead of the agent's own: "
-        "`prompt`, `first_message` (the greeting). The agent must permit it.",
+        "`prompt`, `first_message` (the greeting). The agent must permit it. Without "
+        "`first_message` the engine's voice greets, and the agent should have no first message.",
     )
     llm: str | None = Field(
         None,
@@ -81,3 +82,7 @@ class ElevenLabsAgentProvider(RealtimeProvider):
         description="Variables of the call that are sent as dynamic variables too, such as "
         "`caller_number`; empty text where the call has none.",
     )
+
+    @property
+    def needs_key(self) -> bool:
+        return self.requires_auth

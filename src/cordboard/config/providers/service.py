@@ -33,3 +33,8 @@ class Service(Section):
         default_factory=dict,
         description="Further settings by the vendor's own names, sent as they are. Unchecked.",
     )
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether nothing can be asked of it without a key."""
+        return True
