@@ -295,7 +295,7 @@ class PipelineAgent:
         """The voice, what it costs told to the call."""
         voice = self._parts.voice
         if isinstance(voice, PaidVoice):
-            return voice.for_call(lambda usage: self._session.emit(Used(usage)))
+            return voice.for_call(self._use)
         return voice
 
     def _use(self, usage: Usage) -> None:

@@ -46,12 +46,12 @@ class DeepgramStt(Service):
     punctuate: bool = Field(True, description="Deepgram's `punctuate`.")
     numerals: bool = Field(False, description="Deepgram's `numerals`: digits for number words.")
     profanity_filter: bool = Field(False, description="Deepgram's `profanity_filter`.")
-    endpointing: int | Literal[False] = Field(
+    endpointing: int = Field(
         300,
-        ge=10,
+        ge=0,
         le=60_000,
         description="Deepgram's `endpointing`: milliseconds of silence after which it finalizes by "
-        "itself, or false. When the turn is over is decided here, whatever it says.",
+        "itself; 0 = never. When the turn is over is decided here, whatever it says.",
     )
     mip_opt_out: bool = Field(False, description="Deepgram's `mip_opt_out`.")
 

@@ -114,6 +114,7 @@ class HttpService:
         if self._server is not None and self._task is not None:
             self._server.should_exit = True
             self._server.force_exit = True
+            self._server.ending.set()
             for connection in list(self._server.server_state.connections):
                 connection.transport.abort()
             await self._task
@@ -139,6 +140,12 @@ class _Guest(uvicorn.Server):
         )
         super().__init__(config)
         self.serving = asyncio.Event()
+        self.ending = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        """uvicorn's own looks ten times a second whether it is to end; this one is told."""
+        await self.on_tick(0)
+        await self.ending.wait()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)

@@ -73,7 +73,6 @@ class DeepgramRecogniser:
 
 def listen_service(settings: DeepgramStt, key: str) -> ListenService:
     """What is asked of the service when connecting."""
-    endpointing = settings.endpointing
     query = [
         ("model", settings.model),
         ("language", settings.language),
@@ -83,7 +82,7 @@ def listen_service(settings: DeepgramStt, key: str) -> ListenService:
         ("interim_results", "true"),
         ("smart_format", _flag(settings.smart_format)),
         ("punctuate", _flag(settings.punctuate)),
-        ("endpointing", "false" if endpointing is False else str(endpointing)),
+        ("endpointing", str(settings.endpointing or "false")),
     ]
     flags = ("numerals", "profanity_filter", "mip_opt_out")
     query += [(name, "true") for name in flags if getattr(settings, name)]

@@ -38,6 +38,8 @@ WORTH_ANOTHER: frozenset[FailureKind] = frozenset(("connect", "dropped"))
 UNTOLD = 0.9
 """The confidence of a text whose model tells none."""
 _MOST_BYTES = 100_000
+_MOST_TOKENS = 10**9
+_LEAST_LOGPROB = -1e6
 _KEYWORD_MODELS = ("gpt-transcribe",)
 _LOGPROB_MODELS = ("gpt-4o-transcribe", "gpt-4o-mini-transcribe")
 
@@ -170,7 +172,9 @@ def _confidence(logprobs: object) -> float:
     told = [
         item["logprob"]
         for item in (logprobs if isinstance(logprobs, list) else ())
-        if isinstance(item, dict) and _is_number(item.get("logprob")) and item["logprob"] <= 0
+        if isinstance(item, dict)
+        and _is_number(item.get("logprob"))
+        and _LEAST_LOGPROB <= item["logprob"] <= 0
     ]
     return math.exp(sum(told) / len(told)) if told else UNTOLD
 
@@ -178,20 +182,22 @@ def _confidence(logprobs: object) -> float:
 def _amounts(told: dict[str, Any], seconds: float) -> dict[str, float]:
     usage = told.get("usage")
     if not isinstance(usage, dict) or usage.get("type") != "tokens":
-        lasted = usage.get("seconds") if isinstance(usage, dict) else None
-        return {"seconds": float(lasted) if _is_number(lasted) else seconds}
+        lasted = _amount(usage.get("seconds")) if isinstance(usage, dict) else None
+        return {"seconds": seconds if lasted is None else lasted}
     details = usage.get("input_token_details")
-    details = details if isinstance(details, dict) else {}
-    audio, total = details.get("audio_tokens"), usage.get("input_tokens")
-    audio_tokens = float(audio) if _is_number(audio) else 0.0
-    text_tokens = max(0.0, (float(total) if _is_number(total) else 0.0) - audio_tokens)
-    output = usage.get("output_tokens")
+    audio = _amount(details.get("audio_tokens")) if isinstance(details, dict) else None
+    audio_tokens = audio or 0.0
     return {
         "input_audio_tokens": audio_tokens,
-        "input_text_tokens": text_tokens,
-        "output_text_tokens": float(output) if _is_number(output) else 0.0,
+        "input_text_tokens": max(0.0, (_amount(usage.get("input_tokens")) or 0.0) - audio_tokens),
+        "output_text_tokens": _amount(usage.get("output_tokens")) or 0.0,
         "seconds": seconds,
     }
+
+
+def _amount(value: object) -> float | None:
+    """What can be an amount; None for anything else."""
+    return float(value) if _is_number(value) and 0 <= value <= _MOST_TOKENS else None
 
 
 def _is_number(value: object) -> TypeGuard[float]:
