@@ -1,8 +1,8 @@
 """What is asked of each service to verify key, model and voice, and what its answers mean. Pure.
 
 One cheap GET for each thing, none of which costs money. Sources: the vendors' REST references:
-OpenAI `GET /v1/models/{model}`, Anthropic `GET /v1/models/{model}`, Gemini `GET /v1beta/models/{model}`,
-Deepgram `GET /v1/auth/token` and `GET /v1/models`, ElevenLabs `GET /v1/convai/agents/{id}`,
+OpenAI and Anthropic `GET /v1/models/{model}`, Gemini `GET /v1beta/models/{model}`, Deepgram
+`GET /v1/auth/token` and `GET /v1/models`, ElevenLabs `GET /v1/convai/agents/{id}`,
 `GET /v1/voices/{id}` and `GET /v1/models`. What speaks like OpenAI at an address of its own
 (Ollama, vLLM, llama.cpp) has the list only, `GET /models`.
 """

@@ -1,0 +1,234 @@
+"""`cordboard check --online` against services that are as strict as the real ones."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from cordboard.agents.online_check import Finding, check_online
+from cordboard.agents.online_requests import Probe, probes, verdict
+from cordboard.cli import app
+from cordboard.config.providers.services import paid_parts
+from cordboard.config.schema import Config
+
+from .rest_services import KEY, RestServices
+
+KEYS = {
+    "OPENAI_API_KEY": KEY,
+    "ANTHROPIC_API_KEY": KEY,
+    "GEMINI_API_KEY": KEY,
+    "DEEPGRAM_API_KEY": KEY,
+    "ELEVENLABS_API_KEY": KEY,
+}
+WRONG = dict.fromkeys(KEYS, "wrong-key-999")
+
+
+@pytest.fixture
+async def services() -> AsyncIterator[RestServices]:
+    async with RestServices() as running:
+        yield running
+
+
+def config(**providers: dict[str, Any]) -> Config:
+    return Config.model_validate({"providers": providers, "contexts": {"a": {}}})
+
+
+def all_of(services: RestServices) -> dict[str, dict[str, Any]]:
+    openai, deepgram = f"{services.url('openai')}/v1", services.url("deepgram")
+    elevenlabs, gemini = services.url("elevenlabs"), services.url("gemini")
+    return {
+        "openai": {"type": "openai_realtime", "base_url": openai},
+        "deepgram": {"type": "deepgram_agent", "base_url": deepgram},
+        "gemini": {"type": "gemini_live", "base_url": gemini, "model": "live"},
+        "eleven": {"type": "elevenlabs_agent", "base_url": elevenlabs, "agent_id": "agent_1"},
+        "one": {
+            "type": "pipeline",
+            "stt": {"type": "deepgram", "base_url": deepgram},
+            "brain": {
+                "type": "anthropic",
+                "base_url": services.url("anthropic"),
+                "model": "claude-x",
+            },
+            "tts": {"type": "elevenlabs", "base_url": elevenlabs, "voice_id": "voice1"},
+        },
+        "two": {
+            "type": "pipeline",
+            "stt": {"type": "openai", "base_url": openai},
+            "brain": {"type": "gemini", "base_url": gemini, "model": "text"},
+            "tts": {"type": "deepgram", "base_url": deepgram},
+        },
+        "local": {"type": "pipeline"},
+    }
+
+
+def states(findings: tuple[Finding, ...]) -> dict[str, str]:
+    return {f"{found.provider}: {found.what}": found.state for found in findings}
+
+
+async def test_all_is_well(services: RestServices) -> None:
+    findings = await check_online(config(**all_of(services)), KEYS)
+    assert states(findings) == {
+        "openai: openai_realtime, model gpt-realtime-2.1": "ok",
+        "openai: openai_realtime, model gpt-transcribe": "ok",
+        "deepgram: deepgram_agent, key": "ok",
+        "gemini: gemini_live, model live": "ok",
+        "eleven: elevenlabs_agent, agent agent_1": "ok",
+        "one.stt: deepgram, key": "ok",
+        "one.stt: deepgram, model nova-3": "ok",
+        "one.brain: anthropic, model claude-x": "ok",
+        "one.tts: elevenlabs, voice voice1": "ok",
+        "one.tts: elevenlabs, model eleven_flash_v2_5": "ok",
+        "two.stt: openai, model gpt-transcribe": "ok",
+        "two.brain: gemini, model text": "ok",
+        "two.tts: deepgram, key": "ok",
+        "two.tts: deepgram, model aura-2-thalia-en": "ok",
+    }
+    assert all(found.good for found in findings)
+
+
+async def test_wrong_keys_are_told_once_each_and_never_shown(services: RestServices) -> None:
+    findings = await check_online(config(**all_of(services)), WRONG)
+    assert {found.state for found in findings} == {"wrong key"}
+    assert len(findings) == 10, "one for each provider or part"
+    text = "\n".join(map(str, findings))
+    assert "wrong-key" not in text
+    assert "see that OPENAI_API_KEY holds a key that 127.0.0.1 accepts" in text
+
+
+async def test_missing_keys_are_named_and_nobody_is_asked(services: RestServices) -> None:
+    findings = await check_online(config(**all_of(services)), {})
+    assert {found.state for found in findings} == {"no key"}
+    assert str(findings[0]) == "openai: openai_realtime: no key: set OPENAI_API_KEY, or api_key"
+    assert services.asked == []
+
+
+@pytest.mark.parametrize(
+    ("section", "state"),
+    [
+        ({"type": "openai_realtime", "vendor": "openai/v1", "model": "gpt-none"}, "unknown"),
+        ({"type": "gemini_live", "vendor": "gemini", "model": "none"}, "unknown"),
+        ({"type": "gemini_live", "vendor": "gemini", "model": "text"}, "unlisted"),
+        ({"type": "elevenlabs_agent", "vendor": "elevenlabs", "agent_id": "agent_2"}, "unknown"),
+    ],
+)
+async def test_what_a_service_does_not_know(
+    services: RestServices, section: dict[str, Any], state: str
+) -> None:
+    url = services.url(section.pop("vendor"))
+    (first, *_) = await check_online(config(it={**section, "base_url": url}), KEYS)
+    assert first.state == state
+    assert first.good == (state == "unlisted")
+    assert first.advice
+
+
+async def test_unknown_voices_and_models_of_parts(services: RestServices) -> None:
+    part = {"type": "elevenlabs", "base_url": services.url("elevenlabs")}
+    it = {"type": "pipeline", "tts": {**part, "voice_id": "none", "model_id": "odd"}}
+    findings = await check_online(config(it=it), KEYS)
+    assert [found.state for found in findings] == ["unknown", "unlisted"]
+
+
+async def test_a_service_of_your_own_needs_no_key(services: RestServices) -> None:
+    url = f"{services.url('openai')}/v1"
+    brain = {"type": "openai_chat", "base_url": url}
+    for model, state in (("llama3.2", "ok"), ("llama9", "unlisted")):
+        it = {"type": "pipeline", "brain": {**brain, "model": model}}
+        (found,) = await check_online(config(it=it), {})
+        assert found.state == state
+
+
+async def test_a_key_that_may_do_little_is_not_called_wrong(services: RestServices) -> None:
+    it = {"type": "elevenlabs_agent", "base_url": services.url("elevenlabs"), "agent_id": "a"}
+    (found,) = await check_online(config(it=it), {"ELEVENLABS_API_KEY": "limited"})
+    assert found.state == "refused"
+    assert not found.good
+
+
+@pytest.mark.parametrize(("status", "state"), [(503, "unreachable"), (429, "refused")])
+async def test_a_service_that_is_not_well(services: RestServices, status: int, state: str) -> None:
+    services.trouble = status
+    findings = await check_online(config(**all_of(services)), KEYS)
+    assert {found.state for found in findings} == {state}
+
+
+async def test_a_service_that_is_not_there() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        findings = await check_online(
+            config(it={"type": "gemini_live", "base_url": url}), KEYS, seconds=2
+        )
+    assert [found.state for found in findings] == ["unreachable"]
+    assert "see that this machine can reach 127.0.0.1" in findings[0].advice
+
+
+async def test_a_service_that_never_answers() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        it = {"type": "gemini_live", "base_url": f"http://127.0.0.1:{port}"}
+        (found,) = await check_online(config(it=it), KEYS, seconds=0.2)
+    assert (found.state, found.advice.split(";")[0]) == ("unreachable", "no answer in time")
+
+
+def test_vendors_own_addresses_are_asked_by_https_without_keys_in_them() -> None:
+    sections: list[dict[str, Any]] = [
+        {"type": "openai_realtime"},
+        {"type": "deepgram_agent"},
+        {"type": "gemini_live"},
+        {"type": "elevenlabs_agent", "agent_id": "a/../b"},
+        {"type": "pipeline", "stt": "deepgram", "brain": "anthropic", "tts": "elevenlabs"},
+    ]
+    for section in sections:
+        (provider,) = config(it=section).providers.values()
+        for paid in paid_parts(provider):
+            for probe in probes(paid, KEY):
+                assert probe.url.startswith("https://")
+                assert KEY not in probe.url
+                assert "/../" not in probe.url
+                assert KEY not in repr(probe)
+
+
+@given(st.integers(100, 599), st.binary(max_size=200))
+def test_whatever_comes_back_has_a_meaning(status: int, body: bytes) -> None:
+    (provider,) = config(it={"type": "gemini_live"}).providers.values()
+    for paid in paid_parts(provider):
+        for probe in probes(paid, "k"):
+            assert verdict(probe, status, body).state
+    assert verdict(Probe("x", "http://h", {}), 200, b"[1]").state == "ok"
+
+
+async def test_the_command(
+    services: RestServices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
+    file = tmp_path / "a.yaml"
+    file.write_text(
+        f"providers:\n  g: {{type: gemini_live, base_url: {services.url('gemini')}, model: live}}\n"
+        "contexts: {a: {}}\n"
+    )
+
+    def run() -> tuple[int, str]:
+        result = CliRunner().invoke(app, ["check", "--config", str(file), "--online"])
+        return result.exit_code, result.output
+
+    code, output = await asyncio.to_thread(run)
+    assert code == 1
+    assert "g: gemini_live: no key: set GEMINI_API_KEY or GOOGLE_API_KEY, or api_key" in output
+    monkeypatch.setenv("GEMINI_API_KEY", KEY)
+    code, output = await asyncio.to_thread(run)
+    assert code == 0, output
+    assert "g: gemini_live, model live: ok" in output
