@@ -114,9 +114,11 @@ class HttpService:
         if self._server is not None and self._task is not None:
             self._server.should_exit = True
             self._server.force_exit = True
-            self._server.ending.set()
             for connection in list(self._server.server_state.connections):
                 connection.transport.abort()
+            await asyncio.sleep(0)  # they are gone then; else uvicorn looks again after 0.1 s
+            await asyncio.sleep(0)
+            self._server.ending.set()
             await self._task
 
 
