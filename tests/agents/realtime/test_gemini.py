@@ -844,3 +844,63 @@ def test_whatever_comes_never_raises_and_the_call_goes_on(
     assert len(call.host.told) == told + 1
     answered = [each["id"] for each in call.answers()]
     assert len(answered) == len(set(answered))
+
+
+IDS = ("1", "2", "3")
+steps = st.one_of(
+    st.tuples(st.just("ask"), st.sampled_from(IDS), st.sampled_from(["weather", "book"])),
+    st.tuples(st.just("answer"), st.sampled_from(IDS), st.just("")),
+    st.tuples(st.just("cancel"), st.sampled_from(IDS), st.just("")),
+    st.tuples(st.just("handle"), st.just("h"), st.just("")),
+    st.tuples(st.just("turn"), st.just(""), st.just("")),
+    st.tuples(st.just("lost"), st.just(""), st.just("")),
+    st.tuples(st.just("refused"), st.just(""), st.just("")),
+)
+
+
+@given(st.lists(steps, max_size=25))
+def test_no_result_is_lost_and_none_is_given_that_was_taken_back(
+    history: list[tuple[str, str, str]],
+) -> None:
+    """Whatever happens in whatever order."""
+    call = Call()
+    asked: set[str] = set()
+    answered: set[str] = set()
+    cancelled: set[str] = set()
+    for number, (what, name, kind) in enumerate([*history, ("lost", "", ""), ("turn", "", "")]):
+        if what == "ask" and name not in asked:
+            asked.add(name)
+            call.ask((name, kind))
+        elif what == "answer" and name in asked - cancelled - answered:
+            answered.add(name)
+            call.dialect.answer_tool(reply(name, f"Answer {name}."))
+        elif what == "cancel" and name in asked - answered:
+            cancelled.add(name)
+            call.say(toolCallCancellation={"ids": [name]})
+        elif what == "handle":
+            call.handle(f"h-{number}")
+        elif what == "turn":
+            call.content(**spoken(tone(20, 24_000)), outputTranscription={"text": "Well."})
+            call.content(generationComplete=True)
+            call.content(turnComplete=True)
+        elif what in ("lost", "refused"):
+            lost_1011(call)
+            if what == "refused":
+                call.dialect.begin(call.session, call.host, Resumed((), True))
+                call.dialect.lost(None, 1008, "no such handle")
+            call.again(owes=True)
+        told = everything_told(call)
+        for name in cancelled:
+            assert f"Answer {name}." not in told
+    for name in asked - answered - cancelled:
+        call.dialect.answer_tool(reply(name, f"Answer {name}."))
+    for _ in IDS:
+        call.content(turnComplete=True)  # what is told in words waits for the floor
+    told = everything_told(call)
+    assert all(f"Answer {name}." in told for name in asked - answered - cancelled)
+
+
+def everything_told(call: Call) -> list[str]:
+    """The answers that the model was given on this connection, by id or in words."""
+    text = json.dumps([call.answers(), call.words()])
+    return [f"Answer {name}." for name in IDS if f"Answer {name}." in text]

@@ -178,6 +178,18 @@ async def test_a_result_that_the_loss_swallowed_is_given_again(tool: str, do: An
         assert talk.emulator.violations == []
 
 
+async def test_a_service_that_fell_silent_is_left_and_the_answer_comes_from_the_next() -> None:
+    ask = Answer(asks=(Use("book"),), then="It says: {results}")
+    async with talking(script(ask, faults=(Fault("result", "stall"),))) as talk:
+        talk.speak()
+        talk.answer(await talk.asked(), "Four.")
+        await talk.emulator.until("toolResponse")
+        assert talk.agent.recover("no answer")
+        await talk.until_said("It says: Four.")
+        assert talk.emulator.connections == 2
+        assert talk.emulator.violations == []
+
+
 async def test_a_handle_that_ran_out_is_replaced_by_the_conversation_so_far() -> None:
     answers = (Answer("Hello you."), Answer("Fine."))
     async with talking(script(*answers, faults=(Fault("answer", "close", 1011, 1),))) as talk:

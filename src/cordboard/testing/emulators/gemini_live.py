@@ -11,6 +11,7 @@ with `many_calls`, each new session follows the script from its beginning.
 
 from __future__ import annotations
 
+import asyncio
 import http
 import json
 import re
@@ -101,6 +102,7 @@ class GeminiLiveEmulator:
         self._state: CallState | None = None
         self._calls = 0
         self._server: Server | None = None
+        self._news = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         self._server = await serve(
@@ -130,6 +132,13 @@ class GeminiLiveEmulator:
             for entry in self.received
             if isinstance(entry.message, dict) and entry.message.keys() & {kind, snake}
         ]
+
+    async def until(self, kind: str, count: int = 1) -> None:
+        """Wait until so many messages of a kind have come; ten seconds at most."""
+        async with asyncio.timeout(10):
+            while len(self.messages(kind)) < count:
+                self._news.clear()
+                await self._news.wait()
 
     def forget_handles(self) -> None:
         """As if they had run out."""
@@ -203,6 +212,7 @@ class GeminiLiveEmulator:
         except ValueError:
             raise Refused(1007, "Invalid JSON payload received.") from None
         self.received.append(Received(time.monotonic(), number, message))
+        self._news.set()
         return message
 
     def _state_for(self, parsed: Any) -> CallState:

@@ -38,6 +38,7 @@ GO_AWAY = 3.0
 """Seconds that are left after a goAway."""
 _QUOTED = re.compile(r"“(.+?)”", re.DOTALL)
 _ANSWERED = re.compile(r"has answered: (\{.*?\})\]", re.DOTALL)
+_GO_ON = re.compile(r"\[The line to you was interrupted")
 _TOLD = re.compile(r"\[Tell the caller now: (.+)\]", re.DOTALL)
 
 
@@ -151,6 +152,7 @@ class LiveSession:
         texts = [part.text or "" for turn in content.turns[-1:] for part in turn.parts]
         text = "\n".join(texts)
         if quoted := _QUOTED.search(text):
+            self._state.owed = Answer(quoted.group(1))
             self._begin(self._say(quoted.group(1), greeting=True))
         elif results := _ANSWERED.findall(text):
             messages = [str(json.loads(result).get("message", "")) for result in results]
@@ -160,7 +162,7 @@ class LiveSession:
         elif told := _TOLD.search(text):
             self._begin(self._say(told.group(1)))
         else:
-            owed = self._state.owed if text.startswith("[") else None
+            owed = self._state.owed if _GO_ON.search(text) else None
             self._begin(self._perform(owed or self._next_answer(), thinking=True))
 
     async def _answered(self, response: ToolResponse, size: int) -> None:
@@ -355,7 +357,7 @@ class LiveSession:
                 task = asyncio.get_running_loop().create_task(self._leave())
                 self._others.add(task)
                 task.add_done_callback(self._others.discard)
-            case "cancel_tool":
+            case "cancel_tool" if self._state.pending:
                 await self._cancel(list(self._state.pending))
                 await self._content(turnComplete=True)
                 self._state.owed = None
