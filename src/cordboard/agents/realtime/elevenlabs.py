@@ -22,6 +22,7 @@ import orjson
 from cordboard.agents.base import AgentSession, Said
 from cordboard.agents.realtime import elevenlabs_messages as messages
 from cordboard.agents.realtime.dialect import Address, CutItem, DialectHost, Lost, Resumed
+from cordboard.agents.realtime.elevenlabs_calls import OpenCalls
 from cordboard.agents.realtime.elevenlabs_losses import Complaint, closed, refused
 from cordboard.agents.realtime.elevenlabs_rest import BASE_URL, ElevenLabsRest
 from cordboard.audio.format import SLIN_8K, SLIN_16K, ULAW_8K, AudioFormat
@@ -38,8 +39,6 @@ MODEL = "agent"
 """As whose use those seconds are told; the service has one price for all its agents."""
 KEEP_ALIVE_S = 30.0
 """The service gives up after 60 s without input (`transport_receive_timeout`)."""
-_MOST_OPEN = 200
-"""Tool calls that wait for an answer; more is not a conversation."""
 _OUTPUT = "agent_output_audio_format"
 _GO_ON = "Please go on."
 _Take: TypeAlias = Callable[[DialectHost, Mapping[str, Any]], None]
@@ -64,13 +63,7 @@ class ElevenLabsDialect:
         self._to_service: Transcoder | None = None
         self._from_service: Transcoder | None = None
         self._output = ULAW_8K
-        self._open: dict[str, str] = {}
-        """Tool calls of this conversation that wait, with their tools' names."""
-        self._orphans: dict[str, str] = {}
-        """Those of conversations that were lost."""
-        self._known_calls: set[str] = set()
-        self._unproven: dict[str, ToolReply] = {}
-        """Answers that the model may not have had: nothing was said since."""
+        self._calls = OpenCalls()
         self._asked_again = ""
         """What the caller said last, to be put again when the last orphan is answered."""
         self._sent_texts: list[str] = []
@@ -133,8 +126,7 @@ class ElevenLabsDialect:
         self._ready = False
         self._complaint = Complaint()
         self._cut_event = -1
-        self._orphans |= self._open
-        self._open = {}
+        self._calls.conversation_lost()
         self._answering = self._sounded = self._ends = self._caller_speaks = False
         self._last_said = self._last_words = self._last_sound = ("", -1)
         self._sent_texts.clear()
@@ -186,16 +178,15 @@ class ElevenLabsDialect:
         host = self._host
         if host is None:
             return
-        if self._open.pop(reply.ask_id, None) is not None:
-            self._unproven[reply.ask_id] = reply
-            host.send_text(messages.tool_result(reply))
-            return
-        if self._orphans.pop(reply.ask_id, None) is None:
-            host.ignored("late", "an answer that nothing waits for")
-            return
-        self._tell(messages.result_text(reply))
-        if not self._orphans:
-            self._put(self._asked_again or _GO_ON)
+        match self._calls.answered(reply):
+            case "here":
+                host.send_text(messages.tool_result(reply))
+            case "lost":
+                self._tell(messages.result_text(reply))
+                if not self._calls.orphans:
+                    self._put(self._asked_again or _GO_ON)
+            case "nowhere":
+                host.ignored("late", "an answer that nothing waits for")
 
     def interrupted(self, cut: tuple[CutItem, ...]) -> None:
         """The service knows: a cut is always its own."""
@@ -274,10 +265,10 @@ class ElevenLabsDialect:
             history = history[:-1]
         if told := messages.history_text(history):
             self._tell(told)
-        for reply in self._unproven.values():
+        for reply in self._calls.unproven:
             self._tell(messages.result_text(reply))
         self._asked_again = last
-        if owed and not self._orphans:
+        if owed and not self._calls.orphans:
             self._put(last or _GO_ON)
 
     def _take_ping(self, host: DialectHost, event: Mapping[str, Any]) -> None:
@@ -388,7 +379,7 @@ class ElevenLabsDialect:
             self._end_answer(host)
 
     def _begin_answer(self, host: DialectHost) -> None:
-        self._unproven.clear()
+        self._calls.proven()
         self._sent_texts.clear()
         if self._caller_speaks:  # it answers what it has told no words of
             self._caller_speaks = False
@@ -412,21 +403,21 @@ class ElevenLabsDialect:
         if not (isinstance(name, str) and isinstance(call_id, str) and call_id):
             _malformed(host, event)
             return
-        if call_id in self._known_calls:
+        if not self._calls.asked(call_id):
             host.ignored("duplicate", "a tool call")
             return
-        self._known_calls.add(call_id)
         arguments = told.get("parameters")
         if arguments is not None and not isinstance(arguments, dict):
             _malformed(host, event)
-            host.send_text(messages.tool_error(call_id, "the parameters are no object"))
-            return
-        if len(self._open) >= _MOST_OPEN:
+            problem = "the parameters are no object"
+        elif self._calls.too_many:
             host.ignored("warning", "too many tool calls wait")
-            host.send_text(messages.tool_error(call_id, "too many calls at once"))
+            problem = "too many calls at once"
+        else:
+            host.tool_asked(call_id, name, arguments or {})
             return
-        self._open[call_id] = name
-        host.tool_asked(call_id, name, arguments or {})
+        self._calls.refuse(call_id)
+        host.send_text(messages.tool_error(call_id, problem))
 
     def _take_tool_response(self, host: DialectHost, event: Mapping[str, Any]) -> None:
         """What the service's own tools did: two of them concern us."""

@@ -84,7 +84,7 @@ class Conversation:
         self._stalled = False
         self._ended = False
         self._turn: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._pinging: asyncio.Task[None] | None = None
         self._spoken = ("", 0.0, 0.0)
         """The sentence, when it began, how long it lasts."""
         self._waiting: dict[str, asyncio.Future[str]] = {}
@@ -103,7 +103,7 @@ class Conversation:
             pass
         finally:
             self._ended = True
-            tasks = [task for task in (*self._tasks, self._turn) if task is not None]
+            tasks = [task for task in (self._pinging, self._turn) if task is not None]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -183,9 +183,11 @@ class Conversation:
             agent_output_audio_format=self._output,
             user_input_audio_format=self._input,
         )
-        self._spawn(self._ping())
+        self._pinging = asyncio.create_task(self._ping())
         if greeting:
-            self._turn = self._loop_task(self._guarded(self._greet(wire.filled(greeting, given))))
+            self._turn = asyncio.create_task(
+                self._guarded(self._greet(wire.filled(greeting, given)))
+            )
 
     # Turns.
 
@@ -211,7 +213,7 @@ class Conversation:
         if self._turn is not None:
             self._turn.cancel()
         self._waiting.clear()
-        self._turn = self._loop_task(self._guarded(self._answer(answer, said=said)))
+        self._turn = asyncio.create_task(self._guarded(self._answer(answer, said=said)))
 
     async def _interrupt(self) -> None:
         """The caller speaks over the agent."""
@@ -336,10 +338,10 @@ class Conversation:
                 await self._send("ping", "ping_event", event_id=event_id, ping_ms=20)
                 await asyncio.sleep(self._setting.ping_s)
 
-    async def _refuse(self, error_type: str, reason: str, code: int = 1008) -> None:
+    async def _refuse(self, error_type: str, reason: str) -> None:
         """Say why, close, and be over."""
         self._setting.violate(reason)
-        await self._fail(error_type, reason, code)
+        await self._fail(error_type, reason, 1008)
 
     async def _fail(self, error_type: str, reason: str, code: int) -> None:
         event = {"code": code, "error_type": error_type, "message": reason, "reason": reason}
@@ -376,14 +378,6 @@ class Conversation:
             case "duplicate":
                 await self._raw(self._last_text)
         return self._stalled
-
-    def _loop_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        return asyncio.get_running_loop().create_task(work)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         with contextlib.suppress(Over, WebSocketDisconnect, RuntimeError):
