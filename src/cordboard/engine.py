@@ -383,6 +383,7 @@ class Engine:
                 self._media_path,
                 self.exchange.offer,
                 variables=channel_variables(self._config),
+                on_internal_error=self._metrics.internal_error,
             )
             await self._source.start()
             stack.push_async_callback(self._source.stop)
@@ -455,8 +456,7 @@ class Engine:
     def _agents_state(self) -> ComponentState:
         if self._succession.providers is None:
             return ComponentState(False, "models are being loaded")
-        state = agents_readiness(self._config, os.environ, self._provider_health)
-        return ComponentState(*state)
+        return ComponentState(*agents_readiness(self._config, os.environ, self._provider_health))
 
     def _mcp_state(self) -> ComponentState:
         """Not required: without a server or a tool the other ones and contexts still work."""

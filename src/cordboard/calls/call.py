@@ -14,6 +14,7 @@ import asyncio
 import datetime
 from collections.abc import Coroutine
 from enum import StrEnum
+from functools import partial
 from typing import Any, TypeVar
 
 import structlog
@@ -98,6 +99,7 @@ class Call:
             self._loop.time(),
             self._tell,
             self._loop.time,
+            partial(services.metrics.internal_error, "ledger_listener"),
         )
         self._toolbox = generation.admit(binding.context_name)
         self._secret_keys = may_collect_keys(self._toolbox.specs)
@@ -163,6 +165,7 @@ class Call:
             self._trouble(reason, str(error))
         except Exception as error:  # task border: the call still ends in order
             log.exception("call_failed", error=str(error))
+            self._metrics.internal_error("call")
             self._trouble(reason, repr(error))
         finally:
             ended = await self._end(outcome, reason)

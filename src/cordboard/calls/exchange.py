@@ -125,6 +125,7 @@ class Exchange:
             return
         except Exception as error:  # task border: the caller must not be left waiting
             log.exception("offer_failed", call_id=offer.call_id)
+            self._services.metrics.internal_error("offer")
             await self._refuse(offer, INTERNAL_ERROR, repr(error))
             return
         self._calls[offer.call_id] = call

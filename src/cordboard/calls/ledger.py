@@ -112,7 +112,10 @@ class Ledger:
         started_at: float,
         listener: Callable[[int, LedgerEvent], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        on_listener_failed: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_listener_failed`: the listener has raised something, and gets nothing any more."""
+        self._on_listener_failed = on_listener_failed
         self._writer = writer
         self._started_at = started_at
         self._listener = listener
@@ -143,6 +146,7 @@ class Ledger:
         except Exception as error:  # border: who looks on must not harm the call
             log.exception("ledger_listener_dropped", error=str(error))
             self._listener = None
+            self._on_listener_failed()
 
     def close(self) -> None:
         """Nothing more is recorded."""

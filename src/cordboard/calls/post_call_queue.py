@@ -251,6 +251,7 @@ class PostCallQueue:
             self._later(name)
         except Exception as error:  # task border: the other jobs go on
             log.exception("post_call_crashed", job=name, error=repr(error))
+            self._metrics.internal_error("post_call")
             self._later(name)
 
     async def _read(self, name: str) -> PostCallJob | None:

@@ -122,6 +122,7 @@ class ToolSide:
                 self._agent.answer_tool(reply)
         except Exception as error:  # task border: an ask without an answer would be silence
             log.exception("tool_ask_failed", exposed_name=ask.name[:100], error=str(error))
+            self._metrics.internal_error("tool_ask")
             self._host.tools_failed(f"a tool call failed: {type(error).__name__}")
 
     def _ended(self, ask_id: str, task: asyncio.Task[None]) -> None:

@@ -162,6 +162,7 @@ class ChatSession:
             self._trouble("agent_failed", str(error))
         except Exception as error:  # task border: the conversation goes on
             log.exception("chat_turn_failed")
+            self._metrics.internal_error("chat_turn")
             self._trouble("internal_error", f"internal error: {type(error).__name__}")
 
     def _note(self, message: str | None) -> None:

@@ -74,8 +74,11 @@ class AriClient:
         *,
         request_seconds: float = REQUEST_SECONDS,
         ping_seconds: float = PING_SECONDS,
+        on_internal_error: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`on_connected` runs after each connect and may send requests; the rest is synchronous."""
+        """`on_connected` runs after each connect and may send requests; the rest is synchronous.
+        `on_internal_error(where)` is told of mistakes of ours."""
+        self._on_internal_error = on_internal_error
         self._config = config
         self._on_event = on_event
         self._on_connected = on_connected
@@ -106,6 +109,7 @@ class AriClient:
             except Exception as error:  # task border: without it no call would ever come again
                 self.state.last_error = f"internal error: {error!r}"
                 log.exception("ari_failed", error=str(error))
+                self._on_internal_error("ari")
             finally:
                 self._down()
             if self._welcomed:

@@ -46,6 +46,7 @@ class AsteriskSource:
         *,
         variables: Collection[str] = (),
         stranded_seconds: float = STRANDED_SECONDS,
+        on_internal_error: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`variables`: channel variables that contexts declare, read for every call.
 
@@ -55,7 +56,13 @@ class AsteriskSource:
         self._path = path
         self._on_offer = on_offer
         self.read_variables(variables)
-        self._ari = AriClient(config, self._handle, self._reconcile, self._disconnected)
+        self._ari = AriClient(
+            config,
+            self._handle,
+            self._reconcile,
+            self._disconnected,
+            on_internal_error=on_internal_error,
+        )
         self._lines: dict[str, AsteriskLine] = {}
         """By the caller's channel id and by the media channel's."""
         self._stranded: set[str] = set()

@@ -135,7 +135,7 @@ class HibariVoice:
             sentence = self._pronounced.sub(lambda m: self._pronunciations[m[0]], sentence)
         try:
             samples = self._engine(sentence, seed=0)
-        except Exception as error:
+        except Exception as error:  # of models and phonemisers, none of which names its errors
             raise VoiceError(f"hibari failed on {sentence!r}: {error!r}") from error
         return to_pcm(finished(resample(samples, NATIVE_RATE, rate), rate))
 

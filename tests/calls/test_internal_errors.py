@@ -1,0 +1,74 @@
+"""Mistakes of ours that are caught at a task's border are counted by where, not only logged."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cordboard.calls.events import Connected
+from cordboard.calls.ledger import Ledger, LedgerWriter
+from cordboard.observe.metrics import Metrics
+from cordboard.testing.call_stage import CallStage, FakeTool, play_call
+from cordboard.testing.fake_agent import FakeAgent
+from cordboard.tools.tool import ToolReply
+
+
+def counted(metrics: Metrics) -> list[str]:
+    prefix = 'ai_agent_internal_errors_total{where="'
+    lines = metrics.render().decode().splitlines()
+    return [line.removeprefix(prefix).split('"')[0] for line in lines if line.startswith(prefix)]
+
+
+class Broken(FakeAgent):
+    def answer_tool(self, reply: ToolReply) -> None:
+        raise ZeroDivisionError("a bug")
+
+
+async def asks(agent: FakeAgent) -> None:
+    await asyncio.sleep(1)
+    agent.begin_ask("get_weather", {})
+
+
+def cannot_start() -> FakeAgent:
+    agent = FakeAgent()
+    agent.start_error = ZeroDivisionError("a bug")
+    return agent
+
+
+@pytest.mark.parametrize(
+    ("make", "where"), [(lambda: Broken(asks), "tool_ask"), (cannot_start, "call")]
+)
+def test_in_a_call(tmp_path: Path, make: Callable[[], FakeAgent], where: str) -> None:
+    async def scenario(stage: CallStage) -> None:
+        await asyncio.sleep(0)
+
+    context = {"tools": ["get_weather"]}
+    stage = play_call(tmp_path, make, scenario, context=context, tools=[FakeTool("get_weather")])
+    assert stage.ended.outcome == "failed"
+    assert counted(stage.metrics) == [where]
+
+
+def test_who_looks_on(tmp_path: Path) -> None:
+    def listener(at_ms: int, event: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    metrics, writer = Metrics(), LedgerWriter()
+    ledger = Ledger(
+        writer,
+        tmp_path / "a.jsonl",
+        0.0,
+        listener,
+        lambda: 1.0,
+        lambda: metrics.internal_error("ledger_listener"),
+    )
+    ledger.record(Connected())
+    ledger.record(Connected())
+    ledger.close()
+    writer.close()
+    assert counted(metrics) == ["ledger_listener"]
+    assert 'ai_agent_internal_errors_total{where="ledger_listener"} 1.0' in (
+        metrics.render().decode()
+    )
