@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -167,12 +167,15 @@ class _Guest(uvicorn.Server):
         yield
 
 
-async def in_pieces(events: AsyncIterator[bytes], most: int = 40) -> AsyncIterator[bytes]:
+async def in_pieces(
+    events: AsyncGenerator[bytes, None], most: int = 40
+) -> AsyncGenerator[bytes, None]:
     """Each event in pieces of at most `most` bytes, as networks may cut them."""
-    async for event in events:
-        for start in range(0, len(event), most):
-            yield event[start : start + most]
-            await asyncio.sleep(0)
+    async with contextlib.aclosing(events):
+        async for event in events:
+            for start in range(0, len(event), most):
+                yield event[start : start + most]
+                await asyncio.sleep(0)
 
 
 def only(value: Any, allowed: frozenset[str], where: str, word: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ or spoils the stream.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
@@ -203,7 +203,7 @@ class TextEmulator:
 
     async def _events(
         self, request: Request, language: Language, body: dict[str, Any], reply: Reply
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         whole = False
         try:
             for event in language.events(body, reply):

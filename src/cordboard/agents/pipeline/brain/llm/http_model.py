@@ -263,7 +263,8 @@ class HttpModel:
 
     async def _opened(self) -> httpx2.AsyncClient:
         if self._client is None:
-            verify = await asyncio.to_thread(httpx2.create_ssl_context)
+            secure = self._wire.base_url.startswith("https:")
+            verify = await asyncio.to_thread(httpx2.create_ssl_context) if secure else False
             if self._client is None:
                 self._client = httpx2.AsyncClient(
                     headers={"User-Agent": f"cordboard/{__version__}"},
