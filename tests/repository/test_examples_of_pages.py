@@ -55,6 +55,15 @@ def test_an_example_of_the_tools_page_is_in_order(block: str) -> None:
     assert there == [], "only the programs and modules are not there"
 
 
+@pytest.mark.parametrize(
+    "block", [block for page in ("when-agents-fail.md", "money.md") for block in blocks(page)]
+)
+def test_an_example_of_failure_and_money_is_in_order(block: str) -> None:
+    document = YAML(typ="safe").load(block)
+    text = block if "contexts" in document else f"{block}\ncontexts: {{demo: {{}}}}\n"
+    assert read(text, ROOT / "config" / "example.yaml", AnyVariable()).problems == ()
+
+
 def test_the_mcp_page_has_examples() -> None:
     assert len(BLOCKS) >= 4
 
