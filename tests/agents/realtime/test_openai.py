@@ -245,7 +245,7 @@ def test_the_words_of_a_turn_are_told_for_that_turn_whenever_they_come() -> None
     call.turn("u1")
     call.turn("u2")
     usage = {"type": "tokens", "input_tokens": 14, "output_tokens": 3, "total_tokens": 17}
-    usage["input_token_details"] = {"audio_tokens": 12, "text_tokens": 2}  # type: ignore[assignment]
+    usage["input_token_details"] = {"audio_tokens": 12, "text_tokens": 2}
     call.say(kind + "completed", item_id="u2", transcript="Second.", usage=usage)
     call.say(kind + "failed", item_id="u1", error={"code": "audio_unintelligible"})
     call.say(kind + "completed", item_id="u2", transcript="Again.", usage=usage)
@@ -474,6 +474,42 @@ def test_what_the_service_cuts_by_itself_is_told() -> None:
     call.done(status="cancelled", status_details={"type": "cancelled", "reason": "turn_detected"})
     assert call.host.all("interrupted") == [()]
     assert not call.host.all("answer_done")
+
+
+def test_an_answer_that_a_key_has_cut_ends_with_its_end_and_the_next_is_heard() -> None:
+    call = Call(slow_response="provider")
+    call.turn()
+    call.created()
+    call.sound()
+    call.asks("c1")
+    call.dialect.interrupted((CutItem("i1", 40),))
+    assert call.host.sent_of("response.cancel")[0]["response_id"] == "r1"
+    call.done(status="cancelled", status_details={"reason": "client_cancelled"})
+    assert len(call.host.all("answer_done")) == 1
+    assert call.dialect.speak("One moment.")
+    call.created("s1", asked=True)
+    call.sound(100, "w1", "s1")
+    call.dialect.interrupted((CutItem("w1", 40),))
+    call.done("s1", status="cancelled")
+    assert len(call.host.all("answer_done")) == 2
+    call.dialect.answer_tool(reply("c1"))
+    call.created("r2", asked=True)
+    call.sound(100, "i2", "r2")
+    call.done("r2")
+    assert len(call.host.all("agent_sound")) == 3
+    assert len(call.host.all("answer_done")) == 3
+
+
+def test_a_key_that_cuts_the_engines_filler_does_not_cost_the_answer() -> None:
+    call = Call()
+    call.turn()
+    call.created()
+    call.dialect.interrupted(())
+    call.sound()
+    call.done()
+    assert not call.host.sent_of("response.cancel")
+    assert len(call.host.all("agent_sound")) == 1
+    assert len(call.host.all("answer_done")) == 1
 
 
 def test_a_response_that_begins_when_the_caller_speaks_is_taken_back() -> None:

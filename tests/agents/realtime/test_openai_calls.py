@@ -38,6 +38,7 @@ TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 SPEECH = linear_to_ulaw((8000 * np.sin(np.arange(8000 // 2) * 0.3)).astype("<i2").tobytes())
 """0.5 s of a tone."""
 SILENCE = ULAW_8K.silence(700)
+MIDDLE: tuple[When, ...] = ("sound", "answer", "turn")
 SUN = Answer(
     asks=(Use("weather", {"day": 1}), Use("weather", {"day": 2})), heard="And the weather?"
 )
@@ -132,6 +133,21 @@ async def test_what_was_heard_of_an_answer_that_was_cut_is_truncated_there() -> 
         assert not talk.emulator.violations
 
 
+async def test_an_answer_that_the_call_has_cut_without_a_voice_is_stopped_at_the_service() -> None:
+    long = Answer("This is a rather long answer that nobody is going to hear to its end.")
+    async with talking(long, Answer("Yes.")) as talk:
+        talk.say()
+        await talk.until(AgentAudio, 3)
+        talk.agent.interrupted("This is", 250, 1)
+        await talk.until(AgentAudioDone)
+        assert len(talk.emulator.of_type("response.cancel")) == 1
+        heard = len(talk.caller.of(AgentAudio))
+        talk.say()
+        await talk.until_said(2, "Yes.")
+        assert {event.turn for event in talk.caller.of(AgentAudio)[heard:]} == {2}
+        assert not talk.emulator.violations
+
+
 async def test_results_that_come_after_the_caller_has_gone_on_are_told_all_the_same() -> None:
     async with talking(SUN, Answer("Of course.")) as talk:
         talk.say()
@@ -161,7 +177,7 @@ async def test_a_connection_that_breaks_in_the_middle_loses_no_result(when: When
 
 @pytest.mark.parametrize("do", ["garbage", "duplicate"])
 async def test_what_makes_no_sense_disturbs_nothing(do: Do) -> None:
-    faults = tuple(Fault(when, do) for when in ("sound", "answer", "turn"))  # type: ignore[arg-type]
+    faults = tuple(Fault(when, do) for when in MIDDLE)
     async with talking(Answer("It is as sunny as can be."), faults=faults) as talk:
         talk.say()
         await talk.until(AgentAudioDone)

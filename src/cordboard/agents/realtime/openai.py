@@ -226,9 +226,8 @@ class OpenAIDialect:
     def _speech_started(self, message: JsonObject) -> None:
         if not self._caller.started(message):
             return
-        self._answers.floor.caller_started()
-        if self._answering and self._settings.turn_detection.interrupt_response:
-            self._answers.cut_by_service()
+        service_cuts = self._settings.turn_detection.interrupt_response
+        self._answers.caller_started(cuts=self._answering and service_cuts)
         self._host.caller_started(self._caller.started_at(message))
 
     def _speech_stopped(self, message: JsonObject) -> None:

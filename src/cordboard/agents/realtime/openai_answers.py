@@ -51,6 +51,8 @@ class Answers:
         self._sounded: set[str] = set()
         """Responses being made that have sounded."""
         self._failures = 0
+        self._cut_by_call: set[str] = set()
+        """Responses that were cut though the caller did not speak: their end ends an answer."""
         self._requested_with: tuple[str, ...] = ()
         """The results that were sent before our request."""
 
@@ -100,24 +102,39 @@ class Answers:
     # Cut.
 
     def cut(self, pieces: tuple[CutItem, ...]) -> None:
-        """The caller has cut it, and heard so much of these."""
-        self.stop_speaking()
+        """It was cut, by the caller's voice or otherwise; so much was heard of these."""
+        if self.floor.caller_speaks:
+            self._stop_active()
+            self._stop_asides()
+        else:
+            self._stop_heard()
         for piece in pieces:
             size = self._sizes.get(piece.item)
             if size is not None:  # else it was said aside, or on an earlier connection
                 self._truncate(piece, size)
 
-    def stop_speaking(self) -> None:
-        """Nobody wants to hear any more what is being made."""
+    def _stop_active(self) -> None:
         active = self.floor.cut_active()
         if active and active != UNKNOWN:
             self._cancel(active)
-        self._stop_asides()
 
-    def cut_by_service(self) -> None:
-        """The service stops by itself; but what is no part of the conversation it goes on with."""
-        self.floor.cut_active()
-        self._stop_asides()
+    def _stop_heard(self) -> None:
+        """A key has cut what was being heard: an answer that has not sounded is still wanted."""
+        if self.floor.active in self._sounded:
+            self._cut_by_call.add(self.floor.active)
+            self._stop_active()
+        if self.floor.asides & self._sounded:
+            self._cut_by_call |= self.floor.asides
+            self._stop_asides()
+
+    def caller_started(self, *, cuts: bool) -> None:
+        """The caller speaks. `cuts`: the service stops by itself; but what is no part of the
+        conversation it goes on with."""
+        self.floor.caller_started()
+        self._cut_by_call.clear()
+        if cuts:
+            self.floor.cut_active()
+            self._stop_asides()
 
     def _stop_asides(self) -> None:
         for response_id in self.floor.asides - self.floor.cut:
@@ -262,14 +279,13 @@ class Answers:
             self._host.used(self._model, amounts)
         unheard = not wanted and not sounded
         self._calls.response_ended(response_id, failed=status == "failed" or unheard)
-        if said_aside:
-            if sounded and wanted:
-                self._host.answer_done()
-            self.respond()
-        elif wanted:
+        if wanted and not said_aside:
             self._ended(status, object_of(response.get("status_details")), made_for, sounded)
-        else:
-            self.respond()
+            return
+        if (wanted and sounded) or response_id in self._cut_by_call:
+            self._cut_by_call.discard(response_id)
+            self._host.answer_done()
+        self.respond()
 
     def _ended(self, status: str, details: JsonObject, wish: Wish | None, sounded: bool) -> None:
         """An answer is over that nobody has cut."""

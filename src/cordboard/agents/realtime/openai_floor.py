@@ -73,7 +73,7 @@ class Floor:
         """`answered`: the service will answer this turn by itself."""
         self.caller_speaks = False
         self.turn_owed = answered
-        self.owed_behind = "" if self.active in self.cut else self.active
+        self.owed_behind = self.active
 
     def request(self, request_id: str, wish: Wish | None) -> None:
         """Our request goes out."""
