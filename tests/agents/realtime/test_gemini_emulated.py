@@ -123,6 +123,21 @@ async def test_words_before_a_tool_and_a_slow_result() -> None:
         assert talk.emulator.violations == []
 
 
+async def test_two_tools_that_the_model_waits_for_are_answered_together() -> None:
+    both = Answer(asks=(Use("book"), Use("book", {"a": 1})), then="So: {results}")
+    async with talking(script(both)) as talk:
+        talk.speak()
+        first, second = await talk.asked(1), await talk.asked(2)
+        talk.answer(second, "Two.")
+        await asyncio.sleep(0.6)
+        talk.speak(0, 20)
+        talk.answer(first, "One.")
+        talk.speak(0, 20)
+        await talk.until_said("So: One. Two.")
+        await talk.caller.until(AgentAudioDone)
+        assert talk.emulator.violations == []
+
+
 async def test_two_tools_beside_the_conversation_make_one_answer() -> None:
     both = Answer(asks=(Use("weather"), Use("weather", {"a": 1})), then="So: {results}")
     async with talking(script(both)) as talk:

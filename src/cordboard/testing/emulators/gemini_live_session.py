@@ -174,7 +174,8 @@ class LiveSession:
             if answer.id is None or answer.id not in state.pending:
                 code = 1011 if answer.id in state.cancelled else 1008
                 raise Refused(code, f"No pending function call has the id {answer.id}.")
-            wake = wake or state.pending.pop(answer.id) or answer.scheduling != "SILENT"
+            waited = state.pending.pop(answer.id)
+            wake = wake or waited or answer.scheduling != "SILENT"
             self._results[answer.id] = str(answer.response.get("message", answer.response))
         await self._happen("result")
         if wake and not state.pending:
