@@ -12,9 +12,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
+from cordboard.agents.realtime.elevenlabs_tools import unfit
 from cordboard.config.providers.brains import AnthropicBrain, GeminiBrain, OpenAIChatBrain
 from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
 from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
@@ -145,8 +147,11 @@ def _elevenlabs(service: ElevenLabsAgentProvider | ElevenLabsTts, key: str) -> t
     base = _base(service, "https://api.elevenlabs.io")
     headers, unknown = {"xi-api-key": key}, frozenset({400, 404, 422})
     if isinstance(service, ElevenLabsAgentProvider):
+        if not key:
+            return ()  # a public agent: nothing can be asked about it
         url = f"{base}/v1/convai/agents/{_part(service.agent_id)}"
-        return (Probe(f"agent {service.agent_id}", url, headers, unknown=unknown),)
+        judge = partial(unfit, service)
+        return (Probe(f"agent {service.agent_id}", url, headers, judge, unknown),)
     model = service.model_id
 
     def listed(told: Any) -> str:

@@ -97,15 +97,15 @@ def _provider(config: Config, name: str) -> ElevenLabsAgentProvider:
 
 def _contexts(config: Config, provider: str, only: str | None) -> list[str]:
     """The contexts whose calls may come to that provider."""
+    from cordboard.config.providers.services import chain_of
+
     if only is not None:
         if only not in config.contexts:
             known = ", ".join(config.contexts)
             raise NotThere(f"there is no context {only!r}; known: {known}")
         return [only]
     using = [
-        name
-        for name, context in config.contexts.items()
-        if provider in (context.provider or config.default_provider, *context.fallback)
+        name for name, context in config.contexts.items() if provider in chain_of(config, context)
     ]
     if not using:
         raise NotThere(f"no context uses provider {provider!r}; name one: --context")

@@ -19,6 +19,7 @@ from cordboard.agents.realtime.elevenlabs_tools import (
     plan_for,
     seconds_for,
     side_effects,
+    unfit,
 )
 from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
 from cordboard.errors import AgentError
@@ -253,6 +254,16 @@ def test_side_effects_are_found_beside_what_was_meant() -> None:
     after["conversation_config"]["asr"]["keywords"] = ["x"]
     patch = {"conversation_config": {"tts": {"speed": 1.1}}}
     assert side_effects(before, after, patch) == ("conversation_config.asr.keywords",)
+
+
+def test_what_is_unfit_for_calls_is_seen_at_once() -> None:
+    told = unfit(provider(), fresh())
+    assert "cordboard elevenlabs sync" in told
+    assert "asr.user_input_audio_format is pcm_16000" in told
+    assert "prompt.prompt is False" in told
+    fit = new_agent(AGENT, events=NEEDED_EVENTS)
+    assert unfit(provider(), fit) == ""
+    assert unfit(provider(), {}) == unfit(provider(), []) == ""
 
 
 NAMES = st.from_regex(r"[a-z_]{1,12}", fullmatch=True)

@@ -266,6 +266,20 @@ def _settings(agent: JsonObject, wanted: Wanted) -> Iterable[SettingChange]:
             yield SettingChange(path, before, value)
 
 
+def unfit(settings: ElevenLabsAgentProvider, agent: Any) -> str:
+    """What keeps an agent, as the service tells it, from serving calls well; empty: nothing."""
+    if not isinstance(agent, dict):
+        return ""
+    wrong = [
+        f"{'.'.join(change.path[-2:])} is {_shown(change.before)}"
+        for change in _settings(agent, Wanted((), settings))
+        if change.before is not None
+    ]
+    if not wrong:
+        return ""
+    return f"it wants `cordboard elevenlabs sync`: {', '.join(wrong)}"
+
+
 def permitted_places(settings: ElevenLabsAgentProvider) -> tuple[tuple[str, ...], ...]:
     """What calls override, and the agent must permit."""
     places: list[tuple[str, ...]] = []

@@ -53,7 +53,7 @@ class PaidPart:
     def wants_key(self) -> bool:
         """Whether it cannot be used without a key."""
         compatible = isinstance(self.service, OpenAIChatBrain)
-        return not (compatible and self.service.base_url is not None)
+        return self.service.needs_key and not (compatible and self.service.base_url is not None)
 
     def key(self, environ: Mapping[str, str]) -> str:
         """Its key; empty when there is none."""
