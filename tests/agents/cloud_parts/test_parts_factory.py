@@ -1,0 +1,206 @@
+"""Pipelines of cloud parts as the configuration makes them: keys, models by need, a whole turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from cordboard.agents.base import (
+    AgentAudio,
+    AgentAudioDone,
+    AgentEvent,
+    AgentSession,
+    AgentText,
+    CallerText,
+    Used,
+)
+from cordboard.agents.pipeline import offline
+from cordboard.agents.pipeline.models import ModelFile
+from cordboard.agents.pipeline.offline import (
+    ALL_MODELS,
+    ModelNeeds,
+    Need,
+    OfflineModels,
+    load_offline_models,
+    needs_of,
+)
+from cordboard.agents.pipeline.parts_factory import speech_parts
+from cordboard.agents.providers import Providers
+from cordboard.agents.workers import Workers
+from cordboard.audio.format import SLIN_8K
+from cordboard.audio.vad import VoiceActivityBank
+from cordboard.config.providers.pipeline import PipelineProvider
+from cordboard.config.schema import Config
+from cordboard.errors import AgentError, ModelError
+from cordboard.testing.emulators import deepgram_socket, elevenlabs_speech
+from cordboard.testing.emulators.deepgram_listen import DeepgramListenEmulator
+from cordboard.testing.emulators.elevenlabs_speech import ElevenLabsSpeechEmulator
+from cordboard.testing.emulators.script import Answer, Script
+from cordboard.testing.fake_pipeline import InlineExecutor, LoudnessModel
+
+from .lines import silence, until, voice
+
+HELLO = "Hello, how can I help you?"
+ENVIRON = {
+    "DEEPGRAM_API_KEY": deepgram_socket.KEY,
+    "ELEVENLABS_API_KEY": elevenlabs_speech.KEY,
+    "OPENAI_API_KEY": "sk-openai",
+}
+
+
+def config(*providers: dict[str, Any]) -> Config:
+    return Config.model_validate(
+        {
+            "providers": {
+                f"p{number}": {"type": "pipeline", **settings}
+                for number, settings in enumerate(providers)
+            },
+            "default_provider": "p0",
+            "default_context": "demo",
+            "contexts": {"demo": {"prompt": "Be kind.", "greeting": HELLO}},
+        }
+    )
+
+
+@pytest.fixture
+async def ears() -> AsyncIterator[OfflineModels]:
+    """Only what every pipeline needs, with a voice detector that goes by loudness."""
+    workers = Workers()
+    yield OfflineModels(
+        VoiceActivityBank(LoudnessModel(), InlineExecutor()),
+        None,
+        None,
+        ThreadPoolExecutor(1),
+        ThreadPoolExecutor(1),
+        workers,
+    )
+    await workers.close()
+
+
+@pytest.mark.parametrize(
+    ("providers", "needs"),
+    [
+        ([{}], ALL_MODELS),
+        ([{"stt": "deepgram"}], ModelNeeds(Need.NO, Need.REQUIRED)),
+        ([{"stt": "deepgram", "tts": "openai"}], ModelNeeds(Need.NO, Need.WANTED)),
+        ([{"stt": "openai", "tts": "openai"}, {}], ALL_MODELS),
+        ([{"tts": "openai"}, {"tts": "deepgram"}], ModelNeeds(Need.REQUIRED, Need.WANTED)),
+    ],
+)
+def test_models_are_needed_where_a_pipeline_has_them(
+    providers: list[dict[str, Any]], needs: ModelNeeds
+) -> None:
+    assert needs_of(config(*providers)) == needs
+
+
+def test_realtime_agents_alone_need_no_models() -> None:
+    realtime = config({"type": "openai_realtime"})
+    assert not needs_of(realtime).ears
+
+
+@pytest.fixture
+def toy_models(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Which models are loaded; a voice that is not installed."""
+    loaded: list[str] = []
+
+    def whisper(_: Workers) -> str:
+        loaded.append("whisper")
+        return "whisper"
+
+    def hibari(_: Workers) -> str:
+        raise ModelError("the package hibari-tts is not installed")
+
+    monkeypatch.setattr(offline, "_whisper", whisper)
+    monkeypatch.setattr(offline, "_hibari", hibari)
+    monkeypatch.setattr(offline, "_silero", LoudnessModel)
+    monkeypatch.setattr(offline, "turn_end_model", lambda: (None, ""))
+    return loaded
+
+
+async def test_what_is_not_needed_is_not_loaded_until_it_is(toy_models: list[str]) -> None:
+    workers = Workers()
+    models = await load_offline_models(workers, ModelNeeds(Need.NO, Need.WANTED))
+    assert (models.recogniser, models.voice, toy_models) == (None, None, [])
+    more = await models.completed(ModelNeeds(Need.REQUIRED))
+    assert more.recogniser is not None
+    assert toy_models == ["whisper"]
+    assert (await more.completed(ModelNeeds(Need.REQUIRED))) is more
+    with pytest.raises(ModelError, match="hibari-tts is not installed"):
+        await more.completed(ALL_MODELS)
+    models.close()
+    await workers.close()
+
+
+async def test_a_pipeline_without_the_extra_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(offline, "SILERO_VAD", ModelFile("silero==1", "no_such_package", "a", "0"))
+    workers = Workers()
+    with pytest.raises(ModelError) as raised:
+        await load_offline_models(workers, ModelNeeds())
+    await workers.close()
+    assert "also one of cloud parts, needs ears" in str(raised.value)
+    assert "pip install 'cordboard[local]'" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "variable"),
+    [
+        ({"stt": "deepgram", "tts": "openai"}, "DEEPGRAM_API_KEY"),
+        ({"stt": "deepgram_flux", "tts": "openai"}, "DEEPGRAM_API_KEY"),
+        ({"stt": "openai", "tts": "deepgram"}, "OPENAI_API_KEY"),
+        ({"stt": "deepgram", "tts": "elevenlabs"}, "ELEVENLABS_API_KEY"),
+    ],
+)
+async def test_a_missing_key_is_told_by_the_name_of_its_variable(
+    ears: OfflineModels, settings: dict[str, str], variable: str
+) -> None:
+    provider = PipelineProvider.model_validate({"type": "pipeline", **settings})
+    environ = {name: key for name, key in ENVIRON.items() if name != variable}
+    with pytest.raises(AgentError, match=variable) as raised:
+        speech_parts(provider, ears, environ)
+    assert raised.value.kind == "auth"
+    await speech_parts(provider, ears, ENVIRON).close()
+
+
+async def test_a_turn_through_the_services(ears: OfflineModels) -> None:
+    """Prepared greeting, a question recognised, an answer spoken, both accounted for."""
+    events: list[AgentEvent] = []
+    heard = Script((Answer(heard="What is the weather?"),))
+    async with DeepgramListenEmulator(heard) as listen, ElevenLabsSpeechEmulator() as speak:
+        settings = {
+            "stt": {"type": "deepgram", "base_url": listen.url},
+            "tts": {"type": "elevenlabs", "base_url": speak.url},
+        }
+        providers = Providers(config(settings), ears, environ=ENVIRON)
+        await providers.prepare({"demo": HELLO})
+        agent = providers.open("demo", "p0")
+        session = AgentSession("c1", "demo", "", HELLO, (), SLIN_8K, events.append, lambda: False)
+        await agent.start(session)
+        await until(lambda: AgentAudioDone(0) in events)
+        assert speak.spoken == [HELLO]
+        assert not [event for event in events if isinstance(event, Used)]
+        pcm = voice("What is the weather?") + silence(1500)
+        for at in range(0, len(pcm), 320):
+            agent.hear(pcm[at : at + 320])
+            await asyncio.sleep(0.005)
+        await until(lambda: AgentAudioDone(1) in events)
+        await agent.close()
+        reloaded = Providers(config(settings), ears, environ=ENVIRON)
+        reloaded.warm("demo", (), providers)
+        reloaded.begin()
+        await reloaded.prepare({"demo": HELLO})
+        assert speak.spoken.count(HELLO) == 1
+        await providers.close()
+        await reloaded.close()
+    (text,) = [event for event in events if isinstance(event, CallerText)]
+    assert text.text == "What is the weather?"
+    answers = [event for event in events if isinstance(event, AgentText)]
+    assert len(answers) > 1
+    assert sum(len(event.pcm) for event in events if isinstance(event, AgentAudio)) > 16_000
+    used = {event.usage.provider for event in events if isinstance(event, Used)}
+    assert used == {"deepgram", "elevenlabs"}
