@@ -1,0 +1,350 @@
+"""The behaviour matrix: what a caller and an operator may expect, of every provider alike.
+
+Each behaviour is one call per provider, all at the same time, through the real Asterisk with SIP
+phones; the services are strict emulators, and none may have had anything to refuse. With
+`CORDBOARD_MATRIX` set, the outcomes are written to that file: the table in `docs/providers.md` is
+made of it (`make matrix`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from cordboard.calls.events import (
+    Answering,
+    AudioStarted,
+    BargedIn,
+    Heard,
+    ToolAnswered,
+    ToolCalled,
+    ToolFiller,
+    Trouble,
+)
+from cordboard.testing.emulators.script import Answer, Fault, Script, Use
+from cordboard.testing.sip import SipPhone
+
+from .services import BRIDGE, FILLER, GREETING, SERVICES, STORY, Desk, desks, failed, tool
+
+pytestmark = [
+    pytest.mark.asterisk,
+    pytest.mark.voices,
+    pytest.mark.asyncio(loop_scope="session"),
+]
+
+ALL = tuple(SERVICES)
+REMOTE = tuple(name for name in ALL if name != "local")
+ASK = "What are your opening times?"
+ORDER = "Please send my order."
+RUNWAY = "Runway two seven is in use."
+MATRIX: dict[str, dict[str, str]] = {}
+
+Behaviour = Callable[[Desk], Awaitable[None]]
+
+
+async def for_each(
+    title: str,
+    open_hotline,
+    behaviour: Behaviour,
+    script: Callable[[str], Script] = lambda _: Script(),
+    names: tuple[str, ...] = ALL,
+    instead: str = "",
+) -> None:
+    """Play a behaviour with these providers at the same time. `instead`: why not with the rest."""
+    row = MATRIX.setdefault(title, {name: instead for name in ALL if name not in names})
+    problems: list[str] = []
+
+    async def one(desk: Desk) -> None:
+        try:
+            await behaviour(desk)
+            assert desk.service.violations() == [], "the service had something to refuse"
+        except Exception as problem:  # noqa: BLE001 - every provider has an outcome of its own
+            row[desk.name] = failed(problem)
+            problems.append(f"{desk.name}: {problem}\n{latest(desk)}")
+        else:
+            row[desk.name] = "yes"
+
+    try:
+        async with desks(open_hotline, script, names) as opened:
+            await asyncio.gather(*(one(desk) for desk in opened.values()))
+            hotline = next(iter(opened.values())).hotline
+            hotline.hang_up_all()
+            await hotline.idle()
+    finally:
+        if path := os.environ.get("CORDBOARD_MATRIX"):
+            Path(path).write_text(json.dumps(MATRIX, indent=1) + "\n")
+    assert not problems, "\n".join(problems)
+
+
+def latest(desk: Desk) -> str:
+    """The end of the ledgers of a desk's calls, and what its service has refused."""
+    names = {c for c, _, e in desk.hotline.events if f"desk_{desk.name}" in str(e)}
+    events = [f"  {at} {e}" for c, at, e in desk.hotline.events if c in names]
+    return "\n".join([*events[-14:], f"  refused: {desk.service.violations()}"])
+
+
+async def hung_up(caller, outcome: str = "completed"):
+    """The caller hangs up; what the ledger says of the call."""
+    caller.line.hangup()
+    history = await caller.history()
+    assert history.outcome == outcome, (history.outcome, history.reason, history.troubles)
+    return history
+
+
+def said(desk: Desk, call_id: str, turn: int) -> str:
+    """What the agent said in a turn, as the ledger has it."""
+    events = [event for name, _, event in desk.hotline.events if name == call_id]
+    answers = [event for event in events if isinstance(event, Answering) and event.turn == turn]
+    return " ".join(answer.text for answer in answers)
+
+
+async def test_greeting(open_hotline):
+    async def behaviour(desk: Desk) -> None:
+        caller = await desk.dial()
+        await caller.greeted_to_the_end()
+        await hung_up(caller)
+        assert said(desk, await caller.call_id(), 0) == GREETING
+
+    await for_each("greeting", open_hotline, behaviour)
+
+
+async def test_a_tool_call(open_hotline):
+    async def behaviour(desk: Desk) -> None:
+        caller = await desk.dial()
+        await caller.greeted_to_the_end()
+        await caller.ask(ASK)
+        answered = await caller.event(ToolAnswered)
+        assert (answered.status, answered.message) == ("ok", RUNWAY)
+        await hung_up(caller)
+        assert RUNWAY in said(desk, await caller.call_id(), 1)
+
+    def script(name: str) -> Script:
+        return Script((Answer(asks=(Use(tool("look_up", name)),), heard=ASK),))
+
+    await for_each("tool call", open_hotline, behaviour, script)
+
+
+async def test_two_parallel_tools(open_hotline):
+    async def behaviour(desk: Desk) -> None:
+        caller = await desk.dial()
+        await caller.greeted_to_the_end()
+        await caller.ask(ASK)
+        await caller.event(ToolAnswered, 2)
+        call_id = await caller.call_id()
+        order = [
+            type(event)
+            for name, _, event in desk.hotline.events
+            if name == call_id and isinstance(event, ToolCalled | ToolAnswered)
+        ]
+        assert order == [ToolCalled, ToolCalled, ToolAnswered, ToolAnswered]
+        await hung_up(caller)
+        words = said(desk, call_id, 1)
+        assert RUNWAY in words
+        assert "At last." in words
+
+    def script(name: str) -> Script:
+        uses = Use(tool("slow", name), {"seconds": 1}), Use(tool("look_up", name))
+        return Script((Answer(asks=uses, heard=ASK),))
+
+    await for_each(
+        "two parallel tools", open_hotline, behaviour, script, REMOTE, "rules ask for one at a time"
+    )
+
+
+async def test_a_slow_tool_with_a_filler(open_hotline):
+    async def behaviour(desk: Desk) -> None:
+        caller = await desk.dial()
+        await caller.greeted_to_the_end()
+        ended = await caller.say(ORDER)
+        filler = await caller.event(ToolFiller)
+        assert filler.text == FILLER
+        heard = await caller.line.hear_speech(5, after=ended)
+        answered = await caller.event(ToolAnswered)
+        assert answered.status == "ok"
+        assert heard < time.monotonic() - 0.3, "the filler came before the answer"
+        await caller.listen()
+        call_id = await caller.call_id()
+        await hung_up(caller)
+        words = said(desk, call_id, 1)
+        assert words.count(FILLER) == 1
+        assert words.endswith("At last.")
+
+    def script(name: str) -> Script:
+        return Script((Answer(asks=(Use(tool("slow", name), {"seconds": 2}),), heard=ORDER),))
+
+    await for_each("slow tool with filler", open_hotline, behaviour, script)
+
+
+async def test_a_tool_that_fails(open_hotline):
+    async def behaviour(desk: Desk) -> None:
+        caller = await desk.dial()
+        await caller.greeted_to_the_end()
+        await caller.ask("Please cancel my order.")
+        answered = await caller.event(ToolAnswered)
+        assert answered.status == "error"
+        call_id = await caller.call_id()
+        await hung_up(caller)
+        assert "No report for that station." in said(desk, call_id, 1)
+
+    def script(name: str) -> Script:
+        return Script((Answer(asks=(Use(tool("fails", name)),), heard="Please cancel my order."),))
+
+    await for_each("tool error", open_hotline, behaviour, script)
+
+
+async def test_a_tool_that_is_not_the_calls(open_hotline):
+    async def behaviour(desk: Desk) -> None:
+        caller = await desk.dial()
+        await caller.greeted_to_the_end()
+        await caller.ask(ASK)
+        answered = await caller.event(ToolAnswered)
+        assert (answered.status, answered.reason) == ("refused", "not_in_toolbox")
+        call_id = await caller.call_id()
+        await hung_up(caller)
+        assert said(desk, call_id, 1), "the caller is not left without a word"
+
+    def script(_: str) -> Script:
+        return Script((Answer(asks=(Use("check_order"),), then="I cannot.", heard=ASK),))
+
+    await for_each(
+        "refused tool", open_hotline, behaviour, script, REMOTE, "rules name their tools themselves"
+    )
+
+
+async def test_a_caller_who_cuts_in(open_hotline):
+    async def behaviour(desk: Desk) -> None:
+        caller = await desk.dial()
+        await caller.greeted_to_the_end()
+        ended = await caller.say("Please tell me a long story.")
+        began = await caller.line.hear_speech(10, after=ended)
+        await caller.event(AudioStarted, 2)
+        await asyncio.sleep(max(0.0, began + 2.0 - time.monotonic()))  # two seconds of the story
+        caller.line.say(await desk.hotline.speech.say(ASK))
+        cut = await caller.event(BargedIn)
+        heard_until = caller.line.last_heard_at
+        assert heard_until is not None
+        heard_ms = 1000 * (heard_until - began)
+        assert abs(cut.heard_ms - heard_ms) < 350, (cut.heard_ms, heard_ms)
+        assert STORY.startswith(cut.heard.removesuffix("…")), cut.heard
+        assert 0 < len(cut.heard) < len(STORY)
+        await caller.line.said()
+        await caller.event(Heard, 2)
+        told = desk.service.told()
+        truncations = [m for m in told if m.get("type") == "conversation.item.truncate"]
+        if desk.name == "openai_realtime":
+            assert len(truncations) == 1
+            assert abs(truncations[0]["audio_end_ms"] - cut.heard_ms) <= 60
+        await caller.listen()
+        await hung_up(caller)
+
+    def script(name: str) -> Script:
+        story = Answer(STORY, heard="Please tell me a long story.")
+        return Script((story, Answer(asks=(Use(tool("look_up", name)),), heard=ASK)))
+
+    await for_each("barge-in with truncation", open_hotline, behaviour, script)
+
+
+async def test_a_caller_who_hangs_up_while_a_tool_is_at_work(open_hotline):
+    async def behaviour(desk: Desk) -> None:
+        caller = await desk.dial()
+        await caller.greeted_to_the_end()
+        await caller.say(ORDER)
+        await caller.event(ToolCalled)
+        began = time.monotonic()
+        history = await hung_up(caller)
+        assert history.reason == "caller_hangup"
+        assert time.monotonic() - began < 12
+
+    def script(name: str) -> Script:
+        return Script((Answer(asks=(Use(tool("slow", name), {"seconds": 2}),), heard=ORDER),))
+
+    await for_each("hang-up mid-tool", open_hotline, behaviour, script)
+
+
+async def test_a_provider_that_drops_the_connection(open_hotline):
+    async def behaviour(desk: Desk) -> None:
+        caller = await desk.dial()
+        await caller.greeted_to_the_end()
+        await caller.ask(ASK)
+        call_id = await caller.call_id()
+
+        def mended() -> bool | None:
+            troubles = [e for c, _, e in desk.hotline.events if c == call_id]
+            where = [e.where for e in troubles if isinstance(e, Trouble)]
+            return True if "agent_reconnected" in where else None
+
+        await desk.hotline.seen(mended, "another connection")
+        assert desk.service.connections() == 2
+        await hung_up(caller)
+        assert RUNWAY in said(desk, call_id, 1)
+
+    def script(name: str) -> Script:
+        answer = Answer(asks=(Use(tool("look_up", name)),), heard=ASK)
+        # Deepgram is told what was found out by a new question.
+        return Script((answer,), Answer(RUNWAY), (Fault("ask", "close", 1011),))
+
+    realtime = tuple(name for name in REMOTE if name != "hybrid")
+    await for_each(
+        "provider drop", open_hotline, behaviour, script, realtime, "no connection to drop"
+    )
+
+
+async def test_a_provider_that_is_gone_for_good(open_hotline):
+    """The next one answers what the caller had asked."""
+
+    async def behaviour(desk: Desk) -> None:
+        caller = await desk.dial()
+        await caller.greeted_to_the_end()
+        await caller.say(ASK)
+        answered = await caller.event(ToolAnswered)
+        assert answered.message == RUNWAY
+        await caller.line.hear_speech(20)
+        await caller.listen()
+        call_id = await caller.call_id()
+        history = await hung_up(caller)
+        assert any(trouble.startswith("agent_fallback") for trouble in history.troubles), (
+            history.troubles
+        )
+        events = [event for name, _, event in desk.hotline.events if name == call_id]
+        words = [event.text for event in events if isinstance(event, Answering)]
+        assert words.count(GREETING) == 1
+        assert words.count(BRIDGE) <= 1, "it is said to who has to wait"
+        assert any(RUNWAY in sentence for sentence in words)
+
+    def script(_: str) -> Script:
+        gone = Fault("turn", "close", 1011)
+        refused = tuple(Fault("connect", "refuse", 503, connection=at) for at in range(2, 9))
+        return Script((Answer("Never said.", heard=ASK),), faults=(gone, *refused))
+
+    def failing(name: str) -> Script:
+        if name != "hybrid":
+            return script(name)
+        errors = tuple(Fault("turn", "refuse", 500) for _ in range(8))
+        return Script((Answer("Never said.", heard=ASK),), faults=errors)
+
+    await for_each(
+        "fallback", open_hotline, behaviour, failing, REMOTE, "nothing to fall back from"
+    )
+
+
+async def test_a_caller_who_is_passed_on(open_hotline, asterisk):
+    async def behaviour(desk: Desk) -> None:
+        caller = await desk.dial()
+        await caller.greeted_to_the_end()
+        await caller.say("Please put me through to sales.")
+        history = await caller.history()
+        assert (history.outcome, history.reason) == ("transferred", "transfer:sales")
+
+    def script(_: str) -> Script:
+        use = Use("transfer", {"destination": "sales"})
+        return Script((Answer(asks=(use,), heard="Please put me through to sales."),))
+
+    async with SipPhone("sales") as sales:
+        await asterisk.connect_phone("6001", sales.address)
+        await for_each("transfer", open_hotline, behaviour, script)
