@@ -250,10 +250,10 @@ def _settings(agent: JsonObject, wanted: Wanted) -> Iterable[SettingChange]:
         (config, "asr", "user_input_audio_format"): WANTED_FORMAT,
         (config, "tts", "agent_output_audio_format"): WANTED_FORMAT,
     }
-    path = (config, "conversation", "client_events")
-    events = _at(agent, path)
+    told = (config, "conversation", "client_events")
+    events = _at(agent, told)
     events = events if isinstance(events, list) else []
-    values[path] = [*events, *(event for event in NEEDED_EVENTS if event not in events)]
+    values[told] = [*events, *(event for event in NEEDED_EVENTS if event not in events)]
     if wanted.prompt is not None:
         values[(config, "agent", "prompt", "prompt")] = wanted.prompt
     if wanted.first_message is not None:

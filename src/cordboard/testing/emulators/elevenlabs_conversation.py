@@ -16,7 +16,7 @@ import json
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -113,7 +113,7 @@ class Conversation:
     async def _take(self, received: Mapping[str, Any]) -> None:
         text = received.get("text")
         try:
-            message = json.loads(text) if text is not None else None
+            message: Any = json.loads(text) if text is not None else None
         except ValueError:
             message = None
         self._setting.note(message)
@@ -338,17 +338,17 @@ class Conversation:
                 await self._send("ping", "ping_event", event_id=event_id, ping_ms=20)
                 await asyncio.sleep(self._setting.ping_s)
 
-    async def _refuse(self, error_type: str, reason: str) -> None:
+    async def _refuse(self, error_type: str, reason: str) -> NoReturn:
         """Say why, close, and be over."""
         self._setting.violate(reason)
         await self._fail(error_type, reason, 1008)
 
-    async def _fail(self, error_type: str, reason: str, code: int) -> None:
+    async def _fail(self, error_type: str, reason: str, code: int) -> NoReturn:
         event = {"code": code, "error_type": error_type, "message": reason, "reason": reason}
         await self._raw(json.dumps({"type": "error", "error_event": event}))
         await self._close(code, reason)
 
-    async def _close(self, code: int, reason: str) -> None:
+    async def _close(self, code: int, reason: str) -> NoReturn:
         self._ended = True
         self._setting.closed(code, reason)
         with contextlib.suppress(RuntimeError, WebSocketDisconnect):
