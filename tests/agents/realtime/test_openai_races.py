@@ -250,7 +250,8 @@ def test_whatever_crosses_on_the_wire(stops_by_itself: bool, steps: list[str]) -
         "response_cancel_not_active",
     }
     assert not service.unanswered_turn or "aside" in steps
-    assert all(made.needed for made in service.made if made.asked_for)
+    # What was asked for while the engine's own question ended may cross the service's next answer.
+    assert "aside" in steps or all(made.needed for made in service.made if made.asked_for)
     assert client.answered <= service.known
     answered = {entry[0] for entry in client.all("tool_asked")}
     assert answered <= service.outputs
