@@ -151,6 +151,29 @@ async def test_a_drop_in_the_middle_of_a_tool_loses_no_result() -> None:
     assert [code for code, _ in service.closes] == [1011]
 
 
+async def test_a_greeting_that_was_lost_is_said_word_for_word() -> None:
+    lost = Fault("greeting", "drop")
+    async with talking(faults=(lost,), greeting="Good day.") as (service, caller, agent):
+        await listen(agent, caller, AgentAudioDone)
+        assert [words.text.strip() for words in caller.of(AgentWords)] == ["Good day."]
+        assert service.connections == 2
+    assert service.violations == []
+
+
+async def test_a_service_that_fell_silent_is_asked_again_by_another_connection() -> None:
+    silent = Fault("answer", "stall")
+    async with talking(
+        Answer("Never.", heard="Are you there?"), Answer("Yes."), faults=(silent,), greeting=""
+    ) as (service, caller, agent):
+        speak(agent)
+        await caller.until(CallerText)
+        assert agent.recover("nothing came")
+        await listen(agent, caller, AgentAudioDone)
+        assert caller.of(AgentWords)[-1].text.strip() == "Yes."
+        assert service.of("user_message") == [{"type": "user_message", "text": "Are you there?"}]
+    assert service.violations == []
+
+
 @pytest.mark.parametrize("do", ["garbage", "duplicate"])
 async def test_nonsense_and_repetition_change_nothing(do: Any) -> None:
     faults = (Fault("message", do, after=4), Fault("sound", do), Fault("answer", do))

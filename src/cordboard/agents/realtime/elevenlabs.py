@@ -130,6 +130,10 @@ class ElevenLabsDialect:
         self._answering = self._sounded = self._ends = self._caller_speaks = False
         self._last_said = self._last_words = self._last_sound = ("", -1)
         self._sent_texts.clear()
+        # A connection that was lost before the first word has not greeted.
+        unheard = resumed is not None and resumed.owes_answer and not resumed.history
+        if unheard and self.speaks_greeting:
+            resumed = self._resumed = None
         greets = resumed is None and not session.history
         message = messages.initiation(self._settings, session, greets=greets)
         host.send_text(orjson.dumps(message, default=str))

@@ -356,7 +356,8 @@ class Conversation:
         raise Over
 
     async def _suffer(self, when: When) -> bool:
-        """Let the script's fault happen; whether nothing more is to be said here."""
+        """Let the script's fault happen; whether nothing more is to be said here. `go_away` and
+        `cancel_tool` are passed over: this service has no word for them."""
         fault = self._setting.prompter.fault(when)
         if fault is None:
             return self._stalled
