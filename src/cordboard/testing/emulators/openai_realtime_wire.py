@@ -39,7 +39,7 @@ class Refused(Exception):
 
 
 def _wrong(path: str, expected: str) -> Refused:
-    message = f"Invalid type or value for '{path}': expected {expected}."
+    message = f"Invalid value: '{path}'. Supported values are: {expected}."
     return Refused("invalid_value", message, path)
 
 
