@@ -73,6 +73,9 @@ class RecordingHost:
     def agent_sound(self, sound: bytes, item: str = "") -> None:
         self.told.append(("agent_sound", sound, item))
 
+    def unsaid(self, text: str) -> None:
+        self.told.append(("unsaid", text))
+
     def answer_done(self) -> None:
         self.told.append(("answer_done",))
 

@@ -24,6 +24,7 @@ from cordboard.agents.base import (
     ToolAsked,
     ToolCancelled,
 )
+from cordboard.agents.realtime import talk
 from cordboard.agents.realtime.greetings import Greeting, GreetingCache
 from cordboard.agents.realtime.warm import WarmConnection
 from cordboard.errors import AgentError
@@ -492,3 +493,30 @@ async def test_a_service_that_only_thinks_is_given_its_time() -> None:
         agent.say("Hold on.", filler=True)
         await caller.until(AgentText, 2)
         assert voice.spoken == ["Hold on."]
+
+
+async def test_what_the_service_refuses_to_say_is_said_by_the_engine() -> None:
+    voice = TalkingClock()
+    async with talking(voice, speaks_words=True, slow_response="provider") as (
+        service,
+        caller,
+        agent,
+        _,
+    ):
+        agent.say("Goodbye.")
+        await service.until(lambda: bool(service.of("speak")))
+        await service.say(do="unsaid", text="Goodbye.")
+        await caller.until(AgentAudioDone)
+        assert [text.text for text in caller.of(AgentText)] == ["Goodbye."]
+        assert voice.spoken == ["Goodbye."]
+
+
+async def test_a_noise_that_the_service_took_for_a_voice_is_no_turn_for_ever(monkeypatch) -> None:
+    monkeypatch.setattr(talk, "LONGEST_PAUSE", 0.05)
+    async with talking() as (service, caller, _, _):
+        await service.say(do="caller_started")
+        stopped = await caller.until(CallerStopped)
+        assert (await caller.until(CallerText)).text == ""
+        assert (await caller.until(AgentAudioDone)).turn == stopped.turn == 1
+        await service.say(do="caller_text", text="Hello?")
+        assert (await caller.until(CallerText, 2)).turn == 2

@@ -263,6 +263,11 @@ class RealtimeAgent:
         if self._take_aside is not None and self._aside is None:
             self._take_aside(text)
 
+    def service_did_not_say(self, text: str) -> None:
+        given, self._given = self._given, None
+        if given is not None and given[0].text == text:
+            self._own.say_instead(text, "filler" if given[0].filler else "sentence")
+
     def ignored(self, why: str, detail: str = "") -> None:
         log.info("provider_message_ignored", provider=self._provider, why=why, detail=detail[:200])
         self.emit(AgentTrouble(why, detail[:200]))
@@ -373,6 +378,7 @@ class RealtimeAgent:
         if link.up and keep_alive and now - self._sound_at >= keep_alive:
             self._sound_at = now
             self._dialect.keep_alive()
+        self._talk.notice_silence(now)
         since = now - link.last_message_at
         if link.up and self._talk.answering and since >= self._stall:
             link.replace(f"nothing came for {since:.0f} s in the middle of an answer", "stalled")

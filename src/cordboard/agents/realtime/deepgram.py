@@ -354,8 +354,9 @@ class DeepgramDialect:
 
     def _injection_refused(self, host: DialectHost, event: Message) -> None:
         self._refuses = True
-        del self._injected[:1]
         host.ignored("warning", "InjectionRefused")
+        if self._injected:
+            host.unsaid(self._injected.pop(0))
 
     # Functions.
 

@@ -130,6 +130,10 @@ class DialectHost(Protocol):
         """More sound of the answer, in `AgentSession.format`; `item` names the piece it is of."""
         ...
 
+    def unsaid(self, text: str) -> None:
+        """What `Dialect.speak` took the service will not say after all: another voice does."""
+        ...
+
     def answer_done(self) -> None:
         """All of the answer is handed over, as far as the service knows. While a tool is at work it
         is not: the shell knows."""

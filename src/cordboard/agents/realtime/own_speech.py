@@ -102,6 +102,15 @@ class OwnSpeech:
         """A filler, if it fits."""
         self._spawn(self._fill(text), self._needless)
 
+    def say_instead(self, text: str, kind: Kind) -> None:
+        """What the service was asked to say and did not: with the engine's own voice."""
+        if self._voice is not None:
+            needless = self._needless if kind == "filler" else None
+            self._spawn(self._speak(text, self._voice, kind), needless)
+        else:
+            self._host.unsaid(text, "the service refused, and there is no other voice")
+            self._host.spoken(kind)
+
     def encourage(self, text: str) -> None:
         """A continuer into the caller's pause: now or not at all, and only by the engine."""
         if self._voice is not None and not self._turns_taken.locked():

@@ -27,6 +27,10 @@ class Behind(Protocol):
         """The service has understood this."""
         ...
 
+    def service_did_not_say(self, text: str) -> None:
+        """A sentence that it was asked to say."""
+        ...
+
     def ignored(self, why: str, detail: str = "") -> None: ...
 
 
@@ -83,6 +87,9 @@ class ServiceSide:
 
     def agent_sound(self, sound: bytes, item: str = "") -> None:
         self._talk.agent_sound(sound, item)
+
+    def unsaid(self, text: str) -> None:
+        self._behind.service_did_not_say(text)
 
     def answer_done(self) -> None:
         self._own.service_stopped()

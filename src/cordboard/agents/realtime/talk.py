@@ -33,6 +33,9 @@ from cordboard.agents.realtime.spoken_items import SpokenItems
 from cordboard.audio.voice_trace import VoiceTrace
 from cordboard.tools.tool import JsonObject, ToolAsk
 
+LONGEST_PAUSE = 10.0
+"""Seconds without a voice after which the caller is taken to have stopped, whatever the service
+says: the slowest turn detection of any of them waits 8 s (semantic VAD, eagerness low)."""
 MAX_HELD_BYTES = 960_000
 """Sound of an answer that waits for a sentence of the engine's: a minute of G.711 and more."""
 
@@ -76,6 +79,8 @@ class Talk:
         self._trace = VoiceTrace(session.format)
         self.turn = 0
         """The caller's last turn."""
+        self._started_at = 0.0
+        """When the caller began what they are saying."""
         self.stopped_at = self._loop.time()
         """When the caller's last turn was over."""
         self.caller_speaks = False
@@ -113,6 +118,7 @@ class Talk:
         now = self._loop.time()
         if not self.caller_speaks:
             self.caller_speaks = True
+            self._started_at = now
             self._stage.emit(CallerStarted(min(at, now) if at is not None else now))
         self.cut()
 
@@ -136,6 +142,17 @@ class Talk:
         if turn == self.turn:
             self._textless = False
         self._stage.emit(CallerText(turn, text.strip(), self._loop.time()))
+
+    def notice_silence(self, now: float) -> None:
+        """A service may take a noise for a voice and say nothing more about it. Somebody of whom
+        nothing has been heard for long is not speaking; it was nothing to be answered."""
+        since = max(self._started_at, self._trace.last_voice_at or 0.0)
+        if self.caller_speaks and now - since > LONGEST_PAUSE:
+            owed = self.owes
+            self.caller_text("", self.caller_stopped(since))
+            self.owes = owed
+            if not (owed or self.asks):
+                self._done(self.turn)
 
     # The answer.
 
