@@ -123,8 +123,10 @@ async def test_who_stops_listening_ends_the_request(vendor: Vendor) -> None:
             await until(lambda: service.cut_off == 1)
         after = await said(voice, "And now?")
     whole = len(Beeper().speak(TEXT, 8000)) / 16000
-    assert used[0].amounts["characters"] == len(TEXT)
-    assert 0 < used[0].amounts["seconds"] < whole / 2
+    if vendor.name == "openai":
+        assert 0 < used[0].amounts["seconds"] < whole / 2
+    else:
+        assert used[0].amounts == {"characters": len(TEXT)}
     expected = len(Beeper().speak("And now?", 8000))
     assert abs(len(after) - expected) <= 64  # nothing of the first text is left in it
     assert service.violations == []
@@ -159,9 +161,12 @@ async def test_what_was_prepared_is_there_at_once_and_costs_nothing(vendor: Vend
         fresh = b"".join([piece async for piece in voice.for_call(used.append).speak("No.")])
     assert service.spoken == [TEXT, "No."]
     assert len(again) > len(fresh) > 0
-    assert [usage.amounts["characters"] for usage in used] == [3]
-    assert used[0].provider == vendor.name
-    assert used[0].amounts["seconds"] == pytest.approx(len(fresh) / 16000)
+    (usage,) = used
+    assert usage.provider == vendor.name
+    if vendor.name == "openai":
+        assert usage.amounts == {"seconds": pytest.approx(len(fresh) / 16000)}
+    else:
+        assert usage.amounts == {"characters": 3}
 
 
 async def test_the_cache_is_bounded(vendor: Vendor) -> None:

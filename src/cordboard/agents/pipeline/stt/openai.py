@@ -191,7 +191,6 @@ def _amounts(told: dict[str, Any], seconds: float) -> dict[str, float]:
         "input_audio_tokens": audio_tokens,
         "input_text_tokens": max(0.0, (_amount(usage.get("input_tokens")) or 0.0) - audio_tokens),
         "output_text_tokens": _amount(usage.get("output_tokens")) or 0.0,
-        "seconds": seconds,
     }
 
 

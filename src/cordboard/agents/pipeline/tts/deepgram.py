@@ -18,7 +18,7 @@ from cordboard.agents.pipeline.stt.deepgram import further
 from cordboard.agents.pipeline.tts import deepgram_wire as wire
 from cordboard.agents.pipeline.tts.deepgram_wire import Told
 from cordboard.agents.pipeline.tts.pcm_stream import PcmStream
-from cordboard.agents.pipeline.tts.service_voice import ServiceVoice
+from cordboard.agents.pipeline.tts.service_voice import PaidBy, ServiceVoice
 from cordboard.agents.pipeline.websocket_url import websocket_url
 from cordboard.agents.realtime.connection import NotConnected, ServiceConnection
 from cordboard.agents.realtime.dialect import Address
@@ -135,6 +135,8 @@ class _Mouthpiece:
 
 class DeepgramSynthesis:
     """Implements `Synthesis`."""
+
+    paid_by: PaidBy = "characters"
 
     def __init__(self, settings: DeepgramTts, key: str) -> None:
         self._settings = settings

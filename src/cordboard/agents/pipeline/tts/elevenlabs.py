@@ -10,6 +10,7 @@ from cordboard.agents.pipeline.part_http import PartHttp
 from cordboard.agents.pipeline.tts.pcm_stream import PcmStream, UlawStream
 from cordboard.agents.pipeline.tts.service_voice import (
     NEXT_SOUND_SECONDS,
+    PaidBy,
     ServiceVoice,
 )
 from cordboard.config.providers.tts import ElevenLabsTts
@@ -22,6 +23,8 @@ _FURTHER = ("apply_text_normalization", "seed")
 
 class ElevenLabsSynthesis:
     """Implements `Synthesis`."""
+
+    paid_by: PaidBy = "characters"
 
     def __init__(self, settings: ElevenLabsTts, key: str) -> None:
         self._settings = settings

@@ -10,6 +10,7 @@ from cordboard.agents.pipeline.part_http import PartHttp
 from cordboard.agents.pipeline.tts.pcm_stream import PcmStream
 from cordboard.agents.pipeline.tts.service_voice import (
     NEXT_SOUND_SECONDS,
+    PaidBy,
     ServiceVoice,
 )
 from cordboard.config.providers.tts import OpenAITts
@@ -20,7 +21,7 @@ NATIVE_RATE = 24000
 """Of `response_format: pcm`: s16, little-endian."""
 MOST_CHARACTERS = 4096
 _OWN_VOICE = "voice_"
-_WITHOUT_INSTRUCTIONS = ("tts-1", "tts-1-hd")
+_WITHOUT_INSTRUCTIONS = _PAID_BY_TEXT = ("tts-1", "tts-1-hd")
 
 
 class OpenAISynthesis:
@@ -30,6 +31,9 @@ class OpenAISynthesis:
         self._settings = settings
         self.provider = settings.type
         self.model = settings.model
+        # The later models are paid by tokens of sound, which are not told; they follow its length.
+        by_text = settings.model in _PAID_BY_TEXT
+        self.paid_by: PaidBy = "characters" if by_text else "seconds"
         self._http = PartHttp(
             "OpenAI's speech synthesis",
             settings.base_url or BASE_URL,

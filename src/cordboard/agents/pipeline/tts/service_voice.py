@@ -12,7 +12,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import structlog
 
@@ -32,6 +32,7 @@ CACHE_BYTES = 16_000_000
 """17 minutes at 8 kHz."""
 
 ReportUsage = Callable[[Usage], None]
+PaidBy: TypeAlias = Literal["characters", "seconds"]
 
 
 class Synthesis(Protocol):
@@ -44,6 +45,11 @@ class Synthesis(Protocol):
 
     @property
     def model(self) -> str: ...
+
+    @property
+    def paid_by(self) -> PaidBy:
+        """What the service's bill counts: the other unit is not told, for it has no price."""
+        ...
 
     def speak(self, text: str, rate: int) -> AsyncGenerator[bytes, None]:
         """s16 samples at `rate`, piece by piece. Closing it ends the request. Raises
@@ -148,8 +154,9 @@ class ServiceVoice:
             raise VoiceError(f"{provider} gives no sound for words", "garbage")
 
     def _usage(self, text: str, size: int, rate: int) -> Usage:
-        amounts = {"characters": float(len(text)), "seconds": size / 2 / rate}
-        return Usage(self._synthesis.provider, self._synthesis.model, amounts)
+        unit = self._synthesis.paid_by
+        amount = float(len(text)) if unit == "characters" else size / 2 / rate
+        return Usage(self._synthesis.provider, self._synthesis.model, {unit: amount})
 
     def _keep(self, key: tuple[str, int], pcm: bytes) -> None:
         if key in self._cache or len(pcm) > self._cache_bytes:
