@@ -120,7 +120,7 @@ class OpenAIRealtimeEmulator:
 
     def _refuse(self, connection: ServerConnection, request: Request) -> Response | None:
         self.connections += 1
-        self.prompter.connections = self.connections
+        self.prompter.connections += 1
         parts = urlsplit(request.path)
         if request.headers.get("Authorization") != f"Bearer {self.key}":
             return self._no(connection, HTTPStatus.UNAUTHORIZED, "invalid_api_key")
