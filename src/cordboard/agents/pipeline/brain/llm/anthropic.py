@@ -2,7 +2,8 @@
 
 After the types of anthropic 2.12 (`message_create_params`, `raw_message_stream_event`). The caller
 speaks first there, and turns alternate; tool results begin the caller's next message. Thoughts are
-sealed and go back with the message that asked for tools.
+sealed and go back with the message that asked for tools. The version, and how the key is given, are
+the SDK's.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class AnthropicWire:
 
     def headers(self, key: str) -> Mapping[str, str]:
         version = {"anthropic-version": VERSION}
-        return {**version, "x-api-key": key} if key else version
+        return {**version, "Authorization": f"Bearer {key}"} if key else version
 
     def body(self, request: ModelRequest) -> JsonObject:
         settings = self._settings
