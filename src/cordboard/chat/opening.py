@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from uuid import uuid4
 
 from cordboard.agents.pipeline.brain.base import AskTool, Brain, Dialogue, DialogueSession
 from cordboard.calls import events
 from cordboard.calls.binding import Binding
+from cordboard.calls.call_costs import CallCosts
 from cordboard.calls.ledger import Ledger
 from cordboard.calls.phases import CallPhases
 from cordboard.calls.services import CallServices
@@ -34,8 +35,10 @@ class Opening:
         brain: Brain,
         services: CallServices,
         given: Mapping[str, str],
+        on_limit: Callable[[str], None],
     ) -> None:
-        """`given`: variables of whoever writes, such as `caller_number`."""
+        """`given`: variables of whoever writes, such as `caller_number`. `on_limit(goodbye)`: the
+        conversation has cost as much as it may."""
         loop = asyncio.get_running_loop()
         config = generation.config
         self.session_id = f"chat-{uuid4()}"
@@ -52,6 +55,9 @@ class Opening:
         folder = services.directory / f"{self._started_at:%Y-%m-%d}"
         path = folder / f"{self.session_id}.jsonl"
         self.ledger = Ledger(services.writer, path, loop.time(), self._tell, loop.time)
+        self._costs = CallCosts(
+            context, config.prices, self._context.budget, self.ledger, services.metrics, on_limit
+        )
         provider = config.providers[self.provider_name]
         binding = Binding(context, self._context, self.provider_name, provider)
         self._phases = CallPhases(binding, self.variables, self.ledger, services, self._started_at)
@@ -84,15 +90,25 @@ class Opening:
         saved = self._pre_call.saved()
         greeting = fill(self._context.greeting, self.variables, saved)
         prompt = fill(self._context.prompt, self.variables, saved)
-        session = DialogueSession(prompt, self.toolbox.specs, ask_tool, self.variables, greeting)
+        session = DialogueSession(
+            prompt,
+            self.toolbox.specs,
+            ask_tool,
+            self.variables,
+            greeting,
+            used=self._costs.used,
+        )
         return self._brain.open(session), greeting
 
     async def close(self, outcome: str, reason: str, grace: float) -> None:
         """The conversation is over: stop what still looks something up (what changes the world has
         `grace` seconds), end the ledger, and hand over the steps of `post_call`."""
         await self._pre_call.close(grace)
+        self._costs.close()
         duration = self.ledger.ms(asyncio.get_running_loop().time())
-        ended = events.Ended(outcome, reason, duration)
+        costs = self._costs
+        cost = None if costs.total is None else round(costs.total, 6)
+        ended = events.Ended(outcome, reason, duration, cost, costs.currency)
         self.ledger.record(ended)
         self.ledger.close()
         await self._phases.post_call(ended, self._pre_call.data)

@@ -66,7 +66,9 @@ class ChatSession:
         self._metrics = services.metrics
         self._settings = settings
         self._on_over = on_over
-        opening = self._opening = Opening(context, generation, brain, services, variables)
+        opening = self._opening = Opening(
+            context, generation, brain, services, variables, self._spent
+        )
         self.session_id = opening.session_id
         self.context_name = context
         self._ledger = opening.ledger
@@ -90,6 +92,8 @@ class ChatSession:
         self._limit: asyncio.TimerHandle | None = None
         self._idle: asyncio.TimerHandle | None = None
         self._leaving = False
+        self._goodbye: str | None = None
+        """Said at the end of the answer by which the conversation has cost as much as it may."""
         self._ending: asyncio.Task[None] | None = None
         self._began_turn = self._loop.time()
         generation.acquire()
@@ -178,7 +182,10 @@ class ChatSession:
         self._answering = None
         if self._ending is not None:
             return
-        if self._leaving:
+        if self._goodbye is not None:
+            self.say(self._goodbye)
+            self.end_soon("completed", "budget")
+        elif self._leaving:
             self.end_soon("completed", "agent_hangup")
         else:
             self._close_answer("open")
@@ -217,6 +224,12 @@ class ChatSession:
         """The agent hangs up: the conversation ends with this answer."""
         log.info("agent_hangs_up", call_id=self.session_id, why=reason)
         self._leaving = True
+
+    def _spent(self, goodbye: str) -> None:
+        """It has cost as much as it may: it ends with this answer."""
+        self._goodbye = goodbye
+        if self._answering is None:
+            self.end_soon("completed", "budget")
 
     def say(self, text: str) -> None:
         """A sentence of the agent's, now."""
