@@ -278,7 +278,9 @@ async def test_all_that_is_sent_is_known_to_the_sdk() -> None:
     )
     events = (*DEFAULT_EVENTS, "agent_response_complete")
     agent_at_service = new_agent("agent_1", events=events)
-    async with ElevenLabsEmulator(script, agent=agent_at_service, ping_s=0.05) as service:
+    async with ElevenLabsEmulator(
+        script, agent=agent_at_service, ping_s=0.05, faster=20
+    ) as service:
         settings = provider(
             service,
             llm="gpt-5.2",

@@ -57,7 +57,9 @@ async def talking(
     *answers: Answer, faults: tuple[Fault, ...] = (), greeting: str = "Hi.", **more: Any
 ) -> AsyncIterator[tuple[ElevenLabsEmulator, Caller, RealtimeAgent]]:
     script = Script(answers, faults=faults, thinking_ms=10)
-    async with ElevenLabsEmulator(script, agent=new_agent("a", events=EVENTS)) as service:
+    async with ElevenLabsEmulator(
+        script, agent=new_agent("a", events=EVENTS), faster=20
+    ) as service:
         caller = Caller(greeting)
         agent = caller.agent = agent_for(service, **more)
         await agent.start(caller.session)
@@ -247,7 +249,9 @@ async def test_what_the_agent_does_not_permit_is_named() -> None:
 
 
 async def test_a_public_agent_needs_no_key() -> None:
-    async with ElevenLabsEmulator(agent=new_agent("a", auth=False)) as service:
+    async with ElevenLabsEmulator(
+        agent=new_agent("a", auth=False, events=EVENTS), faster=20
+    ) as service:
         agent = agent_for(service, "", requires_auth=False)
         caller = Caller("Hi.")
         await agent.start(caller.session)
@@ -259,7 +263,7 @@ async def test_a_public_agent_needs_no_key() -> None:
 
 async def test_an_agent_that_speaks_another_format_and_tells_the_end() -> None:
     plain = new_agent("a", sound="pcm_16000", events=EVENTS)
-    async with ElevenLabsEmulator(agent=plain) as service:
+    async with ElevenLabsEmulator(agent=plain, faster=20) as service:
         agent, caller = agent_for(service), Caller("Hello there.")
         await agent.start(caller.session)
         await caller.until(AgentAudioDone)

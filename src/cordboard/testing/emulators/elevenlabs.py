@@ -61,15 +61,18 @@ class ElevenLabsEmulator:
         agent: JsonObject | None = None,
         any_tool: bool = True,
         ping_s: float = 2.0,
+        faster: float = 4.0,
         voices: tuple[str, ...] = (VOICE,),
     ) -> None:
         """`agent`: of `new_agent`; the default permits all overrides and speaks ulaw. `any_tool`:
-        the script may ask for tools that the agent does not have."""
+        the script may ask for tools that the agent does not have. `faster`: than it is spoken its
+        sound is sent."""
         self._prompter = Prompter(script or Script())
         self._speaker = speaker or Beeper()
         self._key = key
         self._any_tool = any_tool
         self._ping_s = ping_s
+        self._faster = faster
         self._voices = frozenset(voices)
         agent = agent or new_agent("agent_emulated")
         self.agent_id = str(agent["agent_id"])
@@ -250,6 +253,7 @@ class ElevenLabsEmulator:
             prompter=self._prompter,
             speaker=self._speaker,
             ping_s=self._ping_s,
+            faster=self._faster,
             voices=self._voices,
             note=note,
             violate=self.violations.append,

@@ -27,8 +27,6 @@ from cordboard.testing.emulators.speech import Speaker, TurnGate
 from cordboard.tools.tool import JsonObject
 
 CHUNK_MS = 200
-FASTER = 4.0
-"""How much faster than it is spoken sound is sent."""
 ALWAYS = frozenset({"conversation_initiation_metadata", "error"})
 """Events that no agent turns off."""
 _GARBAGE = (
@@ -57,6 +55,8 @@ class Setting:
     prompter: Prompter
     speaker: Speaker
     ping_s: float
+    faster: float
+    """How much faster than it is spoken sound is sent."""
     voices: frozenset[str]
     note: Callable[[Any], None]
     """Takes each message of the client."""
@@ -278,7 +278,7 @@ class Conversation:
             await self._send("audio", "audio_event", audio_base_64=chunk, event_id=self._last_id)
             if count == half and await self._suffer("sound"):
                 return
-            await asyncio.sleep(CHUNK_MS / 1000 / FASTER)
+            await asyncio.sleep(CHUNK_MS / 1000 / self._setting.faster)
         await self._send(
             "agent_response_complete", "agent_response_complete_event", event_id=event_id
         )
