@@ -70,7 +70,7 @@ async def test_a_failure_is_told_and_the_conversation_goes_on(parlour: Parlour) 
 async def test_a_budget_ends_it_politely(parlour: Parlour) -> None:
     script = Script((Answer("That was expensive."),), thinking_ms=1)
     units = ("input_text_tokens", "cached_text_tokens", "output_text_tokens")
-    prices = {"models": {"openai_chat/gpt-5.4": dict.fromkeys(units, 1_000_000)}}
+    prices = {"currency": "EUR", "models": {"openai_chat/gpt-5.4": dict.fromkeys(units, 1_000_000)}}
     async with OpenAITextEmulator(script) as emulator:
         sessions = await open_with(
             parlour,
