@@ -28,7 +28,6 @@ from cordboard.agents.pipeline.offline import OfflineModels
 from cordboard.agents.pipeline.parts_factory import SpeechParts, speech_parts
 from cordboard.agents.pipeline.service_key import key_of
 from cordboard.agents.pipeline.stt.base import CallRecogniser, Recogniser
-from cordboard.agents.pipeline.tts.base import PaidVoice
 from cordboard.agents.pipeline.turn_profiles import profile_of
 from cordboard.agents.provider_health import ProviderHealth
 from cordboard.agents.realtime.greetings import GreetingCache
@@ -120,7 +119,7 @@ class Providers:
         return self._speech_parts[provider]
 
     async def prepare(self, greetings: Mapping[str, str]) -> None:
-        """Have the voices of services make the contexts' greetings ahead."""
+        """Have all voices but the bundled one make the contexts' greetings ahead."""
         for context, greeting in greetings.items():
             provider = self._contexts[context].provider or self._default
             chosen = self._providers.get(provider)
@@ -130,7 +129,7 @@ class Providers:
                 voice = self._speech(provider, chosen, self._models).voice
             except AgentError:
                 continue  # `/ready` tells
-            if isinstance(voice, PaidVoice):
+            if voice is not self._models.voice:
                 await voice.prepare([greeting])
 
     def _hearing(

