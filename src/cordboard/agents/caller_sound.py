@@ -7,11 +7,13 @@ they were spoken, before it hears the caller as they speak.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 
-LEAD = 25
-"""Frames (0.5 s) before the moment at which an agent tells that the caller began."""
+LEAD = 15
+"""Frames (0.3 s) before the moment at which the caller began, as an agent tells it."""
+FRAME = 0.02
 MOST = 400
 """Frames (8 s) that are kept; of a longer utterance, the beginning is lost."""
 CATCH_UP = 4
@@ -33,10 +35,11 @@ class CallerSound:
         if self._wanted is not None:
             self._wanted = min(self._wanted + 1, MOST)
 
-    def utterance_begins(self) -> None:
-        """The caller has begun to say something."""
+    def utterance_begins(self, ago: float) -> None:
+        """The caller has begun to say something, so many seconds ago."""
         if self._wanted is None:
-            self._wanted = min(LEAD, len(self._lately))
+            frames = LEAD + math.ceil(min(max(ago, 0.0), MOST * FRAME) / FRAME)
+            self._wanted = min(frames, len(self._lately))
 
     def understood(self) -> None:
         """What they said is in the conversation: nobody has to hear it again."""

@@ -249,6 +249,7 @@ class FallbackAgent:
                 async with asyncio.timeout(self._share(seconds)):
                     await self._start_one(session)
             except (AgentError, TimeoutError) as error:
+                self._end_what_was_said()
                 self._leave(_as_error(error))
                 seconds -= self._loop.time() - began
             else:
@@ -278,6 +279,12 @@ class FallbackAgent:
         )
         if self._failure is not None:
             raise self._failure
+
+    def _end_what_was_said(self) -> None:
+        """What was being said, and answers nobody, is over with the agent that said it."""
+        said = self._conversation
+        if said.open_turn is not None and not (said.owes_answer or self._nothing_said()):
+            self._emit(AgentAudioDone(said.open_turn))
 
     def _nothing_said(self) -> bool:
         """Nobody has heard anything of anybody yet."""
@@ -312,16 +319,17 @@ class FallbackAgent:
         self._seat.left = True
         for ask_id in self._tools.agent_lost(asking=self._aside is not None):
             session.emit(ToolCancelled(ask_id))
-        if not (said.caller_speaks or said.lacks_words):
+        heard_again = said.caller_speaks or said.lacks_words
+        if not heard_again:
             self._caller.understood()
         self._caller.nobody_listens()
         waits = said.owes_answer and not said.caller_speaks
-        if said.open_turn is not None and not (said.owes_answer or self._nothing_said()):
-            self._emit(AgentAudioDone(said.open_turn))
-        self._spawn(self._take_over(session, error, waits=waits), "take over")
+        self._end_what_was_said()
+        phrase = self._phrase if waits and (self._voice or not heard_again) else ""
+        self._spawn(self._take_over(session, error, phrase), "take over")
 
-    async def _take_over(self, session: AgentSession, error: AgentError, *, waits: bool) -> None:
-        phrase = self._phrase if waits else ""
+    async def _take_over(self, session: AgentSession, error: AgentError, phrase: str) -> None:
+        """`phrase`: for the caller who waits; empty = nothing."""
         try:
             async with self._moving:
                 self._leave(error)
@@ -363,8 +371,10 @@ class FallbackAgent:
             case AgentFailed(reason, kind):
                 self._take_failure(kind, reason)
                 return
-            case CallerStarted():
-                self._caller.utterance_begins()
+            case CallerStarted(at):
+                if not self._conversation.owes_answer:
+                    self._caller.understood()  # the words may come later than the answer
+                self._caller.utterance_begins(self._loop.time() - at)
             case CallerText() if not self._conversation.caller_speaks:
                 self._caller.understood()
             case AgentAudioDone():
