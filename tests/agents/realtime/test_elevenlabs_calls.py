@@ -163,7 +163,7 @@ async def test_a_greeting_that_was_lost_is_said_word_for_word() -> None:
 
 
 async def test_a_service_that_fell_silent_is_asked_again_by_another_connection() -> None:
-    silent = Fault("answer", "stall")
+    silent = Fault("answer", "stall", connection=1)
     async with talking(
         Answer("Never.", heard="Are you there?"), Answer("Yes."), faults=(silent,), greeting=""
     ) as (service, caller, agent):
