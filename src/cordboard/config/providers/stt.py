@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
-from pydantic_core import PydanticCustomError
 
 from cordboard.config.patterns import LANGUAGE
 from cordboard.config.providers.parts import as_section, part_type
@@ -105,9 +104,7 @@ class DeepgramFluxStt(Service):
     def _eager_is_earlier(self) -> Self:
         eager, sure = self.eager_eot_threshold, self.eot_threshold
         if eager is not None and eager > (0.7 if sure is None else sure):
-            raise PydanticCustomError(
-                "eager_threshold", "eager_eot_threshold must not be above eot_threshold"
-            )
+            raise ValueError("eager_eot_threshold: expected at most eot_threshold (left out: 0.7)")
         return self
 
 
