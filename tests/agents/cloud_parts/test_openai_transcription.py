@@ -60,9 +60,11 @@ async def test_probabilities_become_the_confidence() -> None:
     assert service.violations == []
 
 
-async def test_what_is_too_short_for_the_service_is_not_sent() -> None:
+async def test_what_the_service_cannot_answer_in_time_or_at_all_is_not_sent() -> None:
     async with OpenAIAudioEmulator() as service, recogniser(service.url) as made:
         assert (await made.transcribe(silence(60))).text == ""
+        call = listen(made, ListenedCall("c1"))
+        assert (await call.transcribe(PCM, goes_on=True)).text == ""
     assert service.book.received == []
 
 

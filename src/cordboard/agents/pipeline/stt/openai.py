@@ -40,6 +40,7 @@ UNTOLD = 0.9
 _MOST_BYTES = 100_000
 _MOST_TOKENS = 10**9
 _LEAST_LOGPROB = -1e6
+_NOTHING = Transcript("", 1.0, 0.0, 0.0)
 _KEYWORD_MODELS = ("gpt-transcribe",)
 _LOGPROB_MODELS = ("gpt-4o-transcribe", "gpt-4o-mini-transcribe")
 
@@ -77,7 +78,7 @@ class OpenAIRecogniser:
         loop = asyncio.get_running_loop()
         began = loop.time()
         if len(pcm_8k) < 2 * SHORTEST:
-            return Transcript("", 1.0, 0.0, 0.0), None
+            return _NOTHING, None
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 body = await self._ask(pcm_8k, hints)
@@ -124,6 +125,10 @@ class _CallListening:
         speculative: bool = False,
         goes_on: bool = False,
     ) -> Transcript:
+        """See `Listening.transcribe`. Of a voice that goes on nothing is known: an answer takes
+        longer than the decision that it is for."""
+        if goes_on:
+            return _NOTHING
         transcript, usage = await self._recogniser.transcribed(pcm_8k, hints)
         if usage is not None:
             self._call.used(usage)
