@@ -76,6 +76,14 @@ lint: $(ALL_READY) ## check style, formatting, types and the import rules
 bench: $(ALL_READY) asterisk ## measure everything (or BENCH="turns load"), and print the figures
 	@$(WITH_ASTERISK) $(BIN)/python -m bench $(BENCH)
 
+.PHONY: matrix
+matrix: $(ALL_READY) asterisk ## try every behaviour with every provider, and write the table of docs/providers.md
+	@failed=0; \
+	$(WITH_ASTERISK) CORDBOARD_MATRIX=$(CURDIR)/docs/provider-matrix.json \
+	  $(BIN)/python -m pytest tests/whole_calls/test_providers.py $(PYTEST_ARGS) || failed=1; \
+	$(BIN)/python scripts/provider_matrix; \
+	exit $$failed
+
 .PHONY: setup
 setup: $(ALL_READY) asterisk mcp-servers ## only set up; run nothing
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from cordboard.config.load import read
 from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
-
-PAGE = Path(__file__).parents[2] / "docs" / "deepgram-agent.md"
 
 
 def provider(**values: Any) -> DeepgramAgentProvider:
@@ -58,11 +53,3 @@ def test_what_deepgram_would_refuse_is_refused_here(values: dict[str, Any], word
 def test_headers_of_an_endpoint_are_secret() -> None:
     endpoint = {"url": "https://models.example", "headers": {"authorization": "Bearer s3cret"}}
     assert "s3cret" not in repr(provider(think={"endpoint": endpoint}))
-
-
-def test_every_example_of_the_page_is_a_configuration() -> None:
-    examples = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(), re.M | re.S)
-    assert len(examples) == 4
-    for example in examples:
-        config = read(example, Path("page.yaml"), {"MODEL_KEY": "k"}).config
-        assert isinstance(config.providers["deepgram"], DeepgramAgentProvider)

@@ -1,0 +1,95 @@
+"""The YAML on the pages about providers, and the example with one context for each of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from ruamel.yaml import YAML
+
+from cordboard.config.load import LoadedConfig, read
+from cordboard.config.providers.brains import Brain
+from cordboard.config.providers.pipeline import PipelineProvider
+from cordboard.config.providers.provider import Provider
+from cordboard.config.providers.services import chain_of, paid_parts
+from cordboard.config.providers.stt import Stt
+from cordboard.config.providers.tts import Tts
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "providers.md").read_text()
+PARTS_PAGE = (ROOT / "docs" / "cloud-parts.md").read_text()
+EXAMPLE = ROOT / "examples" / "providers" / "ai-agent.yaml"
+
+
+class AnyVariable(dict[str, str]):
+    """An environment in which everything is set."""
+
+    def __missing__(self, name: str) -> str:
+        return f"value-of-{name}"
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name]
+
+
+def blocks(page: str) -> list[str]:
+    return re.findall(r"^```yaml\n(.*?)^```", page, re.M | re.S)
+
+
+def types_of(union: Any) -> set[str]:
+    """The `type`s that a section may have."""
+    return {tagged.__metadata__[0].tag for tagged in get_args(get_args(union)[0])}
+
+
+def example(environ: dict[str, str]) -> LoadedConfig:
+    return read(EXAMPLE.read_text(), EXAMPLE, environ)
+
+
+@pytest.mark.parametrize("block", blocks(PAGE) + blocks(PARTS_PAGE))
+def test_an_example_of_a_page_is_in_order(block: str) -> None:
+    document = YAML(typ="safe").load(block)
+    text = block if "contexts" in document else f"{block}\ncontexts: {{demo: {{}}}}\n"
+    assert read(text, ROOT / "config" / "example.yaml", AnyVariable()).problems == ()
+
+
+def test_the_page_has_an_example_of_every_realtime_agent_and_tells_of_every_part() -> None:
+    for kind in types_of(Provider) - {"pipeline"}:
+        assert any(f"type: {kind}" in block for block in blocks(PAGE)), kind
+    for part in (Stt, Brain, Tts):
+        for kind in types_of(part):
+            assert f"`{kind}`" in PAGE, kind
+
+
+def test_the_places_that_the_page_links_to_are_there() -> None:
+    titles = re.findall(r"^#+ (.*)$", PAGE, re.M)
+    anchors = {re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles}
+    assert set(re.findall(r"\]\(#([^)]*)\)", PAGE)) <= anchors
+    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", PAGE):
+        assert (ROOT / "docs" / link).exists(), link
+
+
+def test_the_example_is_in_order_when_all_keys_are_there() -> None:
+    assert example(AnyVariable()).problems == ()
+
+
+def test_without_any_key_the_example_runs_offline_and_only_warns() -> None:
+    loaded = example({})
+    assert loaded.problems
+    assert all("no key: set " in problem.message for problem in loaded.problems)
+    config = loaded.config
+    assert config.default_context == "offline"
+    provider = config.providers[config.contexts["offline"].provider or ""]
+    assert list(paid_parts(provider)) == []
+
+
+def test_the_example_has_a_context_for_each_provider_and_all_can_fall_back_on_this_machine() -> (
+    None
+):
+    config = example(AnyVariable()).config
+    assert {str(provider.type) for provider in config.providers.values()} == types_of(Provider)
+    used = {context.provider for context in config.contexts.values()}
+    assert used == set(config.providers)
+    assert all(chain_of(config, context)[-1] == "local" for context in config.contexts.values())
+    brains = {p.brain.type for p in config.providers.values() if isinstance(p, PipelineProvider)}
+    assert {"openai_chat", "openai_responses", "anthropic", "rules"} <= brains
