@@ -11,6 +11,7 @@ import pytest
 from cordboard.agents.base import (
     AgentAudio,
     AgentAudioDone,
+    AgentEnded,
     AgentFailed,
     AgentText,
     AgentTrouble,
@@ -520,3 +521,12 @@ async def test_a_noise_that_the_service_took_for_a_voice_is_no_turn_for_ever(mon
         assert (await caller.until(AgentAudioDone)).turn == stopped.turn == 1
         await service.say(do="caller_text", text="Hello?")
         assert (await caller.until(CallerText, 2)).turn == 2
+
+
+async def test_a_service_that_has_ended_the_conversation_has_not_failed() -> None:
+    async with talking(reconnect_attempts=0) as (service, caller, _, _):
+        await service.say(do="ended", reason="the agent hung up")
+        assert (await caller.until(AgentEnded)).reason == "the agent hung up"
+        await service.connections[-1].close(1000)
+        await asyncio.sleep(0.05)
+        assert not caller.of(AgentFailed)

@@ -23,6 +23,7 @@ from cordboard.agents.base import (
     ABOUT_EARLIER,
     AgentAudio,
     AgentAudioDone,
+    AgentEnded,
     AgentEvent,
     AgentFailed,
     AgentSession,
@@ -109,6 +110,8 @@ class RealtimeAgent:
         self._sound_at = 0.0
         """When the last frame of sound was sent."""
         self._session: AgentSession | None = None
+        self._ended = False
+        """The service has ended the conversation: that its connection ends too is no failure."""
         self._closed = False
 
     # agents.base.Agent
@@ -248,8 +251,10 @@ class RealtimeAgent:
         self.emit(AgentTrouble("reconnected", reason))
 
     def link_failed(self, kind: FailureKind, reason: str) -> None:
-        log.error("agent_failed", provider=self._provider, kind=kind, reason=reason)
         self._talk.given_up()
+        if self._ended:
+            return
+        log.error("agent_failed", provider=self._provider, kind=kind, reason=reason)
         self.emit(AgentFailed(f"{self._provider}: {reason}", kind))
 
     # realtime.service_side.Behind
@@ -278,6 +283,7 @@ class RealtimeAgent:
         if self._closed or self._session is None:
             return
         self._so_far.take(event)
+        self._ended = self._ended or isinstance(event, AgentEnded)
         self._session.emit(event)
 
     def answer_begins(self) -> Given | None:
