@@ -28,6 +28,7 @@ class CallerSound:
         self._wanted: int | None = None
         """How many of the last frames the next agent is to hear; None: none yet."""
         self._behind: deque[bytes] = deque()
+        self._wait: Callable[[], bool] = _never
 
     def keep(self, frame: bytes) -> None:
         """One more frame, whether an agent hears it or not."""
@@ -50,8 +51,10 @@ class CallerSound:
         if self._wanted is None:
             self._wanted = 0
 
-    def somebody_listens(self) -> None:
-        """The next agent is there: it has to catch up."""
+    def somebody_listens(self, wait: Callable[[], bool]) -> None:
+        """The next agent is there: it has to catch up, but not while `wait` says so, for 8 s at
+        most."""
+        self._wait = wait
         wanted, self._wanted = self._wanted or 0, None
         self._behind = deque(list(self._lately)[len(self._lately) - wanted :])
 
@@ -62,5 +65,12 @@ class CallerSound:
             hear(frame)
             return
         behind.append(frame)
+        if len(behind) <= 2 * MOST and self._wait():
+            return
+        self._wait = _never
         for _ in range(min(CATCH_UP, len(behind))):
             hear(behind.popleft())
+
+
+def _never() -> bool:
+    return False

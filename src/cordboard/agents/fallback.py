@@ -92,6 +92,8 @@ class FallbackAgent:
         self._watching = False
         self._conversation = ConversationSoFar()
         self._caller = CallerSound()
+        self._speaks = False
+        """The caller was speaking when the last agent was lost."""
         self._spoken = SpokenSoFar()
         self._tools = ToolMemory(())
         self._seats = 0
@@ -280,6 +282,12 @@ class FallbackAgent:
         if self._failure is not None:
             raise self._failure
 
+    def _says_what_nobody_cuts(self) -> bool:
+        """The caller hears that they have to wait, and waits: what they said before that and is
+        heard again does not interrupt it."""
+        session = self._session
+        return session is not None and not self._speaks and session.speaking()
+
     def _end_what_was_said(self) -> None:
         """What was being said, and answers nobody, is over with the agent that said it."""
         said = self._conversation
@@ -294,7 +302,7 @@ class FallbackAgent:
     def _catch_up(self) -> None:
         """The agent is there: it gets what has come meanwhile."""
         self._live = True
-        self._caller.somebody_listens()
+        self._caller.somebody_listens(self._says_what_nobody_cuts)
         agent = self._seat.agent
         for key in self._keys:
             agent.hear_key(key)
@@ -319,6 +327,7 @@ class FallbackAgent:
         self._seat.left = True
         for ask_id in self._tools.agent_lost(asking=self._aside is not None):
             session.emit(ToolCancelled(ask_id))
+        self._speaks = said.caller_speaks
         heard_again = said.caller_speaks or said.lacks_words
         if not heard_again:
             self._caller.understood()
