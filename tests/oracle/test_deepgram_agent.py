@@ -11,7 +11,7 @@ import pytest
 from tests.agents.realtime.host import RecordingHost, a_session
 
 from cordboard.agents.base import Said
-from cordboard.agents.realtime.deepgram import DeepgramDialect
+from cordboard.agents.realtime.deepgram.dialect import DeepgramDialect
 from cordboard.agents.realtime.dialect import CutItem, Resumed
 from cordboard.audio.format import ULAW_8K
 from cordboard.audio.g711 import linear_to_ulaw

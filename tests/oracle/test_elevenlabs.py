@@ -13,10 +13,10 @@ from pydantic import BaseModel, TypeAdapter
 
 from cordboard.agents.base import AgentAudioDone, ToolAsked
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
-from cordboard.agents.realtime.elevenlabs import ElevenLabsDialect
-from cordboard.agents.realtime.elevenlabs_rest import ElevenLabsRest
-from cordboard.agents.realtime.elevenlabs_sync import Sync
-from cordboard.agents.realtime.elevenlabs_tools import MARK, NEEDED_EVENTS, Wanted
+from cordboard.agents.realtime.elevenlabs.dialect import ElevenLabsDialect
+from cordboard.agents.realtime.elevenlabs.rest import ElevenLabsRest
+from cordboard.agents.realtime.elevenlabs.sync import Sync
+from cordboard.agents.realtime.elevenlabs.tools import MARK, NEEDED_EVENTS, Wanted
 from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
 from cordboard.testing.emulators.elevenlabs import KEY, ElevenLabsEmulator
 from cordboard.testing.emulators.elevenlabs_workspace import (

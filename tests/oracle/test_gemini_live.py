@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from cordboard.agents.base import Said
 from cordboard.agents.realtime.dialect import Resumed
-from cordboard.agents.realtime.gemini import PATH, GeminiDialect
+from cordboard.agents.realtime.gemini.dialect import PATH, GeminiDialect
 from cordboard.audio.format import SLIN_16K
 from cordboard.config.providers.gemini_live import GeminiLiveProvider
 from cordboard.testing.emulators.gemini_live import KEY, GeminiLiveEmulator

@@ -13,7 +13,7 @@ from tests.agents.realtime.host import RecordingHost, a_session
 
 from cordboard.agents.base import Said
 from cordboard.agents.realtime.dialect import CutItem, Resumed
-from cordboard.agents.realtime.openai import OpenAIDialect
+from cordboard.agents.realtime.openai.dialect import OpenAIDialect
 from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
 from cordboard.testing.emulators.openai_realtime import OpenAIRealtimeEmulator
 from cordboard.testing.emulators.script import Answer, Script, Use

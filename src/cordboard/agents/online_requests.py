@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
-from cordboard.agents.realtime.elevenlabs_tools import unfit
+from cordboard.agents.realtime.elevenlabs.tools import unfit
 from cordboard.config.providers.brains import AnthropicBrain, GeminiBrain, OpenAIChatBrain
 from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
 from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider

@@ -15,7 +15,7 @@ from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, load_config
 from cordboard.errors import NotThere
 
 if TYPE_CHECKING:
-    from cordboard.agents.realtime.elevenlabs_tools import Plan, Wanted
+    from cordboard.agents.realtime.elevenlabs.tools import Plan, Wanted
     from cordboard.config.load import LoadedConfig
     from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
     from cordboard.config.schema import Config
@@ -153,7 +153,7 @@ def _wanted(
     removes: bool,
     adopts: bool,
 ) -> Wanted:
-    from cordboard.agents.realtime.elevenlabs_tools import Wanted
+    from cordboard.agents.realtime.elevenlabs.tools import Wanted
     from cordboard.tools.payload import DATA_NOTE
 
     specs = {spec.name: spec for listing in listings.values() for spec in listing.specs}
@@ -181,8 +181,8 @@ def _wanted(
 
 
 async def _bring_up_to_date(key: str, wanted: Wanted, *, dry_run: bool) -> None:
-    from cordboard.agents.realtime.elevenlabs_rest import ElevenLabsRest
-    from cordboard.agents.realtime.elevenlabs_sync import Sync
+    from cordboard.agents.realtime.elevenlabs.rest import ElevenLabsRest
+    from cordboard.agents.realtime.elevenlabs.sync import Sync
 
     async with ElevenLabsRest(wanted.settings.base_url, key, REQUEST_SECONDS) as rest:
         sync = Sync(rest, wanted)

@@ -10,7 +10,7 @@ from tests.agents.realtime.host import RecordingHost, a_session
 
 from cordboard.agents.base import AgentSession
 from cordboard.agents.realtime.dialect import Resumed
-from cordboard.agents.realtime.openai import OpenAIDialect
+from cordboard.agents.realtime.openai.dialect import OpenAIDialect
 from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
 from cordboard.tools.tool import Status, ToolReply, ToolSpec
 

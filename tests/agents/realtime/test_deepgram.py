@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.agents.realtime.host import RecordingHost, a_session
 
 from cordboard.agents.base import Said
-from cordboard.agents.realtime.deepgram import BAD_ARGUMENTS, GO_ON, DeepgramDialect
+from cordboard.agents.realtime.deepgram.dialect import BAD_ARGUMENTS, GO_ON, DeepgramDialect
 from cordboard.agents.realtime.dialect import CutItem, Resumed
 from cordboard.audio.format import ALAW_8K, ULAW_8K, AudioFormat
 from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider

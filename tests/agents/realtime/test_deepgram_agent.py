@@ -28,7 +28,7 @@ from cordboard.agents.base import (
     Used,
 )
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
-from cordboard.agents.realtime.deepgram import DeepgramDialect
+from cordboard.agents.realtime.deepgram.dialect import DeepgramDialect
 from cordboard.audio.format import ULAW_8K
 from cordboard.audio.g711 import linear_to_ulaw
 from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from cordboard.agents.base import AgentSession, Said
 from cordboard.agents.realtime.dialect import Resumed
-from cordboard.agents.realtime.elevenlabs import COUNT_S, QUIET_S, ElevenLabsDialect
-from cordboard.agents.realtime.elevenlabs_messages import QUIET
+from cordboard.agents.realtime.elevenlabs.dialect import COUNT_S, QUIET_S, ElevenLabsDialect
+from cordboard.agents.realtime.elevenlabs.messages import QUIET
 from cordboard.audio.format import SLIN_8K, ULAW_8K
 from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
 from cordboard.testing.emulators import elevenlabs_wire as wire

@@ -24,7 +24,7 @@ from cordboard.agents.base import (
     ToolAsked,
 )
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
-from cordboard.agents.realtime.elevenlabs import ElevenLabsDialect
+from cordboard.agents.realtime.elevenlabs.dialect import ElevenLabsDialect
 from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
 from cordboard.errors import AgentError
 from cordboard.testing.emulators.elevenlabs import KEY, ElevenLabsEmulator

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cordboard.agents.realtime.elevenlabs_rest import ElevenLabsRest
-from cordboard.agents.realtime.elevenlabs_sync import Sync
-from cordboard.agents.realtime.elevenlabs_tools import (
+from cordboard.agents.realtime.elevenlabs.rest import ElevenLabsRest
+from cordboard.agents.realtime.elevenlabs.sync import Sync
+from cordboard.agents.realtime.elevenlabs.tools import (
     MARK,
     NEEDED_EVENTS,
     Plan,

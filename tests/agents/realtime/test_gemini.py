@@ -16,8 +16,8 @@ from tests.agents.realtime.host import RecordingHost, a_session
 
 from cordboard.agents.base import Said
 from cordboard.agents.realtime.dialect import Resumed
-from cordboard.agents.realtime.gemini import GO_ON, GeminiDialect
-from cordboard.agents.realtime.gemini_loss import amounts_of, seconds_left
+from cordboard.agents.realtime.gemini.dialect import GO_ON, GeminiDialect
+from cordboard.agents.realtime.gemini.loss import amounts_of, seconds_left
 from cordboard.audio.format import SLIN_8K, SLIN_16K, AudioFormat
 from cordboard.audio.resample import resample_pcm
 from cordboard.config.providers.gemini_live import GeminiLiveProvider

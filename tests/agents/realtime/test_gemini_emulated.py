@@ -25,7 +25,7 @@ from cordboard.agents.base import (
     Used,
 )
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
-from cordboard.agents.realtime.gemini import GeminiDialect
+from cordboard.agents.realtime.gemini.dialect import GeminiDialect
 from cordboard.audio.format import SLIN_8K
 from cordboard.config.providers.gemini_live import GeminiLiveProvider
 from cordboard.errors import AgentError

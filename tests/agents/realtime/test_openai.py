@@ -8,7 +8,7 @@ import pytest
 from tests.agents.realtime.host import a_session
 
 from cordboard.agents.realtime.dialect import CutItem
-from cordboard.agents.realtime.openai import OpenAIDialect
+from cordboard.agents.realtime.openai.dialect import OpenAIDialect
 from cordboard.audio.format import ALAW_8K
 from cordboard.tools.payload import DATA_NOTE
 

@@ -22,7 +22,7 @@ from cordboard.agents.base import (
     Used,
 )
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
-from cordboard.agents.realtime.openai import OpenAIDialect
+from cordboard.agents.realtime.openai.dialect import OpenAIDialect
 from cordboard.audio.format import ULAW_8K
 from cordboard.audio.g711 import linear_to_ulaw
 from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider

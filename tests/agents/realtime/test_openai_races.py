@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.agents.realtime.host import RecordingHost, a_session
 
-from cordboard.agents.realtime.openai import OpenAIDialect
+from cordboard.agents.realtime.openai.dialect import OpenAIDialect
 from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
 from cordboard.tools.tool import Status, ToolReply, ToolSpec
 

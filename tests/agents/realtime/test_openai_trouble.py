@@ -13,7 +13,7 @@ from tests.agents.realtime.host import a_session
 
 from cordboard.agents.base import Said
 from cordboard.agents.realtime.dialect import CutItem, Resumed
-from cordboard.agents.realtime.openai import RENEW_SECONDS, OpenAIDialect
+from cordboard.agents.realtime.openai.dialect import RENEW_SECONDS, OpenAIDialect
 
 from .openai_call import FRAME, KEY, WEATHER, Call, reply, settings
 

@@ -15,19 +15,19 @@ def dialect_for(settings: RealtimeProvider, key: str) -> Dialect:
     """A new dialect for one call. Raises `AgentError` for a provider that has none."""
     match settings:
         case OpenAIRealtimeProvider():
-            from cordboard.agents.realtime.openai import OpenAIDialect
+            from cordboard.agents.realtime.openai.dialect import OpenAIDialect
 
             return OpenAIDialect(settings, key)
         case DeepgramAgentProvider():
-            from cordboard.agents.realtime.deepgram import DeepgramDialect
+            from cordboard.agents.realtime.deepgram.dialect import DeepgramDialect
 
             return DeepgramDialect(settings, key)
         case GeminiLiveProvider():
-            from cordboard.agents.realtime.gemini import GeminiDialect
+            from cordboard.agents.realtime.gemini.dialect import GeminiDialect
 
             return GeminiDialect(settings, key)
         case ElevenLabsAgentProvider():
-            from cordboard.agents.realtime.elevenlabs import ElevenLabsDialect
+            from cordboard.agents.realtime.elevenlabs.dialect import ElevenLabsDialect
 
             return ElevenLabsDialect(settings, key)
     raise AgentError(f"nobody speaks to a provider of type {type(settings).__name__}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cordboard.agents.realtime.openai_messages import function_call_item, function_output_item
+from cordboard.agents.realtime.openai.messages import function_call_item, function_output_item
 from cordboard.tools.tool import JsonObject
 
 KEPT = 6

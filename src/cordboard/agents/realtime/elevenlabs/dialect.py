@@ -1,6 +1,6 @@
 """ElevenLabs Agents: one call's side of their protocol.
 
-The agent lives at ElevenLabs with its tools and formats (`elevenlabs_sync` writes them there); a
+The agent lives at ElevenLabs with its tools and formats (`sync` writes them there); a
 connection is one conversation with it, so a new connection is told what was said before. What the
 service does not say is taken from what it does:
 
@@ -20,11 +20,11 @@ from urllib.parse import urlencode
 import orjson
 
 from cordboard.agents.base import AgentSession, Said
-from cordboard.agents.realtime import elevenlabs_messages as messages
 from cordboard.agents.realtime.dialect import Address, CutItem, DialectHost, Lost, Resumed
-from cordboard.agents.realtime.elevenlabs_calls import OpenCalls
-from cordboard.agents.realtime.elevenlabs_losses import Complaint, closed, refused
-from cordboard.agents.realtime.elevenlabs_rest import BASE_URL, ElevenLabsRest
+from cordboard.agents.realtime.elevenlabs import messages as messages
+from cordboard.agents.realtime.elevenlabs.calls import OpenCalls
+from cordboard.agents.realtime.elevenlabs.losses import Complaint, closed, refused
+from cordboard.agents.realtime.elevenlabs.rest import BASE_URL, ElevenLabsRest
 from cordboard.audio.format import SLIN_8K, SLIN_16K, ULAW_8K, AudioFormat
 from cordboard.audio.transcoder import Transcoder
 from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider

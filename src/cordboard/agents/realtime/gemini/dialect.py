@@ -8,9 +8,9 @@ must hear nothing meanwhile (it would take the call back, or close with 1008), s
 is left out until the answer, the cancellation, or ten seconds. Others run beside the conversation.
 
 A lost connection goes on by the newest handle of the service, and what has happened since that
-handle is told again (`gemini_memory`); without one a new session begins with the conversation so
+handle is told again (`memory`); without one a new session begins with the conversation so
 far. Sources: the types and converters of google-genai 3.4, Google's pages on the Live API, and the
-reports that `gemini_loss` names.
+reports that `loss` names.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from typing import Any
 import orjson
 
 from cordboard.agents.base import AgentSession
-from cordboard.agents.realtime import gemini_setup as say
 from cordboard.agents.realtime.dialect import Address, CutItem, DialectHost, Lost, Resumed
-from cordboard.agents.realtime.gemini_answers import Answers
-from cordboard.agents.realtime.gemini_floor import Floor
-from cordboard.agents.realtime.gemini_loss import (
+from cordboard.agents.realtime.gemini import setup as say
+from cordboard.agents.realtime.gemini.answers import Answers
+from cordboard.agents.realtime.gemini.floor import Floor
+from cordboard.agents.realtime.gemini.loss import (
     Circumstances,
     amounts_of,
     meaning,
     seconds_left,
 )
-from cordboard.agents.realtime.gemini_memory import Memory, bounded
-from cordboard.agents.realtime.gemini_sound import SoundToService
-from cordboard.agents.realtime.gemini_tools import ToolCalls
-from cordboard.agents.realtime.gemini_turns import CallerTurns
+from cordboard.agents.realtime.gemini.memory import Memory, bounded
+from cordboard.agents.realtime.gemini.sound import SoundToService
+from cordboard.agents.realtime.gemini.tools import ToolCalls
+from cordboard.agents.realtime.gemini.turns import CallerTurns
 from cordboard.audio.format import SLIN_8K, SLIN_16K, AudioFormat
 from cordboard.config.providers.gemini_live import GeminiLiveProvider
 from cordboard.tools.tool import JsonObject, ToolReply

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from cordboard.agents.realtime.dialect import Lost
-from cordboard.agents.realtime.openai_messages import text_of
+from cordboard.agents.realtime.openai.messages import text_of
 from cordboard.errors import FailureKind
 from cordboard.tools.tool import JsonObject
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cordboard.agents.realtime.elevenlabs_messages import WANTED_FORMAT
+from cordboard.agents.realtime.elevenlabs.messages import WANTED_FORMAT
 from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
 from cordboard.tools.provider_schema import ProviderTool, for_provider_list
 from cordboard.tools.schema_profiles import ELEVENLABS

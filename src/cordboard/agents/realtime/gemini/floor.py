@@ -9,10 +9,10 @@ from __future__ import annotations
 import orjson
 
 from cordboard.agents.base import AgentSession
-from cordboard.agents.realtime import gemini_setup as say
 from cordboard.agents.realtime.dialect import DialectHost
-from cordboard.agents.realtime.gemini_memory import Memory
-from cordboard.agents.realtime.gemini_turns import CallerTurns
+from cordboard.agents.realtime.gemini import setup as say
+from cordboard.agents.realtime.gemini.memory import Memory
+from cordboard.agents.realtime.gemini.turns import CallerTurns
 from cordboard.tools.tool import JsonObject
 
 _MOST_UNKNOWN = 50

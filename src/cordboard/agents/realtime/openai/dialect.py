@@ -1,8 +1,8 @@
 """OpenAI Realtime (GA) as a `Dialect`: G.711 both ways, no resampling.
 
 The service finds the caller's turns and answers them by itself; we hand on sound and words, tell it
-what tools have answered and how much of a cut answer was heard. `openai_messages` builds what is
-sent, `openai_caller` follows the caller's turns, `openai_answers` the model's, `openai_errors`
+what tools have answered and how much of a cut answer was heard. `messages` builds what is
+sent, `caller` follows the caller's turns, `answers` the model's, `errors`
 knows what a refusal means. Protocol: openai 3.54, `types/realtime`.
 """
 
@@ -14,15 +14,15 @@ from urllib.parse import quote
 import orjson
 
 from cordboard.agents.base import AgentSession
-from cordboard.agents.realtime import openai_messages as messages
 from cordboard.agents.realtime.dialect import Address, CutItem, DialectHost, Lost, Resumed
-from cordboard.agents.realtime.openai_answers import Answers
-from cordboard.agents.realtime.openai_caller import CallerTurns
-from cordboard.agents.realtime.openai_errors import Trouble, lost, trouble_of
-from cordboard.agents.realtime.openai_floor import Wish
-from cordboard.agents.realtime.openai_messages import object_of, text_of
-from cordboard.agents.realtime.openai_outbox import Outbox
-from cordboard.agents.realtime.openai_tools import ToolCalls
+from cordboard.agents.realtime.openai import messages as messages
+from cordboard.agents.realtime.openai.answers import Answers
+from cordboard.agents.realtime.openai.caller import CallerTurns
+from cordboard.agents.realtime.openai.errors import Trouble, lost, trouble_of
+from cordboard.agents.realtime.openai.floor import Wish
+from cordboard.agents.realtime.openai.messages import object_of, text_of
+from cordboard.agents.realtime.openai.outbox import Outbox
+from cordboard.agents.realtime.openai.tools import ToolCalls
 from cordboard.audio.format import ALAW_8K, ULAW_8K, AudioFormat
 from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
 from cordboard.tools.payload import as_payload

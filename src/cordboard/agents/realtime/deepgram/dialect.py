@@ -22,14 +22,14 @@ from typing import Any
 import orjson
 
 from cordboard.agents.base import AgentSession, Said
-from cordboard.agents.realtime.deepgram_errors import SESSION_ENDS_SOON, of_connection, of_error
-from cordboard.agents.realtime.deepgram_functions import (
+from cordboard.agents.realtime.deepgram.errors import SESSION_ENDS_SOON, of_connection, of_error
+from cordboard.agents.realtime.deepgram.functions import (
     FunctionCall,
     FunctionCalls,
     cancelled,
     requested,
 )
-from cordboard.agents.realtime.deepgram_settings import settings_message
+from cordboard.agents.realtime.deepgram.settings import settings_message
 from cordboard.agents.realtime.dialect import Address, CutItem, DialectHost, Lost, Resumed
 from cordboard.audio.format import ALAW_8K, SLIN_8K, SLIN_16K, ULAW_8K, AudioFormat
 from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider

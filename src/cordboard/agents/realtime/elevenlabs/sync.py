@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cordboard.agents.realtime.elevenlabs_rest import ElevenLabsRest
-from cordboard.agents.realtime.elevenlabs_tools import Plan, Wanted, plan_for, side_effects
+from cordboard.agents.realtime.elevenlabs.rest import ElevenLabsRest
+from cordboard.agents.realtime.elevenlabs.tools import Plan, Wanted, plan_for, side_effects
 from cordboard.errors import AgentError
 from cordboard.tools.tool import JsonObject
 

@@ -11,8 +11,8 @@ import binascii
 from base64 import b64decode
 from typing import Any
 
-from cordboard.agents.realtime.gemini_floor import Floor
-from cordboard.agents.realtime.gemini_sound import SoundToCall, rate_of
+from cordboard.agents.realtime.gemini.floor import Floor
+from cordboard.agents.realtime.gemini.sound import SoundToCall, rate_of
 from cordboard.config.providers.gemini_live import GeminiLiveProvider
 from cordboard.tools.tool import JsonObject
 

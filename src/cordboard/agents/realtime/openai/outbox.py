@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cordboard.agents.realtime.dialect import DialectHost
-from cordboard.agents.realtime.openai_messages import encoded
+from cordboard.agents.realtime.openai.messages import encoded
 from cordboard.tools.tool import JsonObject
 
 _REMEMBERED = 64

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cordboard.agents.realtime import gemini_setup as say
-from cordboard.agents.realtime.gemini_floor import Floor
-from cordboard.agents.realtime.gemini_memory import Call
+from cordboard.agents.realtime.gemini import setup as say
+from cordboard.agents.realtime.gemini.floor import Floor
+from cordboard.agents.realtime.gemini.memory import Call
 from cordboard.config.providers.gemini_live import FunctionBehavior
 from cordboard.tools.tool import JsonObject, ToolReply
 

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 import httpx2
 import orjson
 
-from cordboard.agents.realtime.elevenlabs_losses import refused
+from cordboard.agents.realtime.elevenlabs.losses import refused
 from cordboard.errors import AgentError
 from cordboard.tools.tool import JsonObject
 from cordboard.version import __version__

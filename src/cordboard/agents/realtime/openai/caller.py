@@ -7,7 +7,7 @@ since: the last frame left just now. No socket; the clock is the host's.
 from __future__ import annotations
 
 from cordboard.agents.realtime.dialect import DialectHost
-from cordboard.agents.realtime.openai_messages import (
+from cordboard.agents.realtime.openai.messages import (
     ms_of,
     object_of,
     text_of,

@@ -12,13 +12,13 @@ from collections.abc import Callable
 
 import orjson
 
-from cordboard.agents.realtime import openai_messages as messages
 from cordboard.agents.realtime.dialect import CutItem, DialectHost
-from cordboard.agents.realtime.openai_errors import Trouble, trouble_of
-from cordboard.agents.realtime.openai_floor import UNKNOWN, Floor, Wish
-from cordboard.agents.realtime.openai_messages import object_of, text_of
-from cordboard.agents.realtime.openai_outbox import Outbox
-from cordboard.agents.realtime.openai_tools import ToolCall, ToolCalls
+from cordboard.agents.realtime.openai import messages as messages
+from cordboard.agents.realtime.openai.errors import Trouble, trouble_of
+from cordboard.agents.realtime.openai.floor import UNKNOWN, Floor, Wish
+from cordboard.agents.realtime.openai.messages import object_of, text_of
+from cordboard.agents.realtime.openai.outbox import Outbox
+from cordboard.agents.realtime.openai.tools import ToolCall, ToolCalls
 from cordboard.tools.tool import JsonObject
 
 RETRIES = 1

@@ -1,0 +1,1 @@
+"""Deepgram's Voice Agent: its dialect (`dialect`), and what that is made of."""

@@ -1,0 +1,1 @@
+"""ElevenLabs Agents: its dialect (`dialect`), and what that is made of."""

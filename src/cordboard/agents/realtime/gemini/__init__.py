@@ -1,0 +1,1 @@
+"""Gemini Live: its dialect (`dialect`), and what that is made of."""

@@ -1,0 +1,1 @@
+"""OpenAI Realtime: its dialect (`dialect`), and what that is made of."""
