@@ -46,6 +46,9 @@ class Journal:
     def mcp_breaker(self, server: str, is_open: bool) -> None:
         self.breaker.append(is_open)
 
+    def internal_error(self, where: str) -> None:
+        raise AssertionError(f"a mistake of ours: {where}")
+
 
 Start = Callable[..., Awaitable[SupervisedServer]]
 

@@ -31,6 +31,9 @@ class Board:
     def mcp_breaker(self, server: str, is_open: bool) -> None:
         """Not looked at."""
 
+    def internal_error(self, where: str) -> None:
+        raise AssertionError(f"a mistake of ours: {where}")
+
     def mcp_server_gone(self, server: str) -> None:
         del self.up[server]
         self.gone.append(server)

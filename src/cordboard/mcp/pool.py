@@ -67,6 +67,9 @@ class SilentPoolObserver:
     def mcp_server_gone(self, server: str) -> None:
         """Ignore it."""
 
+    def internal_error(self, where: str) -> None:
+        """Ignore it."""
+
 
 class Lease:
     """One fleet's claim on a server. Made by `ServerPool.lease`."""
@@ -216,6 +219,10 @@ class ServerPool:
         """A server has begun a new life."""
         self._observer.mcp_server_restarted(server_id)
 
+    def internal_error(self, where: str) -> None:
+        """A mistake of ours was caught."""
+        self._observer.internal_error(where)
+
     def _in_the_way(self, server_id: str, replacement: Replacement) -> list[_Shared]:
         """The servers whose end a new one of that name waits for."""
         match replacement:
@@ -335,6 +342,9 @@ class _Shared:
     def mcp_breaker(self, server: str, is_open: bool) -> None:
         self.breaker_open = is_open
         self._pool.tell(server)
+
+    def internal_error(self, where: str) -> None:
+        self._pool.internal_error(where)
 
 
 def _of_the_server(config: McpServer) -> McpServer:

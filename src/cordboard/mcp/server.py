@@ -340,6 +340,7 @@ class SupervisedServer:
         except Exception as failure:  # noqa: BLE001 - task border: the supervision must go on
             seen = self.mask(traceback.format_exc())
             log.error("mcp_server_crashed", server=self.id, exception=seen)
+            self._observer.internal_error("mcp_server")
             error = McpError(f"unexpected {type(failure).__name__}: {failure}")
         finally:
             self._leave_ready()

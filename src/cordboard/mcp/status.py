@@ -60,6 +60,10 @@ class ServerObserver(Protocol):
         """Calls to the server are refused from now on, or pass again."""
         ...
 
+    def internal_error(self, where: str) -> None:
+        """A mistake of ours was caught; `where` is a fixed word."""
+        ...
+
 
 class SilentServerObserver:
     """A `ServerObserver` that wants to know nothing."""
@@ -71,4 +75,7 @@ class SilentServerObserver:
         """Ignore it."""
 
     def mcp_breaker(self, server: str, is_open: bool) -> None:
+        """Ignore it."""
+
+    def internal_error(self, where: str) -> None:
         """Ignore it."""

@@ -1,0 +1,46 @@
+"""A mistake in a server's supervision is counted, and the supervision goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import pytest
+
+from cordboard.config.mcp import McpServer
+from cordboard.mcp import server as module
+from cordboard.mcp.server import SupervisedServer
+from cordboard.mcp.status import SilentServerObserver
+
+
+class Counting(SilentServerObserver):
+    def __init__(self) -> None:
+        self.errors: list[str] = []
+        self.another = asyncio.Event()
+
+    def internal_error(self, where: str) -> None:
+        self.errors.append(where)
+        self.another.set()
+
+
+async def test_a_mistake_is_counted_and_the_server_started_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def wrong(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(module, "transport_of", wrong)
+    observer = Counting()
+    config = McpServer.model_validate(
+        {"command": [sys.executable], "restart": {"backoff_ms": 10, "max_restarts": 5}}
+    )
+    server = SupervisedServer("it", config, observer)
+    server.start()
+    try:
+        async with asyncio.timeout(5):
+            while len(observer.errors) < 2:
+                observer.another.clear()
+                await observer.another.wait()
+    finally:
+        await server.close()
+    assert set(observer.errors) == {"mcp_server"}
