@@ -158,6 +158,14 @@ def test_when_none_can_start_the_call_ends_with_the_last_reason(tmp_path: Path) 
     assert stage.line.declined == ["unavailable"]
 
 
+def test_when_none_can_even_be_opened_there_is_a_call_all_the_same(tmp_path: Path) -> None:
+    chain = Chain(AgentError("no key: set A", "auth"), AgentError("no key: set B", "auth"))
+    stage = play_call(tmp_path, chain)
+    assert (stage.ended.outcome, stage.ended.reason) == ("failed", "agent_failed")
+    assert "no key: set B" in [trouble.message for trouble in stage.of(events.Trouble)]
+    assert {name: each.count for name, each in chain.health.failures.items()} == {"a": 1, "b": 1}
+
+
 # In the middle of a call
 
 

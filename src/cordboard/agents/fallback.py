@@ -18,6 +18,7 @@ from functools import partial
 
 import structlog
 
+from cordboard.agents.absent import AbsentAgent
 from cordboard.agents.base import (
     Agent,
     AgentAudio,
@@ -62,9 +63,9 @@ class FallbackAgent:
         voice: Voice | None = None,
         health: ProviderHealth | None = None,
     ) -> None:
-        """`open_agent(provider)` may raise `AgentError`; so does this, when none of them can be
-        opened. `phrase`: what a caller who waits is told when the next one takes over; by `voice`,
-        else by the next one itself."""
+        """`open_agent(provider)` may raise `AgentError`: then the next one is tried, and when none
+        is left, `start` raises it. `phrase`: what a caller who waits is told when the next one
+        takes over; by `voice`, else by the next one itself."""
         self._loop = asyncio.get_running_loop()
         self._open = open_agent
         self._left = list(providers)
@@ -199,7 +200,7 @@ class FallbackAgent:
             except AgentError as error:
                 self._note_failure(provider, error)
                 if not self._left:
-                    raise
+                    return self._seated(provider, AbsentAgent(error))
 
     def _seated(self, provider: str, agent: Agent) -> Seat:
         seat = Seat(provider, self._seats, agent)
@@ -210,7 +211,8 @@ class FallbackAgent:
         """Let the present agent go and open the next one. Raises the last error when there is none
         that can be opened."""
         left = self._seat
-        self._note_failure(left.provider, error)
+        if not isinstance(left.agent, AbsentAgent):  # of which that is told
+            self._note_failure(left.provider, error)
         while self._left:
             provider = self._left.pop(0)
             detail = f"{left.provider} -> {provider}: {error.kind}: {error}"
