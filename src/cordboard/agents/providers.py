@@ -88,8 +88,8 @@ class Providers:
         """Those that are the providers' before still, until `begin`."""
 
     def open(self, context: str, provider: str) -> Agent:
-        """A new agent, and behind it those of the context's `fallback`. Raises `AgentError` when
-        none of them can serve now."""
+        """A new agent, and behind it those of the context's `fallback`. When none of them can
+        serve now, it raises `AgentError`, or its `start` does."""
         settings = self._contexts[context]
         chain = tuple(dict.fromkeys((provider, *settings.fallback)))
         if len(chain) == 1 and not any(paid_parts(self._providers[provider])):
