@@ -34,7 +34,7 @@ from cordboard.agents.realtime.greetings import GreetingCache
 from cordboard.agents.realtime.warm import WarmConnection
 from cordboard.audio.echo import EchoGuard
 from cordboard.audio.tones import is_dtmf
-from cordboard.config.providers.brains import ModelBrain
+from cordboard.config.providers.brains import LanguageModelBrain
 from cordboard.config.providers.pipeline import PipelineProvider
 from cordboard.config.providers.provider import Provider
 from cordboard.config.providers.realtime import RealtimeProvider
@@ -81,7 +81,8 @@ class Providers:
         self._model_brains: dict[str, LlmBrain] = {
             name: model_brain(provider.brain, environ)
             for name, provider in config.providers.items()
-            if isinstance(provider, PipelineProvider) and isinstance(provider.brain, ModelBrain)
+            if isinstance(provider, PipelineProvider)
+            and isinstance(provider.brain, LanguageModelBrain)
         }
         """By the provider's name."""
         self._taken: list[tuple[Providers, str]] = []

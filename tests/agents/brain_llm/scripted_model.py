@@ -67,6 +67,9 @@ class ScriptedModel:
         finally:
             self.given_up += not whole
 
+    def load(self) -> None:
+        pass
+
     def warm(self) -> None:
         pass
 

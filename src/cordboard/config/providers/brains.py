@@ -29,7 +29,7 @@ class RulesBrain(Section):
     type: Literal["rules"] = Field("rules", description="The kind of brain.")
 
 
-class ModelBrain(Service):
+class LanguageModelBrain(Section):
     """A language model; what all of them have in common."""
 
     model: str = Field(min_length=1, description="The model, by the service's name for it.")
@@ -68,6 +68,11 @@ class ModelBrain(Service):
         le=120_000,
         description="A model that falls silent for so long in the middle of an answer is given up.",
     )
+
+
+class ModelBrain(LanguageModelBrain, Service):
+    """A language model of a service."""
+
     max_retries: int = Field(
         2,
         ge=0,
@@ -222,12 +227,35 @@ class GeminiBrain(ModelBrain):
     thinking_config: ThinkingConfig | None = Field(None, description="How the model thinks.")
 
 
+class GgufBrain(LanguageModelBrain):
+    """A model in a GGUF file, on this machine (llama.cpp in the engine's own process); needs the
+    extra `local-llm`. One answer at a time: the others wait."""
+
+    type: Literal["gguf"] = Field(description="The kind of brain.")
+    model: str = Field(min_length=1, description="The file.")
+    n_ctx: int = Field(
+        8_192, ge=512, description="Tokens of prompt, tools, conversation and answer together."
+    )
+    n_threads: int = Field(2, ge=1, le=256, description="Threads that it thinks with.")
+    temperature: Temperature = None
+    top_p: TopP = None
+    max_tokens: int = Field(300, ge=1, description="Most tokens of one answer.")
+    first_token_ms: int = Field(
+        30_000,
+        ge=500,
+        le=600_000,
+        description="A model that has not begun to answer after so long is given up; it reads the "
+        "first prompt of a call at some 100 tokens a second.",
+    )
+
+
 Brain: TypeAlias = Annotated[
     Annotated[RulesBrain, Tag("rules")]
     | Annotated[OpenAIChatBrain, Tag("openai_chat")]
     | Annotated[OpenAIResponsesBrain, Tag("openai_responses")]
     | Annotated[AnthropicBrain, Tag("anthropic")]
-    | Annotated[GeminiBrain, Tag("gemini")],
+    | Annotated[GeminiBrain, Tag("gemini")]
+    | Annotated[GgufBrain, Tag("gguf")],
     Discriminator(part_type),
     BeforeValidator(as_section),
     Field(description="The text side: its type alone, or a section with `type`."),

@@ -14,6 +14,7 @@ from cordboard.agents.pipeline.brain.base import Brain
 from cordboard.agents.pipeline.brain.llm.anthropic import AnthropicWire
 from cordboard.agents.pipeline.brain.llm.brain import LlmBrain
 from cordboard.agents.pipeline.brain.llm.gemini import GeminiWire
+from cordboard.agents.pipeline.brain.llm.gguf import GgufModel, gguf_problem
 from cordboard.agents.pipeline.brain.llm.http_model import HttpModel
 from cordboard.agents.pipeline.brain.llm.openai_chat import OpenAIChatWire
 from cordboard.agents.pipeline.brain.llm.openai_responses import OpenAIResponsesWire
@@ -23,6 +24,8 @@ from cordboard.agents.pipeline.service_key import key_of
 from cordboard.config.providers.brains import (
     AnthropicBrain,
     GeminiBrain,
+    GgufBrain,
+    LanguageModelBrain,
     ModelBrain,
     OpenAIChatBrain,
     OpenAIResponsesBrain,
@@ -40,8 +43,12 @@ def brain_for(settings: BrainSettings, context: Context, environ: Mapping[str, s
     return model_brain(settings, environ)
 
 
-def model_brain(settings: ModelBrain, environ: Mapping[str, str]) -> LlmBrain:
+def model_brain(settings: LanguageModelBrain, environ: Mapping[str, str]) -> LlmBrain:
     """A model's brain: one for all contexts of a provider."""
+    if isinstance(settings, GgufBrain):
+        return LlmBrain(GgufModel(settings), settings, gguf_problem(settings))
+    if not isinstance(settings, ModelBrain):
+        raise BrainError(f"no model is known for {type(settings).__name__}")
     model, problem = model_for(settings, environ)
     return LlmBrain(model, settings, problem)
 

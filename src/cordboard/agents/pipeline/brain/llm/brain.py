@@ -19,7 +19,7 @@ from cordboard.agents.pipeline.brain.llm.messages import History
 from cordboard.agents.pipeline.brain.llm.model import LanguageModel
 from cordboard.agents.pipeline.brain.llm.tool_loop import Answering, LoopParts
 from cordboard.agents.yes_or_no import is_plain_answer
-from cordboard.config.providers.brains import ModelBrain
+from cordboard.config.providers.brains import LanguageModelBrain
 from cordboard.errors import BrainError
 from cordboard.tools.payload import DATA_NOTE
 from cordboard.tools.provider_schema import ProviderTool, for_provider_list
@@ -35,7 +35,10 @@ class LlmBrain:
     """Implements `cordboard.agents.pipeline.brain.base.Brain`. Shared by all calls."""
 
     def __init__(
-        self, model: LanguageModel, settings: ModelBrain, problem: BrainError | None = None
+        self,
+        model: LanguageModel,
+        settings: LanguageModelBrain,
+        problem: BrainError | None = None,
     ) -> None:
         """`problem`: why it cannot think at all, such as a missing key; then `open` raises it."""
         self._model = model
@@ -49,8 +52,15 @@ class LlmBrain:
         return self._problem
 
     def warm(self, toolbox: Sequence[ToolSpec]) -> None:
-        """Put a toolbox into the model's language now, so that no call waits for it."""
+        """Load the model, and put a toolbox into its language now, so that no call waits for it.
+        Blocks."""
         self._declarations(tuple(toolbox))
+        if self._problem is None:
+            try:
+                self._model.load()
+            except BrainError as error:
+                log.error("model_not_loaded", provider=self._model.provider, reason=str(error))
+                self._problem = error
 
     def open(self, session: DialogueSession) -> LlmDialogue:
         """A dialogue. Raises `BrainError` when there is no key."""

@@ -116,6 +116,9 @@ class HttpModel:
                 waited += pause
                 await asyncio.sleep(pause)
 
+    def load(self) -> None:
+        """There is nothing to load."""
+
     def warm(self) -> None:
         loop = asyncio.get_running_loop()
         busy = self._warming is not None and not self._warming.done()

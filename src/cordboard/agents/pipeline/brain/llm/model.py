@@ -124,6 +124,10 @@ class LanguageModel(Protocol):
         """
         ...
 
+    def load(self) -> None:
+        """Do now, before there are calls, what takes long. Blocks. Raises `BrainError`."""
+        ...
+
     def warm(self) -> None:
         """Open a connection now, if there is none, because a call has begun. Returns at once."""
         ...
