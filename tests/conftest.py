@@ -133,7 +133,7 @@ def lend_models() -> Iterator[Lend]:
     def lend() -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("cordboard.engine.Workers", lambda: workers)
-            patch.setattr("cordboard.engine.load_offline_models", lent)
+            patch.setattr("cordboard.engine.load_needed_models", lent)
             yield
 
     yield lend

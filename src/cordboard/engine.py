@@ -29,9 +29,10 @@ from starlette.types import ASGIApp
 from cordboard.administration import Administration
 from cordboard.agents.base import Agent
 from cordboard.agents.pipeline.offline import (
+    Need,
     OfflineLoading,
     OfflineModels,
-    load_offline_models,
+    load_needed_models,
     needs_of,
 )
 from cordboard.agents.pipeline.tts.base import Voice
@@ -393,17 +394,16 @@ class Engine:
 
     async def _load_models(self, config: Config) -> OfflineModels | None:
         """What a configuration needs, loaded once and kept to the end."""
-        needs = needs_of(config)
         if self._models is not None:
-            self._models = await self._models.completed(needs)
-        elif needs.ears:
+            self._models = await self._models.completed(needs_of(config))
+        elif (needs := needs_of(config)).ears is not Need.NO:
             if self._workers is None:
                 self._workers = Workers()
                 self._stack.push_async_callback(self._workers.close)
-            load = load_offline_models
-            loaded = self._loading.finished() if self._loading else load(self._workers, needs)
-            models = self._models = await loaded
-            self._stack.callback(models.close)
+            begun, load = self._loading, load_needed_models
+            self._models = await (begun.finished() if begun else load(self._workers, needs))
+            if self._models is not None:
+                self._stack.callback(self._models.close)
         return self._models
 
     async def _open_servers(self) -> None:

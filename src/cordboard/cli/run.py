@@ -50,11 +50,11 @@ def command(
 def begin_loading(config: Config) -> OfflineLoading | None:
     """The models that the configuration needs, on their way: they load in threads while this one
     imports the engine, which takes as long."""
-    from cordboard.agents.pipeline.offline import OfflineLoading, needs_of
+    from cordboard.agents.pipeline.offline import Need, OfflineLoading, needs_of
     from cordboard.agents.workers import Workers
 
     needs = needs_of(config)
-    return OfflineLoading(Workers(), needs) if needs.ears else None
+    return OfflineLoading(Workers(), needs) if needs.ears is not Need.NO else None
 
 
 async def _serve(config: Config, source: ConfigSource, loading: OfflineLoading | None) -> None:

@@ -25,7 +25,7 @@ from cordboard.agents.pipeline.offline import (
     ModelNeeds,
     Need,
     OfflineModels,
-    load_offline_models,
+    load_needed_models,
     needs_of,
 )
 from cordboard.agents.pipeline.parts_factory import speech_parts
@@ -97,9 +97,9 @@ def test_models_are_needed_where_a_pipeline_has_them(
     assert needs_of(config(*providers)) == needs
 
 
-def test_realtime_agents_alone_need_no_models() -> None:
+def test_realtime_agents_want_models_and_need_none() -> None:
     realtime = config({"type": "openai_realtime"})
-    assert not needs_of(realtime).ears
+    assert needs_of(realtime) == ModelNeeds(Need.WANTED, Need.WANTED, Need.WANTED)
 
 
 @pytest.fixture
@@ -123,7 +123,8 @@ def toy_models(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 async def test_what_is_not_needed_is_not_loaded_until_it_is(toy_models: list[str]) -> None:
     workers = Workers()
-    models = await load_offline_models(workers, ModelNeeds(Need.NO, Need.WANTED))
+    models = await load_needed_models(workers, ModelNeeds(Need.NO, Need.WANTED))
+    assert models is not None
     assert (models.recogniser, models.voice, toy_models) == (None, None, [])
     more = await models.completed(ModelNeeds(Need.REQUIRED))
     assert more.recogniser is not None
@@ -141,9 +142,13 @@ async def test_a_pipeline_without_the_extra_says_what_is_missing(
     monkeypatch.setattr(offline, "SILERO_VAD", ModelFile("silero==1", "no_such_package", "a", "0"))
     workers = Workers()
     with pytest.raises(ModelError) as raised:
-        await load_offline_models(workers, ModelNeeds())
+        await load_needed_models(workers, ModelNeeds())
     await workers.close()
     assert "also one of cloud parts, needs ears" in str(raised.value)
+    wanted = ModelNeeds(Need.WANTED, Need.WANTED, Need.WANTED)
+    workers = Workers()
+    assert await load_needed_models(workers, wanted) is None, "realtime agents do without"
+    await workers.close()
     assert "pip install 'cordboard[local]'" in str(raised.value)
 
 

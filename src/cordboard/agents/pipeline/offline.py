@@ -1,13 +1,14 @@
 """The models of offline parts, found, checked, loaded and warmed up side by side, by need.
 
-``await load_offline_models(workers, needs_of(config))`` at start-up, once per process; the calls
+``await load_needed_models(workers, needs_of(config))`` at start-up, once per process; the calls
 share the result. Nothing blocks the event loop. Warm files take about a second on two cores, which
 a program can spend on its other imports: see ``OfflineLoading``.
 
 Every pipeline needs the ears of this machine (voice activity, echo, the end of turns), whoever
 recognises and speaks; the turn end model may be missing: calls then run on silence and words alone.
 The recogniser and the voice are loaded where a pipeline has them. The voice is wanted by every
-pipeline: should its own voice fail, this one says so.
+pipeline: should its own voice fail, this one says so. Realtime agents want all of them and need
+none: the voice says what they cannot, and the recogniser hears a yes or a no.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from cordboard.audio.silero import SileroModel
 from cordboard.audio.turn_model import SmartTurnModel, TurnEndModel
 from cordboard.audio.vad import VoiceActivityBank
 from cordboard.config.providers.pipeline import PipelineProvider
+from cordboard.config.providers.realtime import RealtimeProvider
 from cordboard.config.providers.stt import WhisperStt
 from cordboard.config.providers.tts import HibariTts
 from cordboard.config.schema import Config
@@ -58,11 +60,11 @@ class Need(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ModelNeeds:
-    """What a configuration needs beside the ears."""
+    """What a configuration needs."""
 
     recogniser: Need = Need.NO
     voice: Need = Need.NO
-    ears: bool = True
+    ears: Need = Need.REQUIRED
     """Without them nothing is loaded at all."""
 
 
@@ -92,7 +94,7 @@ class OfflineModels:
         """These, and what another configuration needs beyond them. Raises ``ModelError``."""
         recogniser = Need.NO if self.recogniser is not None else needs.recogniser
         voice = Need.NO if self.voice is not None else needs.voice
-        if not needs.ears or (recogniser is Need.NO and voice is Need.NO):
+        if needs.ears is Need.NO or (recogniser is Need.NO and voice is Need.NO):
             return self
         ears, mouth = await asyncio.gather(
             _there(_begin(self.workers, recogniser, _whisper)),
@@ -117,17 +119,19 @@ class OfflineLoading:
         self._voice = _begin(workers, needs.voice, _hibari)
         self._recogniser = _begin(workers, needs.recogniser, _whisper)
         self._turn_end = workers.begin(turn_end_model)
-        self._voice_activity = workers.begin(_silero)
+        self._voice_activity = _begin(workers, needs.ears, lambda _: _silero())
 
-    async def finished(self) -> OfflineModels:
-        """The models, as soon as all are there; once. Raises ``ModelError`` for a package or file
-        that is missing or altered."""
+    async def finished(self) -> OfflineModels | None:
+        """The models, as soon as all are there; once. None: they were only wanted, and are not
+        installed. Raises ``ModelError`` for a package or file that is missing or altered."""
         ears, mouth, activity, (turn_end, missing) = await asyncio.gather(
             _there(self._recogniser),
             _there(self._voice),
-            asyncio.wrap_future(self._voice_activity),
+            _there(self._voice_activity),
             asyncio.wrap_future(self._turn_end),
         )
+        if activity is None:
+            return None
         if missing:
             log.warning("turn_end_model_missing", reason=missing)
         thread = ThreadPoolExecutor(1, thread_name_prefix="cordboard-vad")
@@ -142,27 +146,33 @@ class OfflineLoading:
         )
 
 
-async def load_offline_models(workers: Workers, needs: ModelNeeds = ALL_MODELS) -> OfflineModels:
-    """Load what is needed. Raises ``ModelError`` for a package or file that is missing or
-    altered."""
+async def load_needed_models(workers: Workers, needs: ModelNeeds) -> OfflineModels | None:
+    """Load what is needed; None: it was only wanted, and is not installed. Raises ``ModelError``
+    for a package or file that is missing or altered."""
     return await OfflineLoading(workers, needs).finished()
 
 
+async def load_offline_models(workers: Workers) -> OfflineModels:
+    """Load them all. Raises ``ModelError`` for a package or file that is missing or altered."""
+    models = await OfflineLoading(workers).finished()
+    if models is None:
+        raise ModelError(f"the offline models are not installed: {INSTALL_COMMAND}")
+    return models
+
+
 def needs_of(config: Config) -> ModelNeeds:
-    """What the providers of the configuration need of this machine's models."""
-    pipelines = [p for p in config.providers.values() if isinstance(p, PipelineProvider)]
+    """What the providers of the configuration need of this machine's models. Beside a realtime
+    agent they say what it cannot, and hear a yes or a no: wanted, where they are installed."""
+    providers = config.providers.values()
+    pipelines = [p for p in providers if isinstance(p, PipelineProvider)]
+    realtime = any(isinstance(p, RealtimeProvider) for p in providers)
     if not pipelines:
-        return ModelNeeds(ears=False)
-    recogniser = any(isinstance(pipeline.stt, WhisperStt) for pipeline in pipelines)
-    voice = any(isinstance(pipeline.tts, HibariTts) for pipeline in pipelines)
-    return ModelNeeds(
-        Need.REQUIRED if recogniser else Need.NO, Need.REQUIRED if voice else Need.WANTED
-    )
-
-
-def needs_models(config: Config) -> bool:
-    """Whether anything of the configuration needs the models at all."""
-    return needs_of(config).ears
+        wanted = Need.WANTED if realtime else Need.NO
+        return ModelNeeds(wanted, wanted, wanted)
+    hears = any(isinstance(pipeline.stt, WhisperStt) for pipeline in pipelines)
+    speaks = any(isinstance(pipeline.tts, HibariTts) for pipeline in pipelines)
+    recogniser = Need.REQUIRED if hears else Need.WANTED if realtime else Need.NO
+    return ModelNeeds(recogniser, Need.REQUIRED if speaks else Need.WANTED)
 
 
 def _whisper(workers: Workers) -> WhisperRecogniser:
