@@ -84,13 +84,18 @@ class HttpModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         self._answering += 1
+        whole = False
         try:
             async with aclosing(self._tries(request)) as pieces:
                 async for piece in pieces:
+                    whole = isinstance(piece, Finished)
                     yield piece
         finally:
             self._answering -= 1
             await self._close_if_over()
+            if not whole:  # its connection is gone, and the caller's next turn is near
+                self._used_at = float("-inf")
+                self.warm()
 
     async def _tries(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         body = orjson.dumps(self._wire.body(request))
