@@ -19,7 +19,9 @@ from cordboard.config.providers.tts import Tts
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "providers.md").read_text()
-PARTS_PAGE = (ROOT / "docs" / "cloud-parts.md").read_text()
+FURTHER_PAGES = [
+    (ROOT / "docs" / name).read_text() for name in ("cloud-parts.md", "language-models.md")
+]
 README = (ROOT / "README.md").read_text()
 EXAMPLE = ROOT / "examples" / "providers" / "ai-agent.yaml"
 
@@ -39,7 +41,7 @@ def blocks(page: str) -> list[str]:
 
 
 ALL_BLOCKS = [
-    *(block for page in (PAGE, PARTS_PAGE) for block in blocks(page)),
+    *(block for page in (PAGE, *FURTHER_PAGES) for block in blocks(page)),
     *(block for block in blocks(README) if "providers:" in block),
 ]
 
