@@ -58,6 +58,28 @@ async def test_an_engine_is_ready_when_ready_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("lent_models")
+async def test_missing_keys_are_shown_and_keep_it_only_from_what_they_are_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    providers = {"live": {"type": "openai_realtime"}, "local": {"type": "pipeline"}}
+    contexts: dict[str, Any] = {"demo": {"provider": "live"}, "other": {"provider": "local"}}
+    engine = Engine(offline(tmp_path, providers=providers, contexts=contexts))
+    await engine.start()
+    try:
+        state = engine.readiness()["agents"]
+        assert (state.ready, state.detail) == (
+            False,
+            "live: no key: set OPENAI_API_KEY, or api_key",
+        )
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-not-shown")
+        assert engine.readiness()["agents"].ready
+        assert "sk-not-shown" not in json.dumps(engine.health())
+    finally:
+        await engine.stop(grace=0)
+
+
+@pytest.mark.usefixtures("lent_models")
 async def test_being_late_while_everything_starts_is_no_overload(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
