@@ -72,8 +72,12 @@ EVENTS = st.one_of(
     ),
     st.builds(AgentFailed, st.just("lost"), st.just("dropped")),
 )
+ASKS = st.builds(lambda ask_id: ToolAsked(ToolAsk(ask_id, "book", {"a": 1}, 1)), names)
+LOSSES = st.builds(AgentFailed, st.just("lost"), st.just("dropped"))
 DOINGS = st.sampled_from(["hear", "key", "say", "fill", "answer", "late", "cut", "aside", "stall"])
-STEPS = st.lists(st.one_of(EVENTS, EVENTS, DOINGS, st.sampled_from([0.01, 1.0])), max_size=60)
+STEPS = st.lists(
+    st.one_of(EVENTS, EVENTS, ASKS, LOSSES, DOINGS, st.sampled_from([0.01, 1.0])), max_size=60
+)
 
 
 def do(agent: FallbackAgent, what: str, told: list[AgentEvent]) -> None:
