@@ -128,7 +128,7 @@ async def test_what_goes_wrong_is_told(
 async def test_a_silent_model_is_given_up(llama: Llama, tmp_path: Path) -> None:
     wait = threading.Event()
     llama.answer = [wait]
-    brain = brain_of(tmp_path, first_token_ms=500)
+    brain = brain_of(tmp_path, first_token_ms=100)
     with pytest.raises(BrainError) as caught:
         await anext(brain.open(session()).respond("hi"))
     assert caught.value.kind == "stalled"

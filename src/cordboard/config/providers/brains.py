@@ -58,13 +58,13 @@ class LanguageModelBrain(Section):
     )
     first_token_ms: int = Field(
         8_000,
-        ge=500,
+        ge=100,
         le=120_000,
         description="A model that has not begun to answer after so long is given up.",
     )
     stall_ms: int = Field(
         8_000,
-        ge=500,
+        ge=100,
         le=120_000,
         description="A model that falls silent for so long in the middle of an answer is given up.",
     )
@@ -242,7 +242,7 @@ class GgufBrain(LanguageModelBrain):
     max_tokens: int = Field(300, ge=1, description="Most tokens of one answer.")
     first_token_ms: int = Field(
         30_000,
-        ge=500,
+        ge=100,
         le=600_000,
         description="A model that has not begun to answer after so long is given up; it reads the "
         "first prompt of a call at some 100 tokens a second.",

@@ -56,8 +56,7 @@ def model_brain(settings: LanguageModelBrain, environ: Mapping[str, str]) -> Llm
 def model_for(
     settings: ModelBrain, environ: Mapping[str, str]
 ) -> tuple[HttpModel, BrainError | None]:
-    """The model itself, and why it cannot be used, if it cannot. `HttpModel.check` asks the service
-    whether key and model are good."""
+    """The model itself, and why it cannot be used, if it cannot."""
     wire = _wire(settings)
     key, problem = _key(settings, environ, wire.provider)
     return HttpModel(wire, settings, key), problem

@@ -131,17 +131,6 @@ class HttpModel:
             return
         self._warming = loop.create_task(self._warm())
 
-    async def check(self) -> None:
-        """Ask the service whether key and model are good. Raises `BrainError`.
-
-        A service that only speaks like OpenAI's need not know the question: 404 is no answer there.
-        """
-        status, words = await self._look()
-        if status == 404 and self._settings.base_url is None:
-            raise BrainError(f"{self.provider}: there is no model {self.model!r}", "refused")
-        if status >= 400 and status not in (404, 405):
-            raise self._refusal(status, words, None)
-
     async def close(self) -> None:
         warming, self._warming = self._warming, None
         if warming is not None:
@@ -254,8 +243,8 @@ class HttpModel:
         except BrainError as error:
             log.warning("model_not_warm", provider=self.provider, reason=str(error))
 
-    async def _look(self) -> tuple[int, bytes]:
-        """Status and words of what tells of the model: it costs nothing."""
+    async def _look(self) -> None:
+        """Ask what there is to know of the model: it costs nothing, and leaves a connection."""
         client = await self._opened()
         seconds = self._settings.first_token_ms / 1000
         request = client.build_request(
@@ -263,9 +252,8 @@ class HttpModel:
         )
         response = await self._sent(client, request, seconds)
         try:
-            words = await self._words(response, seconds)
+            await self._words(response, seconds)
             self._used_at = asyncio.get_running_loop().time()
-            return response.status_code, words
         finally:
             await response.aclose()
 

@@ -82,11 +82,16 @@ class History:
         self._shorten()
 
     def messages(self) -> tuple[Message, ...]:
-        """All of it, as it precedes the next turn: services want thoughts back within one only."""
+        """All of it, as it precedes the next turn. Services want their thoughts back only where
+        tools were not followed by words yet."""
+        said = [message for turn in self._turns for message in turn.messages]
+        open_ = said and isinstance(said[-1], ToolAnswered)
+        last = max((at for at, one in enumerate(said) if isinstance(one, AgentSaid)), default=-1)
         return tuple(
-            replace(message, kept=()) if isinstance(message, AgentSaid) else message
-            for turn in self._turns
-            for message in turn.messages
+            replace(message, kept=())
+            if isinstance(message, AgentSaid) and message.kept and not (open_ and at == last)
+            else message
+            for at, message in enumerate(said)
         )
 
     def said_besides(self, text: str) -> None:
@@ -127,7 +132,8 @@ def cut_at(messages: Sequence[Message], heard: str) -> list[Message]:
         text, left = _heard_of(message.text, left)
         if text or message.wishes:
             whole = text == message.text
-            kept.append(message if whole else replace(message, text=text, kept=()))
+            thoughts = message.kept if message.wishes else ()
+            kept.append(message if whole else replace(message, text=text, kept=thoughts))
     return kept
 
 
