@@ -235,7 +235,8 @@ REFERENCE = (
         (
             "providers: {local: {type: pipeline, brain: ruels}}",
             "a.yaml:1: providers.local.brain: expected one of rules, openai_chat, "
-            'openai_responses, anthropic, gemini, found the text "ruels"; did you mean rules?',
+            "openai_responses, anthropic, gemini, gguf, "
+            'found the text "ruels"; did you mean rules?',
         ),
         (
             "providers: {local: {}}",
