@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 import pytest
 import pytest_asyncio
 
+from cordboard.audio.format import SLIN_16K
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.offer import Offer, TransferTarget
 from cordboard.config.schema import AudioSocket
@@ -99,6 +100,19 @@ async def test_who_expects_a_call_gets_its_connection_and_no_offer_is_made(port)
     media = await asyncio.wait_for(arrival, 5)
     assert media.uuid == name
     assert port.offers.empty()
+    peer.writer.close()
+
+
+async def test_sound_in_the_same_segment_as_the_name_has_the_format_that_was_agreed(port):
+    name = uuid4()
+    arrival = port.server.expect(name, SLIN_16K)
+    first = audiosocket.encode_uuid(name) + audiosocket.encode_audio(bytes(640), 16_000)
+    peer = await Peer.connect(port, first)
+    media = await asyncio.wait_for(arrival, 5)
+    await asyncio.sleep(0)
+    assert media.format == SLIN_16K
+    assert media.problem == ""
+    assert media.connected
     peer.writer.close()
 
 

@@ -64,7 +64,7 @@ class AudioSocketArrival:
         self._server = server
         self._call_id = call_id
         self._format = audio_format
-        self._connection: asyncio.Future[AudioSocketMedia] = server.expect(call_id)
+        self._connection: asyncio.Future[AudioSocketMedia] = server.expect(call_id, audio_format)
 
     @property
     def external_media(self) -> Mapping[str, str]:
@@ -88,9 +88,7 @@ class AudioSocketArrival:
         """Nothing to learn: Asterisk comes to us."""
 
     async def media(self) -> AudioSocketMedia:
-        media = await self._connection
-        media.carry(self._format)
-        return media
+        return await self._connection
 
     def give_up(self) -> None:
         if not self._connection.cancel() and not self._connection.cancelled():

@@ -56,6 +56,7 @@ class AudioSocketServer:
         self._unidentified: dict[AudioSocketMedia, asyncio.TimerHandle] = {}
         self._live: set[AudioSocketMedia] = set()
         self._expected: dict[UUID, asyncio.Future[AudioSocketMedia]] = {}
+        self._formats: dict[UUID, AudioFormat] = {}
         self._given_up: dict[UUID, float] = {}
         """When a call stopped waiting: its connection may yet come, and is no bare call."""
         self.turned_away: Counter[str] = Counter()
@@ -119,15 +120,20 @@ class AudioSocketServer:
         """Connections that are open now."""
         return len(self._unidentified) + len(self._live)
 
-    def expect(self, uuid: UUID) -> asyncio.Future[AudioSocketMedia]:
-        """The connection that will name `uuid`. Cancel the future to expect it no longer."""
+    def expect(
+        self, uuid: UUID, audio_format: AudioFormat = SLIN_8K
+    ) -> asyncio.Future[AudioSocketMedia]:
+        """The connection that will name `uuid`, which carries this format from its first frame on.
+        Cancel the future to expect it no longer."""
         arrival: asyncio.Future[AudioSocketMedia] = asyncio.get_running_loop().create_future()
         self._expected[uuid] = arrival
+        self._formats[uuid] = audio_format
         arrival.add_done_callback(lambda _: self._expected_no_longer(uuid, arrival))
         return arrival
 
     def _expected_no_longer(self, uuid: UUID, arrival: asyncio.Future[AudioSocketMedia]) -> None:
         self._expected.pop(uuid, None)
+        self._formats.pop(uuid, None)
         if arrival.cancelled():
             now = asyncio.get_running_loop().time()
             self._given_up[uuid] = now
@@ -155,6 +161,7 @@ class AudioSocketServer:
         context = self._config.context
         if arrival is not None and not arrival.done():
             self._live.add(media)
+            media.carry(self._formats[uuid])  # now: sound may follow in the very same segment
             arrival.set_result(media)
         elif arrival is None and context is not None and uuid not in self._given_up:
             self._live.add(media)
