@@ -86,7 +86,8 @@ def latest(desk: Desk) -> str:
     """The end of the ledgers of a desk's calls, and what its service has refused."""
     names = {c for c, _, e in desk.hotline.events if f"desk_{desk.name}" in str(e)}
     events = [f"  {at} {e}" for c, at, e in desk.hotline.events if c in names]
-    return "\n".join([*events[-14:], f"  refused: {desk.service.violations()}"])
+    log = [f"  {line}" for line in desk.hotline.log if line.get("call_id") in names]
+    return "\n".join([*events[-14:], f"  refused: {desk.service.violations()}", *log[-12:]])
 
 
 async def hung_up(caller, outcome: str = "completed"):

@@ -25,7 +25,16 @@ VOICE_ID = r"^[A-Za-z0-9_-]{1,64}$"
 TIME_OF_DAY = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 DIALPLAN_CONTEXT = r"^[A-Za-z0-9_.-]{1,79}$"
 
+API_VERSION = r"^v[0-9]+[a-z0-9]*$"
+LANGUAGE_TAG = r"^([a-z]{2,3}(-[A-Za-z0-9]{2,8})*)?$"
+HARM_CATEGORY = r"^HARM_CATEGORY_[A-Z_]+$"
+CURRENCY = r"^([A-Z]{3})?$"
+
 PATTERNS_IN_WORDS = {
+    API_VERSION: "a version such as v1 or v1beta",
+    LANGUAGE_TAG: "a language such as en or nb-NO, or nothing",
+    HARM_CATEGORY: "a name that begins with HARM_CATEGORY_",
+    CURRENCY: "a currency as three capital letters, such as EUR, or nothing",
     _NAME: "a name (lower-case letters, digits, - and _, a letter first, at most 63)",
     _SERVER_ID: "an identifier (lower-case letters, digits and _, a letter first, at most 41)",
     _TOOL_NAME: "a tool name (letters, digits and _, no digit first, at most 64)",

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 
 from pydantic import Field, model_validator
 
+from cordboard.config.patterns import CURRENCY
 from cordboard.config.section import Section
 
 MILLION = 1_000_000.0
@@ -70,7 +71,7 @@ class Prices(Section):
 
     currency: str = Field(
         "",
-        pattern=r"^([A-Z]{3})?$",
+        pattern=CURRENCY,
         description="Of all prices: three capital letters, such as `EUR`.",
     )
     models: dict[str, ModelPrices] = Field(

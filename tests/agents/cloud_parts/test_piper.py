@@ -107,6 +107,8 @@ async def test_without_piper_the_command_and_its_licence_are_told(
     workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(AgentError, match=r"under the GPL: pip install piper-tts") as raised:
+    with pytest.raises(
+        AgentError, match=r"under the GPL: pip install 'cordboard\[piper\]'"
+    ) as raised:
         PiperVoice(PiperTts(type="piper"), workers)
     assert raised.value.kind == "refused"

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
+from cordboard.config.patterns import API_VERSION, HARM_CATEGORY, LANGUAGE_TAG
 from cordboard.config.providers.realtime import RealtimeProvider
 from cordboard.config.section import Section
 
@@ -86,9 +87,7 @@ class Proactivity(Section):
 class SafetySetting(Section):
     """One harm and from where it is blocked."""
 
-    category: str = Field(
-        pattern=r"^HARM_CATEGORY_[A-Z_]+$", description="Such as `HARM_CATEGORY_HARASSMENT`."
-    )
+    category: str = Field(pattern=HARM_CATEGORY, description="Such as `HARM_CATEGORY_HARASSMENT`.")
     threshold: Literal[
         "BLOCK_LOW_AND_ABOVE", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_ONLY_HIGH", "BLOCK_NONE", "OFF"
     ] = Field(description="From where it is blocked.")
@@ -101,7 +100,7 @@ class GeminiLiveProvider(RealtimeProvider):
 
     type: Literal["gemini_live"] = Field(description="The kind of provider.")
     api_version: str = Field(
-        "v1", pattern=r"^v[0-9]+[a-z0-9]*$", description="Of the address: `v1`, `v1beta`, ..."
+        "v1", pattern=API_VERSION, description="Of the address: `v1`, `v1beta`, ..."
     )
     model: str = Field("gemini-3.8-live", min_length=1, description="Google's `model`.")
     voice_name: str = Field(
@@ -109,7 +108,7 @@ class GeminiLiveProvider(RealtimeProvider):
     )
     language_code: str = Field(
         "",
-        pattern=r"^([a-z]{2,3}(-[A-Za-z0-9]{2,8})*)?$",
+        pattern=LANGUAGE_TAG,
         description="Google's `language_code` of the speech. Native-audio models choose the "
         "language by themselves and close the call (1007) when it is set.",
     )

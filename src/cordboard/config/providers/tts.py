@@ -19,7 +19,7 @@ class HibariTts(Section):
 
 
 class PiperTts(Section):
-    """Piper's voices on this machine. Piper is under the GPL, and to be installed by yourself."""
+    """Piper's voices on this machine. Piper is under the GPL; needs the extra `piper`."""
 
     type: Literal["piper"] = Field(description="The kind of voice.")
     model: str = Field(

@@ -1,7 +1,7 @@
 """Piper's voices, on this machine: for languages and voices that the bundled one does not speak.
 
-Piper (`piper-tts`, with espeak-ng inside) is under the GPL, version 3 or later. It is no part of
-this program, nothing here needs it, and it is imported only where `tts: piper` is configured: who
+Piper (`piper-tts`, with espeak-ng inside) is under the GPL, version 3 or later. It is an extra of
+its own, nothing else needs it, and it is imported only where `tts: piper` is configured: who
 installs it decides so. A voice is one file, with its settings beside it.
 """
 
@@ -22,7 +22,7 @@ from cordboard.audio.resample import resample, to_pcm
 from cordboard.config.providers.tts import PiperTts
 from cordboard.errors import AgentError, ModelError, VoiceError
 
-PACKAGE = "piper-tts==1.8.0"
+INSTALL = "pip install 'cordboard[piper]'"
 _TUNING = ("speaker_id", "length_scale", "noise_scale", "noise_w_scale")
 
 
@@ -89,8 +89,7 @@ class PiperVoice:
         spoken with."""
         if util.find_spec("piper") is None:
             raise AgentError(
-                f"tts: piper needs a package that is not installed, and is under the GPL: "
-                f"pip install {PACKAGE}",
+                f"tts: piper needs a package that is not installed, under the GPL: {INSTALL}",
                 "refused",
             )
         self._voice = ServiceVoice(PiperSynthesis(settings, workers))
