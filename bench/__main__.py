@@ -33,6 +33,7 @@ BENCHMARKS = {
     "frames": "what a 20 ms frame of a call costs",
     "desk": "what the desk adds to an MCP tool call",
     "mcp": "supervised MCP servers: beside the bare SDK, large results, deaths, twenty at boot",
+    "providers": "what the realtime adapters cost and add, beside bare sockets and vendors' SDKs",
     "peers": "what a frame costs beside Pipecat and LiveKit Agents",
     "load": "a hundred whole calls through a real Asterisk, and five hundred short ones",
     "turns": "turn-taking and barge-in, by scripted callers with a human's recorded voice",
@@ -59,7 +60,11 @@ def main() -> int:
         help="turns: which half of the callers (default: the one that nothing is tuned on)",
     )
     parser.add_argument(
-        "--only", action="append", default=[], metavar="GROUP", help="turns, load, mcp: these only"
+        "--only",
+        action="append",
+        default=[],
+        metavar="GROUP",
+        help="a benchmark that has parts: these only",
     )
     parser.add_argument(
         "--together", type=int, default=0, help="turns: callers at the same time, at most"

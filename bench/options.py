@@ -16,7 +16,7 @@ class Options:
     half: Half = "held-out"
     """Which half of the scripted callers: things are tuned on the one, and judged by the other."""
     only: tuple[str, ...] = ()
-    """The groups of cases to run, all when empty (turns, peers, load, mcp)."""
+    """The groups of cases to run, all when empty (turns, peers, load, mcp, providers)."""
     pictures: Path | None = None
     """The folder for plots; none are drawn without one."""
 
