@@ -6,12 +6,12 @@ that it does not know, so nothing is sent that was not asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel
 
 from cordboard.agents.base import AgentSession, Said
+from cordboard.agents.extra_settings import with_extra
 from cordboard.audio.format import AudioFormat
 from cordboard.config.providers.deepgram_agent import (
     FLUX_VOICE,
@@ -60,7 +60,7 @@ def settings_message(
     for name in ("experimental", "mip_opt_out"):
         if (value := getattr(settings, name)) is not None:
             message[name] = value
-    message = _merged(message, settings.extra)
+    message = with_extra(message, settings.extra)
     agent = message["agent"]
     if settings.think_fallbacks:
         others = [_think(think, session) for think in settings.think_fallbacks]
@@ -140,15 +140,3 @@ def _given(section: BaseModel) -> JsonObject:
     """What is set, as JSON, under Deepgram's own names; empty lists are not."""
     values: JsonObject = section.model_dump(mode="json", exclude_none=True)
     return {name: value for name, value in values.items() if value != []}
-
-
-def _merged(message: JsonObject, extra: Mapping[str, Any]) -> JsonObject:
-    """The message with what the operator wants sent besides: deep, theirs last."""
-    whole = dict(message)
-    for name, value in extra.items():
-        here = whole.get(name)
-        if isinstance(here, dict) and isinstance(value, Mapping):
-            whole[name] = _merged(here, value)
-        else:
-            whole[name] = value.get_secret_value() if isinstance(value, SecretStr) else value
-    return whole

@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from cordboard.agents.base import AgentSession, Said
+from cordboard.agents.extra_settings import with_extra
 from cordboard.audio.format import SLIN_8K, SLIN_16K, ULAW_8K, AudioFormat
 from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
 from cordboard.tools.payload import DATA_NOTE, as_payload
@@ -75,17 +76,7 @@ def initiation(
         "dynamic_variables": variables,
         "source_info": {"source": "cordboard", "version": __version__},
     }
-    return merged(message, settings.extra)
-
-
-def merged(base: JsonObject, more: Mapping[str, Any]) -> JsonObject:
-    """`more` laid over `base`, object by object."""
-    whole = dict(base)
-    for name, value in more.items():
-        there = whole.get(name)
-        both = isinstance(there, dict) and isinstance(value, Mapping)
-        whole[name] = merged(there, value) if both else value  # type: ignore[arg-type]
-    return whole
+    return with_extra(message, settings.extra)
 
 
 def user_audio(sound: bytes) -> bytes:

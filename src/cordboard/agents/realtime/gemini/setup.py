@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cordboard.agents.base import AgentSession
+from cordboard.agents.extra_settings import with_extra
 from cordboard.config.providers.gemini_live import (
     FunctionBehavior,
     GeminiLiveProvider,
@@ -77,7 +78,7 @@ def setup(settings: GeminiLiveProvider, session: AgentSession, start: Start) -> 
         message["safetySettings"] = [setting.model_dump() for setting in settings.safety_settings]
     if start.seeded:
         message["historyConfig"] = {"initialHistoryInClientContent": True}
-    return {"setup": merged(message, settings.extra)}
+    return {"setup": with_extra(message, settings.extra)}
 
 
 def model_name(model: str) -> str:
@@ -133,16 +134,6 @@ def response_of(reply: ToolReply) -> JsonObject:
     if not message.strip() and not data:
         response |= {"message": NOTHING_ANSWERED, "retryable": False}
     return response
-
-
-def merged(message: JsonObject, extra: JsonObject) -> JsonObject:
-    """`extra` laid over a message, objects key by key."""
-    whole = dict(message)
-    for key, value in extra.items():
-        under = whole.get(key)
-        both = isinstance(under, dict) and isinstance(value, dict)
-        whole[key] = merged(under, value) if both else value  # type: ignore[arg-type]
-    return whole
 
 
 def _generation(settings: GeminiLiveProvider) -> JsonObject:

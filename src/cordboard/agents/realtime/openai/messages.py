@@ -14,6 +14,7 @@ from typing import Any, Final
 import orjson
 
 from cordboard.agents.base import AgentSession, Said
+from cordboard.agents.extra_settings import with_extra
 from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
 from cordboard.config.section import Section
 from cordboard.tools.payload import DATA_NOTE
@@ -77,7 +78,7 @@ def session_object(
             whole["parallel_tool_calls"] = settings.parallel_tool_calls
     if settings.reasoning is not None:
         whole["reasoning"] = _plain(settings.reasoning)
-    return merged(whole, settings.extra)
+    return with_extra(whole, settings.extra)
 
 
 def instructions(session: AgentSession) -> str:
@@ -101,7 +102,7 @@ def only_turn_detection(settings: OpenAIRealtimeProvider, *, answering: bool) ->
     own = settings.extra.get("audio", {})
     own = own.get("input", {}) if isinstance(own, Mapping) else {}
     own = own.get("turn_detection") if isinstance(own, Mapping) else None
-    detection = merged(
+    detection = with_extra(
         turn_detection(settings, answering=answering), own if isinstance(own, Mapping) else {}
     )
     return {"type": "realtime", "audio": {"input": {"turn_detection": detection}}}
@@ -113,16 +114,6 @@ def answers_turns(message: JsonObject, before: bool) -> bool:
     detection = object_of(object_of(audio.get("input")).get("turn_detection"))
     value = detection.get("create_response")
     return value if isinstance(value, bool) else before
-
-
-def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> JsonObject:
-    """`over` laid over `base`, object by object."""
-    whole = dict(base)
-    for key, value in over.items():
-        before = whole.get(key)
-        both = isinstance(before, Mapping) and isinstance(value, Mapping)
-        whole[key] = merged(before, value) if both and before is not None else value
-    return whole
 
 
 def message_item(said: Said) -> JsonObject:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
+from cordboard.agents.extra_settings import with_extra
 from cordboard.agents.pipeline.brain.llm.messages import CALL_BEGINS
 from cordboard.agents.pipeline.brain.llm.model import (
     AgentSaid,
@@ -32,7 +33,6 @@ from cordboard.agents.pipeline.brain.llm.wire import (
     Reader,
     amounts,
     count_of,
-    merged,
     object_of,
     settled,
     text_of,
@@ -97,7 +97,7 @@ class AnthropicWire:
             elif settings.parallel_tool_calls is not None:
                 several = settings.parallel_tool_calls
                 body["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": not several}
-        return merged(body, settings.extra)
+        return with_extra(body, settings.extra)
 
     def reader(self) -> MessagesReader:
         return MessagesReader()

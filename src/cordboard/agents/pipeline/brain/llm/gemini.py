@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import orjson
 
+from cordboard.agents.extra_settings import with_extra
 from cordboard.agents.pipeline.brain.llm.messages import CALL_BEGINS, OWN_ID
 from cordboard.agents.pipeline.brain.llm.model import (
     AgentSaid,
@@ -30,7 +31,6 @@ from cordboard.agents.pipeline.brain.llm.wire import (
     amounts,
     count_of,
     list_of,
-    merged,
     object_of,
     settled,
     text_of,
@@ -96,7 +96,7 @@ class GeminiWire:
             body["tools"] = [{"functionDeclarations": [_tool(tool) for tool in request.tools]}]
             if not request.may_ask:
                 body["toolConfig"] = {"functionCallingConfig": {"mode": "NONE"}}
-        return merged(body, settings.extra)
+        return with_extra(body, settings.extra)
 
     def reader(self) -> GeminiReader:
         return GeminiReader()

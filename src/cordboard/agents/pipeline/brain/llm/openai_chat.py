@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from cordboard.agents.extra_settings import with_extra
 from cordboard.agents.pipeline.brain.llm.model import (
     AgentSaid,
     CallerSaid,
@@ -30,7 +31,6 @@ from cordboard.agents.pipeline.brain.llm.wire import (
     amounts,
     count_of,
     list_of,
-    merged,
     object_of,
     settled,
     text_of,
@@ -96,7 +96,7 @@ class OpenAIChatWire:
                 body["tool_choice"] = "none"
             elif settings.parallel_tool_calls is not None:
                 body["parallel_tool_calls"] = settings.parallel_tool_calls
-        return merged(body, settings.extra)
+        return with_extra(body, settings.extra)
 
     def reader(self) -> ChatReader:
         return ChatReader()

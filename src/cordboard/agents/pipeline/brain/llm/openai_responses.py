@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import orjson
 
+from cordboard.agents.extra_settings import with_extra
 from cordboard.agents.pipeline.brain.llm.model import (
     AgentSaid,
     CallerSaid,
@@ -29,7 +30,6 @@ from cordboard.agents.pipeline.brain.llm.wire import (
     Reader,
     amounts,
     count_of,
-    merged,
     object_of,
     settled,
     text_of,
@@ -83,7 +83,7 @@ class OpenAIResponsesWire:
                 body["tool_choice"] = "none"
             elif settings.parallel_tool_calls is not None:
                 body["parallel_tool_calls"] = settings.parallel_tool_calls
-        return merged(body, settings.extra)
+        return with_extra(body, settings.extra)
 
     def reader(self) -> ResponsesReader:
         return ResponsesReader()

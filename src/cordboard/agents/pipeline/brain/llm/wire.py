@@ -136,18 +136,6 @@ def amounts(**counts: float) -> dict[str, float]:
     return {unit: count for unit, count in counts.items() if count > 0}
 
 
-def merged(body: JsonObject, extra: Mapping[str, Any]) -> JsonObject:
-    """`extra` laid over what is sent: objects deep, all else in place of what is there."""
-    whole = dict(body)
-    for name, value in extra.items():
-        there = whole.get(name)
-        if isinstance(there, dict) and isinstance(value, dict):
-            whole[name] = merged(there, value)
-        else:
-            whole[name] = value
-    return whole
-
-
 def settled(**settings: Any) -> JsonObject:
     """Only what was set."""
     return {name: value for name, value in settings.items() if value is not None}
