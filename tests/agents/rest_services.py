@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from cordboard.agents.pipeline.brain.llm.anthropic import VERSION
 from cordboard.testing.emulators.http_service import HttpService
 
 KEY = "right-key-000"
@@ -63,10 +64,10 @@ class RestServices(HttpService):
         noted = self._note(request)
         if noted is not None:
             return noted
-        if "anthropic-version" not in request.headers:
+        if request.headers.get("anthropic-version") != VERSION:
             return JSONResponse({"type": "error"}, 400)
-        if request.headers.get("x-api-key") != KEY:
-            error = {"type": "authentication_error", "message": "invalid x-api-key"}
+        if request.headers.get("authorization") != f"Bearer {KEY}":
+            error = {"type": "authentication_error", "message": "API key is invalid."}
             return JSONResponse({"type": "error", "error": error}, 401)
         name = request.path_params["name"]
         return JSONResponse({"type": "model", "id": name}, 200 if "claude" in name else 404)

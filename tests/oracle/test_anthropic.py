@@ -23,7 +23,7 @@ from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from pydantic import TypeAdapter
 from tests.agents.brain_llm.conversation import conversation
 
-from cordboard.agents.pipeline.brain.llm.anthropic import VERSION, AnthropicWire
+from cordboard.agents.pipeline.brain.llm.anthropic import AnthropicWire
 from cordboard.config.providers.brains import AnthropicBrain
 from cordboard.testing.emulators.anthropic import THOUGHT, AnthropicEmulator
 from cordboard.testing.emulators.script import Answer, Fault, Script, Use
@@ -77,7 +77,11 @@ async def test_messages_with_the_sdk(thinking: Any) -> None:
         async with anthropic.messages.stream(messages=messages, **common) as stream:
             assert "".join([text async for text in stream.text_stream]) == "It says: calm. calm."
         assert emulator.violations == []
-        assert emulator.received[0].headers["anthropic-version"] == VERSION
+        settings = AnthropicBrain(type="anthropic", model=MODEL)
+        ours = AnthropicWire(settings).headers("test-key")
+        sent = emulator.received[0].headers
+        assert {name: sent.get(name.lower()) for name in ours} == ours
+        assert "x-api-key" not in sent
 
 
 _USE = {"type": "tool_use", "id": "x", "name": "a", "input": {}}

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
+from cordboard.agents.pipeline.brain.llm.anthropic import AnthropicWire
 from cordboard.agents.realtime.elevenlabs.tools import unfit
 from cordboard.config.providers.brains import AnthropicBrain, GeminiBrain, OpenAIChatBrain
 from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
@@ -65,9 +66,9 @@ def probes(paid: PaidPart, key: str) -> tuple[Probe, ...]:
         case GeminiLiveProvider() | GeminiBrain():
             return (_gemini(service, key),)
         case AnthropicBrain():
-            url = f"{_base(service, 'https://api.anthropic.com')}/v1/models/{_part(service.model)}"
-            headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
-            return (Probe(f"model {service.model}", url, headers),)
+            wire = AnthropicWire(service)
+            url = f"{_base(service, wire.base_url)}/v1/models/{_part(service.model)}"
+            return (Probe(f"model {service.model}", url, wire.headers(key)),)
     return _openai(service, paid, key)
 
 

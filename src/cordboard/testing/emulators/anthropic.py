@@ -102,8 +102,7 @@ class _Words:
         self._number = 0
 
     def model(self, request: Request, name: Any) -> str:
-        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if (bearer or request.headers.get("x-api-key")) != self._key:
+        if request.headers.get("authorization") != f"Bearer {self._key}":
             raise Refused(401, "API key is invalid.")
         if not request.headers.get("anthropic-version"):
             raise Refused(400, "anthropic-version: header is required")
