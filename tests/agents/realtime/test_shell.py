@@ -530,3 +530,12 @@ async def test_a_service_that_has_ended_the_conversation_has_not_failed() -> Non
         await service.connections[-1].close(1000)
         await asyncio.sleep(0.05)
         assert not caller.of(AgentFailed)
+
+
+async def test_a_session_that_has_just_begun_need_not_be_kept_awake(monkeypatch) -> None:
+    monkeypatch.setattr(PlainDialect, "keep_alive_s", 5.0)
+    async with talking() as (service, _, _, _):
+        await service.say(do="used", model="m", amounts={})
+        await service.until(lambda: bool(service.of("begin")))
+        await asyncio.sleep(0.02)
+        assert not service.of("keep_alive")

@@ -132,6 +132,7 @@ class RealtimeAgent:
         self._host = ServiceSide(self._link, self._talk, self._own, self)
         self._greet_from_memory(session)
         await self._link.start()
+        self._sound_at = self._loop.time()
         self._watch()
         if session.greeting and not self._greeted and not self._dialect.speaks_greeting:
             self._talk.owes = False
