@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cordboard.agents.base import AgentFailed, AgentTrouble
+from cordboard.audio.format import AudioFormat
 from cordboard.calls.events import Connected
 from cordboard.calls.ledger import Ledger, LedgerWriter
 from cordboard.observe.metrics import Metrics
@@ -49,6 +51,35 @@ def test_in_a_call(tmp_path: Path, make: Callable[[], FakeAgent], where: str) ->
     stage = play_call(tmp_path, make, scenario, context=context, tools=[FakeTool("get_weather")])
     assert stage.ended.outcome == "failed"
     assert counted(stage.metrics) == [where]
+
+
+@pytest.mark.parametrize(
+    "told", [AgentFailed("a bug", "internal"), AgentTrouble("internal", "a bug")]
+)
+def test_in_an_agent(tmp_path: Path, told: AgentFailed | AgentTrouble) -> None:
+    async def script(agent: FakeAgent) -> None:
+        await asyncio.sleep(1)
+        agent.emit(told)
+        await agent.ask("hangup_call", {"reason": "done"}, 0)
+
+    stage = play_call(tmp_path, lambda: FakeAgent(script))
+    assert counted(stage.metrics) == ["agent"]
+
+
+def test_in_the_apology(tmp_path: Path) -> None:
+    """The caller is not left on a line that nobody ends."""
+
+    async def apology(audio_format: AudioFormat) -> bytes:
+        raise ZeroDivisionError("a bug")
+
+    async def script(agent: FakeAgent) -> None:
+        await asyncio.sleep(1)
+        agent.emit(AgentFailed("gone", "dropped"))
+
+    stage = play_call(tmp_path, lambda: FakeAgent(script), apology=apology)
+    assert (stage.ended.outcome, stage.ended.reason) == ("failed", "internal_error")
+    assert stage.ended.duration_ms < 10_000
+    assert counted(stage.metrics) == ["farewell"]
 
 
 def test_who_looks_on(tmp_path: Path) -> None:

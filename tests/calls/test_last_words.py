@@ -12,7 +12,7 @@ from cordboard.audio.format import AudioFormat
 from cordboard.calls import events
 from cordboard.calls.last_words import FAREWELL_LIMIT, STALLED_LIMIT, TROUBLE
 from cordboard.calls.offer import TransferTarget
-from cordboard.errors import AgentError, TransferFailed
+from cordboard.errors import AgentError, TransferFailed, VoiceError
 from cordboard.testing.call_stage import CallStage, play_call
 from cordboard.testing.fake_agent import FakeAgent
 from cordboard.testing.fake_line import FakeLine, FakeMedia
@@ -164,3 +164,20 @@ def test_an_agent_that_neither_speaks_nor_fails_is_not_waited_for(tmp_path: Path
     stage = play_call(tmp_path, lambda: Silent(script))
     assert ending(stage) == ("failed", "agent_failed")
     assert stage.ended.duration_ms < (3 + STALLED_LIMIT + 0.5) * 1000 < FAREWELL_LIMIT * 1000
+
+
+def test_a_voice_that_fails_leaves_the_apology_to_the_agent(tmp_path: Path) -> None:
+    async def broken(audio_format: AudioFormat) -> bytes:
+        raise VoiceError("the voice is gone too")
+
+    async def script(agent: FakeAgent) -> None:
+        await asyncio.sleep(2)
+        agent.emit(AgentFailed("the service is gone", "dropped"))
+
+    stage = play_call(tmp_path, lambda: FakeAgent(script), apology=broken)
+    assert ending(stage) == ("failed", "agent_failed")
+    assert isinstance(stage.agent, FakeAgent)
+    assert stage.agent.said == [TROUBLE]
+    assert ("apology", "the voice is gone too") in [
+        (trouble.where, trouble.message) for trouble in stage.of(events.Trouble)
+    ]

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from cordboard.audio.format import AudioFormat
 from cordboard.errors import FailureKind
@@ -177,13 +177,18 @@ class Used:
     usage: Usage
 
 
+INTERNAL: Final = "internal"
+"""What an `AgentTrouble` tells of, and the kind of an `AgentFailed`, where the mistake is ours."""
+
+
 @dataclass(frozen=True, slots=True)
 class AgentTrouble:
     """Something went wrong and was helped: a lost connection, another agent that took over, a
     message that made no sense. For the record; nothing follows from it."""
 
     what: str
-    """`reconnected`, `fallback`, `malformed`, ...: a short word, a metric's label."""
+    """`reconnected`, `fallback`, `malformed`, ...: a short word, a metric's label. `INTERNAL` is a
+    mistake of ours, caught at a task's border."""
     detail: str = ""
 
 

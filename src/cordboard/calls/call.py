@@ -28,7 +28,7 @@ from cordboard.calls.call_recording import CallRecording, opening
 from cordboard.calls.clean_up import STEP_LIMIT, give_back, step
 from cordboard.calls.conversation import Conversation, Endings
 from cordboard.calls.keys import KeyOutlets, Keys
-from cordboard.calls.last_words import FAREWELL_LIMIT, STOPPING, TOO_LONG, LastWords
+from cordboard.calls.last_words import STOPPING, TOO_LONG, LastWords, heard_out
 from cordboard.calls.ledger import Ledger
 from cordboard.calls.offer import Media, Offer
 from cordboard.calls.phases import CallPhases
@@ -396,9 +396,7 @@ class Call:
             self._begin_farewell(self._apologise(conversation, media))
 
     async def _apologise(self, conversation: Conversation, media: Media) -> None:
-        if not await self._last_words.speak(conversation, media.format):
-            await self._last_words.speak_by_agent(conversation)
-        await self._last_words.pass_on()
+        await self._last_words.apologise(conversation, media.format)
         self.end("failed", "agent_failed")
 
     def _caller_silent(self, goodbye: str) -> None:
@@ -429,14 +427,20 @@ class Call:
         conversation.begin_farewell()
         sound.deafen()
         self._farewell = self._loop.create_task(farewell)
+        self._farewell.add_done_callback(self._farewell_over)
         return True
 
+    def _farewell_over(self, farewell: asyncio.Task[None]) -> None:
+        """A task border: without its farewell the call would have no end."""
+        if farewell.cancelled() or (error := farewell.exception()) is None:
+            return
+        log.error("farewell_failed", exc_info=error)
+        self._metrics.internal_error("farewell")
+        self._trouble("farewell", repr(error))
+        self.end("failed", "internal_error")
+
     async def _hear_out(self, conversation: Conversation, outcome: str, reason: str) -> None:
-        try:
-            async with asyncio.timeout(FAREWELL_LIMIT):
-                await conversation.spoken_out()
-        except TimeoutError:
-            log.warning("farewell_cut", limit=FAREWELL_LIMIT)
+        await heard_out(conversation)
         self.end(outcome, reason)
 
     def _trouble(self, where: str, message: str) -> None:

@@ -17,6 +17,7 @@ from typing import Literal
 import structlog
 
 from cordboard.agents.base import (
+    INTERNAL,
     Agent,
     AgentAudio,
     AgentAudioDone,
@@ -265,13 +266,15 @@ class Conversation:
                 self._endings.used(usage)
             case AgentTrouble(what, detail):
                 self._metrics.agent_trouble(what)
+                if what == INTERNAL:
+                    self._metrics.internal_error("agent")
                 self._troubles[what] += 1
                 if self._troubles[what] <= MAX_TROUBLES:
                     self._ledger.record(events.Trouble(f"agent_{what}", detail))
-            case AgentFailed(reason):
-                self._write_down()
-                self._answered.set()
-                self._endings.failed(reason)
+            case AgentFailed(reason, kind):
+                if kind == INTERNAL:
+                    self._metrics.internal_error("agent")
+                self._give_up(reason)
             case AgentEnded(reason):
                 self._endings.ended(reason)
 
@@ -380,7 +383,14 @@ class Conversation:
         return not (attention.caller_speaks or attention.caller_is_asked or self._uninterruptible)
 
     def tools_failed(self, reason: str) -> None:
-        self.take(AgentFailed(reason))
+        if not self._over:
+            self._give_up(reason)
+
+    def _give_up(self, reason: str) -> None:
+        """Nobody can go on: the call is told."""
+        self._write_down()
+        self._answered.set()
+        self._endings.failed(reason)
 
     # Sound.
 

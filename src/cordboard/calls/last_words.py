@@ -14,7 +14,7 @@ import structlog
 from cordboard.audio.format import AudioFormat
 from cordboard.calls.conversation import Conversation
 from cordboard.calls.tool_line import ToolLine
-from cordboard.errors import LineError
+from cordboard.errors import AgentError, LineError
 
 log = structlog.get_logger()
 
@@ -25,6 +25,8 @@ FAREWELLS = (TROUBLE, STOPPING, TOO_LONG)
 """What a call may have to say when things are going badly: fit to be rendered beforehand."""
 STALLED_LIMIT = 3.0
 """How long a failed agent may take to begin its apology, where the engine has no voice."""
+VOICE_LIMIT = 5.0
+"""How long the engine's voice may take for the whole apology, which is rendered beforehand."""
 FAREWELL_LIMIT = 20.0
 """Longest wait, in seconds, for the caller to hear the end of what is being said."""
 
@@ -53,18 +55,28 @@ class LastWords:
 
     async def speak(self, conversation: Conversation, audio_format: AudioFormat) -> bool:
         """Say without an agent that there is none; whether there was a voice for it."""
-        words = await self._apology(audio_format) if self._apology is not None else b""
+        words = await self._words(audio_format)
         if words:
             conversation.say_without_agent(TROUBLE, words)
-            await _heard_out(conversation, FAREWELL_LIMIT)
+            await heard_out(conversation)
         return bool(words)
 
-    async def speak_by_agent(self, conversation: Conversation) -> None:
-        """Have the agent say it, as well as it still can: it is not waited for long."""
-        conversation.say(TROUBLE)
-        await _heard_out(conversation, STALLED_LIMIT)
-        if conversation.playout.speaking:
-            await _heard_out(conversation, FAREWELL_LIMIT)
+    async def _words(self, audio_format: AudioFormat) -> bytes:
+        """The apology's sound; empty where there is no voice, or it fails too."""
+        if self._apology is None:
+            return b""
+        try:
+            async with asyncio.timeout(VOICE_LIMIT):
+                return await self._apology(audio_format)
+        except (AgentError, TimeoutError) as error:
+            self._trouble("apology", str(error) or f"no sound within {VOICE_LIMIT:g} s")
+            return b""
+
+    async def apologise(self, conversation: Conversation, audio_format: AudioFormat) -> None:
+        """The agent has failed: say so, if need be by the agent itself, and pass the caller on."""
+        if not await self.speak(conversation, audio_format):
+            await self._speak_by_agent(conversation)
+        await self.pass_on()
 
     async def pass_on(self) -> None:
         """Transfer the caller, which ends the call, if the context says where to."""
@@ -75,8 +87,16 @@ class LastWords:
         except LineError as error:
             self._trouble("on_failure", str(error))
 
+    async def _speak_by_agent(self, conversation: Conversation) -> None:
+        """As well as it still can: it is not waited for long."""
+        conversation.say(TROUBLE)
+        await heard_out(conversation, STALLED_LIMIT)
+        if conversation.playout.speaking:
+            await heard_out(conversation)
 
-async def _heard_out(conversation: Conversation, seconds: float) -> None:
+
+async def heard_out(conversation: Conversation, seconds: float = FAREWELL_LIMIT) -> None:
+    """Wait until the caller has heard all there is to say, but not for ever."""
     try:
         async with asyncio.timeout(seconds):
             await conversation.spoken_out()
