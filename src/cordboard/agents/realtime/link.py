@@ -99,6 +99,8 @@ class ServiceLink:
         """Set when the service accepts the session on the connection being introduced."""
         self._mending: asyncio.Task[None] | None = None
         self._losses: list[float] = []
+        self._first_retries = min(FIRST_RETRIES, settings.retries)
+        """Further attempts that are left until the call has begun."""
         self._closed = False
         self.up = False
         """Whether the service takes sound and results now."""
@@ -116,16 +118,39 @@ class ServiceLink:
 
     def _begin_opening(self) -> asyncio.Task[ServiceConnection]:
         if self._opening is None:
-            self._opening = self._loop.create_task(self._connect())
+            self._opening = self._loop.create_task(self._connect_at_first())
         return self._opening
+
+    async def _connect_at_first(self) -> ServiceConnection:
+        """Connect, at the call's beginning with the further attempt. Raises `_Refused`."""
+        while True:
+            try:
+                return await self._connect()
+            except _Refused as refused:
+                if not self._tries_once_more(refused.lost):
+                    raise
+            await asyncio.sleep(BACKOFF)
+
+    def _tries_once_more(self, lost: Lost) -> bool:
+        if not lost.again or self._first_retries == 0:
+            return False
+        self._first_retries -= 1
+        self._warn(lost, 1)
+        return True
 
     async def start(self) -> None:
         """Connect if that is not done, and wait until the service has accepted the session.
         Raises `AgentError`."""
-        try:
-            await self._establish(min(FIRST_RETRIES, self._settings.retries), again=False)
-        except _Refused as refused:
-            raise AgentError(refused.lost.reason, refused.lost.kind) from None
+        while True:
+            try:
+                await self._attempt(again=False)
+            except _Refused as refused:
+                if not self._tries_once_more(refused.lost):
+                    raise AgentError(refused.lost.reason, refused.lost.kind) from None
+            else:
+                self._first_retries = 0
+                return
+            await asyncio.sleep(BACKOFF)
 
     async def close(self) -> None:
         """Give everything back. Idempotent."""
@@ -223,24 +248,27 @@ class ServiceLink:
             raise _Refused(self._dialect.lost(error.status, error.code, error.problem)) from None
         return connection
 
-    async def _establish(self, retries: int, *, again: bool) -> None:
-        """Raises `_Refused` of the last attempt."""
+    async def _establish(self, retries: int) -> None:
+        """Once more. Raises `_Refused` of the last attempt."""
         for attempt in range(retries + 1):
             try:
-                await self._attempt(again=again)
+                await self._attempt(again=True)
             except _Refused as refused:
-                log.warning(
-                    "service_refused",
-                    peer=self._settings.peer,
-                    kind=refused.lost.kind,
-                    reason=refused.lost.reason,
-                    attempt=attempt + 1,
-                )
+                self._warn(refused.lost, attempt + 1)
                 if not refused.lost.again or attempt == retries:
                     raise
                 await asyncio.sleep(min(MAX_BACKOFF, BACKOFF * 2**attempt))
             else:
                 return
+
+    def _warn(self, lost: Lost, attempt: int) -> None:
+        log.warning(
+            "service_refused",
+            peer=self._settings.peer,
+            kind=lost.kind,
+            reason=lost.reason,
+            attempt=attempt,
+        )
 
     async def _attempt(self, *, again: bool) -> None:
         try:
@@ -276,7 +304,7 @@ class ServiceLink:
 
     async def _establish_again(self, lost: Lost) -> None:
         try:
-            await self._establish(self._settings.retries - 1, again=True)
+            await self._establish(self._settings.retries - 1)
         except _Refused as refused:
             self._fail(refused.lost)
         else:
