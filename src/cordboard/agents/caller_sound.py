@@ -1,8 +1,8 @@
-"""What the caller said lately, for an agent that was not there to hear it.
+"""What the caller said lately, for an agent or a service that was not there to hear it.
 
-While one agent takes over from another, nobody listens: the caller's frames are kept, and so are
-those of an utterance that the lost agent had begun to hear. The next agent gets them faster than
-they were spoken, before it hears the caller as they speak.
+While one agent takes over from another, or a connection is opened again, nobody listens: the
+caller's frames are kept, and so are those of an utterance that the lost one had begun to hear. The
+next one gets them faster than they were spoken, before it hears the caller as they speak.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ CATCH_UP = 4
 class CallerSound:
     """The caller's frames of one call. An index, a few appends: cheap at 50 frames a second."""
 
-    def __init__(self) -> None:
-        self._lately: deque[bytes] = deque(maxlen=MOST)
+    def __init__(self, most: int = MOST) -> None:
+        """`most`: frames that are kept."""
+        self._most = most
+        self._lately: deque[bytes] = deque(maxlen=most)
         self._wanted: int | None = None
         """How many of the last frames the next agent is to hear; None: none yet."""
         self._behind: deque[bytes] = deque()
@@ -34,12 +36,12 @@ class CallerSound:
         """One more frame, whether an agent hears it or not."""
         self._lately.append(frame)
         if self._wanted is not None:
-            self._wanted = min(self._wanted + 1, MOST)
+            self._wanted = min(self._wanted + 1, self._most)
 
     def utterance_begins(self, ago: float) -> None:
         """The caller has begun to say something, so many seconds ago."""
         if self._wanted is None:
-            frames = LEAD + math.ceil(min(max(ago, 0.0), MOST * FRAME) / FRAME)
+            frames = LEAD + math.ceil(min(max(ago, 0.0), self._most * FRAME) / FRAME)
             self._wanted = min(frames, len(self._lately))
 
     def understood(self) -> None:
@@ -51,7 +53,7 @@ class CallerSound:
         if self._wanted is None:
             self._wanted = 0
 
-    def somebody_listens(self, wait: Callable[[], bool]) -> None:
+    def somebody_listens(self, wait: Callable[[], bool] = lambda: False) -> None:
         """The next agent is there: it has to catch up, but not while `wait` says so, for 8 s at
         most."""
         self._wait = wait
@@ -65,7 +67,7 @@ class CallerSound:
             hear(frame)
             return
         behind.append(frame)
-        if len(behind) <= 2 * MOST and self._wait():
+        if len(behind) <= 2 * self._most and self._wait():
             return
         self._wait = _never
         for _ in range(min(CATCH_UP, len(behind))):

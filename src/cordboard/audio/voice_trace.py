@@ -17,6 +17,8 @@ EACH = 4
 """Only each fourth sample is looked at: a voice that is loud shows in them too."""
 _FLOOR_FRAMES = 150
 """The quietest frame of 3 s is the noise of the line."""
+BETWEEN = 1.5
+"""Seconds without a voice after which the next voice is something new."""
 _ABOVE = 24
 """A voice's peak is so much above that, in 256ths of full scale on a scale of square roots."""
 
@@ -47,6 +49,8 @@ class VoiceTrace:
         self._frames = 0
         self.last_voice_at: float | None = None
         """When the last frame with a voice had come."""
+        self.began_at: float | None = None
+        """When that voice had begun; pauses within it are shorter than `BETWEEN`."""
 
     def hear(self, sound: bytes, now: float) -> None:
         """Take a frame that has just come."""
@@ -62,4 +66,6 @@ class VoiceTrace:
             self._floor, self._lowest, self._frames = self._lowest, 255, 0
         floor = min(self._floor, self._lowest)
         if peak > floor + _ABOVE:
+            if self.last_voice_at is None or now - self.last_voice_at > BETWEEN:
+                self.began_at = now
             self.last_voice_at = now

@@ -25,7 +25,8 @@ from cordboard.agents.base import (
     ToolAsked,
     ToolCancelled,
 )
-from cordboard.agents.realtime import talk
+from cordboard.agents.realtime import own_speech, talk
+from cordboard.agents.realtime.agent import RealtimeAgent
 from cordboard.agents.realtime.greetings import Greeting, GreetingCache
 from cordboard.agents.realtime.warm import WarmConnection
 from cordboard.errors import AgentError
@@ -168,6 +169,99 @@ async def test_a_service_that_stays_away_fails_with_its_reason() -> None:
         assert len(service.connections) == 1
 
 
+UTTERANCE = b"".join(bytes([number]) * 160 for number in range(10))
+"""0.2 s, loud; each frame is another one."""
+
+
+async def speak_up(service: PlainService, caller: Caller, agent: RealtimeAgent) -> None:
+    """The caller begins, and is heard by the service."""
+    for _ in range(20):
+        agent.hear(SILENCE)
+    await service.say(do="caller_started")
+    await caller.until(CallerStarted)
+    for at in range(0, len(UTTERANCE), 160):
+        agent.hear(UTTERANCE[at : at + 160])
+    await service.until(lambda: UTTERANCE in service.sound)
+    service.sound.clear()
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+async def test_what_is_not_written_down_when_the_connection_breaks_is_heard_again(
+    stopped: bool,
+) -> None:
+    async with talking() as (service, caller, agent, _):
+        await speak_up(service, caller, agent)
+        if stopped:
+            await service.say(do="caller_stopped")
+            await caller.until(CallerStopped)
+        await service.connections[-1].close(1011)
+        await caller.until(AgentTrouble)
+        for _ in range(20):
+            agent.hear(SILENCE)
+        await service.until(lambda: UTTERANCE in service.sound)
+        assert service.of("begin")[-1]["owes"] is False, "it has not heard the question yet"
+        assert service.sound.endswith(SILENCE * 10), "and nothing is left out"
+
+
+@pytest.mark.parametrize("known", ["words", "tool"])
+async def test_what_the_service_has_understood_is_not_heard_again(known: str) -> None:
+    async with talking() as (service, caller, agent, _):
+        await speak_up(service, caller, agent)
+        await service.say(do="caller_stopped")
+        if known == "words":
+            await service.say(do="caller_text", text="Book it.")
+            await caller.until(CallerText)
+        else:
+            await service.say(do="tool", id="t1", name="book", arguments={})
+            await caller.until(ToolAsked)
+            agent.answer_tool(reply("t1"))
+        await service.connections[-1].close(1011)
+        await caller.until(AgentTrouble)
+        agent.hear(FRAME)
+        await service.until(lambda: FRAME in service.sound)
+        assert UTTERANCE not in service.sound
+        assert service.of("begin")[-1]["owes"] is True
+
+
+async def test_a_service_that_says_nothing_to_what_the_caller_says_is_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(talk, "LONGEST_PAUSE", 0.3)
+    async with talking() as (service, caller, agent, _):
+        await speak_up(service, caller, agent)
+        trouble = await caller.until(AgentTrouble)
+        assert trouble.what == "reconnected"
+        assert trouble.detail.startswith("stalled")
+        for _ in range(20):
+            agent.hear(SILENCE)
+        await service.until(lambda: UTTERANCE in service.sound)
+        # Nothing more comes of it: it was a noise.
+        assert (await caller.until(CallerText)).text == ""
+        assert len(service.connections) == 2
+
+
+async def test_a_connection_that_is_refused_ahead_is_tried_once_more() -> None:
+    async with PlainService().running() as service:
+        service.refuse_with = [503]
+        agent = agent_for(PlainDialect(service.port))
+        await agent.prepare()
+        await agent.start(Caller().session)
+        assert len(service.connections) == 1
+        await agent.close()
+
+
+async def test_a_call_does_not_wait_for_a_third_attempt() -> None:
+    async with PlainService().running() as service:
+        service.refuse_with = [503, 503, 503]
+        agent = agent_for(PlainDialect(service.port))
+        with pytest.raises(AgentError):
+            await agent.prepare()
+        with pytest.raises(AgentError):
+            await agent.start(Caller().session)
+        assert service.refuse_with == [503]
+        await agent.close()
+
+
 async def test_a_wrong_key_is_not_tried_twice() -> None:
     async with PlainService().running() as service:
         service.refuse_with = [401, 401]
@@ -223,6 +317,30 @@ async def test_a_filler_is_said_by_the_engine_and_the_answer_waits_for_its_end()
         assert len(filler.pcm) == 2 * MS_PER_WORD * 8
         assert answer.pcm == b"\x01" * 160
         assert [text.text for text in caller.of(AgentText)] == ["One moment.", ""]
+
+
+async def test_a_filler_that_the_service_takes_and_does_not_say_is_said_by_the_engine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(own_speech, "SERVICE_VOICE_LIMIT", 0.1)
+    voice = TalkingClock()
+    silent = talking(voice, speaks_words=True, slow_response="provider")
+    async with silent as (service, caller, agent, _):
+        await service.say(do="caller_text", text="Book it.")
+        await service.say(do="tool", id="t1", name="book", arguments={})
+        await caller.until(ToolAsked)
+        agent.say("One moment.", filler=True)
+        await service.until(lambda: bool(service.of("speak")))
+        await caller.until(AgentAudio)
+        assert voice.spoken == ["One moment."]
+        # Of the next one the service begins in time.
+        agent.say("Still at it.", filler=True)
+        await service.until(lambda: len(service.of("speak")) == 2)
+        await service.say(do="words", text="Still at it.")
+        await service.say(do="sound", ms=20)
+        await caller.until(AgentAudio, 2)
+        await asyncio.sleep(0.15)
+        assert voice.spoken == ["One moment."]
 
 
 async def test_no_filler_while_the_service_speaks() -> None:

@@ -68,7 +68,7 @@ REPORTS = st.lists(
         st.tuples(st.just("tool_asked"), IDS, st.just("book"), st.just({})),
         st.tuples(st.just("tool_cancelled"), IDS),
         st.tuples(st.just("tool_answered"), IDS),
-        st.tuples(st.just("notice_silence"), st.floats(0, 5000)),
+        st.tuples(st.just("notice_silence"), st.floats(0, 5000), st.floats(0, 5000)),
         st.tuples(st.just("given_up")),
     ),
     max_size=40,

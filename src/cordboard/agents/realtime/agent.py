@@ -32,6 +32,7 @@ from cordboard.agents.base import (
     LateTold,
     Said,
 )
+from cordboard.agents.caller_sound import FRAME, CallerSound
 from cordboard.agents.pipeline.hearing import HearingParts
 from cordboard.agents.pipeline.tts.base import Voice
 from cordboard.agents.pipeline.turn_events import AgentVoice
@@ -42,7 +43,7 @@ from cordboard.agents.realtime.greetings import GreetingCache, GreetingListener,
 from cordboard.agents.realtime.link import LinkSettings, ServiceLink
 from cordboard.agents.realtime.own_speech import Kind, OwnSpeech
 from cordboard.agents.realtime.service_side import ServiceSide
-from cordboard.agents.realtime.talk import Given, Talk
+from cordboard.agents.realtime.talk import LONGEST_PAUSE, Given, Talk
 from cordboard.agents.said import ConversationSoFar
 from cordboard.audio.format import AudioFormat
 from cordboard.config.conversation import BargeIn
@@ -54,6 +55,8 @@ log = structlog.get_logger()
 
 SERVICE_SENTENCE_LIMIT = 4.0
 """Seconds for which what the service begins to say may be the sentence it was asked to say."""
+KEPT = round((LONGEST_PAUSE + 5.0) / FRAME)
+"""Frames of the caller's sound that another connection may hear again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,9 @@ class RealtimeAgent:
         )
         self._link = ServiceLink(dialect, parts.tls, link, self, parts.warm)
         self._so_far = ConversationSoFar()
+        self._caller = CallerSound(KEPT)
+        self._heard_again = False
+        """What the caller said last is not written down: the next connection hears it."""
         self._waiting_replies: list[ToolReply] = []
         """Results that came while there was no connection."""
         self._given: tuple[Given, float] | None = None
@@ -147,9 +153,10 @@ class RealtimeAgent:
             pcm = self._silence
         elif self._barge_in != "on" and self._agent_voice() is AgentVoice.PROTECTED:
             pcm = self._silence
+        self._caller.keep(pcm)
         if self._link.takes_sound:
             self._sound_at = self._loop.time()
-            self._dialect.hear(pcm)
+            self._caller.pass_on(pcm, self._dialect.hear)
 
     def hear_key(self, key: str) -> None:
         """Keys are recorded by the call, and asked for by tools; the services take none."""
@@ -228,7 +235,7 @@ class RealtimeAgent:
             raise RuntimeError("the link was started before the agent")
         resumed = None
         if again:
-            owes = self._talk.owes and not self._talk.asks
+            owes = self._talk.owes and not (self._talk.asks or self._heard_again)
             resumed = Resumed(self._so_far.history(to_answer=owes), owes)
         elif session.history:
             owes = session.history[-1].who == "caller"
@@ -244,6 +251,11 @@ class RealtimeAgent:
         self._dialect.receive_binary(data)
 
     def link_lost(self) -> None:
+        self._heard_again = self._talk.sure_of_loss
+        since = self._talk.unheard_since()
+        if since is not None:
+            self._caller.utterance_begins(self._loop.time() - since)
+        self._caller.nobody_listens()
         self._own.service_stopped()
         self._talk.lost()
 
@@ -264,6 +276,8 @@ class RealtimeAgent:
         waiting, self._waiting_replies = self._waiting_replies, []
         for reply in waiting:
             self._dialect.answer_tool(reply)
+        self._heard_again = False
+        self._caller.somebody_listens()
 
     def caller_said(self, text: str) -> None:
         if self._take_aside is not None and self._aside is None:
@@ -312,6 +326,12 @@ class RealtimeAgent:
         if not self._link.up or not self._dialect.speak(text):
             return False
         self._given = Given(text, kind == "filler"), self._loop.time()
+        return True
+
+    def take_back(self, text: str) -> bool:
+        if self._given is None or self._given[0].text != text:
+            return False
+        self._given = None
         return True
 
     def hold_service(self) -> None:
@@ -385,7 +405,8 @@ class RealtimeAgent:
         if link.up and keep_alive and now - self._sound_at >= keep_alive:
             self._sound_at = now
             self._dialect.keep_alive()
-        self._talk.notice_silence(now)
+        if self._talk.notice_silence(now, link.last_message_at) and link.up:
+            link.replace("nothing came of what the caller says", "stalled")
         since = now - link.last_message_at
         if link.up and self._talk.answering and since >= self._stall:
             link.replace(f"nothing came for {since:.0f} s in the middle of an answer", "stalled")

@@ -24,6 +24,8 @@ log = structlog.get_logger()
 
 POLITE_LIMIT = 6.0
 """Seconds for which a sentence of the engine's waits for the service to finish."""
+SERVICE_VOICE_LIMIT = 2.5
+"""Seconds within which a service begins a sentence that it has taken; else it will not."""
 VOICE_LIMIT = 8.0
 """Seconds until a text's next sound; beyond that the voice has failed."""
 
@@ -50,6 +52,10 @@ class SpeechHost(Protocol):
 
     def service_says(self, text: str, kind: Kind) -> bool:
         """Have the service say it; False when it cannot."""
+        ...
+
+    def take_back(self, text: str) -> bool:
+        """The service has not begun to say this in time. Whether another voice is to say it."""
         ...
 
     def hold_service(self) -> None: ...
@@ -149,7 +155,8 @@ class OwnSpeech:
         if not due or self._turns_taken.locked() or host.service_speaks():
             host.spoken("filler")
             return
-        if self._who == "provider" and host.service_says(text, "filler"):
+        asked = self._who == "provider" and host.service_says(text, "filler")
+        if asked and await self._service_begins(text):
             return
         if self._voice is not None:
             await self._speak(text, self._voice, "filler")
@@ -176,13 +183,23 @@ class OwnSpeech:
         await self._wait_for_the_service()
         host = self._host
         by_service = self._who == "provider" or self._voice is None
-        if by_service and kind != "question" and host.service_says(text, kind):
+        asked = by_service and kind != "question" and host.service_says(text, kind)
+        if asked and await self._service_begins(text):
             return
         if self._voice is not None:
             await self._speak(text, self._voice, kind)
         elif not host.service_says(text, kind):
             host.unsaid(text, "there is no voice for it")
             host.spoken(kind)
+
+    async def _service_begins(self, text: str) -> bool:
+        """False when the service has taken this and does not say it, and the engine can."""
+        try:
+            async with asyncio.timeout(SERVICE_VOICE_LIMIT):
+                await self._service_speaks.wait()
+        except TimeoutError:
+            return self._voice is None or not self._host.take_back(text)
+        return True
 
     async def _wait_for_the_service(self) -> None:
         try:

@@ -81,11 +81,17 @@ class Talk:
         """The caller's last turn."""
         self._started_at = 0.0
         """When the caller began what they are saying."""
+        self._missed = False
+        """The service has said nothing to what the caller is saying, and was replaced for it."""
         self.stopped_at = self._loop.time()
         """When the caller's last turn was over."""
         self.caller_speaks = False
         self._textless = False
         """The last turn has not got its text yet."""
+        self._utterance_at = 0.0
+        """When the caller began what they said in the last turn."""
+        self._asked_in = 0
+        """The last turn in which the model asked for a tool."""
         self.asks: dict[str, int] = {}
         """Tools that the model waits for, with the turns in which it asked."""
         self._known_calls: set[str] = set()
@@ -117,7 +123,7 @@ class Talk:
     def caller_started(self, at: float | None) -> None:
         now = self._loop.time()
         if not self.caller_speaks:
-            self.caller_speaks = True
+            self.caller_speaks, self._missed = True, False
             self._started_at = now
             self._stage.emit(CallerStarted(min(at, now) if at is not None else now))
         self.cut()
@@ -127,6 +133,7 @@ class Talk:
         if last_speech_at is None:
             last_speech_at = self._trace.last_voice_at
         last = now if last_speech_at is None else min(last_speech_at, now)
+        self._utterance_at = self._voice_since(self._started_at if self.caller_speaks else now)
         self.stopped_at = now
         self.caller_speaks = False
         self._textless = True
@@ -143,16 +150,51 @@ class Talk:
             self._textless = False
         self._stage.emit(CallerText(turn, text.strip(), self._loop.time()))
 
-    def notice_silence(self, now: float) -> None:
+    @property
+    def sure_of_loss(self) -> bool:
+        """Whether the caller's last words, or those that they are saying, would be lost with the
+        connection: the service has heard a voice, and not written down what it said. A model that
+        has answered, or has asked for a tool, has understood it."""
+        if self.asks or self.answering:
+            return False
+        unwritten = self._textless and self.owes and self._asked_in < self.turn
+        return self.caller_speaks or unwritten
+
+    def unheard_since(self) -> float | None:
+        """When the caller began what the service would have to hear again on another connection;
+        None: there is nothing."""
+        if self.sure_of_loss:
+            spoken = self.caller_speaks
+            return self._voice_since(self._started_at) if spoken else self._utterance_at
+        began = self._trace.began_at
+        if self.asks or self.answering or self._session.speaking() or began is None:
+            return None
+        return began if began > self.stopped_at else None
+
+    def _voice_since(self, told: float) -> float:
+        """When the caller's voice began, which the service notices (`told`) a little later."""
+        began = self._trace.began_at
+        return told if began is None or began <= self.stopped_at else min(began, told)
+
+    def notice_silence(self, now: float, service_at: float) -> bool:
         """A service may take a noise for a voice and say nothing more about it. Somebody of whom
-        nothing has been heard for long is not speaking; it was nothing to be answered."""
-        since = max(self._started_at, self._trace.last_voice_at or 0.0)
-        if self.caller_speaks and now - since > LONGEST_PAUSE:
-            owed = self.owes
-            self.caller_text("", self.caller_stopped(since))
-            self.owes = owed
-            if not (owed or self.asks):
-                self._done(self.turn)
+        nothing has been heard for long is not speaking; it was nothing to be answered.
+
+        True when it is the service that has fallen silent: it has said nothing (`service_at`: when
+        it last did) since the caller was last heard."""
+        voice_at = self._trace.last_voice_at or 0.0
+        since = max(self._started_at, voice_at)
+        if not self.caller_speaks or now - since <= LONGEST_PAUSE:
+            return False
+        if service_at < voice_at and not self._missed:
+            self._missed = True
+            return True
+        owed = self.owes
+        self.caller_text("", self.caller_stopped(since))
+        self.owes = owed
+        if not (owed or self.asks):
+            self._done(self.turn)
+        return False
 
     # The answer.
 
@@ -288,6 +330,7 @@ class Talk:
             self._stage.ignored("duplicate", "a tool call")
             return
         self._known_calls.add(call_id)
+        self._asked_in = self.turn
         self.asks[call_id] = self.turn
         self._stage.emit(ToolAsked(ToolAsk(call_id, name, arguments, self.turn)))
 
