@@ -90,11 +90,50 @@ def troubles(stage: CallStage) -> list[str]:
     return [t.message for t in stage.of(events.Trouble) if t.where == "agent_fallback"]
 
 
+def internal_errors(stage: CallStage) -> float:
+    name = 'ai_agent_internal_errors_total{where="agent"} '
+    lines = stage.metrics.render().decode().splitlines()
+    return sum(float(line.removeprefix(name)) for line in lines if line.startswith(name))
+
+
 def said(stage: CallStage) -> list[tuple[int, str]]:
     return [(event.turn, event.text) for event in stage.of(events.Answering)]
 
 
 # At the start
+
+
+def test_a_mistake_of_ours_at_the_start_of_one_is_counted_and_the_next_one_serves(
+    tmp_path: Path,
+) -> None:
+    broken = FakeAgent()
+    broken.start_error = ZeroDivisionError("a bug")
+    stage = play_call(tmp_path, Chain(broken, FakeAgent(hang_up)))
+    assert (stage.ended.outcome, stage.ended.reason) == ("completed", "agent_hangup")
+    assert troubles(stage) == ["a -> b: internal: internal error: ZeroDivisionError"]
+    assert internal_errors(stage) == 1
+
+
+def test_a_mistake_of_ours_in_the_call_is_counted_though_another_one_takes_over(
+    tmp_path: Path,
+) -> None:
+    async def breaks(agent: FakeAgent) -> None:
+        await asyncio.sleep(1)
+        fails(agent, "a bug", "internal")
+
+    stage = play_call(tmp_path, Chain(FakeAgent(breaks), FakeAgent(hang_up)))
+    assert stage.ended.outcome == "completed"
+    assert internal_errors(stage) == 1
+
+
+def test_a_mistake_of_ours_in_the_last_one_is_counted_once(tmp_path: Path) -> None:
+    async def breaks(agent: FakeAgent) -> None:
+        await asyncio.sleep(1)
+        fails(agent, "a bug", "internal")
+
+    stage = play_call(tmp_path, Chain(FakeAgent(breaks)))
+    assert stage.ended.reason == "agent_failed"
+    assert internal_errors(stage) == 1
 
 
 def test_the_next_one_greets_when_the_first_cannot_be_reached(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import structlog
 
 from cordboard.agents.absent import AbsentAgent
 from cordboard.agents.base import (
+    INTERNAL,
     Agent,
     AgentAudio,
     AgentAudioDone,
@@ -115,10 +116,11 @@ class FallbackAgent:
                 try:
                     async with asyncio.timeout(self._share(seconds)):
                         await self._seat.agent.prepare()
-                except (AgentError, TimeoutError) as error:
+                except Exception as error:  # noqa: BLE001 - border: the next one may do
+                    failure = self._understood(error)
                     if not self._left:
-                        raise _as_error(error) from None
-                    self._leave(_as_error(error))
+                        raise failure from None
+                    self._leave(failure)
                     seconds -= self._loop.time() - began
                 else:
                     return
@@ -252,9 +254,9 @@ class FallbackAgent:
             try:
                 async with asyncio.timeout(self._share(seconds)):
                     await self._start_one(session)
-            except (AgentError, TimeoutError) as error:
+            except Exception as error:  # noqa: BLE001 - border: the next one may do
                 self._end_what_was_said()
-                self._leave(_as_error(error))
+                self._leave(self._understood(error))
                 seconds -= self._loop.time() - began
             else:
                 if self._health is not None:
@@ -362,8 +364,9 @@ class FallbackAgent:
         try:
             async with asyncio.timeout(self._share(START_SECONDS)):
                 await self._seat.agent.prepare()
-        except (AgentError, TimeoutError) as error:
-            log.info("agent_not_prepared", provider=self._seat.provider, error=str(error))
+        except Exception as error:  # noqa: BLE001 - border: told there
+            reason = str(self._understood(error))
+            log.info("agent_not_prepared", provider=self._seat.provider, reason=reason)
 
     async def _bridge(self, session: AgentSession, voice: Voice) -> None:
         """Tell the caller to wait. It is no part of the conversation."""
@@ -380,6 +383,8 @@ class FallbackAgent:
             return
         match event:
             case AgentFailed(reason, kind):
+                if kind == INTERNAL and self._left:
+                    self._tell(AgentTrouble(INTERNAL, f"{seat.provider}: {reason}"))
                 self._take_failure(kind, reason)
                 return
             case CallerStarted(at):
@@ -452,11 +457,19 @@ class FallbackAgent:
         if task.cancelled() or (error := task.exception()) is None:
             return
         log.error("agent_task_failed", task=task.get_name(), exc_info=error)
-        if task.get_name() == "take over" and self._session is not None and not self._closed:
+        if task.get_name() != "take over":
+            self._tell(AgentTrouble(INTERNAL, f"{task.get_name()}: {error!r}"))
+        elif self._session is not None and not self._closed:
             self._session.emit(AgentFailed(f"internal error: {type(error).__name__}"))
 
-
-def _as_error(error: AgentError | TimeoutError) -> AgentError:
-    if isinstance(error, AgentError):
-        return error
-    return AgentError("it did not start in time", "connect")
+    def _understood(self, error: Exception) -> AgentError:
+        """What an agent failed with. What no agent should fail with is a mistake of ours, told of
+        and counted."""
+        if isinstance(error, AgentError):
+            return error
+        if isinstance(error, TimeoutError):
+            return AgentError("it did not start in time", "connect")
+        provider = self._seat.provider
+        log.error("agent_start_crashed", provider=provider, exc_info=error)
+        self._tell(AgentTrouble(INTERNAL, f"{provider}: {error!r}"))
+        return AgentError(f"internal error: {type(error).__name__}")

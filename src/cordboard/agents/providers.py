@@ -23,7 +23,8 @@ from cordboard.agents.pipeline.brain.factory import model_brain
 from cordboard.agents.pipeline.brain.llm.brain import LlmBrain
 from cordboard.agents.pipeline.brain.rules import RulesBrain
 from cordboard.agents.pipeline.echo_watch import EchoWatch
-from cordboard.agents.pipeline.hearing import HearingParts, TurnOdds
+from cordboard.agents.pipeline.hearing import HearingParts
+from cordboard.agents.pipeline.melody import TurnOdds
 from cordboard.agents.pipeline.offline import OfflineModels
 from cordboard.agents.pipeline.parts_factory import SpeechParts, speech_parts
 from cordboard.agents.pipeline.service_key import key_of

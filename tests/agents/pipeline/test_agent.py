@@ -14,6 +14,7 @@ from cordboard.agents.base import (
     AgentFailed,
     AgentSession,
     AgentText,
+    AgentTrouble,
     CallerStarted,
     CallerStopped,
     CallerText,
@@ -24,7 +25,8 @@ from cordboard.agents.base import (
     ToolCancelled,
 )
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
-from cordboard.agents.pipeline.hearing import HearingParts, TurnOdds
+from cordboard.agents.pipeline.hearing import HearingParts
+from cordboard.agents.pipeline.melody import TurnOdds
 from cordboard.agents.pipeline.stt.base import Transcript
 from cordboard.agents.pipeline.turn_profiles import TurnProfile
 from cordboard.audio.format import SLIN_8K
@@ -582,6 +584,20 @@ def test_under_overload_nothing_is_done_ahead_and_the_turn_is_still_understood()
     stage = play(scenario, ["Good morning"], turn_odds=turn_odds)
     assert stage.sentences() == ["You said Good morning"]
     assert [speculative for _, speculative in stage.recogniser.requests] == [False]
+
+
+def test_without_the_end_of_turn_model_the_words_decide_and_its_failure_is_told() -> None:
+    async def turn_odds(pcm: bytes) -> float:
+        raise ZeroDivisionError("a bug")
+
+    async def scenario(stage: Stage) -> None:
+        await stage.start()
+        await stage.say()
+
+    stage = play(scenario, ["Good morning"], turn_odds=turn_odds)
+    assert stage.sentences() == ["You said Good morning"]
+    (told, *_) = stage.of(AgentTrouble)
+    assert told == AgentTrouble("internal", "end-of-turn model: ZeroDivisionError('a bug')")
 
 
 def test_the_melody_is_that_of_the_last_phrase() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from cordboard.agents.base import (
     AgentEvent,
     AgentSession,
+    AgentTrouble,
     CallerStarted,
     CallerStopped,
     CallerText,
@@ -37,6 +39,7 @@ class Room:
         self.answers: list[str] = []
         self.failures: list[str] = []
         self.turn = 4
+        self.take: Callable[[str], None] = self.answers.append
         parts = HearingParts(
             VoiceActivityBank(LoudnessModel(), InlineExecutor()),
             ScriptedRecogniser(texts),
@@ -50,7 +53,7 @@ class Room:
             session,
             self._next_turn,
             lambda: voice,
-            self.answers.append,
+            lambda text: self.take(text),
             self.failures.append,
         )
 
@@ -97,3 +100,22 @@ def test_who_answers_before_the_question_is_over_cuts_it() -> None:
         room = loop.run_until_complete(scenario())
     assert room.of(Interrupted)
     assert room.answers == ["Yes."]
+
+
+def test_a_mistake_of_ours_is_told_and_counted() -> None:
+    """Its own events go to the call, which counts them."""
+
+    async def scenario() -> Room:
+        room = Room("Yes.")
+        room.take = broken
+        await room.say(500)
+        await room.ears.close()
+        return room
+
+    def broken(text: str) -> None:
+        raise ZeroDivisionError("a bug")
+
+    with virtual_time() as loop:
+        room = loop.run_until_complete(scenario())
+    assert room.failures == ["internal error: ZeroDivisionError"]
+    assert AgentTrouble("internal", "ears: ZeroDivisionError('a bug')") in room.events

@@ -10,7 +10,7 @@ in the silence that ends the turn.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -30,6 +30,7 @@ from cordboard.agents.base import (
 from cordboard.agents.pipeline.brain.base import Dialogue, Preparer
 from cordboard.agents.pipeline.ear import LEAD_MS, Ear
 from cordboard.agents.pipeline.echo_watch import EchoAnswer, EchoWatch
+from cordboard.agents.pipeline.melody import TurnOdds, odds_of
 from cordboard.agents.pipeline.overlap_words import OVERLAP_HINTS, judge_words
 from cordboard.agents.pipeline.second_hearing import listen_again
 from cordboard.agents.pipeline.stt.base import (
@@ -89,10 +90,6 @@ ECHO_TAIL = 0.6
 """Seconds for which the agent's last words may still come back."""
 _FAILED = Transcript(text="", no_speech=1.0, confidence=0.0, took_ms=0)
 """Stands for a recognition that failed."""
-
-TurnOdds = Callable[[bytes], Awaitable[float]]
-"""The end-of-turn model: s16 at 8 kHz of the utterance so far to the probability, 0..1, that the
-turn is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,12 +302,9 @@ class Hearing:
             self._dialogue.prepare(transcript.words)
 
     async def _judge_melody(self, pause: int, pcm: bytes, turn_odds: TurnOdds) -> None:
-        try:
-            odds = await turn_odds(pcm)
-        except Exception as error:  # noqa: BLE001 - border: the words decide without the model
-            log.error("turn_model_failed", call_id=self._session.call_id, error=repr(error))
-            return
-        self._ear.learn_odds(pause, odds)
+        odds = await odds_of(pcm, turn_odds, self._session)
+        if odds is not None:
+            self._ear.learn_odds(pause, odds)
 
     def _clue(self, transcript: Transcript) -> TextClue:
         text = transcript.words

@@ -10,9 +10,13 @@ import asyncio
 import dataclasses
 from collections.abc import AsyncGenerator, Callable, Coroutine
 
+import structlog
+
 from cordboard.agents.base import (
+    INTERNAL,
     AgentEvent,
     AgentSession,
+    AgentTrouble,
     CallerPauses,
     CallerStopped,
     CallerText,
@@ -23,6 +27,8 @@ from cordboard.agents.pipeline.turn_events import AgentVoice
 from cordboard.audio.format import SLIN_8K
 from cordboard.audio.transcoder import Transcoder
 from cordboard.errors import FailureKind
+
+log = structlog.get_logger()
 
 
 class AsideEars:
@@ -103,6 +109,8 @@ class AsideEars:
         """A task border: nothing that fails here may end in silence."""
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("ears_task_failed", call_id=self._session.call_id, exc_info=error)
+            self._session.emit(AgentTrouble(INTERNAL, f"ears: {error!r}"))
             self._failed(f"internal error: {type(error).__name__}")
 
 

@@ -18,6 +18,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 import orjson
+import structlog
 
 from cordboard.agents.base import Usage
 from cordboard.agents.pipeline.brain.base import AskTool
@@ -47,6 +48,8 @@ NOTHING_SAID = "Sorry, I did not get that. Could you say it again?"
 REFUSED = "Sorry, I cannot help with that."
 MOST_AT_ONCE = 16
 """Tools of one round."""
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,8 @@ class Answering:
             await self._rounds()
         except BrainError as error:
             self._out.put_nowait(error)
-        except Exception as error:  # noqa: BLE001 - task border: whoever reads is told
+        except Exception as error:  # task border: whoever reads is told, and it is counted there
+            log.exception("brain_failed", model=self._parts.model.model)
             failure = BrainError(f"internal error: {type(error).__name__}")
             failure.__cause__ = error
             self._out.put_nowait(failure)
