@@ -1,12 +1,15 @@
 """The REST endpoints of all services by which keys, models and voices are verified, as strict as
 the services: another path, a missing header or a wrong key is refused as the vendor refuses it.
+Their realtime sessions take everything: who is strict about them are the emulators.
 """
 
 from __future__ import annotations
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from cordboard.agents.pipeline.brain.llm.anthropic import VERSION
 from cordboard.testing.emulators.http_service import HttpService
@@ -33,7 +36,11 @@ class RestServices(HttpService):
                 Route("/elevenlabs/v1/convai/agents/{name}", self._agent, methods=get),
                 Route("/elevenlabs/v1/voices/{name}", self._voice, methods=get),
                 Route("/elevenlabs/v1/models", self._elevenlabs_models, methods=get),
-            ]
+                WebSocketRoute("/openai/v1/realtime", self._session),
+                WebSocketRoute("/deepgram/v1/agent/converse", self._session),
+                WebSocketRoute("/gemini/ws/{method}", self._session),
+            ],
+            WebSocketsSansIOProtocol,
         )
 
     def url(self, vendor: str) -> str:
@@ -44,6 +51,16 @@ class RestServices(HttpService):
         if self.trouble is not None:
             return JSONResponse({"error": {"message": "no"}}, self.trouble)
         return None
+
+    async def _session(self, socket: WebSocket) -> None:
+        self.asked.append(socket.url.path)
+        await socket.accept()
+        await socket.send_json({"type": "Welcome", "request_id": "r"})
+        await socket.receive()
+        for accepted in ({"type": "session.updated", "session": {}}, {"type": "SettingsApplied"}):
+            await socket.send_json(accepted)
+        await socket.send_json({"setupComplete": {}})
+        await socket.receive()
 
     async def _list(self, request: Request) -> Response:
         """As of a service that only speaks like OpenAI, without keys."""

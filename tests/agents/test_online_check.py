@@ -18,6 +18,12 @@ from cordboard.agents.online_requests import Probe, probes, verdict
 from cordboard.cli import app
 from cordboard.config.providers.services import paid_parts
 from cordboard.config.schema import Config
+from cordboard.testing.emulators.deepgram_agent import DeepgramAgentEmulator
+from cordboard.testing.emulators.elevenlabs import ElevenLabsEmulator
+from cordboard.testing.emulators.elevenlabs_workspace import VOICE
+from cordboard.testing.emulators.gemini_live import GeminiLiveEmulator
+from cordboard.testing.emulators.openai_realtime import OpenAIRealtimeEmulator
+from cordboard.testing.emulators.script import Fault, Script
 
 from .rest_services import KEY, RestServices
 
@@ -78,8 +84,11 @@ async def test_all_is_well(services: RestServices) -> None:
     assert states(findings) == {
         "openai: openai_realtime, model gpt-realtime-2.1": "ok",
         "openai: openai_realtime, model gpt-transcribe": "ok",
+        "openai: openai_realtime, session": "ok",
         "deepgram: deepgram_agent, key": "ok",
+        "deepgram: deepgram_agent, session": "ok",
         "gemini: gemini_live, model live": "ok",
+        "gemini: gemini_live, session": "ok",
         "eleven: elevenlabs_agent, agent agent_1": "ok",
         "one.stt: deepgram, key": "ok",
         "one.stt: deepgram, model nova-3": "ok",
@@ -127,6 +136,95 @@ async def test_what_a_service_does_not_know(
     assert first.state == state
     assert first.good == (state == "unlisted")
     assert first.advice
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, ""),
+        ({"voice": "nobody"}, "Invalid value: 'session.audio.output.voice'"),
+        ({"extra": {"tracing_": "auto"}}, "Unknown parameter: 'session.tracing_'"),
+        ({"model": "gpt-realtime", "reasoning": {"effort": "low"}}, "reasoning"),
+    ],
+)
+async def test_a_session_of_openai_is_tried(settings: dict[str, Any], words: str) -> None:
+    async with OpenAIRealtimeEmulator(key=KEY) as service:
+        section = {"type": "openai_realtime", "base_url": service.url, **settings}
+        *found, session = await check_online(config(it=section), KEYS)
+        assert [each.state for each in found] == ["ok", "ok"]
+        assert_tried(session, words)
+        assert [each.message["type"] for each in service.received] == ["session.update"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, ""),
+        (
+            {"speak": {"provider": {"type": "deepgram", "model": "aura-2-nobody-en"}}},
+            "'aura-2-nobody-en' does not exist",
+        ),
+        ({"think": {"provider": {"type": "open_ai", "model": "gpt-9"}}}, "'gpt-9' is not managed"),
+        ({"listen": {"provider": {"model": "flux-general-xx"}}}, "does not exist"),
+    ],
+)
+async def test_a_session_of_deepgram_is_tried(settings: dict[str, Any], words: str) -> None:
+    async with DeepgramAgentEmulator(Script(), key=KEY) as service:
+        section = {"type": "deepgram_agent", "base_url": service.url, **settings}
+        key, session = await check_online(config(it=section), KEYS)
+        assert key.state == "ok"
+        assert_tried(session, words)
+        (sent,) = service.received_of("Settings")
+        assert "greeting" not in sent["agent"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({}, ""), ({"voice_name": "Nobody"}, "Requested voice Nobody is not available")],
+)
+async def test_a_session_of_gemini_is_tried(
+    settings: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with GeminiLiveEmulator(key=KEY) as service:
+        monkeypatch.setenv("SSL_CERT_FILE", str(service.certificate.path))
+        section = {"type": "gemini_live", "base_url": service.url, **settings}
+        model, session = await check_online(config(it=section), KEYS)
+        assert model.state == "ok"
+        assert_tried(session, words)
+        assert len(service.messages("setup")) == 1
+
+
+def assert_tried(session: Finding, words: str) -> None:
+    """By the service's words, if it did not take the settings."""
+    assert session.state == ("refused" if words else "ok"), session
+    assert session.good == (not words)
+    assert words in session.advice
+    assert KEY not in str(session)
+
+
+@pytest.mark.parametrize(("voice_id", "state"), [(VOICE, "ok"), ("nobody", "unknown")])
+async def test_the_voice_of_an_elevenlabs_agent_is_asked_for(voice_id: str, state: str) -> None:
+    async with ElevenLabsEmulator(key=KEY) as service:
+        section = {
+            "type": "elevenlabs_agent",
+            "base_url": service.url,
+            "agent_id": service.agent_id,
+            "tts": {"voice_id": voice_id},
+        }
+        _, voice = await check_online(config(it=section), KEYS)
+        assert (voice.what, voice.state) == (f"elevenlabs_agent, voice {voice_id}", state)
+        assert service.connections == 0, "a conversation costs money"
+
+
+async def test_a_service_that_is_silent_in_the_session_is_not_waited_for() -> None:
+    script = Script(faults=(Fault("setup", "stall"),))
+    async with OpenAIRealtimeEmulator(script, key=KEY) as service:
+        section = {"type": "openai_realtime", "base_url": service.url}
+        *_, session = await check_online(config(it=section), KEYS, seconds=0.3)
+        assert (session.state, session.advice) == (
+            "unreachable",
+            "the session was not accepted in time",
+        )
 
 
 async def test_unknown_voices_and_models_of_parts(services: RestServices) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -17,10 +17,10 @@ from cordboard.audio.format import ULAW_8K
 from cordboard.audio.g711 import linear_to_ulaw
 from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
 from cordboard.testing.emulators.deepgram_agent import DeepgramAgentEmulator
+from cordboard.testing.emulators.deepgram_agent_messages import MANAGED, VOICES
 from cordboard.testing.emulators.script import Answer, Script, Use
 from cordboard.tools.tool import Effects, Status, ToolReply, ToolSpec
 
-pytest.importorskip("deepgram", reason="the vendor's SDK is a development dependency")
 # The SDK stands on what websockets calls legacy.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -253,3 +253,17 @@ def unknown_to_the_sdk(value: Any, place: str = "") -> list[str]:
     for name in type(value).model_fields:
         unknown += unknown_to_the_sdk(getattr(value, name), f"{place}.{name}")
     return unknown
+
+
+def test_the_emulator_knows_the_sdks_voices_and_models() -> None:
+    from deepgram.types.deepgram_model import DeepgramModel
+    from deepgram.types.google_model import GoogleModel
+    from deepgram.types.open_ai_think_provider_model import OpenAiThinkProviderModel
+
+    assert VOICES["v1"] | VOICES["v2"] == names_of(DeepgramModel)
+    for vendor, models in (("open_ai", OpenAiThinkProviderModel), ("google", GoogleModel)):
+        assert all(MANAGED[vendor].fullmatch(name) for name in names_of(models))
+
+
+def names_of(known_or_any: Any) -> set[str]:
+    return set(get_args(get_args(known_or_any)[0]))

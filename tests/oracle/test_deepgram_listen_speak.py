@@ -23,7 +23,6 @@ from cordboard.testing.emulators.deepgram_speak import DeepgramSpeakEmulator
 from cordboard.testing.emulators.script import Answer, Script
 from cordboard.testing.emulators.speech import Beeper
 
-deepgram = pytest.importorskip("deepgram")
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]

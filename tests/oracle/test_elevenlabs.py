@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from pydantic import BaseModel, TypeAdapter
@@ -19,6 +19,7 @@ from cordboard.agents.realtime.elevenlabs.sync import Sync
 from cordboard.agents.realtime.elevenlabs.tools import MARK, NEEDED_EVENTS, Wanted
 from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
 from cordboard.testing.emulators.elevenlabs import KEY, ElevenLabsEmulator
+from cordboard.testing.emulators.elevenlabs_wire import LLMS
 from cordboard.testing.emulators.elevenlabs_workspace import (
     DEFAULT_EVENTS,
     PERMITS_NOTHING,
@@ -28,7 +29,6 @@ from cordboard.testing.emulators.elevenlabs_workspace import (
 from cordboard.testing.emulators.script import Answer, Fault, Script, Use
 from cordboard.tools.tool import Status, ToolReply, ToolSpec
 
-pytest.importorskip("elevenlabs")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 LOUD_PCM, QUIET_PCM = b"\x00\x40" * 320, bytes(640)
@@ -196,6 +196,12 @@ async def test_the_sdk_learns_why_it_is_refused(stack: contextlib.ExitStack) -> 
         with pytest.raises(ApiError) as caught:
             await asyncio.to_thread(right.conversational_ai.agents.get, "agent_other")
         assert caught.value.status_code == 404
+
+
+def test_the_emulator_knows_the_sdks_language_models() -> None:
+    from elevenlabs.types import Llm
+
+    assert set(get_args(get_args(Llm)[0])) == LLMS
 
 
 async def test_the_sdk_reads_what_the_sync_has_written(stack: contextlib.ExitStack) -> None:

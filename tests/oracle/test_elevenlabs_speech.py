@@ -14,7 +14,6 @@ from cordboard.config.providers.tts import ElevenLabsTts
 from cordboard.testing.emulators.elevenlabs_speech import KEY, VOICE, ElevenLabsSpeechEmulator
 from cordboard.testing.emulators.speech import Beeper
 
-pytest.importorskip("elevenlabs")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 

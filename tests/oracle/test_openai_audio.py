@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any, get_type_hints
 
+import openai
 import pytest
 from pydantic import TypeAdapter
 
@@ -16,8 +17,6 @@ from cordboard.config.providers.tts import OpenAITts
 from cordboard.testing.emulators.openai_audio import KEY, OpenAIAudioEmulator
 from cordboard.testing.emulators.script import Answer, Script
 from cordboard.testing.emulators.speech import Beeper
-
-openai = pytest.importorskip("openai")
 
 HEARD = "What is the weather in Oslo?"
 WAV = as_wav(Beeper().speak(HEARD, 8000))

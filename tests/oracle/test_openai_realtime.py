@@ -19,8 +19,6 @@ from cordboard.testing.emulators.openai_realtime import OpenAIRealtimeEmulator
 from cordboard.testing.emulators.script import Answer, Script, Use
 from cordboard.tools.tool import Status, ToolReply, ToolSpec
 
-pytest.importorskip("openai", reason="the vendor's SDK is a development dependency")
-
 TONE = (8000 * np.sin(np.arange(24000 // 2) * 0.3)).astype("<i2").tobytes()
 """0.5 s at 24 kHz."""
 SILENCE = bytes(2 * 24000 * 7 // 10)

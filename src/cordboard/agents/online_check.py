@@ -2,8 +2,9 @@
 
     findings = await check_online(config, os.environ)
 
-All services are asked at once, each for a few seconds at most. Nothing is bought and no call is
-made; that a voice or a setting suits a service shows only in a conversation.
+All services are asked at once, each for a few seconds at most. No call is made. With OpenAI,
+Deepgram and Gemini a realtime agent's session is opened too, and closed at once: no list of theirs
+has the voices and settings of one. Those of ElevenLabs cost money: there the agent is looked at.
 """
 
 from __future__ import annotations
@@ -16,8 +17,13 @@ from dataclasses import dataclass
 import httpx2
 
 from cordboard.agents.online_requests import Probe, State, Verdict, probes, verdict
+from cordboard.agents.realtime.dialects import dialect_for
+from cordboard.agents.realtime.trial import try_session
+from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
+from cordboard.config.providers.realtime import RealtimeProvider
 from cordboard.config.providers.services import PaidPart, paid_parts
 from cordboard.config.schema import Config
+from cordboard.errors import AgentError, FailureKind
 from cordboard.version import __version__
 
 SECONDS = 10.0
@@ -25,6 +31,13 @@ SECONDS = 10.0
 _ENOUGH = 4 * 1024 * 1024
 """Bytes of an answer that are read."""
 _GOOD: frozenset[State] = frozenset({"ok", "unlisted"})
+_STATES: dict[FailureKind, State] = {
+    "auth": "wrong key",
+    "connect": "unreachable",
+    "dropped": "unreachable",
+    "stalled": "unreachable",
+}
+"""What it means that a session was not accepted; anything else is `refused`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +75,7 @@ async def check_online(
         follow_redirects=False,
     ) as client:
         asked = [
-            _verify(client, f"{name}.{paid.part}" if paid.part else name, paid, environ)
+            _verify(client, trusted, f"{name}.{paid.part}" if paid.part else name, paid, environ)
             for name, provider in config.providers.items()
             for paid in paid_parts(provider)
         ]
@@ -71,7 +84,11 @@ async def check_online(
 
 
 async def _verify(
-    client: httpx2.AsyncClient, name: str, paid: PaidPart, environ: Mapping[str, str]
+    client: httpx2.AsyncClient,
+    tls: ssl.SSLContext,
+    name: str,
+    paid: PaidPart,
+    environ: Mapping[str, str],
 ) -> list[Finding]:
     missing = paid.missing_key(environ)
     if missing:
@@ -84,7 +101,26 @@ async def _verify(
         findings.append(Finding(name, f"{paid.kind}, {probe.what}", answer.state, advice))
         if answer.state in ("wrong key", "unreachable"):
             break  # the rest would only say it again
+    service = paid.service
+    if (
+        isinstance(service, RealtimeProvider)
+        and not isinstance(service, ElevenLabsAgentProvider)
+        and all(finding.good for finding in findings)
+    ):
+        seconds = client.timeout.connect or SECONDS
+        findings.append(await _session(service, key, f"{paid.kind}, session", name, tls, seconds))
     return findings
+
+
+async def _session(
+    service: RealtimeProvider, key: str, what: str, name: str, tls: ssl.SSLContext, seconds: float
+) -> Finding:
+    """Whether the service takes all settings of a session: voice, turn detection, `extra`..."""
+    try:
+        await try_session(dialect_for(service, key), what.partition(",")[0], tls, seconds)
+    except AgentError as error:
+        return Finding(name, what, _STATES.get(error.kind, "refused"), str(error))
+    return Finding(name, what, "ok")
 
 
 async def _ask(client: httpx2.AsyncClient, probe: Probe) -> Verdict:

@@ -30,6 +30,8 @@ from cordboard.config.providers.tts import DeepgramTts, ElevenLabsTts
 State = Literal["ok", "no key", "wrong key", "unknown", "unlisted", "unreachable", "refused"]
 """`unlisted`: the service does not name it among its own, which need not mean that it is not there;
 `refused`: the answer says neither yes nor no."""
+_ELEVENLABS_UNKNOWN = frozenset({400, 404, 422})
+"""Statuses by which ElevenLabs says that there is no such thing."""
 Judge = Callable[[Any], str]
 """What is wrong by the body of a good answer; empty = nothing."""
 
@@ -146,24 +148,30 @@ def _deepgram(service: Service, paid: PaidPart, key: str) -> tuple[Probe, ...]:
 
 def _elevenlabs(service: ElevenLabsAgentProvider | ElevenLabsTts, key: str) -> tuple[Probe, ...]:
     base = _base(service, "https://api.elevenlabs.io")
-    headers, unknown = {"xi-api-key": key}, frozenset({400, 404, 422})
+    headers = {"xi-api-key": key}
     if isinstance(service, ElevenLabsAgentProvider):
         if not key:
             return ()  # a public agent: nothing can be asked about it
         url = f"{base}/v1/convai/agents/{_part(service.agent_id)}"
         judge = partial(unfit, service)
-        return (Probe(f"agent {service.agent_id}", url, headers, judge, unknown),)
+        agent = Probe(f"agent {service.agent_id}", url, headers, judge, _ELEVENLABS_UNKNOWN)
+        voice_id = service.tts.voice_id
+        return (agent, _voice(base, voice_id, headers)) if voice_id is not None else (agent,)
     model = service.model_id
 
     def listed(told: Any) -> str:
         names = {entry.get("model_id") for entry in _entries({"models": told}, "models")}
         return "" if model in names else f"ElevenLabs does not list the model {model}"
 
-    voice = f"{base}/v1/voices/{_part(service.voice_id)}"
     return (
-        Probe(f"voice {service.voice_id}", voice, headers, unknown=unknown),
+        _voice(base, service.voice_id, headers),
         Probe(f"model {model}", f"{base}/v1/models", headers, listed),
     )
+
+
+def _voice(base: str, voice_id: str, headers: Mapping[str, str]) -> Probe:
+    url = f"{base}/v1/voices/{_part(voice_id)}"
+    return Probe(f"voice {voice_id}", url, headers, unknown=_ELEVENLABS_UNKNOWN)
 
 
 def _base(service: Service, usual: str) -> str:

@@ -35,6 +35,7 @@ from cordboard.testing.emulators.script import Prompter, Script
 from cordboard.testing.emulators.speech import Beeper, Speaker
 
 PATH = "/v1/agent/converse"
+KEY_PATH = "/v1/auth/token"
 IDLE_S = 10.0
 """Without a message of the client's."""
 
@@ -120,13 +121,16 @@ class DeepgramAgentEmulator:
             await self._server.wait_closed()
 
     async def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
-        self._prompter.connections += 1
-        if request.path.partition("?")[0] != PATH:
+        path = request.path.partition("?")[0]
+        self._prompter.connections += path == PATH
+        if path not in (PATH, KEY_PATH):
             return connection.respond(HTTPStatus.NOT_FOUND, "not found")
         scheme, _, key = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "token" or key != self.key:
             self.violations.append("connect: the key is not accepted")
             return connection.respond(HTTPStatus.UNAUTHORIZED, '{"err_code": "INVALID_AUTH"}')
+        if path == KEY_PATH:
+            return connection.respond(HTTPStatus.OK, '{"api_key_id": "emulated", "scopes": []}')
         fault = self._prompter.fault("connect")
         if fault is None:
             return None

@@ -17,12 +17,40 @@ MAX_PROMPT_CHARACTERS = 25_000
 """Of a prompt for a managed model; more is cut, with a warning."""
 _LISTEN_V1 = re.compile(r"nova-[23](-[a-z]+)?|nova|enhanced|base")
 _LISTEN_V2 = re.compile(r"flux-general-(en|multi)")
-_VOICE_V1 = re.compile(r"aura(-2)?-[a-z]+-[a-z]{2}")
-_VOICE_V2 = re.compile(r"flux-[a-z]+-[a-z]{2}")
-_MANAGED = {
-    "open_ai": re.compile(r"gpt-[0-9a-z.-]+"),
+
+
+def _voices(pattern: str, names: str) -> frozenset[str]:
+    return frozenset(pattern.format(name) for name in names.split())
+
+
+VOICES = {
+    "v1": _voices(
+        "aura-{}-en",
+        "asteria luna stella athena hera orion arcas perseus angus orpheus helios zeus",
+    )
+    | _voices(
+        "aura-2-{}-en",
+        "amalthea andromeda apollo arcas aries asteria athena atlas aurora callista "
+        "cora cordelia delia draco electra harmonia helena hera hermes hyperion iris "
+        "janus juno jupiter luna mars minerva neptune odysseus ophelia orion orpheus "
+        "pandora phoebe pluto saturn selene thalia theia vesta zeus",
+    )
+    | _voices(
+        "aura-2-{}-es",
+        "sirio nestor carina celeste alvaro diana aquila selena estrella javier",
+    ),
+    "v2": _voices(
+        "flux-{}-en",
+        "alexis bree brittany brooke bruce cliff cole colin conor donovan drew elise "
+        "gemma haley hannah heather jack kai kelsey kit maeve marcelo marcus meena "
+        "meghan miles naveen paige priya rufus sean sharon sienna tanner wade wes",
+    ),
+}
+"""Of deepgram-sdk 7.17; the service may have more."""
+MANAGED = {
+    "open_ai": re.compile(r"gpt-(5|5-mini|5-nano|4\.1|4\.1-mini|4\.1-nano|4o|4o-mini)"),
     "anthropic": re.compile(r"[a-z]+(-[0-9a-z.]+)+"),
-    "google": re.compile(r"gemini-[0-9a-z.-]+"),
+    "google": re.compile(r"gemini-(2\.0-flash|2\.0-flash-lite|2\.5-flash)"),
     "groq": re.compile(r"openai/gpt-oss-20b"),
     "deepgram": re.compile(r"think-fast|phonellm-mini-alpha-2-fp8"),
 }
@@ -261,8 +289,7 @@ def objections(settings: Settings) -> Iterator[str]:
         yield from _of_think(think)
     for speak in agent.speaks():
         if isinstance(speak.provider, DeepgramSpeaks):
-            known = _VOICE_V1 if speak.provider.version == "v1" else _VOICE_V2
-            if not known.fullmatch(speak.provider.model):
+            if speak.provider.model not in VOICES[speak.provider.version]:
                 yield f"agent.speak.provider.model {speak.provider.model!r} does not exist"
         elif speak.endpoint is None:
             yield "agent.speak.endpoint is required for this provider"
@@ -287,7 +314,7 @@ def _of_listen(agent: Agent) -> Iterator[str]:
 
 
 def _of_think(think: Think) -> Iterator[str]:
-    known = _MANAGED.get(think.provider.type)
+    known = MANAGED.get(think.provider.type)
     if think.endpoint is None:
         if known is None or not known.fullmatch(think.provider.model):
             yield f"agent.think.provider.model {think.provider.model!r} is not managed"

@@ -92,6 +92,7 @@ class ElevenLabsEmulator:
         routes = [
             Route("/v1/convai/conversation/get-signed-url", self._signed_url),
             Route("/v1/convai/agents/{agent_id}", self._agent, methods=["GET", "PATCH"]),
+            Route("/v1/voices/{voice_id}", self._voice),
             Route("/v1/convai/tools", self._tools, methods=["GET", "POST"]),
             Route("/v1/convai/tools/{tool_id}", self._tool, methods=["GET", "PATCH", "DELETE"]),
             WebSocketRoute("/v1/convai/conversation", self._conversation),
@@ -147,6 +148,15 @@ class ElevenLabsEmulator:
             if request.method == "PATCH":
                 self.workspace.patch_agent(agent_id, body)
             return self.workspace.agent(agent_id)
+
+        return await self._answer(request, answer)
+
+    async def _voice(self, request: Request) -> Response:
+        async def answer(_: Any) -> Any:
+            voice_id = request.path_params["voice_id"]
+            if voice_id not in self._voices:
+                raise Refused(400, f"A voice with voice_id {voice_id} was not found.", "voice_id")
+            return {"voice_id": voice_id, "name": "Emulated"}
 
         return await self._answer(request, answer)
 

@@ -24,13 +24,14 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 from cordboard.testing.emulators.gemini_live_session import LiveSession
-from cordboard.testing.emulators.gemini_live_wire import Refused, check_setup, read
+from cordboard.testing.emulators.gemini_live_wire import MODELS, Refused, check_setup, read
 from cordboard.testing.emulators.script import Answer, Prompter, Script
 from cordboard.testing.emulators.speech import Beeper, Speaker
 from cordboard.testing.emulators.throw_away_certificate import ThrowAwayCertificate
 
 KEY = "AIza-emulated"
 """The key that is accepted."""
+_MODEL_PATH = re.compile(r"/v1beta/models/(?P<name>[^/]+)")
 _PATH = re.compile(
     r"/ws/google\.ai\.generativelanguage\.v1(alpha|beta)?\.GenerativeService\.BidiGenerateContent"
 )
@@ -160,12 +161,15 @@ class GeminiLiveEmulator:
 
     def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
         path, _, query = request.path.partition("?")
-        if not _PATH.fullmatch(path):
+        asked = _MODEL_PATH.fullmatch(path)
+        if asked is None and not _PATH.fullmatch(path):
             return self._deny(connection, http.HTTPStatus.NOT_FOUND, "no such method")
         if "key=" in query:
             return self._deny(connection, http.HTTPStatus.BAD_REQUEST, "the key is in the address")
         if request.headers.get("x-goog-api-key") != self._key:
             return self._deny(connection, http.HTTPStatus.UNAUTHORIZED, "API key not valid")
+        if asked is not None:
+            return self._model(connection, asked["name"])
         self.connections += 1
         self._prompter.connections = self.connections
         fault = self._prompter.fault("connect")
@@ -175,6 +179,13 @@ class GeminiLiveEmulator:
         if fault is not None:
             connection.transport.abort()
         return None
+
+    def _model(self, connection: ServerConnection, name: str) -> Response:
+        """`GET /v1beta/models/{model}`: whether there is one."""
+        if name not in MODELS:
+            return self._deny(connection, http.HTTPStatus.NOT_FOUND, f"no model {name}")
+        found = {"name": f"models/{name}", "supportedGenerationMethods": ["bidiGenerateContent"]}
+        return connection.respond(http.HTTPStatus.OK, json.dumps(found))
 
     def _deny(self, connection: ServerConnection, status: http.HTTPStatus, why: str) -> Response:
         self.violations.append(f"{int(status)}: {why}")

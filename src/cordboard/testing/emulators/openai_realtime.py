@@ -37,7 +37,12 @@ from cordboard.testing.emulators.openai_realtime_conversation import (
     updated,
 )
 from cordboard.testing.emulators.openai_realtime_responses import Gone, Responses
-from cordboard.testing.emulators.openai_realtime_wire import MODELS, Refused, check
+from cordboard.testing.emulators.openai_realtime_wire import (
+    MODELS,
+    TRANSCRIBERS,
+    Refused,
+    check,
+)
 from cordboard.testing.emulators.script import Fault, Prompter, Script, When
 from cordboard.testing.emulators.speech import Beeper, Speaker, TurnGate
 
@@ -119,11 +124,14 @@ class OpenAIRealtimeEmulator:
             await self._server.wait_closed()
 
     def _refuse(self, connection: ServerConnection, request: Request) -> Response | None:
-        self.connections += 1
-        self.prompter.connections += 1
         parts = urlsplit(request.path)
+        if parts.path == "/v1/realtime":
+            self.connections += 1
+            self.prompter.connections += 1
         if request.headers.get("Authorization") != f"Bearer {self.key}":
             return self._no(connection, HTTPStatus.UNAUTHORIZED, "invalid_api_key")
+        if parts.path.startswith("/v1/models/"):
+            return self._model(connection, parts.path.removeprefix("/v1/models/"))
         if parts.path != "/v1/realtime" or not parse_qs(parts.query).get("model"):
             return self._no(connection, HTTPStatus.BAD_REQUEST, "missing_model")
         fault = self.prompter.fault("connect")
@@ -131,6 +139,12 @@ class OpenAIRealtimeEmulator:
             return self._no(connection, HTTPStatus(int(fault.code)), "refused")
         connection.fault = fault  # type: ignore[attr-defined]
         return None
+
+    def _model(self, connection: ServerConnection, name: str) -> Response:
+        """`GET /v1/models/{model}`: whether there is one."""
+        if name in MODELS or name in TRANSCRIBERS:
+            return connection.respond(HTTPStatus.OK, json.dumps({"id": name, "object": "model"}))
+        return self._no(connection, HTTPStatus.NOT_FOUND, "model_not_found")
 
     def _no(self, connection: ServerConnection, status: HTTPStatus, code: str) -> Response:
         if status < HTTPStatus.TOO_MANY_REQUESTS:

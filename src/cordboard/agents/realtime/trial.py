@@ -1,0 +1,141 @@
+"""A session that is opened and closed: does the service take the settings? For `check --online`.
+
+    await try_session(dialect_for(settings, key), "openai_realtime", tls, 10.0)
+
+What a call would say first is said, without a greeting, tools or sound; the model is asked nothing.
+So voices and all other settings are verified, which no list of the services' has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+
+from cordboard.agents.base import AgentSession
+from cordboard.agents.realtime.connection import NotConnected, ServiceConnection
+from cordboard.agents.realtime.dialect import Dialect
+from cordboard.errors import AgentError, FailureKind
+from cordboard.tools.tool import JsonObject
+
+_PROMPT = "You are a telephone agent."
+
+
+async def try_session(dialect: Dialect, peer: str, tls: ssl.SSLContext, seconds: float) -> None:
+    """Return when the service has accepted the session. Raises `AgentError`, without secrets in it,
+    when it has not within so many seconds."""
+    trial = _Trial(dialect)
+    try:
+        async with asyncio.timeout(seconds):
+            trial.connection = await _connected(dialect, peer, tls, seconds)
+            dialect.begin(trial.session(), trial, None)
+            trial.connection.take(trial)
+            await trial.accepted
+    except TimeoutError:
+        raise AgentError("the session was not accepted in time", "connect") from None
+    finally:
+        if trial.connection is not None:
+            dialect.goodbye()
+            await trial.connection.close()
+
+
+async def _connected(
+    dialect: Dialect, peer: str, tls: ssl.SSLContext, seconds: float
+) -> ServiceConnection:
+    connection = ServiceConnection(await dialect.address(), peer)
+    try:
+        await connection.open(tls, seconds)
+    except NotConnected as error:
+        lost = dialect.lost(error.status, error.code, error.problem)
+        raise AgentError(lost.reason, lost.kind) from None
+    return connection
+
+
+class _Trial:
+    """Implements `dialect.DialectHost` and `connection.Receiver`: only whether the session is
+    accepted is of interest."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._dialect = dialect
+        self.accepted: asyncio.Future[None] = self._loop.create_future()
+        self.connection: ServiceConnection | None = None
+
+    def session(self) -> AgentSession:
+        return AgentSession(
+            call_id="check",
+            context_name="check",
+            prompt=_PROMPT,
+            greeting="",
+            toolbox=(),
+            format=self._dialect.formats[0],
+            emit=lambda _: None,
+            speaking=lambda: False,
+        )
+
+    def _refused(self, kind: FailureKind, reason: str) -> None:
+        if not self.accepted.done():
+            self.accepted.set_exception(AgentError(reason, kind))
+            self.accepted.exception()  # looked at: nobody may be waiting any more
+
+    # connection.Receiver
+
+    def receive_text(self, message: bytes) -> None:
+        self._dialect.receive_text(message)
+
+    def receive_binary(self, data: bytes) -> None:
+        self._dialect.receive_binary(data)
+
+    def connection_lost(self, code: int | None, problem: str) -> None:
+        lost = self._dialect.lost(None, code, problem)
+        self._refused(lost.kind, lost.reason)
+
+    # dialect.DialectHost
+
+    def now(self) -> float:
+        return self._loop.time()
+
+    def send_text(self, message: bytes) -> None:
+        if self.connection is not None:
+            self.connection.send_text(message)
+
+    def send_binary(self, data: bytes) -> None:
+        """No sound is sent."""
+
+    def ready(self) -> None:
+        if not self.accepted.done():
+            self.accepted.set_result(None)
+
+    def reconnect(self, reason: str) -> None:
+        self._refused("dropped", reason)
+
+    def failed(self, kind: FailureKind, reason: str) -> None:
+        self._refused(kind, reason)
+
+    def ended(self, reason: str) -> None:
+        self._refused("dropped", reason)
+
+    def ignored(self, why: str, detail: str = "") -> None: ...
+
+    def caller_started(self, at: float | None = None) -> None: ...
+
+    def caller_stopped(self, last_speech_at: float | None = None) -> int:
+        return 0
+
+    def caller_text(self, text: str, turn: int | None = None) -> None: ...
+
+    def agent_words(self, text: str) -> None: ...
+
+    def agent_sound(self, sound: bytes, item: str = "") -> None: ...
+
+    def unsaid(self, text: str) -> None: ...
+
+    def answer_done(self) -> None: ...
+
+    def interrupted(self) -> None: ...
+
+    def tool_asked(self, call_id: str, name: str, arguments: JsonObject) -> None: ...
+
+    def tool_cancelled(self, call_id: str) -> None: ...
+
+    def used(self, model: str, amounts: Mapping[str, float]) -> None: ...
