@@ -243,6 +243,15 @@ async def test_a_service_of_your_own_needs_no_key(services: RestServices) -> Non
         assert found.state == state
 
 
+async def test_an_address_that_is_wrong_is_not_taken_for_a_model_that_is(
+    services: RestServices,
+) -> None:
+    brain = {"type": "openai_chat", "base_url": services.url("openai")}
+    (found,) = await check_online(config(it={"type": "pipeline", "brain": brain}), {})
+    assert (found.state, found.good) == ("refused", False)
+    assert "is base_url right?" in found.advice
+
+
 async def test_a_key_that_may_do_little_is_not_called_wrong(services: RestServices) -> None:
     it = {"type": "elevenlabs_agent", "base_url": services.url("elevenlabs"), "agent_id": "a"}
     (found,) = await check_online(config(it=it), {"ELEVENLABS_API_KEY": "limited"})

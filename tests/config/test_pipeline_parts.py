@@ -51,3 +51,21 @@ def test_a_setting_that_cannot_be_is_named(tmp_path: Path, parts: str, problem: 
     with pytest.raises(ConfigError) as raised:
         load(file, environ=ENVIRON)
     assert [f"{each.key}: {each.message}" for each in raised.value.problems] == [problem]
+
+
+@pytest.mark.parametrize(
+    ("part", "parts"),
+    [("brain", "brain: {type: gguf, model: MODEL}"), ("tts", "tts: {type: piper, model: MODEL}")],
+)
+def test_a_model_in_a_file_that_is_not_there_is_told(tmp_path: Path, part: str, parts: str) -> None:
+    file, model = tmp_path / "a.yaml", tmp_path / "model"
+    file.write_text(
+        f"providers: {{a: {{type: pipeline, {parts.replace('MODEL', str(model))}}}}}\n{CONTEXTS}"
+    )
+    (problem,) = load(file, ENVIRON).problems
+    assert not problem.fatal
+    assert str(problem).endswith(
+        f"providers.a.{part}.model: there is no file {model}; calls that want it will fail"
+    )
+    model.touch()
+    assert load(file, ENVIRON).problems == ()

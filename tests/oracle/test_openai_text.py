@@ -189,6 +189,7 @@ async def test_failures_are_the_sdks_failures() -> None:
             with pytest.raises(RateLimitError):
                 await openai.responses.create(model=MODEL, input="hi")
             assert (await openai.models.retrieve(MODEL)).id == MODEL
+            assert MODEL in [model.id async for model in openai.models.list()]
 
 
 @pytest.mark.parametrize("may_ask", [True, False])

@@ -59,7 +59,8 @@ def example(environ: dict[str, str]) -> LoadedConfig:
 def test_an_example_of_a_page_is_in_order(block: str) -> None:
     document = YAML(typ="safe").load(block)
     text = block if "contexts" in document else f"{block}\ncontexts: {{demo: {{}}}}\n"
-    assert read(text, ROOT / "config" / "example.yaml", AnyVariable()).problems == ()
+    problems = read(text, ROOT / "config" / "example.yaml", AnyVariable()).problems
+    assert [told for told in problems if "there is no file" not in told.message] == []
 
 
 def test_the_page_has_an_example_of_every_realtime_agent_and_tells_of_every_part() -> None:

@@ -82,6 +82,8 @@ def verdict(probe: Probe, status: int, body: bytes) -> Verdict:
         return Verdict("wrong key", f"it does not accept the key (HTTP {status})")
     if status in probe.unknown:
         return Verdict("unknown", f"there is no such thing, or not for this key (HTTP {status})")
+    if status == 404:
+        return Verdict("refused", "there is nothing at this address (HTTP 404); is base_url right?")
     if status == 429:
         return Verdict("refused", "the account is used up, or the service too busy (HTTP 429)")
     if status >= 500:
@@ -106,7 +108,7 @@ def _openai(service: Service, paid: PaidPart, key: str) -> tuple[Probe, ...]:
             names = {entry.get("id") for entry in _entries(told, "data")}
             return "" if model in names else f"it has no model {model} in its list"
 
-        return (Probe(f"model {model}", f"{base}/models", headers, listed),)
+        return (Probe(f"model {model}", f"{base}/models", headers, listed, frozenset()),)
     return tuple(
         Probe(f"model {model}", f"{base}/models/{_part(model)}", headers) for model in paid.models
     )

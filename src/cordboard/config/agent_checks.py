@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import suggestion
+from cordboard.config.providers.brains import GgufBrain
+from cordboard.config.providers.pipeline import PipelineProvider
 from cordboard.config.providers.services import chain_of, paid_parts, providers_in_use
+from cordboard.config.providers.tts import PiperTts
 from cordboard.config.schema import Config, Context
 from cordboard.errors import ConfigProblem
 
@@ -16,6 +20,7 @@ Problems = Iterator[ConfigProblem]
 def check_agents(config: Config, document: Document, environ: Mapping[str, str]) -> Problems:
     """All that is wrong with them."""
     yield from _keys(config, document, environ)
+    yield from _models_in_files(config, document)
     for name, context in config.contexts.items():
         yield from _on_failure(config, context, ("contexts", name), document)
         yield from _budget(config, context, ("contexts", name), document)
@@ -32,6 +37,20 @@ def _keys(config: Config, document: Document, environ: Mapping[str, str]) -> Pro
             if missing:
                 place: KeyPath = ("providers", name, *((paid.part,) if paid.part else ()))
                 yield document.problem(place, f"{paid.kind} has {missing}", fatal=False)
+
+
+def _models_in_files(config: Config, document: Document) -> Problems:
+    """Models that are files are there."""
+    for name in providers_in_use(config):
+        provider = config.providers.get(name)
+        if not isinstance(provider, PipelineProvider):
+            continue
+        for part, section in (("brain", provider.brain), ("tts", provider.tts)):
+            if not isinstance(section, GgufBrain | PiperTts) or not section.model:
+                continue
+            if not Path(section.model).is_file():
+                message = f"there is no file {section.model}; calls that want it will fail"
+                yield document.problem(("providers", name, part, "model"), message, fatal=False)
 
 
 def _on_failure(config: Config, context: Context, path: KeyPath, document: Document) -> Problems:

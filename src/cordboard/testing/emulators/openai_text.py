@@ -20,7 +20,7 @@ from cordboard.testing.emulators.text_service import KEY, TextEmulator
 
 
 class OpenAITextEmulator(TextEmulator):
-    """`/v1/chat/completions`, `/v1/responses`, `/v1/models/{model}`."""
+    """`/v1/chat/completions`, `/v1/responses`, `/v1/models`, `/v1/models/{model}`."""
 
     def __init__(
         self,
@@ -46,9 +46,18 @@ class OpenAITextEmulator(TextEmulator):
             found = {"id": model, "object": "model", "created": 1, "owned_by": "openai"}
             return await self.look(request, found)
 
+        async def all_models(request: Request) -> Response:
+            try:
+                chat.model(request, models[0])
+            except Refused as refused:
+                return self.refuse(chat, refused)
+            data = [{"id": name, "object": "model"} for name in models]
+            return await self.look(request, {"object": "list", "data": data})
+
         routes = [
             Route("/v1/chat/completions", answer_chat, methods=["POST"]),
             Route("/v1/responses", answer_responses, methods=["POST"]),
+            Route("/v1/models", all_models),
             Route("/v1/models/{model}", one_model),
         ]
         super().__init__(script or Script(), routes, retry_after)
