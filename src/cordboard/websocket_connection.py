@@ -149,9 +149,11 @@ class WebsocketConnection(asyncio.Protocol):
         if self._protocol.state is State.OPEN:
             self._protocol.send_close(1000)
             self.transmit()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._gone.wait(), CLOSE_SECONDS)
-        self._transport.abort()
+        try:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._gone.wait(), CLOSE_SECONDS)
+        finally:
+            self._transport.abort()
 
     # asyncio.Protocol
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import ssl
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -13,6 +14,7 @@ from cordboard.agents.base import (
     AgentAudioDone,
     AgentEnded,
     AgentFailed,
+    AgentSession,
     AgentText,
     AgentTrouble,
     AgentWords,
@@ -27,6 +29,7 @@ from cordboard.agents.base import (
 )
 from cordboard.agents.realtime import own_speech, talk
 from cordboard.agents.realtime.agent import RealtimeAgent
+from cordboard.agents.realtime.dialect import Address, DialectHost, Resumed
 from cordboard.agents.realtime.greetings import Greeting, GreetingCache
 from cordboard.agents.realtime.warm import WarmConnection
 from cordboard.errors import AgentError
@@ -657,3 +660,74 @@ async def test_a_session_that_has_just_begun_need_not_be_kept_awake(monkeypatch)
         await service.until(lambda: bool(service.of("begin")))
         await asyncio.sleep(0.02)
         assert not service.of("keep_alive")
+
+
+async def test_a_late_answer_that_was_lost_with_the_connection_is_told_by_the_next() -> None:
+    async with talking() as (service, caller, agent, _):
+        agent.offer_late(reply("t9", "The table is booked."))
+        await service.until(lambda: len(service.of("inform")) == 1)
+        await service.connections[-1].close(1011)
+        await service.until(lambda: len(service.of("inform")) == 2)
+        assert not caller.of(LateTold)
+        await service.say(do="words", text="By the way, the table is booked.")
+        await service.say(do="answer_done")
+        assert (await caller.until(LateTold)).ask_id == "t9"
+
+
+async def test_a_message_that_we_make_a_mistake_with_does_not_cost_the_connection() -> None:
+    async with talking() as (service, caller, _, dialect):
+        await service.say(do="tool", id="t1", name="book")  # a KeyError in the plain dialect
+        trouble = await caller.until(AgentTrouble)
+        assert trouble == AgentTrouble("internal", "plain: KeyError('arguments')")
+        await service.say(do="sound", ms=20)
+        await caller.until(AgentAudio)
+        assert len(service.connections) == 1
+        assert dialect.losses == []
+
+
+async def test_a_mistake_of_ours_on_the_way_back_is_a_failure_and_no_silence() -> None:
+    class Broken(PlainDialect):
+        def begin(self, session: AgentSession, host: DialectHost, resumed: Resumed | None) -> None:
+            if resumed is not None:
+                raise ZeroDivisionError("a bug")
+            super().begin(session, host, resumed)
+
+    async with PlainService().running() as service:
+        caller = Caller()
+        agent = caller.agent = agent_for(Broken(service.port))
+        await agent.start(caller.session)
+        await service.connections[-1].close(1011)
+        failed = await caller.until(AgentFailed)
+        assert failed == AgentFailed("plain: internal error: ZeroDivisionError", "internal")
+        await agent.close()
+
+
+@pytest.mark.parametrize(
+    "url", ["wss://?token=secret", "wss://host:port/?token=secret", "wss://[::/?token=secret"]
+)
+async def test_an_address_that_is_none_is_refused_and_not_repeated(url: str) -> None:
+    class Misled(PlainDialect):
+        async def address(self) -> Address:
+            return Address(url)
+
+    agent = agent_for(Misled(1))
+    with pytest.raises(AgentError) as refused:
+        await agent.start(Caller().session)
+    assert (str(refused.value), refused.value.kind) == (
+        "the address of plain makes no sense",
+        "garbage",
+    )
+    await agent.close()
+
+
+async def test_a_mistake_in_the_engines_speech_is_told_and_counted() -> None:
+    class Broken(TalkingClock):
+        async def speak(self, text: str, *, rate: int = 8000) -> AsyncIterator[bytes]:
+            raise ZeroDivisionError("a bug")
+            yield b""
+
+    async with talking(Broken()) as (_, caller, agent, _):
+        agent.say("Are you still there?")
+        trouble = await caller.until(AgentTrouble)
+        assert trouble == AgentTrouble("internal", "own speech: ZeroDivisionError('a bug')")
+        await caller.until(AgentAudioDone)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +21,7 @@ from cordboard.agents.base import (
     ToolAsked,
     ToolCancelled,
 )
+from cordboard.agents.realtime import talk as talk_module
 from cordboard.agents.realtime.talk import Given, Talk
 from cordboard.audio.format import ULAW_8K
 from cordboard.testing.virtual_time import virtual_time
@@ -118,3 +120,25 @@ def test_the_events_make_sense(
             case ToolCancelled(ask_id):
                 assert ask_id in asked
     assert turns == sorted(set(turns))
+
+
+def test_what_is_held_too_long_is_told_of_once_and_a_cut_makes_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(talk_module, "MAX_HELD_BYTES", 320)
+
+    async def scenario() -> Stage:
+        stage = Stage(speaking=False, given=None)
+        stage.talk.hold()
+        for _ in range(9):
+            stage.talk.agent_sound(bytes(160), "a")
+        assert stage.ignored_words == ["too_much"]
+        stage.talk.cut()
+        stage.talk.agent_sound(bytes(160), "b")
+        stage.talk.release()
+        return stage
+
+    with virtual_time() as loop:
+        stage = loop.run_until_complete(scenario())
+    assert sum(len(e.pcm) for e in stage.events if isinstance(e, AgentAudio)) == 160
+    assert stage.ignored_words == ["too_much"]

@@ -21,6 +21,7 @@ import structlog
 
 from cordboard.agents.base import (
     ABOUT_EARLIER,
+    INTERNAL,
     AgentAudio,
     AgentAudioDone,
     AgentEnded,
@@ -106,8 +107,8 @@ class RealtimeAgent:
         """Results that came while there was no connection."""
         self._given: tuple[Given, float] | None = None
         """A sentence that the service was asked to say, and when."""
-        self._late: list[str] = []
-        """Ask ids of late answers that the service was told."""
+        self._late: list[ToolReply] = []
+        """Late answers that the service was told, and has not told the caller yet."""
         self._aside: AsideEars | None = None
         self._take_aside: Callable[[str], None] | None = None
         self._closing_ears: set[asyncio.Task[None]] = set()
@@ -209,7 +210,7 @@ class RealtimeAgent:
         words = f"{ABOUT_EARLIER} {reply.message}"
         if self._link.up and self._dialect.inform(words):
             self._talk.owes = True
-            self._late.append(reply.ask_id)
+            self._late.append(reply)
         else:
             self._own.say(words)
             self._emit_late(reply.ask_id)
@@ -245,7 +246,11 @@ class RealtimeAgent:
         self._dialect.begin(session, self._host, resumed)
 
     def receive_text(self, message: bytes) -> None:
-        self._dialect.receive_text(message)
+        try:
+            self._dialect.receive_text(message)
+        except Exception as error:  # border: what one message does must not cost the connection
+            log.exception("provider_message_crashed", provider=self._provider)
+            self.emit(AgentTrouble(INTERNAL, f"{self._provider}: {error!r}"))
 
     def receive_binary(self, data: bytes) -> None:
         self._dialect.receive_binary(data)
@@ -276,6 +281,9 @@ class RealtimeAgent:
         waiting, self._waiting_replies = self._waiting_replies, []
         for reply in waiting:
             self._dialect.answer_tool(reply)
+        late, self._late = self._late, []
+        for reply in late:
+            self.offer_late(reply)  # what was to be told of it is lost with the connection before
         self._heard_again = False
         self._caller.somebody_listens()
 
@@ -310,8 +318,8 @@ class RealtimeAgent:
 
     def settled(self) -> None:
         late, self._late = self._late, []
-        for ask_id in late:
-            self._emit_late(ask_id)
+        for reply in late:
+            self._emit_late(reply.ask_id)
 
     def turn_now(self) -> int:
         return self._talk.turn
@@ -401,6 +409,7 @@ class RealtimeAgent:
         """Once a second and a bit: keep the service awake, and notice when it sleeps."""
         if self._closed:
             return
+        self._timers["watch"] = self._loop.call_later(1.0, self._watch)
         now, link, keep_alive = self._loop.time(), self._link, self._dialect.keep_alive_s
         if link.up and keep_alive and now - self._sound_at >= keep_alive:
             self._sound_at = now
@@ -410,7 +419,6 @@ class RealtimeAgent:
         since = now - link.last_message_at
         if link.up and self._talk.answering and since >= self._stall:
             link.replace(f"nothing came for {since:.0f} s in the middle of an answer", "stalled")
-        self._timers["watch"] = self._loop.call_later(1.0, self._watch)
 
 
 async def open_tls() -> ssl.SSLContext:

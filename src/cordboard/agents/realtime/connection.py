@@ -11,7 +11,10 @@ import ssl
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from websockets.exceptions import InvalidURI
+
 from cordboard.agents.realtime.dialect import Address
+from cordboard.errors import AgentError
 from cordboard.websocket_connection import WebsocketConnection, WebsocketRequest
 
 SEND_BUFFER_BYTES = 262_144
@@ -43,20 +46,23 @@ class ServiceConnection:
     """One websocket. Implements `websocket_connection.ConnectionOwner`."""
 
     def __init__(self, address: Address, peer: str) -> None:
-        parts = urlsplit(address.url)
-        self._host = parts.hostname or ""
-        self._tls = parts.scheme in ("wss", "https")
-        self._port = parts.port or (_TLS_PORT if self._tls else _PLAIN_PORT)
-        self._socket = WebsocketConnection(
-            WebsocketRequest(
-                address.url,
-                peer,
-                address.headers,
-                address.subprotocol,
-                address.max_message_bytes,
-                SEND_BUFFER_BYTES,
-            )
+        """Raises `AgentError` for an address that is none."""
+        request = WebsocketRequest(
+            address.url,
+            peer,
+            address.headers,
+            address.subprotocol,
+            address.max_message_bytes,
+            SEND_BUFFER_BYTES,
         )
+        try:
+            parts = urlsplit(address.url)
+            self._host = parts.hostname or ""
+            self._tls = parts.scheme in ("wss", "https")
+            self._port = parts.port or (_TLS_PORT if self._tls else _PLAIN_PORT)
+            self._socket = WebsocketConnection(request)
+        except (ValueError, InvalidURI):  # whose words would tell it: it may hold a signature
+            raise AgentError(f"the address of {peer} makes no sense", "garbage") from None
         self._peer = peer
         self._opening: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._receiver: Receiver | None = None

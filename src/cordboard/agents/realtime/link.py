@@ -236,12 +236,12 @@ class ServiceLink:
         try:
             async with asyncio.timeout(seconds):
                 address = await self._dialect.address()
+            connection = ServiceConnection(address, self._settings.peer)
         except TimeoutError:
             reason = f"{self._settings.peer} did not answer within {seconds:g} s"
             raise _Refused(Lost("connect", reason, again=True)) from None
         except AgentError as error:
             raise _Refused(Lost(error.kind, str(error), error.kind == "connect")) from None
-        connection = ServiceConnection(address, self._settings.peer)
         try:
             await connection.open(self._tls, seconds)
         except NotConnected as error:
@@ -307,6 +307,9 @@ class ServiceLink:
             await self._establish(self._settings.retries - 1)
         except _Refused as refused:
             self._fail(refused.lost)
+        except Exception as error:  # task border: else the call would wait for it for ever
+            log.exception("service_link_failed", peer=self._settings.peer)
+            self._fail(Lost("internal", f"internal error: {type(error).__name__}", again=False))
         else:
             self._owner.link_restored(f"{lost.kind}: {lost.reason}")
 

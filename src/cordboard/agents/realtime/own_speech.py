@@ -13,7 +13,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import structlog
 
-from cordboard.agents.base import AgentAudio, AgentEvent, AgentText
+from cordboard.agents.base import INTERNAL, AgentAudio, AgentEvent, AgentText, AgentTrouble
 from cordboard.agents.pipeline.tts.base import Voice
 from cordboard.agents.realtime.engine_voice import spoken
 from cordboard.audio.format import AudioFormat
@@ -248,6 +248,6 @@ def _told(host: SpeechHost) -> Callable[[asyncio.Task[None]], None]:
             return
         error = task.exception()
         log.error("own_speech_failed", exc_info=error)
-        host.unsaid("", f"internal error: {type(error).__name__}")
+        host.emit(AgentTrouble(INTERNAL, f"own speech: {error!r}"))
 
     return finished

@@ -247,7 +247,7 @@ class Talk:
         self._close()
         self._muted = False
         self._forget_greeting()
-        self._held = None if self._held is None else []
+        self._held, self._held_bytes = (None if self._held is None else []), 0
         if self._session.speaking():
             self._stage.emit(Interrupted(self._loop.time()))
         if was is not None and not self.asks:
@@ -317,9 +317,10 @@ class Talk:
             self._stage.emit(event)
             return
         if isinstance(event, AgentAudio):
-            self._held_bytes += len(event.pcm)
+            before, self._held_bytes = self._held_bytes, self._held_bytes + len(event.pcm)
             if self._held_bytes > MAX_HELD_BYTES:
-                self._stage.ignored("too_much")
+                if before <= MAX_HELD_BYTES:
+                    self._stage.ignored("too_much")
                 return
         self._held.append(event)
 

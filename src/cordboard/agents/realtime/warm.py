@@ -1,8 +1,9 @@
 """One connection kept open ahead per provider, for the next call (`warm_connection: true`).
 
 It has no session yet, so nothing is paid for it. Services close connections on which nothing
-happens, so it is replaced by a fresh one after a while, and at once when it is taken or lost. A
-service that refuses is asked again with ever longer pauses; calls then connect by themselves.
+happens, so it is replaced by a fresh one after a while, and at once when it is taken; one that was
+lost in between is noticed then. A service that refuses is asked again with ever longer pauses;
+calls then connect by themselves.
 """
 
 from __future__ import annotations
