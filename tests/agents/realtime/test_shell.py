@@ -243,6 +243,57 @@ async def test_a_service_that_says_nothing_to_what_the_caller_says_is_replaced(
         assert len(service.connections) == 2
 
 
+async def test_what_was_said_long_ago_and_never_written_down_is_heard_again() -> None:
+    async with talking() as (service, caller, agent, _):
+        await speak_up(service, caller, agent)
+        await service.say(do="caller_stopped")
+        await caller.until(CallerStopped)
+        agent._talk._trace.last_voice_at = 0.0  # a while ago
+        for _ in range(1000):
+            agent.hear(SILENCE)
+        assert agent.recover("no answer")
+        await caller.until(AgentTrouble)
+        service.sound.clear()
+        for _ in range(20):
+            agent.hear(SILENCE)
+        await service.until(lambda: UTTERANCE in service.sound)
+
+
+async def test_a_service_that_does_not_notice_the_caller_is_replaced_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(talk, "LONGEST_PAUSE", 0.1)
+    monkeypatch.setattr(talk, "SURELY_A_VOICE", 0.0)
+    async with talking() as (service, caller, agent, _):
+        for frame in (SILENCE, UTTERANCE[:160], UTTERANCE[160:320]):
+            agent.hear(frame)
+        await caller.until(AgentTrouble)
+        service.sound.clear()
+        for _ in range(5):
+            agent.hear(SILENCE)
+        await service.until(lambda: UTTERANCE[:320] in service.sound)
+        agent.hear(UTTERANCE[:160])
+        await asyncio.sleep(1.2)
+        assert len(service.connections) == 2, "it may be a noise after all"
+
+
+async def test_a_tool_asked_before_the_turn_was_over_is_answered_by_another_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(talk, "LONGEST_PAUSE", 0.1)
+    async with talking() as (service, caller, agent, _):
+        await speak_up(service, caller, agent)
+        await service.say(do="tool", id="t1", name="look", arguments={})
+        await caller.until(ToolAsked)
+        agent.answer_tool(reply("t1"))
+        await caller.until(AgentTrouble)
+        agent.hear(SILENCE)
+        await service.until(lambda: SILENCE in service.sound)
+        assert UTTERANCE not in service.sound, "it would ask for the tool again"
+        assert [stopped.turn for stopped in caller.of(CallerStopped)] == [1]
+        assert service.of("begin")[-1]["owes"] is True
+
+
 async def test_a_connection_that_is_refused_ahead_is_tried_once_more() -> None:
     async with PlainService().running() as service:
         service.refuse_with = [503]
@@ -344,6 +395,25 @@ async def test_a_filler_that_the_service_takes_and_does_not_say_is_said_by_the_e
         await caller.until(AgentAudio, 2)
         await asyncio.sleep(0.15)
         assert voice.spoken == ["One moment."]
+
+
+async def test_nothing_bridges_the_time_after_the_last_words() -> None:
+    voice = TalkingClock()
+    async with talking(voice, thinking_filler_ms=100, reconnect_attempts=0) as (
+        service,
+        caller,
+        agent,
+        _,
+    ):
+        await service.say(do="caller_text", text="What is new?")
+        await caller.until(CallerText)
+        agent.say("One moment.", filler=True)
+        await service.say(do="failed", kind="quota", reason="no credit")
+        await caller.until(AgentFailed)
+        agent.say("I am sorry. Goodbye.")
+        await caller.until(AgentAudioDone)
+        await asyncio.sleep(0.2)
+        assert voice.spoken == ["I am sorry. Goodbye."]
 
 
 async def test_no_filler_while_the_service_speaks() -> None:

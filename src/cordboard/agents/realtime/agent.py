@@ -33,7 +33,6 @@ from cordboard.agents.base import (
     LateTold,
     Said,
 )
-from cordboard.agents.caller_sound import FRAME, CallerSound
 from cordboard.agents.pipeline.hearing import HearingParts
 from cordboard.agents.pipeline.tts.base import Voice
 from cordboard.agents.pipeline.turn_events import AgentVoice
@@ -41,10 +40,11 @@ from cordboard.agents.realtime.aside import AsideEars
 from cordboard.agents.realtime.connection import ServiceConnection
 from cordboard.agents.realtime.dialect import Dialect, Resumed
 from cordboard.agents.realtime.greetings import GreetingCache, GreetingListener, greeting_key
+from cordboard.agents.realtime.heard_again import HeardAgain
 from cordboard.agents.realtime.link import LinkSettings, ServiceLink
 from cordboard.agents.realtime.own_speech import Kind, OwnSpeech
 from cordboard.agents.realtime.service_side import ServiceSide
-from cordboard.agents.realtime.talk import LONGEST_PAUSE, Given, Talk
+from cordboard.agents.realtime.talk import Given, Talk
 from cordboard.agents.said import ConversationSoFar
 from cordboard.audio.format import AudioFormat
 from cordboard.config.conversation import BargeIn
@@ -56,8 +56,6 @@ log = structlog.get_logger()
 
 SERVICE_SENTENCE_LIMIT = 4.0
 """Seconds for which what the service begins to say may be the sentence it was asked to say."""
-KEPT = round((LONGEST_PAUSE + 5.0) / FRAME)
-"""Frames of the caller's sound that another connection may hear again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +98,9 @@ class RealtimeAgent:
         )
         self._link = ServiceLink(dialect, parts.tls, link, self, parts.warm)
         self._so_far = ConversationSoFar()
-        self._caller = CallerSound(KEPT)
-        self._heard_again = False
-        """What the caller said last is not written down: the next connection hears it."""
+        self._lately = HeardAgain()
+        self._unanswerable = False
+        """What the caller said last is not written down: the next connection has to hear it."""
         self._waiting_replies: list[ToolReply] = []
         """Results that came while there was no connection."""
         self._given: tuple[Given, float] | None = None
@@ -154,10 +152,10 @@ class RealtimeAgent:
             pcm = self._silence
         elif self._barge_in != "on" and self._agent_voice() is AgentVoice.PROTECTED:
             pcm = self._silence
-        self._caller.keep(pcm)
+        self._talk.keep_for_another(pcm, self._lately)
         if self._link.takes_sound:
             self._sound_at = self._loop.time()
-            self._caller.pass_on(pcm, self._dialect.hear)
+            self._lately.pass_on(pcm, self._dialect.hear)
 
     def hear_key(self, key: str) -> None:
         """Keys are recorded by the call, and asked for by tools; the services take none."""
@@ -236,7 +234,7 @@ class RealtimeAgent:
             raise RuntimeError("the link was started before the agent")
         resumed = None
         if again:
-            owes = self._talk.owes and not (self._talk.asks or self._heard_again)
+            owes = self._talk.owes and not (self._talk.asks or self._unanswerable)
             resumed = Resumed(self._so_far.history(to_answer=owes), owes)
         elif session.history:
             owes = session.history[-1].who == "caller"
@@ -256,11 +254,8 @@ class RealtimeAgent:
         self._dialect.receive_binary(data)
 
     def link_lost(self) -> None:
-        self._heard_again = self._talk.sure_of_loss
-        since = self._talk.unheard_since()
-        if since is not None:
-            self._caller.utterance_begins(self._loop.time() - since)
-        self._caller.nobody_listens()
+        self._unanswerable = self._talk.not_written_down
+        self._lately.lost(unheard=self._talk.unheard)
         self._own.service_stopped()
         self._talk.lost()
 
@@ -270,6 +265,7 @@ class RealtimeAgent:
 
     def link_failed(self, kind: FailureKind, reason: str) -> None:
         self._talk.given_up()
+        self._own.service_gone()
         if self._ended:
             return
         log.error("agent_failed", provider=self._provider, kind=kind, reason=reason)
@@ -284,8 +280,8 @@ class RealtimeAgent:
         late, self._late = self._late, []
         for reply in late:
             self.offer_late(reply)  # what was to be told of it is lost with the connection before
-        self._heard_again = False
-        self._caller.somebody_listens()
+        self._unanswerable = False
+        self._lately.accepted()
 
     def caller_said(self, text: str) -> None:
         if self._take_aside is not None and self._aside is None:
@@ -414,7 +410,7 @@ class RealtimeAgent:
         if link.up and keep_alive and now - self._sound_at >= keep_alive:
             self._sound_at = now
             self._dialect.keep_alive()
-        if self._talk.notice_silence(now, link.last_message_at) and link.up:
+        if self._aside is None and self._talk.notice_silence(now, link.last_message_at):
             link.replace("nothing came of what the caller says", "stalled")
         since = now - link.last_message_at
         if link.up and self._talk.answering and since >= self._stall:

@@ -95,6 +95,8 @@ class OwnSpeech:
         self._needless: set[asyncio.Task[None]] = set()
         """Fillers: dropped when the caller speaks or the answer begins first."""
         self._questions: set[asyncio.Task[None]] = set()
+        self._nobody_waits = False
+        """The service is gone for good: what is said now is a farewell."""
 
     def say(self, text: str) -> None:
         """A sentence that must be said."""
@@ -134,6 +136,11 @@ class OwnSpeech:
         self._service_done.set()
         self._service_speaks.clear()
 
+    def service_gone(self) -> None:
+        """There will be no answer, so nothing bridges the time until then."""
+        self.service_stopped()
+        self._nobody_waits = True
+
     def drop_needless(self) -> None:
         """The caller speaks: no filler any more."""
         _cancel(self._needless)
@@ -152,7 +159,8 @@ class OwnSpeech:
     async def _fill(self, text: str) -> None:
         host = self._host
         due = self._who != "off" and await self._thought_for_long()
-        if not due or self._turns_taken.locked() or host.service_speaks():
+        busy = self._turns_taken.locked() or host.service_speaks()
+        if busy or not due or self._nobody_waits:
             host.spoken("filler")
             return
         asked = self._who == "provider" and host.service_says(text, "filler")

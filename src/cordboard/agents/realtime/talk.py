@@ -29,6 +29,7 @@ from cordboard.agents.base import (
 )
 from cordboard.agents.realtime.dialect import CutItem
 from cordboard.agents.realtime.greetings import GreetingListener
+from cordboard.agents.realtime.heard_again import HeardAgain
 from cordboard.agents.realtime.spoken_items import SpokenItems
 from cordboard.audio.voice_trace import VoiceTrace
 from cordboard.tools.tool import JsonObject, ToolAsk
@@ -36,6 +37,8 @@ from cordboard.tools.tool import JsonObject, ToolAsk
 LONGEST_PAUSE = 10.0
 """Seconds without a voice after which the caller is taken to have stopped, whatever the service
 says: the slowest turn detection of any of them waits 8 s (semantic VAD, eagerness low)."""
+SURELY_A_VOICE = 1.0
+"""Seconds of a voice that a service that works would have noticed."""
 MAX_HELD_BYTES = 960_000
 """Sound of an answer that waits for a sentence of the engine's: a minute of G.711 and more."""
 
@@ -88,10 +91,9 @@ class Talk:
         self.caller_speaks = False
         self._textless = False
         """The last turn has not got its text yet."""
-        self._utterance_at = 0.0
-        """When the caller began what they said in the last turn."""
         self._asked_in = 0
-        """The last turn in which the model asked for a tool."""
+        """The last turn in which the model asked for a tool; the next one, if it did so before it
+        was sure that the caller had finished."""
         self.asks: dict[str, int] = {}
         """Tools that the model waits for, with the turns in which it asked."""
         self._known_calls: set[str] = set()
@@ -133,7 +135,6 @@ class Talk:
         if last_speech_at is None:
             last_speech_at = self._trace.last_voice_at
         last = now if last_speech_at is None else min(last_speech_at, now)
-        self._utterance_at = self._voice_since(self._started_at if self.caller_speaks else now)
         self.stopped_at = now
         self.caller_speaks = False
         self._textless = True
@@ -150,51 +151,60 @@ class Talk:
             self._textless = False
         self._stage.emit(CallerText(turn, text.strip(), self._loop.time()))
 
+    def keep_for_another(self, sound: bytes, lately: HeardAgain) -> None:
+        """Keep this frame of the caller's for another connection, should this one be lost."""
+        lately.keep(sound, self._loop.time(), self._trace, lambda: self.not_written_down)
+
     @property
-    def sure_of_loss(self) -> bool:
-        """Whether the caller's last words, or those that they are saying, would be lost with the
-        connection: the service has heard a voice, and not written down what it said. A model that
-        has answered, or has asked for a tool, has understood it."""
+    def not_written_down(self) -> bool:
+        """Whether what the caller says, or has just said, would be lost with the connection: the
+        service has heard a voice, and told no words. A model that has answered, or has asked for a
+        tool, has understood it."""
         if self.asks or self.answering:
             return False
         unwritten = self._textless and self.owes and self._asked_in < self.turn
-        return self.caller_speaks or unwritten
+        return unwritten or (self.caller_speaks and self._asked_in <= self.turn)
 
-    def unheard_since(self) -> float | None:
-        """When the caller began what the service would have to hear again on another connection;
-        None: there is nothing."""
-        if self.sure_of_loss:
-            spoken = self.caller_speaks
-            return self._voice_since(self._started_at) if spoken else self._utterance_at
+    @property
+    def unheard(self) -> bool:
+        """Whether another connection would have to hear the last voice that there was."""
         began = self._trace.began_at
+        if self.not_written_down:
+            return True
         if self.asks or self.answering or self._session.speaking() or began is None:
-            return None
-        return began if began > self.stopped_at else None
-
-    def _voice_since(self, told: float) -> float:
-        """When the caller's voice began, which the service notices (`told`) a little later."""
-        began = self._trace.began_at
-        return told if began is None or began <= self.stopped_at else min(began, told)
+            return False
+        return began > self.stopped_at and self._asked_in <= self.turn
 
     def notice_silence(self, now: float, service_at: float) -> bool:
-        """A service may take a noise for a voice and say nothing more about it. Somebody of whom
-        nothing has been heard for long is not speaking; it was nothing to be answered.
+        """True when it is the service that has fallen silent for long: it has told nothing of what
+        the caller said (`service_at`: when it last told anything), or has asked for a tool then and
+        says nothing about its answer.
 
-        True when it is the service that has fallen silent: it has said nothing (`service_at`: when
-        it last did) since the caller was last heard."""
-        voice_at = self._trace.last_voice_at or 0.0
-        since = max(self._started_at, voice_at)
-        if not self.caller_speaks or now - since <= LONGEST_PAUSE:
+        It may also have taken a noise for a voice and say nothing more about it: somebody of whom
+        nothing has been heard for long is not speaking; it was nothing to be answered."""
+        voice_at, began = self._trace.last_voice_at or 0.0, self._trace.began_at or 0.0
+        asked_ahead = self._asked_in > self.turn
+        since = max(self._started_at, voice_at, service_at if asked_ahead else 0.0)
+        if now - since <= LONGEST_PAUSE:
             return False
-        if service_at < voice_at and not self._missed:
+        spoke = self.caller_speaks or (self.unheard and voice_at - began >= SURELY_A_VOICE)
+        if spoke and service_at < voice_at and not (self._missed or self.asks):
             self._missed = True
             return True
+        if self.caller_speaks:
+            self._conclude(since, real=asked_ahead)
+        return asked_ahead and not self.asks
+
+    def _conclude(self, since: float, *, real: bool) -> None:
+        """The caller has stopped, without the service saying so."""
         owed = self.owes
-        self.caller_text("", self.caller_stopped(since))
+        turn = self.caller_stopped(since)
+        if real:
+            return
+        self.caller_text("", turn)
         self.owes = owed
         if not (owed or self.asks):
-            self._done(self.turn)
-        return False
+            self._done(turn)
 
     # The answer.
 
@@ -331,7 +341,7 @@ class Talk:
             self._stage.ignored("duplicate", "a tool call")
             return
         self._known_calls.add(call_id)
-        self._asked_in = self.turn
+        self._asked_in = self.turn + self.caller_speaks
         self.asks[call_id] = self.turn
         self._stage.emit(ToolAsked(ToolAsk(call_id, name, arguments, self.turn)))
 
@@ -340,6 +350,8 @@ class Talk:
             self._stage.ignored("late", "a cancellation of a tool call")
             return
         self._stage.emit(ToolCancelled(call_id))
+        if not self.asks:
+            self._asked_in = min(self._asked_in, self.turn)
         if not self.asks and self._done_pending:
             self._done(self.turn)
 
