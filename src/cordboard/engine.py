@@ -117,7 +117,7 @@ class Engine:
         self._source: AsteriskSource | None = None
         self._media_path: MediaPath | None = None
         loop = asyncio.get_running_loop()
-        self._pacer = Pacer(loop)
+        self._pacer = Pacer(loop, on_internal_error=self._metrics.internal_error)
         self._late_ticks_told = 0
         self._rtp_told: Counter[str] = Counter()
         self._provider_health = ProviderHealth()

@@ -122,7 +122,9 @@ def test_the_clock_runs_only_while_somebody_listens(loop: VirtualLoop) -> None:
 
 
 def test_an_outlet_that_raises_is_dropped_and_told_and_the_others_go_on(loop: VirtualLoop) -> None:
-    pacer, good, told = pacer_on(loop), Counter(), []
+    counted: list[str] = []
+    pacer = pacer_on(loop, on_internal_error=counted.append)
+    good, told = Counter(), []
 
     class Broken(Counter):
         def tick(self, count: int) -> None:
@@ -133,6 +135,7 @@ def test_an_outlet_that_raises_is_dropped_and_told_and_the_others_go_on(loop: Vi
     loop.advance(0.061)
     assert good.ticks == [1, 1, 1]
     assert [str(error) for error in told] == ["socket gone"]
+    assert counted == ["audio_outlet"]
     assert pacer.outlet_count == 1
 
 

@@ -250,6 +250,8 @@ def test_a_caller_whom_the_dialplan_does_not_take_back_is_let_go(
         await asyncio.sleep(1)
         assert line.released == 1
         assert line.hangups == (["congestion"] if isinstance(problem, LineError) else [])
+        is_ours = b'ai_agent_internal_errors_total{where="refusal"} 1.0' in hall.metrics.render()
+        assert is_ours == isinstance(problem, RuntimeError)
 
     play(tmp_path, scenario)
 

@@ -9,6 +9,7 @@ import pytest
 
 from cordboard.config.mcp import McpServer
 from cordboard.mcp import server as module
+from cordboard.mcp.http_transport import HttpTransport
 from cordboard.mcp.server import SupervisedServer
 from cordboard.mcp.status import SilentServerObserver
 
@@ -44,3 +45,20 @@ async def test_a_mistake_is_counted_and_the_server_started_again(
     finally:
         await server.close()
     assert set(observer.errors) == {"mcp_server"}
+
+
+async def test_so_is_one_on_the_way_to_a_remote_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def wrong(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    observer = Counting()
+    config = McpServer.model_validate({"transport": "http", "url": "http://127.0.0.1:9/mcp"})
+    server = SupervisedServer("it", config, observer)
+    monkeypatch.setattr(HttpTransport, "_send", wrong)
+    server.start()
+    try:
+        async with asyncio.timeout(5):
+            await observer.another.wait()
+    finally:
+        await server.close()
+    assert set(observer.errors) == {"mcp_remote"}

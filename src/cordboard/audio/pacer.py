@@ -44,12 +44,15 @@ class Pacer:
         *,
         interval: float = INTERVAL,
         catch_up: int = 3,
+        on_internal_error: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """`on_internal_error(where)` is told of outlets that failed."""
         if catch_up < 1:
             raise ValueError("catch_up must be at least 1")
         self._loop = loop
         self._interval = interval
         self._catch_up = catch_up
+        self._on_internal_error = on_internal_error
         self._outlets: dict[Outlet, Callable[[Exception], None] | None] = {}
         self._round: tuple[Outlet, ...] = ()
         self._timer: asyncio.TimerHandle | None = None
@@ -110,6 +113,7 @@ class Pacer:
     def _drop(self, outlet: Outlet, error: Exception) -> None:
         on_failed = self._outlets.get(outlet)
         self.unregister(outlet)
-        log.error("audio_outlet_failed", outlet=type(outlet).__name__, error=repr(error))
+        log.error("audio_outlet_failed", outlet=type(outlet).__name__, exc_info=error)
+        self._on_internal_error("audio_outlet")
         if on_failed is not None:
             self._loop.call_soon(on_failed, error)

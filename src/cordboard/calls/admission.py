@@ -8,13 +8,14 @@ Each reason is counted as `ai_agent_refused_offers_total{reason=...}`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import structlog
 
 from cordboard.calls.clean_up import STEP_LIMIT, give_back
 from cordboard.calls.offer import Offer
+from cordboard.errors import LineError
 from cordboard.observe.degradation import Degradation
 
 log = structlog.get_logger()
@@ -42,8 +43,9 @@ def reason_to_refuse(
     return "" if degradation.admits_calls else OVERLOADED
 
 
-async def turn_away(offer: Offer, reason: str) -> None:
-    """Give a caller back to the dialplan and let the line go. Whatever fails is logged."""
+async def turn_away(offer: Offer, reason: str, internal_error: Callable[[str], None]) -> None:
+    """Give a caller back to the dialplan and let the line go. Whatever fails is logged; what should
+    not have is counted too (`internal_error(where)`)."""
     line = offer.control
     for step in (partial(give_back, line, DIALPLAN_STATUS[reason]), line.release):
         try:
@@ -51,3 +53,5 @@ async def turn_away(offer: Offer, reason: str) -> None:
                 await step()
         except Exception as error:  # noqa: BLE001 - task border: nobody could do better
             log.error("refusal_failed", call_id=offer.call_id, error=repr(error))
+            if not isinstance(error, (LineError, TimeoutError)):
+                internal_error("refusal")

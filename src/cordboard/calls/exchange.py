@@ -142,4 +142,4 @@ class Exchange:
         """Turn a caller away. There is no call, and so no ledger: it is logged and counted."""
         self._services.metrics.offer_refused(reason)
         log.warning("offer_refused", call_id=offer.call_id, reason=reason, error=error)
-        await turn_away(offer, reason)
+        await turn_away(offer, reason, self._services.metrics.internal_error)

@@ -3,6 +3,7 @@ values that nobody may read."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import mcp_types as types
@@ -18,9 +19,14 @@ if TYPE_CHECKING:  # the SDK is loaded later: `cordboard.mcp.sdk`
 
 
 def transport_of(
-    server_id: str, config: McpServer, stderr: StderrTail, turns: SpawnTurns
+    server_id: str,
+    config: McpServer,
+    stderr: StderrTail,
+    turns: SpawnTurns,
+    on_internal_error: Callable[[str], None] = lambda _: None,
 ) -> Transport:
-    """A transport for one life of the server. Raises `McpError` for an address that is refused."""
+    """A transport for one life of the server. Raises `McpError` for an address that is refused.
+    `on_internal_error(where)` is told of mistakes of ours."""
     if config.transport == "stdio":
         launch = Launch(config.command, config.env, config.cwd)
         grace = config.stop_grace_ms / 1000
@@ -29,7 +35,9 @@ def transport_of(
         return StdioTransport(server_id, launch, stderr, grace, turns=turns)
     from cordboard.mcp.http_transport import remote_transport  # the HTTP client: only if needed
 
-    return remote_transport(server_id, config, stderr.hide)
+    transport = remote_transport(server_id, config, stderr.hide)
+    transport.on_internal_error = on_internal_error
+    return transport
 
 
 def secrets_of(config: McpServer) -> tuple[str, ...]:

@@ -26,7 +26,6 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from cordboard.config.mcp import McpServer
 from cordboard.errors import McpError, McpUnavailable
 from cordboard.mcp.auth import credentials
-from cordboard.mcp.connection import Transport
 from cordboard.mcp.encoding import encoded
 from cordboard.mcp.http_channel import Channel, content_type, read_body, status_error
 from cordboard.mcp.http_events import EVENT_STREAM, EventReader
@@ -290,7 +289,7 @@ def _tool_calls(request: types.JSONRPCRequest) -> Set[int]:
 
 def remote_transport(
     server_id: str, config: McpServer, hide: Callable[[str], None] = lambda token: None
-) -> Transport:
+) -> RemoteTransport:
     """The transport that a server's configuration asks for (`http` or `sse`).
 
     `hide` is told each token that is fetched, before it is used.

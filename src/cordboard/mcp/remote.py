@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
@@ -54,6 +54,8 @@ class RemoteTransport(ABC):
         self._is_over = False
         self._lost = 0
         self._ending = "ended the connection"
+        self.on_internal_error: Callable[[str], None] = lambda _: None
+        """Told where a mistake of ours was made."""
         self.closed = asyncio.Event()
         """Set when the server can no longer answer over this connection."""
 
@@ -121,6 +123,7 @@ class RemoteTransport(ABC):
                     await self._send(item.message, headers or {})
         except Exception:  # task border: without a writer nothing can succeed any longer
             log.exception("mcp_remote_crashed", server=self._server)
+            self.on_internal_error("mcp_remote")
             self._end("was left after a mistake of ours")
 
     def _spawn(
@@ -139,6 +142,7 @@ class RemoteTransport(ABC):
             await self._failed(request, error)
         except Exception as error:  # task border: one message must not hurt the others
             log.exception("mcp_remote_crashed", server=self._server)
+            self.on_internal_error("mcp_remote")
             await self._failed(request, McpError(f"unexpected {type(error).__name__}"))
 
     async def _failed(self, request: types.RequestId | None, error: McpError) -> None:

@@ -325,7 +325,9 @@ class SupervisedServer:
         ready_at: float | None = None
         error: McpError = McpUnavailable("it was stopped")
         try:
-            transport = transport_of(self.id, self.config, self._stderr, self._turns)
+            transport = transport_of(
+                self.id, self.config, self._stderr, self._turns, self._observer.internal_error
+            )
             deadline = self.config.start_timeout_ms / 1000
             async with connect(transport, deadline, self._negotiation) as connection:
                 listing = await connection.list_tools(began + deadline - loop.time())

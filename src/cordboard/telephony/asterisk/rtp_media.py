@@ -247,6 +247,7 @@ class RtpMedia:
         self._note("flood")
 
     def broken(self, error: Exception) -> None:
+        self._note("broken")
         self._lose(f"receiving failed: {error!r}")
 
     # Inside.
