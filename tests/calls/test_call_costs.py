@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from cordboard.agents.base import Usage, Used
+from cordboard.agents.base import AgentFailed, Usage, Used
+from cordboard.agents.fallback import FallbackAgent
 from cordboard.calls import events
 from cordboard.testing.call_stage import CallStage, play_call
 from cordboard.testing.fake_agent import FakeAgent, Script
@@ -33,6 +34,14 @@ def uses(*used: tuple[str, str, dict[str, float]], seconds: float = 1.0) -> Scri
         await agent.speak(0)
 
     return script
+
+
+class PaidByTheSecond(FakeAgent):
+    """Tells when it is left what was not told yet."""
+
+    async def close(self) -> None:
+        self.emit(Used(Usage("acme_stt", "", {"seconds": 60.0})))
+        await super().close()
 
 
 def ending(stage: CallStage) -> tuple[str, str]:
@@ -121,3 +130,23 @@ def test_a_call_that_is_ending_already_is_left_alone(tmp_path: Path) -> None:
     )
     assert ending(stage) == ("completed", "agent_hangup")
     assert stage.ended.cost == 10.0
+
+
+def test_what_is_told_when_the_agent_is_left_counts(tmp_path: Path) -> None:
+    stage = play_call(tmp_path, lambda: PaidByTheSecond(uses()), prices=PRICES)
+    assert [used.cost for used in stage.of(events.AgentUsed)] == [0.06]
+    assert stage.ended.cost == 0.06
+    assert [type(event) for event in stage.events[-2:]] == [events.AgentUsed, events.Ended]
+
+
+def test_both_are_paid_when_one_takes_over_from_another(tmp_path: Path) -> None:
+    async def fails(agent: FakeAgent) -> None:
+        await asyncio.sleep(1)
+        agent.emit(AgentFailed("lost", "dropped"))
+
+    agents = {"a": PaidByTheSecond(fails), "b": PaidByTheSecond(uses())}
+    stage = play_call(
+        tmp_path, lambda: FallbackAgent(agents.__getitem__, ("a", "b"), ""), prices=PRICES
+    )
+    assert len(stage.of(events.AgentUsed)) == 2
+    assert stage.ended.cost == 0.12

@@ -33,6 +33,7 @@ from cordboard.agents.base import (
     CallerText,
     ToolAsked,
     ToolCancelled,
+    Used,
 )
 from cordboard.agents.bridge import say_bridge
 from cordboard.agents.caller_sound import CallerSound
@@ -379,6 +380,9 @@ class FallbackAgent:
     # What the agents tell.
 
     def _take(self, seat: Seat, event: AgentEvent) -> None:
+        if isinstance(event, Used):  # also of one that is being left
+            self._emit(event)
+            return
         if seat.left or self._closed:
             return
         match event:

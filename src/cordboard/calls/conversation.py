@@ -239,8 +239,9 @@ class Conversation:
         self.tools.end(grace)
 
     def take(self, event: AgentEvent) -> None:
-        """Handle one event of the agent."""
-        if self._over:
+        """Handle one event of the agent. What it has used counts after the end, too: services that
+        are paid by the second tell it when they are left."""
+        if self._over and not isinstance(event, Used):
             return
         match event:
             case AgentAudio(turn, pcm):

@@ -286,7 +286,7 @@ class PipelineAgent:
     # Keeping house.
 
     def _emit_unless_closed(
-        self, event: AgentAudioDone | ToolCancelled | LateTold | AgentFailed | Used
+        self, event: AgentAudioDone | ToolCancelled | LateTold | AgentFailed
     ) -> None:
         if not self._closed:
             self._session.emit(event)
@@ -299,7 +299,7 @@ class PipelineAgent:
         return voice
 
     def _use(self, usage: Usage) -> None:
-        self._emit_unless_closed(Used(usage))
+        self._session.emit(Used(usage))  # also at the very end
 
     def _forget(self) -> None:
         if self._hearing is not None and isinstance(self._dialogue, Preparer):
