@@ -154,6 +154,7 @@ async def hybrid(script: Script) -> AsyncIterator[Emulated]:
                 "tts": {"type": "elevenlabs", "base_url": speak.url, "api_key": KEY},
             },
             lambda: [*listen.violations, *think.violations, *speak.violations],
+            told=lambda: think.asked,
         )
 
 
