@@ -15,6 +15,7 @@ from cordboard.agents.base import (
     AgentAudio,
     AgentAudioDone,
     AgentFailed,
+    AgentSession,
     AgentText,
     CallerStarted,
     Said,
@@ -26,7 +27,7 @@ from cordboard.calls import events
 from cordboard.errors import AgentError, FailureKind
 from cordboard.testing.call_stage import CallStage, FakeTool, play_call
 from cordboard.testing.fake_agent import FakeAgent
-from cordboard.testing.fake_line import FakeMedia
+from cordboard.testing.fake_line import FakeLine, FakeMedia
 from cordboard.testing.fake_pipeline import MS_PER_WORD
 from cordboard.tools.tool import Effects
 
@@ -156,17 +157,54 @@ def test_one_without_a_key_is_passed_over(tmp_path: Path) -> None:
     assert chain.health.failures["a"].kind == "auth"
 
 
-def test_one_that_fails_to_prepare_is_not_started(tmp_path: Path) -> None:
-    class Unprepared(FakeAgent):
-        async def prepare(self) -> None:
-            await asyncio.sleep(0.1)
-            raise AgentError("no route", "connect")
+class SlowlyConnected(FakeAgent):
+    """Needs half a second to connect, or to find that it cannot."""
 
-    chain = Chain(Unprepared(), FakeAgent(hang_up))
-    stage = play_call(tmp_path, chain)
-    assert chain.fake("a").session is None
+    error: AgentError | None = None
+    greets_at_once = False
+
+    async def prepare(self) -> None:
+        self.connected = asyncio.get_running_loop().create_future()
+        await asyncio.sleep(0.5)
+        self.connected.set_result(None)
+        if self.error is not None:
+            raise self.error
+
+    async def start(self, session: AgentSession) -> None:
+        if self.greets_at_once:
+            await super().start(session)
+        await self.connected
+        if self.error is not None:
+            raise self.error
+        if not self.greets_at_once:
+            await super().start(session)
+
+
+@pytest.mark.parametrize("media_delay", [0.0, 1.0])
+def test_one_that_fails_to_prepare_gives_way(tmp_path: Path, media_delay: float) -> None:
+    first = SlowlyConnected()
+    first.error = AgentError("no route", "connect")
+
+    def slow_line() -> FakeLine:
+        line = FakeLine()
+        line.media_delay = media_delay
+        return line
+
+    stage = play_call(tmp_path, Chain(first, FakeAgent(hang_up)), make_line=slow_line)
     assert said(stage) == [(0, "Good morning.")]
     assert troubles(stage) == ["a -> b: connect: no route"]
+
+
+def test_what_is_known_ahead_is_said_while_the_connection_is_being_opened(tmp_path: Path) -> None:
+    async def later(agent: FakeAgent) -> None:
+        await asyncio.sleep(2)
+        await hang_up(agent)
+
+    first = SlowlyConnected(later)
+    first.greets_at_once = True
+    stage = play_call(tmp_path, Chain(first))
+    heard = next(line for line in stage.lines() if line["type"] == "agent.audio_started")
+    assert heard["at_ms"] < 200
 
 
 def test_one_that_never_starts_leaves_time_for_the_others(tmp_path: Path) -> None:

@@ -76,7 +76,8 @@ class FallbackAgent:
         self._voice = voice
         self._health = health
         self._moving = asyncio.Lock()
-        """Held while an agent is made ready or started."""
+        """Held while an agent is started, or takes over."""
+        self._starting = False
         self._live = False
         """The agent that sits there has started, and has not failed."""
         self._taking_over = False
@@ -110,24 +111,26 @@ class FallbackAgent:
         return self._formats
 
     async def prepare(self) -> None:
-        async with self._moving:
-            seconds = START_SECONDS
-            while True:
-                began = self._loop.time()
-                try:
-                    async with asyncio.timeout(self._share(seconds)):
-                        await self._seat.agent.prepare()
-                except Exception as error:  # noqa: BLE001 - border: the next one may do
-                    failure = self._understood(error)
-                    if not self._left:
-                        raise failure from None
-                    self._leave(failure)
-                    seconds -= self._loop.time() - began
-                else:
-                    return
+        seconds = START_SECONDS
+        while not self._starting:
+            began = self._loop.time()
+            try:
+                async with asyncio.timeout(self._share(seconds)):
+                    await self._seat.agent.prepare()
+            except Exception as error:  # noqa: BLE001 - border: the next one may do
+                if self._starting:
+                    return  # the start fails with it too, and goes on from there
+                failure = self._understood(error)
+                if not self._left:
+                    raise failure from None
+                self._leave(failure)
+                seconds -= self._loop.time() - began
+            else:
+                return
 
     async def start(self, session: AgentSession) -> None:
-        self._session = session
+        # Who prepares still is not waited for here: it may begin to speak meanwhile.
+        self._session, self._starting = session, True
         self._conversation = ConversationSoFar(session.history)
         self._spoken = SpokenSoFar(session.format)
         self._tools = ToolMemory(session.toolbox)
