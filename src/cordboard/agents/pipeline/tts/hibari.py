@@ -10,7 +10,6 @@ sentences are kept, so that greetings and fillers come at once.
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from cordboard.agents.pipeline.tts.sentence_cache import SentenceCache
 from cordboard.agents.pipeline.tts.speakable import has_words, speakable
 from cordboard.agents.workers import Workers
 from cordboard.audio.resample import Floats, resample, to_pcm
@@ -83,9 +83,7 @@ class HibariVoice:
         ``cache_bytes`` bounds the sentences kept (16 MB are 17 minutes at 8 kHz).
         """
         self._workers = workers
-        self._cache: OrderedDict[tuple[str, int], bytes] = OrderedDict()
-        self._cache_bytes = cache_bytes
-        self._cached = 0
+        self._cache = SentenceCache(cache_bytes)
         self._pronunciations = {
             word: f"[{word}](/{phonemes}/)" for word, phonemes in pronunciations.items()
         }
@@ -117,17 +115,16 @@ class HibariVoice:
 
     @property
     def cached_bytes(self) -> int:
-        return self._cached
+        return self._cache.size
 
     async def _sentence(
         self, sentence: str, rate: int, run: Callable[..., Awaitable[bytes]] | None = None
     ) -> bytes:
-        pcm = self._cache.get((sentence, rate))
+        pcm = self._cache.find(sentence, rate)
         if pcm is not None:
-            self._cache.move_to_end((sentence, rate))
             return pcm
         pcm = await (run or self._workers.run)(self._render, sentence, rate)
-        self._keep((sentence, rate), pcm)
+        self._cache.keep(sentence, rate, pcm)
         return pcm
 
     def _render(self, sentence: str, rate: int) -> bytes:
@@ -138,11 +135,3 @@ class HibariVoice:
         except Exception as error:  # of models and phonemisers, none of which names its errors
             raise VoiceError(f"hibari failed on {sentence!r}: {error!r}") from error
         return to_pcm(finished(resample(samples, NATIVE_RATE, rate), rate))
-
-    def _keep(self, key: tuple[str, int], pcm: bytes) -> None:
-        if key in self._cache or len(pcm) > self._cache_bytes:
-            return
-        self._cache[key] = pcm
-        self._cached += len(pcm)
-        while self._cached > self._cache_bytes:
-            self._cached -= len(self._cache.popitem(last=False)[1])

@@ -9,7 +9,6 @@ and cost nothing again. Leaving `speak` early ends the request at once.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from typing import Literal, Protocol, TypeAlias
@@ -18,6 +17,7 @@ import structlog
 
 from cordboard.agents.base import Usage
 from cordboard.agents.pipeline.tts.base import Voice
+from cordboard.agents.pipeline.tts.sentence_cache import SentenceCache
 from cordboard.agents.pipeline.tts.speakable import has_words, speakable
 from cordboard.errors import FailureKind, VoiceError
 
@@ -64,9 +64,7 @@ class ServiceVoice:
 
     def __init__(self, synthesis: Synthesis, *, cache_bytes: int = CACHE_BYTES) -> None:
         self._synthesis = synthesis
-        self._cache: OrderedDict[tuple[str, int], bytes] = OrderedDict()
-        self._cache_bytes = cache_bytes
-        self._cached = 0
+        self._cache = SentenceCache(cache_bytes)
 
     def speak(self, text: str, *, rate: int = 8000) -> AsyncGenerator[bytes, None]:
         """See `Voice.speak`. Raises `VoiceError` with its kind."""
@@ -94,16 +92,15 @@ class ServiceVoice:
 
     @property
     def cached_bytes(self) -> int:
-        return self._cached
+        return self._cache.size
 
     async def spoken(self, text: str, rate: int, used: ReportUsage) -> AsyncGenerator[bytes, None]:
         """`speak`, with what it costs."""
         text = speakable(text)
         if not has_words(text):
             return
-        kept = self._cache.get((text, rate))
+        kept = self._cache.find(text, rate)
         if kept is not None:
-            self._cache.move_to_end((text, rate))
             yield kept
             return
         pieces: list[bytes] = []
@@ -115,7 +112,7 @@ class ServiceVoice:
         finally:
             if pieces:
                 used(self._usage(text, sum(map(len, pieces)), rate))
-        self._keep((text, rate), b"".join(pieces))
+        self._cache.keep(text, rate, b"".join(pieces))
 
     async def _tried(self, text: str, rate: int) -> AsyncGenerator[bytes, None]:
         """The sound by one attempt, or another one if that brought none."""
@@ -157,14 +154,6 @@ class ServiceVoice:
         unit = self._synthesis.paid_by
         amount = float(len(text)) if unit == "characters" else size / 2 / rate
         return Usage(self._synthesis.provider, self._synthesis.model, {unit: amount})
-
-    def _keep(self, key: tuple[str, int], pcm: bytes) -> None:
-        if key in self._cache or len(pcm) > self._cache_bytes:
-            return
-        self._cache[key] = pcm
-        self._cached += len(pcm)
-        while self._cached > self._cache_bytes:
-            self._cached -= len(self._cache.popitem(last=False)[1])
 
 
 class _CallVoice:
