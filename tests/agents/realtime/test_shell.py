@@ -27,6 +27,7 @@ from cordboard.agents.base import (
     ToolAsked,
     ToolCancelled,
 )
+from cordboard.agents.realtime import agent as agent_module
 from cordboard.agents.realtime import own_speech, talk
 from cordboard.agents.realtime.agent import RealtimeAgent
 from cordboard.agents.realtime.dialect import Address, DialectHost, Resumed
@@ -292,6 +293,34 @@ async def test_a_tool_asked_before_the_turn_was_over_is_answered_by_another_conn
         assert UTTERANCE not in service.sound, "it would ask for the tool again"
         assert [stopped.turn for stopped in caller.of(CallerStopped)] == [1]
         assert service.of("begin")[-1]["owes"] is True
+
+
+async def test_a_greeting_that_does_not_come_is_not_waited_for_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(agent_module, "GREETING_LIMIT", 0.1)
+    async with talking(greeting="Hello.") as (service, caller, _, _):
+        trouble = await caller.until(AgentTrouble)
+        assert trouble.detail.startswith("stalled: no greeting")
+        assert len(service.connections) == 2
+        failed = await caller.until(AgentFailed)
+        assert failed.kind == "stalled"
+
+
+async def test_a_greeting_of_the_engines_does_not_wait_for_the_service() -> None:
+    async with PlainService().running() as service:
+        service.accepts = False
+        dialect = PlainDialect(service.port)
+        dialect.speaks_greeting = False
+        caller = Caller("Good morning.")
+        agent = caller.agent = agent_for(dialect, TalkingClock(), connect_timeout_ms=500)
+        starting = asyncio.create_task(agent.start(caller.session))
+        await caller.until(AgentAudioDone)
+        assert not starting.done()
+        assert [text.text for text in caller.of(AgentText)] == ["Good morning."]
+        with pytest.raises(AgentError):
+            await starting
+        await agent.close()
 
 
 async def test_a_connection_that_is_refused_ahead_is_tried_once_more() -> None:

@@ -56,6 +56,8 @@ log = structlog.get_logger()
 
 SERVICE_SENTENCE_LIMIT = 4.0
 """Seconds for which what the service begins to say may be the sentence it was asked to say."""
+GREETING_LIMIT = 5.0
+"""Seconds without a message of a service that owes the greeting: nobody waits for it longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,8 @@ class RealtimeAgent:
         self._greeted = False
         """Somebody has greeted the caller: the service is not to."""
         self._stall = settings.stall_ms / 1000
+        self._greeting_failed = False
+        """Once there was no greeting."""
         link = LinkSettings(
             provider, settings.connect_timeout_ms / 1000, settings.reconnect_attempts
         )
@@ -136,12 +140,24 @@ class RealtimeAgent:
         self._own = OwnSpeech(self._parts.voice, session.format, self._settings, self)
         self._host = ServiceSide(self._link, self._talk, self._own, self)
         self._greet_from_memory(session)
-        await self._link.start()
+        own = session.greeting and not self._greeted and not self._dialect.speaks_greeting
+        if own and self._parts.voice is not None:
+            self._greet()
+            own = False
+        try:
+            await self._link.start()
+        except AgentError:
+            await self._own.said()  # who comes next does not greet again
+            raise
         self._sound_at = self._loop.time()
         self._watch()
-        if session.greeting and not self._greeted and not self._dialect.speaks_greeting:
+        if own:
+            self._greet()
+
+    def _greet(self) -> None:
+        if self._session is not None:
             self._talk.owes = False
-            self._own.say(session.greeting)
+            self._own.say(self._session.greeting)
 
     def hear(self, pcm: bytes) -> None:
         if self._session is None:
@@ -413,8 +429,18 @@ class RealtimeAgent:
         if self._aside is None and self._talk.notice_silence(now, link.last_message_at):
             link.replace("nothing came of what the caller says", "stalled")
         since = now - link.last_message_at
-        if link.up and self._talk.answering and since >= self._stall:
+        if link.up and since >= GREETING_LIMIT and self._talk.owes_greeting:
+            self._greeting_fails(f"no greeting came for {since:.0f} s")
+        elif link.up and self._talk.answering and since >= self._stall:
             link.replace(f"nothing came for {since:.0f} s in the middle of an answer", "stalled")
+
+    def _greeting_fails(self, reason: str) -> None:
+        """Another connection may do better; if not, another agent."""
+        if self._greeting_failed:
+            self._link.give_up("stalled", reason)
+        else:
+            self._greeting_failed = True
+            self._link.replace(reason, "stalled")
 
 
 async def open_tls() -> ssl.SSLContext:

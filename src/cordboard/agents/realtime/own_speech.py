@@ -149,6 +149,10 @@ class OwnSpeech:
         """The question is settled."""
         _cancel(self._questions)
 
+    async def said(self) -> None:
+        """Until all of that is handed over."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
     async def close(self) -> None:
         tasks = tuple(self._tasks)
         _cancel(self._tasks)

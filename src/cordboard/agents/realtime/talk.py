@@ -156,6 +156,12 @@ class Talk:
         lately.keep(sound, self._loop.time(), self._trace, lambda: self.not_written_down)
 
     @property
+    def owes_greeting(self) -> bool:
+        """Whether the caller waits for the greeting, or for the rest of it, and hears nothing."""
+        nothing_yet = self.turn == 0 and not self.caller_speaks and not self._session.speaking()
+        return self.owes and nothing_yet
+
+    @property
     def not_written_down(self) -> bool:
         """Whether what the caller says, or has just said, would be lost with the connection: the
         service has heard a voice, and told no words. A model that has answered, or has asked for a
