@@ -31,6 +31,7 @@ from cordboard.agents.realtime.deepgram.functions import (
 )
 from cordboard.agents.realtime.deepgram.settings import settings_message
 from cordboard.agents.realtime.dialect import Address, CutItem, DialectHost, Lost, Resumed
+from cordboard.agents.realtime.typed_message import typed_message
 from cordboard.audio.format import ALAW_8K, SLIN_8K, SLIN_16K, ULAW_8K, AudioFormat
 from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
 from cordboard.tools.payload import as_payload
@@ -218,15 +219,11 @@ class DeepgramDialect:
         host = self._host
         if host is None:
             return
-        try:
-            event = orjson.loads(message)
-        except orjson.JSONDecodeError:
-            host.ignored("malformed", "no JSON")
+        read = typed_message(message, host)
+        if read is None:
             return
-        kind = event.get("type") if isinstance(event, dict) else None
-        if not isinstance(kind, str):
-            host.ignored("malformed", "no type")
-        elif kind == "Welcome":
+        kind, event = read
+        if kind == "Welcome":
             self._welcome(host)
         elif kind == "SettingsApplied":
             self._settings_applied(host)

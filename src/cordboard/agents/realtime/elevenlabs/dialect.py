@@ -25,6 +25,7 @@ from cordboard.agents.realtime.elevenlabs import messages as messages
 from cordboard.agents.realtime.elevenlabs.calls import OpenCalls
 from cordboard.agents.realtime.elevenlabs.losses import Complaint, closed, refused
 from cordboard.agents.realtime.elevenlabs.rest import BASE_URL, ElevenLabsRest
+from cordboard.agents.realtime.typed_message import typed_message
 from cordboard.audio.format import SLIN_8K, SLIN_16K, ULAW_8K, AudioFormat
 from cordboard.audio.transcoder import Transcoder
 from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
@@ -142,15 +143,10 @@ class ElevenLabsDialect:
         host = self._host
         if host is None:
             return
-        try:
-            event = orjson.loads(message)
-        except orjson.JSONDecodeError:
-            host.ignored("malformed", "no JSON")
+        read = typed_message(message, host)
+        if read is None:
             return
-        kind = event.get("type") if isinstance(event, dict) else None
-        if not isinstance(kind, str):
-            host.ignored("malformed", "no type")
-            return
+        kind, event = read
         take = self._takes.get(kind)
         if take is None:
             if kind not in messages.QUIET:

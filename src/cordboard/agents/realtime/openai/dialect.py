@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from urllib.parse import quote
 
-import orjson
-
 from cordboard.agents.base import AgentSession
 from cordboard.agents.realtime.dialect import Address, CutItem, DialectHost, Lost, Resumed
 from cordboard.agents.realtime.openai import messages as messages
@@ -23,6 +21,7 @@ from cordboard.agents.realtime.openai.floor import Wish
 from cordboard.agents.realtime.openai.messages import object_of, text_of
 from cordboard.agents.realtime.openai.outbox import Outbox
 from cordboard.agents.realtime.openai.tools import ToolCalls
+from cordboard.agents.realtime.typed_message import typed_message
 from cordboard.audio.format import ALAW_8K, ULAW_8K, AudioFormat
 from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
 from cordboard.tools.payload import as_payload
@@ -200,24 +199,19 @@ class OpenAIDialect:
         self._host.ignored("unknown", "a binary message")
 
     def receive_text(self, message: bytes) -> None:
-        try:
-            read = orjson.loads(message)
-        except ValueError:
-            self._host.ignored("malformed", "not JSON")
+        read = typed_message(message, self._host)
+        if read is None:
             return
-        kind = read.get("type") if isinstance(read, dict) else None
-        if not isinstance(kind, str):
-            self._host.ignored("malformed", "a message without a type")
-            return
-        event = read.get("event_id")
-        if isinstance(event, str):
-            if event == self._last_event:
+        kind, event = read
+        event_id = event.get("event_id")
+        if isinstance(event_id, str):
+            if event_id == self._last_event:
                 self._host.ignored("duplicate", kind[:80])
                 return
-            self._last_event = event
+            self._last_event = event_id
         handler = self._handlers.get(kind)
         if handler is not None:
-            handler(read)
+            handler(event)
         elif kind not in _SILENT_TYPES:
             self._host.ignored("unknown", kind[:80])
 

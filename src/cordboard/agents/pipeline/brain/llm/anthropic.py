@@ -32,6 +32,7 @@ from cordboard.agents.pipeline.brain.llm.wire import (
     Read,
     Reader,
     amounts,
+    arguments_of,
     count_of,
     object_of,
     settled,
@@ -134,11 +135,7 @@ def _blocks(message: Message) -> list[JsonObject]:
 
 
 def _use(wish: ToolWish) -> JsonObject:
-    try:
-        asked = orjson.loads(wish.arguments)
-    except orjson.JSONDecodeError:
-        asked = None
-    given = asked if isinstance(asked, dict) else {}
+    given = arguments_of(wish)
     return {"type": "tool_use", "id": wish.wish_id, "name": wish.name, "input": given}
 
 

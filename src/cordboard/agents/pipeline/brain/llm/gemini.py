@@ -29,6 +29,7 @@ from cordboard.agents.pipeline.brain.llm.wire import (
     Read,
     Reader,
     amounts,
+    arguments_of,
     count_of,
     list_of,
     object_of,
@@ -132,11 +133,7 @@ def _parts(message: Message) -> list[JsonObject]:
 
 
 def _call(wish: ToolWish) -> JsonObject:
-    try:
-        asked = orjson.loads(wish.arguments)
-    except orjson.JSONDecodeError:
-        asked = None
-    call: JsonObject = {"name": wish.name, "args": asked if isinstance(asked, dict) else {}}
+    call: JsonObject = {"name": wish.name, "args": arguments_of(wish)}
     part: JsonObject = {"functionCall": _with_id(call, wish.wish_id)}
     if wish.signature:
         part["thoughtSignature"] = wish.signature

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 import orjson
 
-from cordboard.agents.pipeline.brain.llm.model import ModelEvent, ModelRequest
+from cordboard.agents.pipeline.brain.llm.model import ModelEvent, ModelRequest, ToolWish
 from cordboard.agents.pipeline.brain.llm.server_events import ServerEvent
 from cordboard.errors import FailureKind
 from cordboard.tools.schema_profiles import SchemaProfile
@@ -129,6 +129,15 @@ def count_of(value: Any) -> float:
     """A number of tokens; what is none counts as 0."""
     real = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if real and 0 <= value < 1e12 else 0.0
+
+
+def arguments_of(wish: ToolWish) -> JsonObject:
+    """What a tool was asked with; empty where the model wrote no object."""
+    try:
+        asked = orjson.loads(wish.arguments)
+    except orjson.JSONDecodeError:
+        asked = None
+    return asked if isinstance(asked, dict) else {}
 
 
 def amounts(**counts: float) -> dict[str, float]:

@@ -1,0 +1,22 @@
+"""A message of a service whose messages say by `type` what they are. Pure."""
+
+from __future__ import annotations
+
+import orjson
+
+from cordboard.agents.realtime.dialect import DialectHost
+from cordboard.tools.tool import JsonObject
+
+
+def typed_message(message: bytes, host: DialectHost) -> tuple[str, JsonObject] | None:
+    """Its type, and all of it; None for what is no such message, of which the host is told."""
+    try:
+        read = orjson.loads(message)
+    except orjson.JSONDecodeError:
+        host.ignored("malformed", "no JSON")
+        return None
+    kind = read.get("type") if isinstance(read, dict) else None
+    if not isinstance(kind, str):
+        host.ignored("malformed", "no type")
+        return None
+    return kind, read
