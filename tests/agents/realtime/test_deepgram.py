@@ -537,13 +537,12 @@ class TestAgain:
 class TestUse:
     def test_the_time_of_all_connections_is_accounted_for(self) -> None:
         call = Call()
-        call.host.clock += 10
-        call.agent("Hello!")
-        call.say("AgentAudioDone")
+        call.host.clock += 9
+        call.dialect.hear(FRAME)
         assert not call.host.all("used")
-        call.host.clock += 25
-        call.say("AgentAudioDone")
-        assert call.host.all("used") == [("gpt-4o-mini", {"seconds": 35.0})]
+        call.host.clock += 2  # also while nobody speaks: a budget is to be kept
+        call.dialect.hear(FRAME)
+        assert call.host.all("used") == [("gpt-4o-mini", {"seconds": 11.0})]
         call.host.clock += 5
         call.dialect.lost(None, 1011, "gone")
         call.host.clock += 3
@@ -551,7 +550,7 @@ class TestUse:
         call.host.clock += 2
         call.dialect.goodbye()
         call.dialect.goodbye()
-        assert [amounts["seconds"] for _, amounts in call.host.all("used")] == [35.0, 5.0, 2.0]
+        assert [amounts["seconds"] for _, amounts in call.host.all("used")] == [11.0, 5.0, 2.0]
 
 
 _KINDS = (

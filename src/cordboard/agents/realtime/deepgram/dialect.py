@@ -43,7 +43,7 @@ KEEP_ALIVE_S = 8.0
 """The service wants to hear something every 10 s (its page "Keep Alive")."""
 LONGEST_SPEECH_S = 60.0
 """A caller who began, and of whom nothing has been written down, is taken to be silent then."""
-ACCOUNT_S = 30.0
+ACCOUNT_S = 10.0
 """Between two accounts of the time used."""
 BAD_ARGUMENTS = "The arguments were not a JSON object. Call the function again with one."
 GO_ON = "Please go on."
@@ -177,6 +177,9 @@ class DeepgramDialect:
     def hear(self, sound: bytes) -> None:
         if self._host is not None and self._phase is _Phase.READY:
             self._host.send_binary(sound)
+            counted = self._counted_until
+            if counted is not None and self._host.now() - counted >= ACCOUNT_S:
+                self._account()
 
     def answer_tool(self, reply: ToolReply) -> None:
         content = _encoded(as_payload(reply)).decode()
@@ -345,8 +348,6 @@ class DeepgramDialect:
         if dropped is _Dropping.NOTHING:
             host.answer_done()
         self._give_old_results()
-        if self._counted_until is not None and host.now() - self._counted_until >= ACCOUNT_S:
-            self._account()
         self._renew(host)
 
     def _injection_refused(self, host: DialectHost, event: Message) -> None:
