@@ -77,7 +77,7 @@ class FallbackAgent:
         self._health = health
         self._moving = asyncio.Lock()
         """Held while an agent is started, or takes over."""
-        self._starting = False
+        self._starting = asyncio.Event()
         self._live = False
         """The agent that sits there has started, and has not failed."""
         self._taking_over = False
@@ -112,13 +112,13 @@ class FallbackAgent:
 
     async def prepare(self) -> None:
         seconds = START_SECONDS
-        while not self._starting:
+        while not self._starting.is_set():
             began = self._loop.time()
             try:
                 async with asyncio.timeout(self._share(seconds)):
                     await self._seat.agent.prepare()
             except Exception as error:  # noqa: BLE001 - border: the next one may do
-                if self._starting:
+                if self._starting.is_set():
                     return  # the start fails with it too, and goes on from there
                 failure = self._understood(error)
                 if not self._left:
@@ -130,7 +130,8 @@ class FallbackAgent:
 
     async def start(self, session: AgentSession) -> None:
         # Who prepares still is not waited for here: it may begin to speak meanwhile.
-        self._session, self._starting = session, True
+        self._session = session
+        self._starting.set()
         self._conversation = ConversationSoFar(session.history)
         self._spoken = SpokenSoFar(session.format)
         self._tools = ToolMemory(session.toolbox)
