@@ -79,18 +79,18 @@ class AnthropicEmulator(TextEmulator):
             return await self.answer(request, words)
 
         async def one_model(request: Request) -> Response:
-            try:
-                model = words.model(request, request.path_params["model"])
-            except Refused as refused:
-                return self.refuse(words, refused)
-            found = {"id": model, "type": "model", "display_name": model}
-            return await self.look(request, {**found, "created_at": "2026-01-01T00:00:00Z"})
+            return self.look(request, words, request.path_params["model"], _model)
 
         routes = [
             Route("/v1/messages", answer, methods=["POST"]),
             Route("/v1/models/{model}", one_model),
         ]
         super().__init__(script or Script(), routes, retry_after)
+
+
+def _model(name: str) -> dict[str, Any]:
+    found = {"id": name, "type": "model", "display_name": name}
+    return {**found, "created_at": "2026-01-01T00:00:00Z"}
 
 
 class _Words:

@@ -5,22 +5,20 @@ Written after the types of the vendor's SDK (elevenlabs 2.78.0). Errors are word
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from typing import Any, Self
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from cordboard.audio.g711 import linear_to_alaw, linear_to_ulaw
-from cordboard.testing.emulators.http_service import Book, HttpService, Refused, only
-from cordboard.testing.emulators.script import Fault, Prompter, Script, When
-from cordboard.testing.emulators.speech import Beeper, Speaker
+from cordboard.testing.emulators.http_service import Refused, only
+from cordboard.testing.emulators.script import Fault, Script
+from cordboard.testing.emulators.speech import Speaker
+from cordboard.testing.emulators.speech_service import PIECE_MS, SpeechEmulator
 
 KEY = "test-elevenlabs-key"
 VOICE = "JBFqnCBsd6RMkjVDRZzb"
-PIECE_MS = 100
 MODELS = frozenset(
     (
         *("eleven_flash_v2_5", "eleven_flash_v2", "eleven_turbo_v2_5", "eleven_turbo_v2"),
@@ -52,7 +50,7 @@ _QUERY = frozenset(("output_format", "optimize_streaming_latency", "enable_loggi
 _RANGES = {"stability": (0, 1), "similarity_boost": (0, 1), "style": (0, 1), "speed": (0.7, 1.2)}
 
 
-class ElevenLabsSpeechEmulator:
+class ElevenLabsSpeechEmulator(SpeechEmulator):
     """`async with` it; `.url` is the base URL."""
 
     def __init__(
@@ -65,38 +63,16 @@ class ElevenLabsSpeechEmulator:
         piece_seconds: float = 0.0,
     ) -> None:
         """`piece_seconds`: from one piece of sound to the next."""
-        self.prompter = Prompter(script or Script())
-        self.book = Book()
-        self.spoken: list[str] = []
-        self.cut_off = 0
-        """How many answers the client did not wait for."""
         self._key = key
         self._voices = voices
-        self._speaker = speaker or Beeper()
-        self._piece_seconds = piece_seconds
         path = "/v1/text-to-speech/{voice_id}/stream"
-        self._service = HttpService([Route(path, self._speech, methods=["POST"])])
-
-    @property
-    def url(self) -> str:
-        return self._service.origin
-
-    @property
-    def violations(self) -> list[str]:
-        return self.book.violations
-
-    async def __aenter__(self) -> Self:
-        await self._service.__aenter__()
-        return self
-
-    async def __aexit__(self, *details: object) -> None:
-        await self._service.__aexit__(*details)
+        routes = [Route(path, self._speech, methods=["POST"])]
+        super().__init__(script, routes, speaker, piece_seconds)
 
     async def _speech(self, request: Request) -> Response:
         body = await request.json()
-        self.prompter.connections += 1
         query = dict(request.query_params)
-        self.book.note(request.method, request.url.path, query, dict(request.headers), body)
+        self._note(request, body)
         try:
             fault = self._admit(request)
             made = _checked(body, query)
@@ -116,25 +92,6 @@ class ElevenLabsSpeechEmulator:
             self._pieces(request, sound, step, fault), media_type="audio/basic"
         )
 
-    async def _pieces(
-        self, request: Request, sound: bytes, step: int, fault: Fault | None
-    ) -> AsyncIterator[bytes]:
-        whole = False
-        try:
-            if fault is not None and fault.do == "stall":
-                await asyncio.sleep(3600)
-            for at in range(0, len(sound), step):
-                yield sound[at : at + step]
-                await asyncio.sleep(self._piece_seconds)
-                later = self.prompter.fault("sound")
-                if later is not None and later.do == "stall":
-                    await asyncio.sleep(3600)
-                elif later is not None:
-                    self._service.drop(request)
-            whole = True
-        finally:
-            self.cut_off += not whole
-
     def _admit(self, request: Request) -> Fault | None:
         """Who asks, and what the script has in mind. Raises `Refused`."""
         if request.headers.get("xi-api-key") != self._key:
@@ -142,19 +99,10 @@ class ElevenLabsSpeechEmulator:
         if request.path_params["voice_id"] not in self._voices:
             voice = request.path_params["voice_id"]
             raise Refused(404, f"A voice with voice_id {voice} was not found.", "voice_not_found")
-        moments: tuple[When, ...] = ("connect", "answer")
-        for when in moments:
-            fault = self.prompter.fault(when)
-            if fault is None:
-                continue
-            if fault.do == "refuse":
-                raise Refused(int(fault.code or 500), "refused by the script")
-            if fault.do == "error":
-                raise Refused(401, "This request exceeds your quota.", str(fault.code))
-            if fault.do == "drop":
-                self._service.drop(request)
-            return fault
-        return None
+        return self._fault(request)
+
+    def _error(self, fault: Fault) -> Refused:
+        return Refused(401, "This request exceeds your quota.", str(fault.code))
 
 
 def _checked(body: Any, query: dict[str, str]) -> str:

@@ -82,11 +82,10 @@ class GeminiTextEmulator(TextEmulator):
             return await self.answer(request, words)
 
         async def one_model(request: Request) -> Response:
-            try:
-                model = words.model(request, request.path_params["model"])
-            except Refused as refused:
-                return self.refuse(words, refused)
-            return await self.look(request, {"name": f"models/{model}", "displayName": model})
+            name = request.path_params["model"]
+            return self.look(
+                request, words, name, lambda m: {"name": f"models/{m}", "displayName": m}
+            )
 
         routes = [
             Route("/{version:str}/models/{model:str}:{method:str}", answer, methods=["POST"]),

@@ -8,21 +8,20 @@ from __future__ import annotations
 import asyncio
 import io
 import wave
-from collections.abc import AsyncIterator
-from typing import Any, Self
+from typing import Any
 
 from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from cordboard.testing.emulators.http_service import Book, HttpService, Refused, only
-from cordboard.testing.emulators.script import Fault, Prompter, Script, When
-from cordboard.testing.emulators.speech import Beeper, Speaker
+from cordboard.testing.emulators.http_service import Refused, only
+from cordboard.testing.emulators.script import Fault, Script
+from cordboard.testing.emulators.speech import Speaker
+from cordboard.testing.emulators.speech_service import PIECE_MS, SpeechEmulator
 
 KEY = "test-openai-key"
 NATIVE_RATE = 24000
-PIECE_MS = 100
 TRANSCRIBERS = frozenset(
     (
         *("gpt-transcribe", "gpt-4o-transcribe", "gpt-4o-mini-transcribe", "whisper-1"),
@@ -49,7 +48,7 @@ _SPEECH_FIELDS = frozenset(
 _UNKNOWN = "Unknown parameter: '{where}'."
 
 
-class OpenAIAudioEmulator:
+class OpenAIAudioEmulator(SpeechEmulator):
     """`async with` it; `.url` is the base URL, `/v1` included."""
 
     def __init__(
@@ -61,35 +60,16 @@ class OpenAIAudioEmulator:
         piece_seconds: float = 0.0,
     ) -> None:
         """`piece_seconds`: from one piece of sound to the next."""
-        self.prompter = Prompter(script or Script())
-        self.book = Book()
-        self.spoken: list[str] = []
-        self.cut_off = 0
-        """How many answers the client did not wait for."""
         self._key = key
-        self._speaker = speaker or Beeper()
-        self._piece_seconds = piece_seconds
-        self._service = HttpService(
-            [
-                Route("/v1/audio/speech", self._speech, methods=["POST"]),
-                Route("/v1/audio/transcriptions", self._transcription, methods=["POST"]),
-            ]
-        )
+        routes = [
+            Route("/v1/audio/speech", self._speech, methods=["POST"]),
+            Route("/v1/audio/transcriptions", self._transcription, methods=["POST"]),
+        ]
+        super().__init__(script, routes, speaker, piece_seconds)
 
     @property
     def url(self) -> str:
         return f"{self._service.origin}/v1"
-
-    @property
-    def violations(self) -> list[str]:
-        return self.book.violations
-
-    async def __aenter__(self) -> Self:
-        await self._service.__aenter__()
-        return self
-
-    async def __aexit__(self, *details: object) -> None:
-        await self._service.__aexit__(*details)
 
     # Speech.
 
@@ -104,31 +84,9 @@ class OpenAIAudioEmulator:
         text = str(body["input"])
         self.spoken.append(text)
         sound = self._speaker.speak(text, NATIVE_RATE)
-        return StreamingResponse(self._pieces(request, sound, fault), media_type="audio/pcm")
-
-    async def _pieces(
-        self, request: Request, sound: bytes, fault: Fault | None
-    ) -> AsyncIterator[bytes]:
-        whole = False
         step = NATIVE_RATE * PIECE_MS // 1000 * 2 + 1  # no service cuts between samples
-        try:
-            if fault is not None and fault.do == "stall":
-                await asyncio.sleep(3600)
-            for at in range(0, len(sound), step):
-                yield sound[at : at + step]
-                await asyncio.sleep(self._piece_seconds)
-                await self._break_off(request)
-            whole = True
-        finally:
-            self.cut_off += not whole
-
-    async def _break_off(self, request: Request) -> None:
-        fault = self.prompter.fault("sound")
-        if fault is None:
-            return
-        if fault.do == "stall":
-            await asyncio.sleep(3600)
-        self._service.drop(request)
+        pieces = self._pieces(request, sound, step, fault)
+        return StreamingResponse(pieces, media_type="audio/pcm")
 
     # Transcription.
 
@@ -155,26 +113,11 @@ class OpenAIAudioEmulator:
 
     # Both.
 
-    def _note(self, request: Request, body: Any) -> None:
-        self.prompter.connections += 1
-        query = dict(request.query_params)
-        self.book.note(request.method, request.url.path, query, dict(request.headers), body)
-
     def _admit(self, request: Request) -> Fault | None:
         """Who asks, and what the script has in mind. Raises `Refused`."""
         if request.headers.get("authorization") != f"Bearer {self._key}":
             raise Refused(401, "Incorrect API key provided.", "invalid_api_key")
-        moments: tuple[When, ...] = ("connect", "answer")
-        for when in moments:
-            fault = self.prompter.fault(when)
-            if fault is None:
-                continue
-            if fault.do in ("refuse", "error"):
-                raise Refused(int(fault.code or 500), "refused by the script")
-            if fault.do == "drop":
-                self._service.drop(request)
-            return fault
-        return None
+        return self._fault(request)
 
     def _refused(self, refused: Refused) -> Response:
         self.book.violations.append(f"{refused.status}: {refused.message}")

@@ -7,11 +7,12 @@ are missing or belong to nothing, parameters that reasoning models no longer tak
 
 from __future__ import annotations
 
+from typing import Any
+
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from cordboard.testing.emulators.http_service import Refused
 from cordboard.testing.emulators.openai_chat_words import ChatWords
 from cordboard.testing.emulators.openai_responses_words import ResponsesWords
 from cordboard.testing.emulators.openai_words import MODELS
@@ -39,20 +40,11 @@ class OpenAITextEmulator(TextEmulator):
             return await self.answer(request, responses)
 
         async def one_model(request: Request) -> Response:
-            try:
-                model = chat.model(request, request.path_params["model"])
-            except Refused as refused:
-                return self.refuse(chat, refused)
-            found = {"id": model, "object": "model", "created": 1, "owned_by": "openai"}
-            return await self.look(request, found)
+            return self.look(request, chat, request.path_params["model"], _model)
 
         async def all_models(request: Request) -> Response:
-            try:
-                chat.model(request, models[0])
-            except Refused as refused:
-                return self.refuse(chat, refused)
-            data = [{"id": name, "object": "model"} for name in models]
-            return await self.look(request, {"object": "list", "data": data})
+            data = [_model(name) for name in models]
+            return self.look(request, chat, models[0], lambda _: {"object": "list", "data": data})
 
         routes = [
             Route("/v1/chat/completions", answer_chat, methods=["POST"]),
@@ -65,3 +57,7 @@ class OpenAITextEmulator(TextEmulator):
     @property
     def url(self) -> str:
         return f"{self.origin}/v1"
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 1, "owned_by": "openai"}

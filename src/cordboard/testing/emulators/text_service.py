@@ -9,7 +9,7 @@ or spoils the stream.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
@@ -66,6 +66,10 @@ class Reply:
 
 class Language(Protocol):
     """One vendor's way to be asked and to answer."""
+
+    def model(self, request: Request, name: Any) -> str:
+        """The model of that name, if there is one for who asks. Raises `Refused`."""
+        ...
 
     def check(self, request: Request, body: Any) -> Wanted:
         """Raises `Refused`."""
@@ -131,10 +135,16 @@ class TextEmulator:
     async def __aexit__(self, *_: object) -> None:
         await self._service.__aexit__()
 
-    async def look(self, request: Request, found: dict[str, Any] | None) -> Response:
-        """A GET of one model."""
+    def look(
+        self, request: Request, language: Language, name: str, found: Callable[[str], Any]
+    ) -> Response:
+        """A GET about this model, answered with `found(its name)`."""
+        try:
+            model = language.model(request, name)
+        except Refused as refused:
+            return self.refuse(language, refused)
         self._note(request, None)
-        return JSONResponse(found, 200)
+        return JSONResponse(found(model))
 
     async def answer(self, request: Request, language: Language) -> Response:
         """A POST for an answer."""
