@@ -295,6 +295,20 @@ async def test_a_tool_asked_before_the_turn_was_over_is_answered_by_another_conn
         assert service.of("begin")[-1]["owes"] is True
 
 
+async def test_a_turn_is_over_when_a_tool_was_asked_in_it_and_the_connection_breaks() -> None:
+    async with talking() as (service, caller, agent, _):
+        await speak_up(service, caller, agent)
+        await service.say(do="tool", id="t1", name="look", arguments={})
+        await caller.until(ToolAsked)
+        await service.connections[-1].close(1011)
+        assert (await caller.until(CallerStopped)).turn == 1
+        await caller.until(AgentTrouble)
+        agent.answer_tool(reply("t1"))
+        await service.until(lambda: bool(service.of("result")))
+        await service.say(do="words", text="It is open.")
+        assert (await caller.until(AgentWords)).turn == 1
+
+
 async def test_a_greeting_that_does_not_come_is_not_waited_for_for_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

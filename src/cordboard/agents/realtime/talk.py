@@ -282,10 +282,13 @@ class Talk:
         return self._items.cut(heard_ms, turn)
 
     def lost(self) -> None:
-        """The connection is gone: what it was saying goes on no more."""
+        """The connection is gone: what it was saying goes on no more. A turn in which it had
+        asked for a tool was over, though it was not yet sure of it."""
         self._close()
         self._muted = False
         self._forget_greeting()
+        if self.caller_speaks and self._asked_in > self.turn:
+            self.caller_stopped(None)
 
     def given_up(self) -> None:
         """There will be no other one: nothing more is owed by this service."""
