@@ -14,7 +14,6 @@ import asyncio
 import datetime
 from collections.abc import Coroutine
 from enum import StrEnum
-from functools import partial
 from typing import Any, TypeVar
 
 import structlog
@@ -24,12 +23,11 @@ from cordboard.calls import events
 from cordboard.calls.agent_start import AgentStart
 from cordboard.calls.binding import APOLOGY, Binding, variables_of
 from cordboard.calls.call_costs import CallCosts
-from cordboard.calls.call_recording import CallRecording, opening
+from cordboard.calls.call_recording import opening
 from cordboard.calls.clean_up import STEP_LIMIT, give_back, step
 from cordboard.calls.conversation import Conversation, Endings
 from cordboard.calls.keys import KeyOutlets, Keys
 from cordboard.calls.last_words import STOPPING, TOO_LONG, LastWords, heard_out
-from cordboard.calls.ledger import Ledger
 from cordboard.calls.offer import Media, Offer
 from cordboard.calls.phases import CallPhases
 from cordboard.calls.services import CallServices
@@ -93,24 +91,10 @@ class Call:
         """Whether the dialplan gets the caller back: nobody here could serve them."""
         now = datetime.datetime.now().astimezone()
         self._variables = variables_of(offer, binding, now)
-        self._ledger = Ledger(
-            services.writer,
-            services.directory / f"{now:%Y-%m-%d}" / f"{offer.call_id}.jsonl",
-            self._loop.time(),
-            self._tell,
-            self._loop.time,
-            partial(services.metrics.internal_error, "ledger_listener"),
-        )
+        self._ledger = services.ledger(offer.call_id, now)
         self._toolbox = generation.admit(binding.context_name)
         self._secret_keys = may_collect_keys(self._toolbox.specs)
-        self._recording = CallRecording(
-            binding.context.recording,
-            binding.context_name,
-            self._ledger,
-            services.directory,
-            services.recordings,
-            secret_keys=self._secret_keys,
-        )
+        self._recording = services.recording(binding, self._ledger, secret_keys=self._secret_keys)
         self.line = ToolLine(
             self,
             CallNames(offer.call_id, binding.context_name, binding.provider_name, self._variables),
@@ -491,8 +475,3 @@ class Call:
         self, name: str, work: Coroutine[Any, Any, None], limit: float = STEP_LIMIT
     ) -> None:
         await step(name, work, self._trouble, limit)
-
-    def _tell(self, at_ms: int, event: events.LedgerEvent) -> None:
-        self._services.tracing.ledger(self.call_id, at_ms, event)
-        if self._services.listener is not None:
-            self._services.listener(self.call_id, at_ms, event)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from cordboard.audio.format import AudioFormat
+from cordboard.calls.binding import Binding
+from cordboard.calls.call_recording import CallRecording
 from cordboard.calls.events import LedgerEvent
-from cordboard.calls.ledger import LedgerWriter
+from cordboard.calls.ledger import Ledger, LedgerWriter
 from cordboard.calls.post_call_job import JobTaker
 from cordboard.calls.recording_writer import RecordingWriter
 from cordboard.observe.metrics import Metrics
@@ -32,3 +37,22 @@ class CallServices:
     """Is told of every ledger event and every tool call."""
     post_call: JobTaker | None = None
     """Does the steps after calls; None = they are left out."""
+
+    def ledger(self, call_id: str, began: datetime) -> Ledger:
+        """The ledger of a call that begins now, in the folder of that day."""
+        clock = asyncio.get_running_loop().time
+        path = self.directory / f"{began:%Y-%m-%d}" / f"{call_id}.jsonl"
+        failed = partial(self.metrics.internal_error, "ledger_listener")
+        return Ledger(self.writer, path, clock(), partial(self._tell, call_id), clock, failed)
+
+    def recording(self, binding: Binding, ledger: Ledger, *, secret_keys: bool) -> CallRecording:
+        """What records a call, if its context wants that."""
+        wanted, name = binding.context.recording, binding.context_name
+        return CallRecording(
+            wanted, name, ledger, self.directory, self.recordings, secret_keys=secret_keys
+        )
+
+    def _tell(self, call_id: str, at_ms: int, event: LedgerEvent) -> None:
+        self.tracing.ledger(call_id, at_ms, event)
+        if self.listener is not None:
+            self.listener(call_id, at_ms, event)
