@@ -240,6 +240,7 @@ async def test_a_wrong_key_is_said_without_the_key(dial: Dial) -> None:
         with pytest.raises(BrainError) as caught:
             await call.say("hi")
         assert caught.value.kind == "auth"
+        assert "does not accept the key (HTTP 40" in str(caught.value)
         assert "secret" not in str(caught.value)
         assert call.emulator.connections == 1
 

@@ -99,6 +99,14 @@ async def test_failures_have_their_kind(faults: tuple[Fault, ...], kind: str, as
     assert service.prompter.connections == asked
 
 
+async def test_nothing_of_a_key_is_told_that_is_refused() -> None:
+    """The service repeats the beginning of it."""
+    async with OpenAIAudioEmulator(key="another") as service, recogniser(service.url) as made:
+        with pytest.raises(RecogniserError, match=r"does not accept the key \(HTTP 401\)$"):
+            await made.transcribe(PCM)
+        assert service.violations == [f"401: Incorrect API key provided: {KEY[:8]}***."]
+
+
 async def test_one_lost_request_is_made_up_for() -> None:
     script = Script((Answer(heard=HEARD),), faults=(Fault("connect", "refuse", code=502),))
     async with OpenAIAudioEmulator(script) as service, recogniser(service.url) as made:

@@ -164,8 +164,13 @@ class PartHttp:
         words = words_of_error(body)
         if status == 401 and "quota" in words.lower():
             kind = "quota"  # ElevenLabs answers so when an account is used up
+        does = f"answers HTTP {status}"
+        if kind == "auth":
+            does = f"does not accept the key (HTTP {status})"
+            if "permission" not in words.lower():
+                words = ""  # some repeat the key in part
         told = f": {words}" if words else ""
-        return self._error(f"{self._service} answers HTTP {status}{told}", kind)
+        return self._error(f"{self._service} {does}{told}", kind)
 
     def _problem(self, what: str, kind: FailureKind, error: Exception) -> AgentError:
         return self._error(f"{self._service} {what} ({type(error).__name__})", kind)

@@ -116,7 +116,8 @@ class OpenAIAudioEmulator(SpeechEmulator):
     def _admit(self, request: Request) -> Fault | None:
         """Who asks, and what the script has in mind. Raises `Refused`."""
         if request.headers.get("authorization") != f"Bearer {self._key}":
-            raise Refused(401, "Incorrect API key provided.", "invalid_api_key")
+            begins = request.headers.get("authorization", "").removeprefix("Bearer ")[:8]
+            raise Refused(401, f"Incorrect API key provided: {begins}***.", "invalid_api_key")
         return self._fault(request)
 
     def _refused(self, refused: Refused) -> Response:

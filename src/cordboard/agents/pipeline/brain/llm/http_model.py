@@ -302,7 +302,8 @@ class HttpModel:
             kind = "connect"
         used_up = any(word in body.decode("utf-8", "replace") for word in _USED_UP)
         told = f": {self._unkeyed(words)}" if words else ""
-        message = f"{self.provider} answers HTTP {status}{told}"
+        does = f"does not accept the key (HTTP {status})" if kind == "auth" else ""
+        message = f"{self.provider} {does or f'answers HTTP {status}'}{told}"
         again = status in _AGAIN and not used_up
         return _Failed(message, kind, again=again, after=_seconds(retry_after))
 
