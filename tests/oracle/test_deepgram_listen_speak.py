@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from pydantic import BaseModel
@@ -18,6 +18,7 @@ from cordboard.agents.pipeline.tts.deepgram import deepgram_voice
 from cordboard.config.providers.stt import DeepgramFluxStt, DeepgramStt
 from cordboard.config.providers.tts import DeepgramTts
 from cordboard.testing.emulators.deepgram_listen import DeepgramListenEmulator
+from cordboard.testing.emulators.deepgram_models import MODELS, VOICES
 from cordboard.testing.emulators.deepgram_socket import KEY, DeepgramSocketEmulator
 from cordboard.testing.emulators.deepgram_speak import DeepgramSpeakEmulator
 from cordboard.testing.emulators.script import Answer, Script
@@ -179,6 +180,7 @@ async def test_the_sdk_speaks_and_takes_back() -> None:
     [
         ("v1", {"model": "nova-3"}, 401),
         ("v1", {"model": "nonsense"}, 400),
+        ("v1", {"model": "nova-9"}, 400),
         ("v1", {"model": "nova-2", "keyterm": "Oslo"}, 400),
         ("v1", {"model": "nova-3", "smart_format": "yes"}, 400),
         ("v2", {"model": "nova-3"}, 400),
@@ -200,6 +202,39 @@ async def test_what_the_service_refuses_is_refused(
                 pass
     assert raised.value.status_code == status
     assert len(service.violations) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [
+        ({}, 401),
+        ({"model": "aura-2-nobody-en"}, 400),
+        ({"encoding": "mp3"}, 400),
+        ({"encoding": "mulaw", "sample_rate": "24000"}, 400),
+        ({"speed": "9"}, 400),
+    ],
+)
+async def test_a_voice_that_the_service_refuses_is_refused(
+    more: dict[str, str], status: int
+) -> None:
+    from deepgram.core.api_error import ApiError
+
+    wanted = {"model": "aura-2-thalia-en", "encoding": "linear16", "sample_rate": "8000", **more}
+    async with DeepgramSpeakEmulator() as service:
+        client = sdk(service, "wrong" if status == 401 else KEY)
+        with pytest.raises(ApiError) as raised:
+            async with client.speak.v1.connect(**wanted):
+                pass
+    assert raised.value.status_code == status
+    assert len(service.violations) == 1
+
+
+def test_the_emulators_know_the_sdks_voices_and_models() -> None:
+    from deepgram.types.listen_v1model import ListenV1Model
+    from deepgram.types.speak_v1model import SpeakV1Model
+
+    assert set(get_args(get_args(SpeakV1Model)[0])) == VOICES
+    assert set(get_args(get_args(ListenV1Model)[0])) == MODELS
 
 
 async def test_what_cannot_be_parsed_ends_the_connection() -> None:

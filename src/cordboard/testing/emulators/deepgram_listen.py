@@ -11,6 +11,7 @@ from typing import Any
 
 from websockets.asyncio.server import ServerConnection
 
+from cordboard.testing.emulators.deepgram_models import MODELS
 from cordboard.testing.emulators.deepgram_socket import (
     KEY,
     Check,
@@ -34,15 +35,12 @@ UPDATE_MS = 240
 CONFIDENCE = 0.97
 EAGER_MS, SURE_MS = 160, 360
 """Silence after which Flux thinks so, with any threshold below 1."""
-_MODELS = ("nova-3", "nova-2", "nova", "enhanced", "base")
 _ENCODINGS = ("linear16", "mulaw", "alaw")
 _FLUX_MODELS = ("flux-general-en", "flux-general-multi")
 _RATES = one_of("8000", "16000", "24000", "44100", "48000")
 
 V1_QUERY: Mapping[str, Check] = {
-    "model": lambda value: (
-        value.split("-")[0] in ("nova", "enhanced", "base") and value.startswith(_MODELS)
-    ),
+    "model": one_of(*MODELS),
     "language": text,
     "language_hint": text,
     "encoding": one_of(*_ENCODINGS),

@@ -14,12 +14,14 @@ from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
 from cordboard.audio.g711 import linear_to_alaw, linear_to_ulaw
+from cordboard.testing.emulators.deepgram_models import VOICES
 from cordboard.testing.emulators.deepgram_socket import (
     KEY,
     Check,
     DeepgramSocketEmulator,
     Ended,
     Query,
+    Refusal,
     Session,
     checked,
     flag,
@@ -34,7 +36,7 @@ FLUSHES, FLUSHES_WITHIN = 20, 60.0
 PIECE_MS = 100
 
 SPEAK_QUERY: Mapping[str, Check] = {
-    "model": lambda value: value.startswith(("aura-", "aura-2-")) and value.count("-") >= 2,
+    "model": one_of(*VOICES),
     "encoding": one_of("linear16", "mulaw", "alaw"),
     "sample_rate": one_of("8000", "16000", "24000", "32000", "48000"),
     "speed": fraction(0.7, 1.5),
@@ -61,6 +63,10 @@ class DeepgramSpeakEmulator(DeepgramSocketEmulator):
 
     def check(self, path: str, query: Query) -> None:
         checked(query, {"/v1/speak": SPEAK_QUERY}[path], ())
+        encoding = query.get("encoding", ("linear16",))[0]
+        rate = query.get("sample_rate", ("8000",))[0]
+        if encoding != "linear16" and rate not in ("8000", "16000"):
+            raise Refusal("encoding and sample_rate do not fit together")
 
     def session(self, path: str, connection: ServerConnection, query: Query) -> Session:
         return _Speaking(self, connection, query)
