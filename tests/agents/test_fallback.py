@@ -356,7 +356,7 @@ def test_a_stalled_agent_is_replaced(tmp_path: Path) -> None:
         tmp_path, Chain(FakeAgent(first), FakeAgent(second)), context=_context(silence=quick)
     )
     assert (stage.ended.outcome, stage.ended.reason) == ("completed", "agent_hangup")
-    assert troubles(stage)[0].startswith("a -> b: stalled: no answer")
+    assert troubles(stage)[0].startswith("a -> b: stalled: no answer within 5.0 s")
 
 
 def test_when_the_last_one_fails_the_call_ends(tmp_path: Path) -> None:

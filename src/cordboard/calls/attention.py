@@ -81,8 +81,8 @@ class Attended(Protocol):
         """Nobody is there: say goodbye and hang up."""
         ...
 
-    def give_up_agent(self, silent: float) -> None:
-        """The agent has stalled: apologise and hang up."""
+    def give_up_agent(self, silent: float, waited: float) -> None:
+        """The agent has stalled: apologise and hang up. `waited`: seconds that it was waited for."""
         ...
 
 
@@ -393,9 +393,9 @@ class Attention:
         if not self._certain:
             self.owed = Owed.NOTHING
             return
-        silent = self._silent()
+        silent, waited = self._silent(), self._loop.time() - self._waiting_since
         self.end()
-        self._call.give_up_agent(silent)
+        self._call.give_up_agent(silent, waited)
 
     def _presume_stopped(self) -> None:
         self._caller_since = None

@@ -347,9 +347,9 @@ class Conversation:
         self._note_silence("goodbye", silent, goodbye)
         self._endings.caller_silent(goodbye)
 
-    def give_up_agent(self, silent: float) -> None:
+    def give_up_agent(self, silent: float, waited: float) -> None:
         self._note_silence("stalled", silent)
-        self._endings.stalled(f"no answer {silent:.1f} s after the caller's turn")
+        self._endings.stalled(f"no answer within {waited:.1f} s")
 
     def _note_silence(self, kind: SilenceKind, silent: float, text: str = "") -> None:
         self._ledger.record(events.Silence(kind, round(silent * 1000), text))
