@@ -82,7 +82,7 @@ class Attended(Protocol):
         ...
 
     def give_up_agent(self, silent: float, waited: float) -> None:
-        """The agent has stalled: apologise and hang up. `waited`: seconds that it was waited for."""
+        """The agent has stalled: apologise and hang up. `waited`: seconds for its answer."""
         ...
 
 
