@@ -272,5 +272,6 @@ async def test_a_wrong_key_and_a_wrong_model_are_not_tried_again() -> None:
         with pytest.raises(AgentError) as denied:
             await agent.prepare()
         assert denied.value.kind == "auth"
+        assert str(denied.value) == "Gemini does not accept the API key (HTTP 401)"
         assert KEY not in str(denied.value)
         await agent.close()

@@ -66,7 +66,9 @@ def meaning(
 
 
 def _of_status(status: int, problem: str) -> Lost:
-    if status in (401, 403) or _KEY.search(problem):
+    if status in (401, 403):
+        return Lost("auth", f"Gemini does not accept the API key (HTTP {status})", again=False)
+    if _KEY.search(problem):
         return Lost("auth", problem, again=False)
     if status == 429:
         return Lost("quota", problem, again=not _QUOTA.search(problem))
