@@ -45,6 +45,7 @@ class WarmConnection:
         """Keep one ready from now on. Idempotent."""
         if self._keeping is None:
             self._keeping = asyncio.get_running_loop().create_task(self._keep(), name="warm")
+            self._keeping.add_done_callback(self._kept)
 
     def take(self) -> ServiceConnection | None:
         """The connection, if there is one that lives; another one takes its place."""
@@ -59,6 +60,11 @@ class WarmConnection:
             await asyncio.wait((self._keeping,))
         if self._ready is not None:
             await self._ready.close()
+
+    def _kept(self, task: asyncio.Task[None]) -> None:
+        """A task border: calls connect by themselves then."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("warm_connection_gave_up", peer=self._peer, error=repr(error))
 
     async def _keep(self) -> None:
         pause = FIRST_PAUSE
