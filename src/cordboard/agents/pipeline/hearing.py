@@ -155,7 +155,7 @@ class Hearing:
         self._agent_heard_at = -ECHO_TAIL
         self._overlap_onset = 0
         self._murmured = False
-        """The voice that began at `_overlap_onset` surely began as a murmur."""
+        """The voice that began at `_overlap_onset` was taken for a murmur before."""
         self._yes_or_no = False
         """The engine asks the caller for a yes or a no: the dialogue is not concerned."""
         self._echo = parts.echo(session.call_id) if parts.echo is not None else None
@@ -358,7 +358,7 @@ class Hearing:
         pcm = self._ear.utterance(wanted.onset)
         transcript = await self._recognise(pcm, OVERLAP_HINTS, speculative=False, goes_on=True)
         clue, sure = self._judge_words(transcript, pcm)
-        self._murmured = self._murmured or (sure and clue is TextClue.MURMUR)
+        self._murmured = self._murmured or clue is TextClue.MURMUR
         self._ear.learn_words(wanted.overlap, clue, sure=sure)
 
     # The end of a turn.

@@ -78,6 +78,7 @@ class TurnTaker:
         self._unknown = False
         """Whether the present voice is our own come back is being found out."""
         self._heard_until = 0
+        self._loudest_until = 0
         self._run: int | None = None
         """Where the present run of (un)voiced windows began, while it is too short to count."""
         self._pause = 0
@@ -107,7 +108,9 @@ class TurnTaker:
         """A `WordsWanted` has not been answered."""
         self._asked_at = 0
         self._words: TextClue | None = None
-        """What the last answer said."""
+        """What the last answer said; ..."""
+        self._sure = False
+        """... and whether it was sure of it."""
 
     def judge(
         self,
@@ -116,13 +119,15 @@ class TurnTaker:
         end: int,
         *,
         heard_until: int | None = None,
+        loudest_until: int | None = None,
         agent: AgentVoice = AgentVoice.SILENT,
         foreign: str = "",
     ) -> Events:
         """Take the voice probability of the samples from `start` to `end`.
 
         `heard_until`: the sample after the last one that can be heard, by its loudness; None: not
-        known, the probabilities decide alone. `agent`: what the caller hears of it. `foreign`: why
+        known, the probabilities decide alone. `loudest_until`: the sample after the loudest moment
+        of the last 0.4 s; None: not known. `agent`: what the caller hears of it. `foreign`: why
         this sound is not the caller's voice (`echo`, `key`); empty when it is, `PERHAPS` while
         that is being found out.
         """
@@ -133,6 +138,7 @@ class TurnTaker:
             foreign = ""
         self._agent = agent
         self._heard_until = end if heard_until is None else heard_until
+        self._loudest_until = 0 if loudest_until is None else loudest_until
         match self.floor:
             case Floor.QUIET:
                 return self._listen(0.0 if foreign else probability, start, end)
@@ -172,14 +178,14 @@ class TurnTaker:
         """What the recogniser made of the beginning of a voice over the agent's.
 
         Words of which it is not `sure` count when the time to decide is up; by themselves they stop
-        nothing.
+        nothing. A murmur of which it is not sure is none in a voice that swells.
         """
         if overlap != self._overlap:
             return NONE
         self._asking = False
         if self.floor is Floor.ASIDE and self._words is TextClue.MURMUR:
             return NONE
-        self._words = clue if sure or clue.has_words else TextClue.NOTHING
+        self._words, self._sure = clue, sure
         says_something = sure and clue.has_words
         if self.floor is Floor.HELD:
             if says_something:
@@ -334,6 +340,8 @@ class TurnTaker:
     @property
     def _is_nothing(self) -> bool:
         """The time is up: is it no more than a murmur or a noise?"""
+        if self._words is TextClue.MURMUR and not self._sure and self._swells:
+            return False
         if self._words in (TextClue.MURMUR, TextClue.BEGINNING):
             return True
         over = self._silent_for(
@@ -343,6 +351,11 @@ class TurnTaker:
             voiced = min(self._voiced_until, self._heard_until) - self.onset
             return over and voiced < self._profile.short_voice_ms * SAMPLES_PER_MS
         return over
+
+    @property
+    def _swells(self) -> bool:
+        """It is as loud now as it ever was."""
+        return self._now - self._loudest_until < self._profile.swells_ms * SAMPLES_PER_MS
 
     @property
     def _voice_is_over(self) -> bool:
