@@ -93,7 +93,7 @@ def assert_as_at_the_phone(
     """What the phone said and heard is in the file, and as far apart as it was at the phone.
 
     Only the distances can be compared: the phone's clock begins elsewhere. On a quiet machine they
-    agree within 5 ms; on a busy one, single words reach the phone late, but not the file.
+    agree within 5 ms; on a busy one, words reach the phone up to two frames late, but not the file.
     """
     whole = line.heard()
     spoken = align(question, line.spoken(), 60)
@@ -109,7 +109,7 @@ def assert_as_at_the_phone(
         shifts.append(found.lag_seconds - first / RATE)
     assert shifts, "the phone heard something"
     apart = said.lag_seconds - spoken.lag_seconds - float(np.median(shifts))
-    assert abs(apart) < 0.04
+    assert abs(apart) < 0.06
 
 
 async def test_the_tones_of_a_key_are_told_from_other_sound() -> None:
