@@ -14,7 +14,7 @@ import pytest
 
 from cordboard.errors import CallRefused, KitError
 from cordboard.testing.asterisk import AsteriskInstance
-from cordboard.testing.correlation import align
+from cordboard.testing.correlation import align, share_heard
 from cordboard.testing.leaks import LeakSnapshot, assert_line_clean
 from cordboard.testing.media_thread import MediaThread
 from cordboard.testing.sip import SipPhone
@@ -47,7 +47,7 @@ async def test_an_echo_call_returns_what_was_said(
     assert len(echoes) == 5
     assert min(echoes) < 5, f"echo latencies in ms: {echoes}"
     assert 0 <= statistics.median(echoes) < 20, f"echo latencies in ms: {echoes}"
-    assert align(call.spoken(), call.heard()).correlation >= 0.99
+    assert share_heard(call.spoken(), call.heard()) >= 0.8
     assert call.first_heard_at is not None
     assert call.first_heard_at < stopped
     assert end.by == "us"
@@ -99,8 +99,8 @@ async def test_a_second_phone_answers_a_dial(asterisk: AsteriskInstance, bursts:
         here.say(bursts(3, seed=2))
         await asyncio.gather(there.said(), here.said())
         await here.hear_silence(200)
-        assert align(there.spoken(), here.heard()).correlation >= 0.99
-        assert align(here.spoken(), there.heard()).correlation >= 0.99
+        assert share_heard(there.spoken(), here.heard()) >= 0.8
+        assert share_heard(here.spoken(), there.heard()) >= 0.8
         here.hangup()
         assert (await there.ended()).by == "them"
     await assert_line_clean(asterisk)

@@ -38,3 +38,25 @@ def align(said: Samples, heard: Samples, longest_lag: float = 1.5) -> Alignment:
     overlap = first[earlier : size - later], second[later : size - earlier]
     energy = float((overlap[0] ** 2).sum() * (overlap[1] ** 2).sum())
     return Alignment(lag / RATE, float(product[lag]) / energy**0.5 if energy else 0.0)
+
+
+def share_heard(said: Samples, heard: Samples, *, piece_ms: int = 40, alike: float = 0.9) -> float:
+    """How much of the sound in `said` occurs in `heard`, in pieces, wherever each may be; 0 to 1.
+
+    Unlike `align` it does not mind a pause that a late frame put between two pieces, which is all
+    that a busy machine does to a call. Pieces without sound do not count.
+    """
+    size = piece_ms * RATE // 1000
+    pieces = said[: len(said) // size * size].reshape(-1, size).astype(float)
+    sounding = pieces[np.sqrt((pieces**2).mean(axis=1)) > 200]
+    if not len(sounding) or len(heard) < size:
+        return 0.0
+    sums = np.cumsum(np.concatenate(([0.0], heard.astype(float) ** 2)))
+    norms = np.sqrt(np.maximum(sums[size:] - sums[:-size], 1.0))
+    width = 1 << (len(heard) + size).bit_length()
+    spectrum = np.fft.rfft(heard.astype(float), width)
+    found = 0
+    for piece in sounding:
+        product = np.fft.irfft(spectrum * np.conj(np.fft.rfft(piece, width)), width)[: len(norms)]
+        found += bool((product / norms).max() >= alike * float(np.sqrt((piece**2).sum())))
+    return found / len(sounding)

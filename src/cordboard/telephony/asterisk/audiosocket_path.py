@@ -87,6 +87,17 @@ class AudioSocketArrival:
     def channel_made(self, channel: Mapping[str, Any]) -> None:
         """Nothing to learn: Asterisk comes to us."""
 
+    async def bridgeable(self) -> None:
+        """Wait until Asterisk has reached us, and nobody else.
+
+        `ast_audiosocket_receive_frame_with_hangup` (res_audiosocket.c, 22.10.1) waits without end
+        for a peer that is silent, and holds the channel's lock. In a bridge it is called although
+        nothing came: in 4 of 478 calls to a stranger who accepted and said nothing all of Asterisk
+        stood still for good, and in none of 1,160 that were put into no bridge. It costs no time:
+        the connection is there before Asterisk has answered that it made the channel.
+        """
+        await asyncio.wait((self._connection,))
+
     async def media(self) -> AudioSocketMedia:
         return await self._connection
 

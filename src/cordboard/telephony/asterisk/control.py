@@ -198,6 +198,7 @@ class AsteriskLine:
             raise MediaError(f"{arrival.advice} ({error})") from error
         arrival.channel_made(channel)
         await self._media_joined.wait()
+        await arrival.bridgeable()
         await self._ari.request("POST", add_channel, channel=self.media_id)
 
     # calls.offer.LineControl

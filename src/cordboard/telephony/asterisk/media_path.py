@@ -62,6 +62,10 @@ class MediaArrival(Protocol):
         """Take Asterisk's answer to it (its `channelvars` tell addresses and connection ids)."""
         ...
 
+    async def bridgeable(self) -> None:
+        """Return when the channel that was made may be put into a bridge with the caller."""
+        ...
+
     async def media(self) -> LineMedia:
         """The media, once it has come. Raises `MediaError` when it cannot come any more."""
         ...

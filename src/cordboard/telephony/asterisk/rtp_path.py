@@ -113,6 +113,9 @@ class RtpArrival:
         self._media.direct((address, int(port)))
         self._directed.set_result(None)
 
+    async def bridgeable(self) -> None:
+        """At once: RTP needs no connection."""
+
     async def media(self) -> RtpMedia:
         await self._directed
         return self._media

@@ -189,6 +189,9 @@ class WebsocketArrival:
         )
         self._connecting.set_result(task)
 
+    async def bridgeable(self) -> None:
+        """At once: it is we who connect, so no stranger can be at the other end."""
+
     async def media(self) -> WebsocketMedia:
         return await (await self._connecting)
 
