@@ -64,8 +64,9 @@ from cordboard.mcp.pool import ServerPool
 from cordboard.mcp.sdk import load_sdk
 from cordboard.mcp.troubles import troubles
 from cordboard.observe.metrics import Metrics
+from cordboard.observe.open_tracing import open_tracing
 from cordboard.observe.tool_usage_files import ToolUsageFiles
-from cordboard.observe.tracing import Tracing, open_tracing
+from cordboard.observe.tracing import Tracing
 from cordboard.succession import Succession
 from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer

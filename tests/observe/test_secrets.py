@@ -15,7 +15,7 @@ import structlog
 from cordboard.config.mcp import McpServer
 from cordboard.mcp.server import SupervisedServer
 from cordboard.observe.logging import configure
-from cordboard.observe.tracing import open_tracing
+from cordboard.observe.open_tracing import open_tracing
 from cordboard.testing.fake_agent import FakeAgent
 
 from .conftest import Collector, room

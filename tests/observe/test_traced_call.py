@@ -18,7 +18,7 @@ from cordboard.calls.events import (
 )
 from cordboard.config.schema import Config
 from cordboard.engine import Engine
-from cordboard.observe.tracing import open_tracing
+from cordboard.observe.open_tracing import open_tracing
 from cordboard.testing.fake_agent import FakeAgent
 from cordboard.testing.fake_line import FakeLine
 

@@ -15,8 +15,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from cordboard.calls import events
 from cordboard.config.load import read
 from cordboard.errors import ConfigError
+from cordboard.observe.open_tracing import open_tracing
 from cordboard.observe.spans import SpanTracing
-from cordboard.observe.tracing import NO_TRACING, ToolFacts, open_tracing
+from cordboard.observe.tracing import NO_TRACING, ToolFacts
 
 BEGAN = "2026-11-21T12:00:00.000+00:00"
 BEGAN_MS = 1_795_262_400_000

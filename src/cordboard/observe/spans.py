@@ -1,6 +1,6 @@
 """Spans of calls, turns and tool calls, made with the OpenTelemetry SDK (extra `tracing`).
 
-Only `cordboard.observe.tracing.open_tracing` imports this. Which line of the ledger begins or ends
+Only `cordboard.observe.open_tracing` imports this. Which line of the ledger begins or ends
 which span is here; sending them is `cordboard.observe.span_sender`.
 
 The MCP SDK makes spans of its own with the process-wide tracer provider, which can be set only

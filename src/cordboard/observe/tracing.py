@@ -8,8 +8,8 @@
 
 Calls and turns are made from the lines of the ledger as they are written, with the ledger's times,
 so nothing is done on the way of the sound. `Tracing` itself makes no spans and costs a method call
-for each ledger line and each tool call; `open_tracing` gives the real one where `tracing:` is
-configured (`cordboard.observe.spans`, loaded only then).
+for each ledger line and each tool call; `cordboard.observe.open_tracing` gives the real one where
+`tracing:` is configured (`cordboard.observe.spans`, loaded only then).
 
 Spans hold ids, names, times and outcomes: no arguments, no results, no words of the conversation,
 no numbers of callers, and no texts of errors, which servers write as they like.
@@ -17,16 +17,9 @@ no numbers of callers, and no texts of errors, which servers write as they like.
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, ClassVar, Protocol
-
-from cordboard.errors import ConfigError, ConfigProblem
-
-EXTRA = "tracing"
-"""The extra of Cordboard's that brings the OpenTelemetry SDK."""
 
 
 class LedgerLine(Protocol):
@@ -91,43 +84,3 @@ class Tracing:
 
 NO_TRACING = Tracing()
 """Has no state."""
-
-
-def open_tracing(
-    otlp_endpoint: str | None,
-    service_name: str,
-    version: str,
-    on_dropped: Callable[[int], None] = lambda _: None,
-) -> Tracing:
-    """Tracing to that collector, or none. Raises `ConfigError` when the extra is not installed.
-
-    `on_dropped(count)` is told of spans that could not be sent, from any thread.
-    """
-    if otlp_endpoint is None:
-        return NO_TRACING
-    if not is_installed():
-        raise ConfigError([ConfigProblem(missing_extra(), key="tracing.otlp_endpoint")])
-    from cordboard.observe.span_sender import SpanSender
-    from cordboard.observe.spans import SpanTracing
-
-    sender = SpanSender(otlp_endpoint, on_dropped)
-    return SpanTracing(sender, service_name, version)
-
-
-def is_installed() -> bool:
-    """Whether the extra is there."""
-    try:
-        return all(
-            importlib.util.find_spec(name) is not None
-            for name in ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.common", "httpx2")
-        )
-    except ModuleNotFoundError:  # a parent package is missing
-        return False
-
-
-def missing_extra() -> str:
-    """What is said when it is not."""
-    return (
-        f"tracing needs the extra `{EXTRA}`, which is not installed: "
-        f"pip install 'cordboard[{EXTRA}]', or leave tracing.otlp_endpoint out"
-    )

@@ -16,7 +16,7 @@ import http
 import json
 import re
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 from websockets.asyncio.server import Server, ServerConnection, serve
@@ -24,8 +24,9 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 from cordboard.testing.emulators.gemini_live_session import LiveSession
+from cordboard.testing.emulators.gemini_live_state import CallState
 from cordboard.testing.emulators.gemini_live_wire import MODELS, Refused, check_setup, read
-from cordboard.testing.emulators.script import Answer, Prompter, Script
+from cordboard.testing.emulators.script import Prompter, Script
 from cordboard.testing.emulators.speech import Beeper, Speaker
 from cordboard.testing.emulators.throw_away_certificate import ThrowAwayCertificate
 
@@ -45,22 +46,6 @@ class Received:
     """`time.monotonic`."""
     connection: int
     message: Any
-
-
-@dataclass(slots=True)
-class CallState:
-    """What the service knows of one conversation now."""
-
-    prompter: Prompter
-    pending: dict[str, bool] = field(default_factory=dict)
-    """Function calls that are not answered: whether the model waits for them."""
-    cancelled: set[str] = field(default_factory=set)
-    current: Answer | None = None
-    """The answer to the caller's last turn."""
-    asked: Answer | None = None
-    """The answer whose tools are being waited for."""
-    owed: Answer | None = None
-    """The same, until all of it was given."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,12 @@ import re
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
+from cordboard.testing.emulators.gemini_live_state import CallState, LiveService
 from cordboard.testing.emulators.gemini_live_wire import (
     MAX_TOOL_RESPONSE,
     ClientContent,
@@ -26,9 +27,6 @@ from cordboard.testing.emulators.gemini_live_wire import (
 )
 from cordboard.testing.emulators.script import Answer, When, results_said
 from cordboard.testing.emulators.speech import TurnGate
-
-if TYPE_CHECKING:
-    from cordboard.testing.emulators.gemini_live import CallState, GeminiLiveEmulator
 
 RATE_OUT = 24_000
 CHUNK_MS = 100
@@ -51,7 +49,7 @@ class LiveSession:
 
     def __init__(
         self,
-        emulator: GeminiLiveEmulator,
+        emulator: LiveService,
         socket: ServerConnection,
         state: CallState,
         setup: Setup,

@@ -36,7 +36,8 @@ from cordboard.testing.emulators.openai_realtime_conversation import (
     message_of,
     updated,
 )
-from cordboard.testing.emulators.openai_realtime_responses import Gone, Responses
+from cordboard.testing.emulators.openai_realtime_responses import Responses
+from cordboard.testing.emulators.openai_realtime_session import Gone
 from cordboard.testing.emulators.openai_realtime_wire import (
     MODELS,
     TRANSCRIBERS,

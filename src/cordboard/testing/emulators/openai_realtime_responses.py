@@ -10,23 +10,17 @@ import asyncio
 import base64
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cordboard.audio import g711
 from cordboard.testing.emulators.openai_realtime_conversation import Event, Work
+from cordboard.testing.emulators.openai_realtime_session import RealtimeSession
 from cordboard.testing.emulators.openai_realtime_wire import MODELS, Refused
 from cordboard.testing.emulators.script import Use, results_said
-
-if TYPE_CHECKING:
-    from cordboard.testing.emulators.openai_realtime import _Session
 
 PIECE_MS = 100
 FAULT_PIECE = 3
 """The piece before which a fault in the middle of the sound happens."""
-
-
-class Gone(Exception):
-    """Nothing more happens on this connection."""
 
 
 @dataclass(slots=True)
@@ -58,7 +52,7 @@ class Running:
 class Responses:
     """All responses of one connection."""
 
-    def __init__(self, session: _Session) -> None:
+    def __init__(self, session: RealtimeSession) -> None:
         self._session = session
         self._active: Running | None = None
         self._beside: dict[str, Running] = {}
