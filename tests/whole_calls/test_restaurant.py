@@ -200,9 +200,17 @@ async def test_a_table_is_booked_by_telephone_and_read_back(hotline):
     weekday = day.strftime("%A").lower()
     assert weekday in question, question
     assert weekday in answer, answer
-    code = re.search(r"code[^\d]*((?:\d[\s,.-]*){6})", answer)
-    assert code, answer
-    assert re.sub(r"\D", "", code[1]) == booking["code"], "what is heard is what is in the book"
+    said = " ".join(history.caller_turns[-1].answer)
+    code = re.search(r"code\D*((?:\d[\s,.-]*){6})", said)
+    assert code, said
+    assert re.sub(r"\D", "", code[1]) == booking["code"], "what is said is what is in the book"
+    digits = re.sub(r"\D", "", answer.partition("code")[2])
+    # The recogniser of this test, not the caller's, writes two equal digits as one now and then.
+    assert _without_repeats(digits) == _without_repeats(booking["code"]), answer
+
+
+def _without_repeats(digits: str) -> str:
+    return re.sub(r"(.)\1+", r"\1", digits)
 
 
 @together
