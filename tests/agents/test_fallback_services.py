@@ -24,7 +24,7 @@ from cordboard.agents.providers import Providers
 from cordboard.audio.format import ULAW_8K
 from cordboard.audio.g711 import linear_to_ulaw
 from cordboard.config.schema import Config
-from cordboard.testing.emulators.openai_realtime import OpenAIRealtimeEmulator
+from cordboard.testing.emulators.openai.realtime import OpenAIRealtimeEmulator
 from cordboard.testing.emulators.script import Answer, Fault, Script, Use
 from cordboard.tools.tool import Effects, Status, ToolReply, ToolSpec
 

@@ -18,11 +18,11 @@ from cordboard.agents.online_requests import Probe, probes, verdict
 from cordboard.cli import app
 from cordboard.config.providers.services import paid_parts
 from cordboard.config.schema import Config
-from cordboard.testing.emulators.deepgram_agent import DeepgramAgentEmulator
-from cordboard.testing.emulators.elevenlabs import ElevenLabsEmulator
-from cordboard.testing.emulators.elevenlabs_workspace import VOICE
-from cordboard.testing.emulators.gemini_live import GeminiLiveEmulator
-from cordboard.testing.emulators.openai_realtime import OpenAIRealtimeEmulator
+from cordboard.testing.emulators.deepgram.agent import DeepgramAgentEmulator
+from cordboard.testing.emulators.elevenlabs.agent import ElevenLabsEmulator
+from cordboard.testing.emulators.elevenlabs.workspace import VOICE
+from cordboard.testing.emulators.gemini.live import GeminiLiveEmulator
+from cordboard.testing.emulators.openai.realtime import OpenAIRealtimeEmulator
 from cordboard.testing.emulators.script import Fault, Script
 
 from .rest_services import KEY, RestServices

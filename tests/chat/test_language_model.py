@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cordboard.testing.emulators.openai_text import OpenAITextEmulator
+from cordboard.testing.emulators.openai.text import OpenAITextEmulator
 from cordboard.testing.emulators.script import Answer, Fault, Script, Use
 
 from .conftest import Parlour, names, read, say, server, words

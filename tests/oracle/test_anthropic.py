@@ -25,7 +25,7 @@ from tests.agents.brain_llm.conversation import conversation
 
 from cordboard.agents.pipeline.brain.llm.anthropic import AnthropicWire
 from cordboard.config.providers.brains import AnthropicBrain
-from cordboard.testing.emulators.anthropic import THOUGHT, AnthropicEmulator
+from cordboard.testing.emulators.anthropic.text import THOUGHT, AnthropicEmulator
 from cordboard.testing.emulators.script import Answer, Fault, Script, Use
 
 MODEL = "claude-haiku-5-5"

@@ -16,8 +16,8 @@ from cordboard.agents.realtime.dialect import CutItem, Resumed
 from cordboard.audio.format import ULAW_8K
 from cordboard.audio.g711 import linear_to_ulaw
 from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
-from cordboard.testing.emulators.deepgram_agent import DeepgramAgentEmulator
-from cordboard.testing.emulators.deepgram_agent_messages import MANAGED, VOICES
+from cordboard.testing.emulators.deepgram.agent import DeepgramAgentEmulator
+from cordboard.testing.emulators.deepgram.agent_messages import MANAGED, VOICES
 from cordboard.testing.emulators.script import Answer, Script, Use
 from cordboard.tools.tool import Effects, Status, ToolReply, ToolSpec
 

@@ -17,10 +17,10 @@ from cordboard.agents.pipeline.stt.deepgram_flux import DeepgramFluxRecogniser
 from cordboard.agents.pipeline.tts.deepgram import deepgram_voice
 from cordboard.config.providers.stt import DeepgramFluxStt, DeepgramStt
 from cordboard.config.providers.tts import DeepgramTts
-from cordboard.testing.emulators.deepgram_listen import DeepgramListenEmulator
-from cordboard.testing.emulators.deepgram_models import MODELS, VOICES
-from cordboard.testing.emulators.deepgram_socket import KEY, DeepgramSocketEmulator
-from cordboard.testing.emulators.deepgram_speak import DeepgramSpeakEmulator
+from cordboard.testing.emulators.deepgram.listen import DeepgramListenEmulator
+from cordboard.testing.emulators.deepgram.models import MODELS, VOICES
+from cordboard.testing.emulators.deepgram.socket import KEY, DeepgramSocketEmulator
+from cordboard.testing.emulators.deepgram.speak import DeepgramSpeakEmulator
 from cordboard.testing.emulators.script import Answer, Script
 from cordboard.testing.emulators.speech import Beeper
 

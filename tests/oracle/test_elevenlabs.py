@@ -18,9 +18,9 @@ from cordboard.agents.realtime.elevenlabs.rest import ElevenLabsRest
 from cordboard.agents.realtime.elevenlabs.sync import Sync
 from cordboard.agents.realtime.elevenlabs.tools import MARK, NEEDED_EVENTS, Wanted
 from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
-from cordboard.testing.emulators.elevenlabs import KEY, ElevenLabsEmulator
-from cordboard.testing.emulators.elevenlabs_wire import LLMS
-from cordboard.testing.emulators.elevenlabs_workspace import (
+from cordboard.testing.emulators.elevenlabs.agent import KEY, ElevenLabsEmulator
+from cordboard.testing.emulators.elevenlabs.wire import LLMS
+from cordboard.testing.emulators.elevenlabs.workspace import (
     DEFAULT_EVENTS,
     PERMITS_NOTHING,
     VOICE,

@@ -11,7 +11,7 @@ import pytest
 
 from cordboard.agents.pipeline.tts.elevenlabs import ElevenLabsSynthesis
 from cordboard.config.providers.tts import ElevenLabsTts
-from cordboard.testing.emulators.elevenlabs_speech import KEY, VOICE, ElevenLabsSpeechEmulator
+from cordboard.testing.emulators.elevenlabs.speech import KEY, VOICE, ElevenLabsSpeechEmulator
 from cordboard.testing.emulators.speech import Beeper
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -14,7 +14,7 @@ from tests.agents.brain_llm.conversation import conversation
 
 from cordboard.agents.pipeline.brain.llm.gemini import GeminiWire
 from cordboard.config.providers.brains import GeminiBrain
-from cordboard.testing.emulators.gemini_text import GeminiTextEmulator
+from cordboard.testing.emulators.gemini.text import GeminiTextEmulator
 from cordboard.testing.emulators.script import Answer, Fault, Script, Use
 
 MODEL = "gemini-3.8-flash"

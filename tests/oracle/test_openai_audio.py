@@ -14,7 +14,7 @@ from cordboard.agents.pipeline.stt.openai import as_wav, transcription_form
 from cordboard.agents.pipeline.tts.openai import OpenAISynthesis
 from cordboard.config.providers.stt import OpenAIStt
 from cordboard.config.providers.tts import OpenAITts
-from cordboard.testing.emulators.openai_audio import KEY, OpenAIAudioEmulator
+from cordboard.testing.emulators.openai.audio import KEY, OpenAIAudioEmulator
 from cordboard.testing.emulators.script import Answer, Script
 from cordboard.testing.emulators.speech import Beeper
 

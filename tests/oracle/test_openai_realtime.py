@@ -15,7 +15,7 @@ from cordboard.agents.base import Said
 from cordboard.agents.realtime.dialect import CutItem, Resumed
 from cordboard.agents.realtime.openai.dialect import OpenAIDialect
 from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
-from cordboard.testing.emulators.openai_realtime import OpenAIRealtimeEmulator
+from cordboard.testing.emulators.openai.realtime import OpenAIRealtimeEmulator
 from cordboard.testing.emulators.script import Answer, Script, Use
 from cordboard.tools.tool import Status, ToolReply, ToolSpec
 

@@ -22,7 +22,7 @@ from tests.agents.brain_llm.conversation import conversation
 from cordboard.agents.pipeline.brain.llm.openai_chat import OpenAIChatWire
 from cordboard.agents.pipeline.brain.llm.openai_responses import OpenAIResponsesWire
 from cordboard.config.providers.brains import OpenAIChatBrain, OpenAIResponsesBrain
-from cordboard.testing.emulators.openai_text import OpenAITextEmulator
+from cordboard.testing.emulators.openai.text import OpenAITextEmulator
 from cordboard.testing.emulators.script import Answer, Fault, Script, Use
 
 MODEL = "gpt-5.4-mini"

@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cordboard.testing.emulators.deepgram_agent import DeepgramAgentEmulator
-from cordboard.testing.emulators.deepgram_listen import DeepgramListenEmulator
-from cordboard.testing.emulators.elevenlabs import ElevenLabsEmulator
-from cordboard.testing.emulators.elevenlabs_speech import ElevenLabsSpeechEmulator
-from cordboard.testing.emulators.gemini_live import GeminiLiveEmulator
-from cordboard.testing.emulators.openai_realtime import OpenAIRealtimeEmulator
-from cordboard.testing.emulators.openai_text import OpenAITextEmulator
+from cordboard.testing.emulators.deepgram.agent import DeepgramAgentEmulator
+from cordboard.testing.emulators.deepgram.listen import DeepgramListenEmulator
+from cordboard.testing.emulators.elevenlabs.agent import ElevenLabsEmulator
+from cordboard.testing.emulators.elevenlabs.speech import ElevenLabsSpeechEmulator
+from cordboard.testing.emulators.gemini.live import GeminiLiveEmulator
+from cordboard.testing.emulators.openai.realtime import OpenAIRealtimeEmulator
+from cordboard.testing.emulators.openai.text import OpenAITextEmulator
 from cordboard.testing.emulators.script import Script
 
 from .conftest import Caller, Hotline, OpenHotline

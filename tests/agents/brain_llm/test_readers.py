@@ -23,12 +23,10 @@ from cordboard.config.providers.brains import (
     OpenAIChatBrain,
     OpenAIResponsesBrain,
 )
-from cordboard.testing.emulators import (
-    anthropic,
-    gemini_text,
-    openai_chat_words,
-    openai_responses_words,
-)
+from cordboard.testing.emulators.anthropic import text as anthropic
+from cordboard.testing.emulators.gemini import text as gemini_text
+from cordboard.testing.emulators.openai import chat_words as openai_chat_words
+from cordboard.testing.emulators.openai import responses_words as openai_responses_words
 from cordboard.testing.emulators.script import Use
 from cordboard.testing.emulators.text_service import Language, Reply
 

@@ -23,9 +23,9 @@ from cordboard.config.providers.brains import (
     OpenAIResponsesBrain,
 )
 from cordboard.errors import BrainError
-from cordboard.testing.emulators.anthropic import AnthropicEmulator
-from cordboard.testing.emulators.gemini_text import GeminiTextEmulator
-from cordboard.testing.emulators.openai_text import OpenAITextEmulator
+from cordboard.testing.emulators.anthropic.text import AnthropicEmulator
+from cordboard.testing.emulators.gemini.text import GeminiTextEmulator
+from cordboard.testing.emulators.openai.text import OpenAITextEmulator
 from cordboard.testing.emulators.script import Answer, Fault, Script, Use
 from cordboard.testing.emulators.text_service import TextEmulator
 from cordboard.tools.tool import JsonObject, Status, ToolReply

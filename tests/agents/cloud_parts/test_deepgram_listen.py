@@ -22,8 +22,8 @@ from cordboard.agents.pipeline.stt.deepgram import DeepgramRecogniser, ListenV1
 from cordboard.agents.pipeline.stt.deepgram_flux import DeepgramFluxRecogniser
 from cordboard.config.providers.stt import DeepgramFluxStt, DeepgramStt
 from cordboard.errors import RecogniserError
-from cordboard.testing.emulators.deepgram_listen import DeepgramListenEmulator
-from cordboard.testing.emulators.deepgram_socket import KEY
+from cordboard.testing.emulators.deepgram.listen import DeepgramListenEmulator
+from cordboard.testing.emulators.deepgram.socket import KEY
 from cordboard.testing.emulators.script import Answer, Fault, Script
 
 from .lines import feed, silence, until, voice

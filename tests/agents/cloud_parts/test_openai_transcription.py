@@ -12,7 +12,7 @@ from cordboard.agents.pipeline.stt.base import ListenedCall, SpeechHints, listen
 from cordboard.agents.pipeline.stt.openai import OpenAIRecogniser, transcription_form
 from cordboard.config.providers.stt import OpenAIStt
 from cordboard.errors import RecogniserError
-from cordboard.testing.emulators.openai_audio import KEY, OpenAIAudioEmulator
+from cordboard.testing.emulators.openai.audio import KEY, OpenAIAudioEmulator
 from cordboard.testing.emulators.script import Answer, Fault, Script
 
 from .lines import silence, voice

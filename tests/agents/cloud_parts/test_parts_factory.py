@@ -36,9 +36,10 @@ from cordboard.audio.vad import VoiceActivityBank
 from cordboard.config.providers.pipeline import PipelineProvider
 from cordboard.config.schema import Config
 from cordboard.errors import AgentError, ModelError
-from cordboard.testing.emulators import deepgram_socket, elevenlabs_speech
-from cordboard.testing.emulators.deepgram_listen import DeepgramListenEmulator
-from cordboard.testing.emulators.elevenlabs_speech import ElevenLabsSpeechEmulator
+from cordboard.testing.emulators.deepgram import socket as deepgram_socket
+from cordboard.testing.emulators.deepgram.listen import DeepgramListenEmulator
+from cordboard.testing.emulators.elevenlabs import speech as elevenlabs_speech
+from cordboard.testing.emulators.elevenlabs.speech import ElevenLabsSpeechEmulator
 from cordboard.testing.emulators.script import Answer, Script
 from cordboard.testing.fake_pipeline import InlineExecutor, LoudnessModel
 

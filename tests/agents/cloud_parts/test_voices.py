@@ -20,10 +20,12 @@ from cordboard.agents.pipeline.tts.pcm_stream import PcmStream
 from cordboard.agents.pipeline.tts.service_voice import ServiceVoice
 from cordboard.config.providers.tts import DeepgramTts, ElevenLabsTts, OpenAITts
 from cordboard.errors import VoiceError
-from cordboard.testing.emulators import deepgram_socket, elevenlabs_speech, openai_audio
-from cordboard.testing.emulators.deepgram_speak import DeepgramSpeakEmulator
-from cordboard.testing.emulators.elevenlabs_speech import ElevenLabsSpeechEmulator
-from cordboard.testing.emulators.openai_audio import OpenAIAudioEmulator
+from cordboard.testing.emulators.deepgram import socket as deepgram_socket
+from cordboard.testing.emulators.deepgram.speak import DeepgramSpeakEmulator
+from cordboard.testing.emulators.elevenlabs import speech as elevenlabs_speech
+from cordboard.testing.emulators.elevenlabs.speech import ElevenLabsSpeechEmulator
+from cordboard.testing.emulators.openai import audio as openai_audio
+from cordboard.testing.emulators.openai.audio import OpenAIAudioEmulator
 from cordboard.testing.emulators.script import Fault, Script
 from cordboard.testing.emulators.speech import Beeper
 

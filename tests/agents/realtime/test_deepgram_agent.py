@@ -33,7 +33,7 @@ from cordboard.audio.format import ULAW_8K
 from cordboard.audio.g711 import linear_to_ulaw
 from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
 from cordboard.errors import AgentError
-from cordboard.testing.emulators.deepgram_agent import DeepgramAgentEmulator
+from cordboard.testing.emulators.deepgram.agent import DeepgramAgentEmulator
 from cordboard.testing.emulators.script import Answer, Fault, Script, Use
 from cordboard.tools.tool import Effects, Status, ToolReply, ToolSpec
 

@@ -18,7 +18,7 @@ from cordboard.agents.realtime.elevenlabs.dialect import COUNT_S, QUIET_S, Eleve
 from cordboard.agents.realtime.elevenlabs.messages import QUIET
 from cordboard.audio.format import SLIN_8K, ULAW_8K
 from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
-from cordboard.testing.emulators import elevenlabs_wire as wire
+from cordboard.testing.emulators.elevenlabs import wire
 from cordboard.tools.payload import DATA_NOTE
 from cordboard.tools.tool import Status, ToolReply, ToolSpec
 

@@ -27,8 +27,8 @@ from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
 from cordboard.agents.realtime.elevenlabs.dialect import ElevenLabsDialect
 from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
 from cordboard.errors import AgentError
-from cordboard.testing.emulators.elevenlabs import KEY, ElevenLabsEmulator
-from cordboard.testing.emulators.elevenlabs_workspace import (
+from cordboard.testing.emulators.elevenlabs.agent import KEY, ElevenLabsEmulator
+from cordboard.testing.emulators.elevenlabs.workspace import (
     DEFAULT_EVENTS,
     PERMITS_NOTHING,
     new_agent,

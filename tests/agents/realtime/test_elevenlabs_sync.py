@@ -23,8 +23,8 @@ from cordboard.agents.realtime.elevenlabs.tools import (
 )
 from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
 from cordboard.errors import AgentError
-from cordboard.testing.emulators.elevenlabs import KEY, ElevenLabsEmulator
-from cordboard.testing.emulators.elevenlabs_workspace import (
+from cordboard.testing.emulators.elevenlabs.agent import KEY, ElevenLabsEmulator
+from cordboard.testing.emulators.elevenlabs.workspace import (
     PERMITS_NOTHING,
     Workspace,
     checked_tool,

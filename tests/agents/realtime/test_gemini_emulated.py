@@ -29,7 +29,7 @@ from cordboard.agents.realtime.gemini.dialect import GeminiDialect
 from cordboard.audio.format import SLIN_8K
 from cordboard.config.providers.gemini_live import GeminiLiveProvider
 from cordboard.errors import AgentError
-from cordboard.testing.emulators.gemini_live import KEY, GeminiLiveEmulator
+from cordboard.testing.emulators.gemini.live import KEY, GeminiLiveEmulator
 from cordboard.testing.emulators.script import Answer, Fault, Script, Use
 from cordboard.tools.tool import Effects, Status, ToolReply, ToolSpec
 

@@ -27,7 +27,7 @@ from cordboard.audio.format import ULAW_8K
 from cordboard.audio.g711 import linear_to_ulaw
 from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
 from cordboard.errors import AgentError
-from cordboard.testing.emulators.openai_realtime import OpenAIRealtimeEmulator
+from cordboard.testing.emulators.openai.realtime import OpenAIRealtimeEmulator
 from cordboard.testing.emulators.script import Answer, Do, Fault, Script, Use, When
 from cordboard.tools.tool import Status, ToolReply, ToolSpec
 

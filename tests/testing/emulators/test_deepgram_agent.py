@@ -13,7 +13,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from cordboard.testing.emulators.deepgram_agent import DeepgramAgentEmulator
+from cordboard.testing.emulators.deepgram.agent import DeepgramAgentEmulator
 from cordboard.testing.emulators.script import Answer, Fault, Script, Use
 
 FUNCTION = {"name": "weather", "parameters": {"type": "object", "properties": {}}}

@@ -14,8 +14,8 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from cordboard.testing.emulators.elevenlabs import ElevenLabsEmulator
-from cordboard.testing.emulators.elevenlabs_workspace import (
+from cordboard.testing.emulators.elevenlabs.agent import ElevenLabsEmulator
+from cordboard.testing.emulators.elevenlabs.workspace import (
     DEFAULT_EVENTS,
     PERMITS_ALL,
     PERMITS_NOTHING,

@@ -2,4 +2,5 @@
 
 They speak the services' own protocols, refuse what the services refuse, answer by a `Script`, and
 fail on demand (`Fault`). The vendors' own SDKs pass against them.
+Each vendor has a folder; what they have in common is beside these.
 """

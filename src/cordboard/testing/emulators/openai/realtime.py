@@ -28,7 +28,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 from cordboard.audio import g711
-from cordboard.testing.emulators.openai_realtime_conversation import (
+from cordboard.testing.emulators.openai.realtime_conversation import (
     Conversation,
     Event,
     Work,
@@ -36,9 +36,9 @@ from cordboard.testing.emulators.openai_realtime_conversation import (
     message_of,
     updated,
 )
-from cordboard.testing.emulators.openai_realtime_responses import Responses
-from cordboard.testing.emulators.openai_realtime_session import Gone
-from cordboard.testing.emulators.openai_realtime_wire import (
+from cordboard.testing.emulators.openai.realtime_responses import Responses
+from cordboard.testing.emulators.openai.realtime_session import Gone
+from cordboard.testing.emulators.openai.realtime_wire import (
     MODELS,
     TRANSCRIBERS,
     Refused,

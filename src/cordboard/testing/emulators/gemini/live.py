@@ -23,9 +23,9 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from cordboard.testing.emulators.gemini_live_session import LiveSession
-from cordboard.testing.emulators.gemini_live_state import CallState
-from cordboard.testing.emulators.gemini_live_wire import MODELS, Refused, check_setup, read
+from cordboard.testing.emulators.gemini.live_session import LiveSession
+from cordboard.testing.emulators.gemini.live_state import CallState
+from cordboard.testing.emulators.gemini.live_wire import MODELS, Refused, check_setup, read
 from cordboard.testing.emulators.script import Prompter, Script
 from cordboard.testing.emulators.speech import Beeper, Speaker
 from cordboard.testing.emulators.throw_away_certificate import ThrowAwayCertificate

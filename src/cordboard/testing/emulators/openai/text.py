@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from cordboard.testing.emulators.openai_chat_words import ChatWords
-from cordboard.testing.emulators.openai_responses_words import ResponsesWords
-from cordboard.testing.emulators.openai_words import MODELS
+from cordboard.testing.emulators.openai.chat_words import ChatWords
+from cordboard.testing.emulators.openai.responses_words import ResponsesWords
+from cordboard.testing.emulators.openai.words import MODELS
 from cordboard.testing.emulators.script import Script
 from cordboard.testing.emulators.text_service import KEY, TextEmulator
 

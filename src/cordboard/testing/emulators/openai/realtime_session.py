@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Protocol
 
-from cordboard.testing.emulators.openai_realtime_conversation import Conversation, Event, Work
+from cordboard.testing.emulators.openai.realtime_conversation import Conversation, Event, Work
 from cordboard.testing.emulators.script import Fault, Prompter, When
 from cordboard.testing.emulators.speech import Speaker
 

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.requests import Request
 
 from cordboard.testing.emulators.http_service import Refused, only
-from cordboard.testing.emulators.openai_words import (
+from cordboard.testing.emulators.openai.words import (
     EFFORTS,
     OpenAIWords,
     as_json,

@@ -26,8 +26,8 @@ from starlette.websockets import WebSocket
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request as Handshake
 
-from cordboard.testing.emulators.elevenlabs_conversation import Conversation, Setting
-from cordboard.testing.emulators.elevenlabs_workspace import VOICE, Workspace, new_agent
+from cordboard.testing.emulators.elevenlabs.conversation import Conversation, Setting
+from cordboard.testing.emulators.elevenlabs.workspace import VOICE, Workspace, new_agent
 from cordboard.testing.emulators.http_service import Book, HttpService, Refused
 from cordboard.testing.emulators.script import Prompter, Script
 from cordboard.testing.emulators.speech import Beeper, Speaker

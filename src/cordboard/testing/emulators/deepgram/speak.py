@@ -14,8 +14,8 @@ from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
 from cordboard.audio.g711 import linear_to_alaw, linear_to_ulaw
-from cordboard.testing.emulators.deepgram_models import VOICES
-from cordboard.testing.emulators.deepgram_socket import (
+from cordboard.testing.emulators.deepgram.models import VOICES
+from cordboard.testing.emulators.deepgram.socket import (
     KEY,
     Check,
     DeepgramSocketEmulator,

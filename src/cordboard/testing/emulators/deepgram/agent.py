@@ -25,7 +25,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from cordboard.testing.emulators.deepgram_agent_session import (
+from cordboard.testing.emulators.deepgram.agent_session import (
     Book,
     ClientSession,
     Habits,

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cordboard.audio import g711
-from cordboard.testing.emulators.openai_realtime_conversation import Event, Work
-from cordboard.testing.emulators.openai_realtime_session import RealtimeSession
-from cordboard.testing.emulators.openai_realtime_wire import MODELS, Refused
+from cordboard.testing.emulators.openai.realtime_conversation import Event, Work
+from cordboard.testing.emulators.openai.realtime_session import RealtimeSession
+from cordboard.testing.emulators.openai.realtime_wire import MODELS, Refused
 from cordboard.testing.emulators.script import Use, results_said
 
 PIECE_MS = 100

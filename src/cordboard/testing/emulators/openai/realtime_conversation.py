@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cordboard.testing.emulators.openai_realtime_wire import REASONING_MODELS, Refused
+from cordboard.testing.emulators.openai.realtime_wire import REASONING_MODELS, Refused
 from cordboard.testing.emulators.script import Answer
 
 Event = dict[str, Any]

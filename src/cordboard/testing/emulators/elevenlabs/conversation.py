@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from cordboard.audio import g711
-from cordboard.testing.emulators import elevenlabs_wire as wire
+from cordboard.testing.emulators.elevenlabs import wire
 from cordboard.testing.emulators.script import Answer, Prompter, Use, When, results_said
 from cordboard.testing.emulators.speech import Speaker, TurnGate
 from cordboard.tools.tool import JsonObject

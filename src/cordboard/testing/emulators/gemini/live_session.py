@@ -14,8 +14,8 @@ from typing import Any
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
-from cordboard.testing.emulators.gemini_live_state import CallState, LiveService
-from cordboard.testing.emulators.gemini_live_wire import (
+from cordboard.testing.emulators.gemini.live_state import CallState, LiveService
+from cordboard.testing.emulators.gemini.live_wire import (
     MAX_TOOL_RESPONSE,
     ClientContent,
     ClientMessage,

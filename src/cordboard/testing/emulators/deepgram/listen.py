@@ -11,8 +11,8 @@ from typing import Any
 
 from websockets.asyncio.server import ServerConnection
 
-from cordboard.testing.emulators.deepgram_models import MODELS
-from cordboard.testing.emulators.deepgram_socket import (
+from cordboard.testing.emulators.deepgram.models import MODELS
+from cordboard.testing.emulators.deepgram.socket import (
     KEY,
     Check,
     DeepgramSocketEmulator,

@@ -1,6 +1,6 @@
 """One connection to the emulated Deepgram Voice Agent: what it takes, refuses, says and spoils.
 
-Only `deepgram_agent`, the server around it, uses this.
+Only `agent`, the server around it, uses this.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
 from cordboard.audio.g711 import alaw_to_linear, linear_to_alaw, linear_to_ulaw, ulaw_to_linear
-from cordboard.testing.emulators import deepgram_agent_messages as wire
+from cordboard.testing.emulators.deepgram import agent_messages as wire
 from cordboard.testing.emulators.script import Answer, Fault, Prompter, Use, When, results_said
 from cordboard.testing.emulators.speech import Speaker, TurnGate
 

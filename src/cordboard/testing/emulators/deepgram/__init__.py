@@ -1,0 +1,1 @@
+"""Deepgram's recognisers, voices and voice agent, emulated."""

@@ -1,0 +1,1 @@
+"""ElevenLabs' agents and voices, emulated."""

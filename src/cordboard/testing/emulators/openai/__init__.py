@@ -1,0 +1,1 @@
+"""OpenAI's text models, recognisers, voices and Realtime, emulated."""
