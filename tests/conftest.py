@@ -41,7 +41,7 @@ settings.load_profile("cordboard")
 FIRST = (
     "tests/mcp/test_orphans.py",
     "tests/api/test_administered_engine.py",
-    "tests/calls/test_post_call_queue.py",
+    "tests/calls/post_call/test_queue.py",
     "tests/cli/test_mcp_of_a_running_engine.py",
     "tests/cli/test_run.py",
     "tests/observe/test_traced_call.py",

@@ -49,9 +49,9 @@ from cordboard.calls.events import LedgerEvent
 from cordboard.calls.exchange import Exchange
 from cordboard.calls.last_words import TROUBLE
 from cordboard.calls.ledger import LedgerWriter
-from cordboard.calls.post_call_queue import PostCallQueue
-from cordboard.calls.recording_writer import RecordingWriter
-from cordboard.calls.retention import INTERVAL, sweep
+from cordboard.calls.post_call.queue import PostCallQueue
+from cordboard.calls.recording.retention import INTERVAL, sweep
+from cordboard.calls.recording.writer import RecordingWriter
 from cordboard.calls.services import CallServices
 from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_trial import ToolTrials

@@ -24,9 +24,9 @@ from cordboard.agents.pipeline.brain.base import Brain
 from cordboard.agents.pipeline.offline import OfflineModels
 from cordboard.agents.provider_health import ProviderHealth
 from cordboard.agents.providers import Providers
-from cordboard.calls.call_recording import opening
 from cordboard.calls.confirmation import AGAIN
 from cordboard.calls.last_words import FAREWELLS
+from cordboard.calls.recording.call_recording import opening
 from cordboard.config.changes import changes, needs_restart
 from cordboard.config.schema import Config
 from cordboard.config.tool_rules import ToolRules

@@ -17,7 +17,7 @@ from structlog.typing import EventDict
 
 from cordboard.agents.pipeline.brain.base import DialogueSession
 from cordboard.calls.ledger import LedgerWriter
-from cordboard.calls.post_call_job import PostCallJob
+from cordboard.calls.post_call.job import PostCallJob
 from cordboard.calls.services import CallServices
 from cordboard.chat.answer import Answer, ChatEvent
 from cordboard.chat.session import ChatSession

@@ -23,17 +23,17 @@ from cordboard.calls import events
 from cordboard.calls.agent_start import AgentStart
 from cordboard.calls.binding import APOLOGY, Binding, variables_of
 from cordboard.calls.call_costs import CallCosts
-from cordboard.calls.call_recording import opening
 from cordboard.calls.clean_up import STEP_LIMIT, give_back, step
 from cordboard.calls.conversation import Conversation, Endings
 from cordboard.calls.keys import KeyOutlets, Keys
 from cordboard.calls.last_words import STOPPING, TOO_LONG, LastWords, heard_out
+from cordboard.calls.media.sound import CallSound
+from cordboard.calls.media.transcode import understood
 from cordboard.calls.offer import Media, Offer
 from cordboard.calls.phases import CallPhases
+from cordboard.calls.recording.call_recording import opening
 from cordboard.calls.services import CallServices
-from cordboard.calls.sound import CallSound
-from cordboard.calls.tool_line import CallNames, ToolLine
-from cordboard.calls.transcode import understood
+from cordboard.calls.tools.line import CallNames, ToolLine
 from cordboard.config.variables import fill
 from cordboard.errors import AgentError, CordboardError, LineError, LineGone, MediaError
 from cordboard.generation import Generation

@@ -44,11 +44,11 @@ from cordboard.calls import events
 from cordboard.calls.attention import Attention, Owed
 from cordboard.calls.confirmation import Answer, Confirmation, QuestionOutlets
 from cordboard.calls.ledger import Ledger
+from cordboard.calls.media.playout import Playout, Started
 from cordboard.calls.offer import Media
 from cordboard.calls.overlap import Overlap
-from cordboard.calls.playout import Playout, Started
 from cordboard.calls.stopwatch import TurnStopwatch
-from cordboard.calls.tool_side import ToolSide
+from cordboard.calls.tools.side import ToolSide
 from cordboard.config.conversation import Silence
 from cordboard.errors import LineGone
 from cordboard.observe.metrics import ApprovalAnswer, Metrics, SilenceKind

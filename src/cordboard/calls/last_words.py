@@ -13,7 +13,7 @@ import structlog
 
 from cordboard.audio.format import AudioFormat
 from cordboard.calls.conversation import Conversation
-from cordboard.calls.tool_line import ToolLine
+from cordboard.calls.tools.line import ToolLine
 from cordboard.errors import AgentError, LineError
 
 log = structlog.get_logger()

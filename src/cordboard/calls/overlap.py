@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from cordboard.calls import events
 from cordboard.calls.ledger import Ledger
-from cordboard.calls.playout import Playout
+from cordboard.calls.media.playout import Playout
 from cordboard.observe.metrics import Metrics, Verdict
 
 UNDECIDED_AFTER = 1.0

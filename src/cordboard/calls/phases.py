@@ -13,7 +13,7 @@ from cordboard.calls.binding import Binding
 from cordboard.calls.events import Ended
 from cordboard.calls.history import CallHistory, read
 from cordboard.calls.ledger import Ledger, LedgerWriter
-from cordboard.calls.post_call_job import FinishedCall, facts_of, jobs_of
+from cordboard.calls.post_call.job import FinishedCall, facts_of, jobs_of
 from cordboard.calls.pre_call import PreCall, PreCallParts
 from cordboard.calls.services import CallServices
 from cordboard.generation import Generation

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from cordboard.audio.format import AudioFormat
 from cordboard.calls.binding import Binding
-from cordboard.calls.call_recording import CallRecording
 from cordboard.calls.events import LedgerEvent
 from cordboard.calls.ledger import Ledger, LedgerWriter
-from cordboard.calls.post_call_job import JobTaker
-from cordboard.calls.recording_writer import RecordingWriter
+from cordboard.calls.post_call.job import JobTaker
+from cordboard.calls.recording.call_recording import CallRecording
+from cordboard.calls.recording.writer import RecordingWriter
 from cordboard.observe.metrics import Metrics
 from cordboard.observe.tracing import NO_TRACING, Tracing
 

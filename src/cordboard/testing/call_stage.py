@@ -22,8 +22,8 @@ from cordboard.calls.call import Call
 from cordboard.calls.events import Ended, LedgerEvent
 from cordboard.calls.history import CallHistory, LedgerLine, read_lines
 from cordboard.calls.ledger import LedgerWriter
-from cordboard.calls.post_call_job import JobTaker
-from cordboard.calls.recording_writer import RecordingWriter
+from cordboard.calls.post_call.job import JobTaker
+from cordboard.calls.recording.writer import RecordingWriter
 from cordboard.calls.services import CallServices
 from cordboard.config.schema import Config
 from cordboard.generation import Generation

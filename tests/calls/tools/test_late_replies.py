@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from tests.calls.test_approval import Talk, converse
 
 from cordboard.agents.pipeline.agent import ABOUT_EARLIER
 from cordboard.calls import events
@@ -14,8 +15,6 @@ from cordboard.calls.attention import LATE_AFTER
 from cordboard.testing.call_stage import CallStage, FakeTool
 from cordboard.testing.fake_pipeline import FunctionDialogue
 from cordboard.tools.tool import Effects, Filler, Limits
-
-from .test_approval import Talk, converse
 
 TOLD = f"{ABOUT_EARLIER} It is sunny in Bergen."
 

@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 from cordboard.audio.format import ALAW_8K, SLIN_8K, SLIN_16K, ULAW_8K, AudioFormat
 from cordboard.audio.g711 import ulaw_to_linear
 from cordboard.audio.wav_header import WavHeader, read_comment
-from cordboard.calls import events, recording_writer
-from cordboard.calls.recorder import Recorder
-from cordboard.calls.recording_writer import RecordingFile, RecordingWriter
-from cordboard.calls.retention import sweep
+from cordboard.calls import events
+from cordboard.calls.recording import writer as recording_writer
+from cordboard.calls.recording.recorder import Recorder
+from cordboard.calls.recording.retention import sweep
+from cordboard.calls.recording.writer import RecordingFile, RecordingWriter
 from cordboard.testing.call_stage import CallStage, play_call
 from cordboard.testing.fake_agent import FakeAgent
 

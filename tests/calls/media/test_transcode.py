@@ -12,8 +12,8 @@ from cordboard.audio import g711, transcoder
 from cordboard.audio.format import ALAW_8K, SLIN_8K, SLIN_16K, ULAW_8K, AudioFormat
 from cordboard.audio.pacer import Pacer
 from cordboard.audio.transcoder import Transcoder
-from cordboard.calls import transcode
-from cordboard.calls.transcode import TranscodedMedia, understood
+from cordboard.calls.media import transcode
+from cordboard.calls.media.transcode import TranscodedMedia, understood
 from cordboard.telephony.outgoing import OutgoingAudio
 from cordboard.testing.virtual_time import virtual_time
 

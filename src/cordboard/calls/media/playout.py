@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cordboard.audio.format import AudioFormat, Encoding
 from cordboard.audio.g711 import alaw_to_linear, ulaw_to_linear
 from cordboard.audio.levels import first_audible, last_audible
-from cordboard.calls.heard_text import heard_words
+from cordboard.calls.media.heard_text import heard_words
 from cordboard.calls.offer import Media
 
 BEGUN_MS = 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from cordboard.calls.tool_account import MOST_SENT, answered_event, asked_event, count
+from cordboard.calls.tools.account import MOST_SENT, answered_event, asked_event, count
 from cordboard.observe.metrics import Metrics
 from cordboard.tools.tool import Status, ToolAsk, ToolReply, ToolSpec
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from cordboard.audio.format import AudioFormat
 from cordboard.calls.offer import Media
-from cordboard.calls.recorder import Recorder
+from cordboard.calls.recording.recorder import Recorder
 
 Frames = Callable[[bytes], None]
 

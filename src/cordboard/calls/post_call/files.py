@@ -17,7 +17,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from cordboard.calls.post_call_job import PostCallJob, decode
+from cordboard.calls.post_call.job import PostCallJob, decode
 
 SUFFIX = ".json"
 _TEMPORARY = ".tmp"

@@ -59,7 +59,7 @@ class PostCallJob:
 
 
 class JobTaker(Protocol):
-    """Where jobs go (`cordboard.calls.post_call_queue`)."""
+    """Where jobs go (`cordboard.calls.post_call.queue`)."""
 
     async def put(self, jobs: Iterable[PostCallJob]) -> None:
         """Take jobs over. They are on the disk when it returns."""

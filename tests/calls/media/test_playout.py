@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cordboard.calls.playout import LONGEST_LEAD_MS, Cut, Playout, Started
+from cordboard.calls.media.playout import LONGEST_LEAD_MS, Cut, Playout, Started
 from cordboard.testing.fake_line import FakeMedia
 from cordboard.testing.virtual_time import virtual_time
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cordboard.calls.history import CallHistory
-from cordboard.calls.post_call_job import (
+from cordboard.calls.post_call.job import (
     FinishedCall,
     PostCallJob,
     decode,

@@ -1,6 +1,6 @@
 """The steps after calls, done until they have worked: a durable queue.
 
-A job is a file before anybody is told that it is taken (`post_call_files`), so it outlives the
+A job is a file before anybody is told that it is taken (`files`), so it outlives the
 engine, however that ends. It is run at a desk of its own with `NoCaller`, by the configuration in
 force when it is tried. What fails is tried again with growing pauses (`calls.post_call`) and, in
 the end, kept in `failed/`. A job whose tool nobody offers now (it was taken out of the file, its
@@ -24,9 +24,9 @@ from typing import Any, Literal, Protocol
 import structlog
 
 from cordboard.calls.phase_records import PhaseRecords
-from cordboard.calls.post_call_files import PostCallFiles
-from cordboard.calls.post_call_job import PostCallJob, is_hopeless, retry_pause
-from cordboard.calls.post_call_schedule import UNKNOWN, JobSchedule
+from cordboard.calls.post_call.files import PostCallFiles
+from cordboard.calls.post_call.job import PostCallJob, is_hopeless, retry_pause
+from cordboard.calls.post_call.schedule import UNKNOWN, JobSchedule
 from cordboard.config.call_phases import PostCallRetries
 from cordboard.observe.metrics import Metrics
 from cordboard.observe.tracing import NO_TRACING, Tracing

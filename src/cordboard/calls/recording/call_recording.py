@@ -17,9 +17,9 @@ from cordboard.audio.wav_header import WavHeader
 from cordboard.calls import events
 from cordboard.calls.keys import EARLY, TONE_BEFORE
 from cordboard.calls.ledger import Ledger
-from cordboard.calls.recorder import Recorder
-from cordboard.calls.recording_writer import RecordingFile, RecordingWriter
-from cordboard.calls.sound import CallSound
+from cordboard.calls.media.sound import CallSound
+from cordboard.calls.recording.recorder import Recorder
+from cordboard.calls.recording.writer import RecordingFile, RecordingWriter
 from cordboard.config.conversation import Recording
 
 log = structlog.get_logger()

@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
+from tests.calls.test_approval import Talk, converse
+
 from cordboard.calls import events
-from cordboard.calls.tool_fillers import APART, ToolFillers
+from cordboard.calls.tools.fillers import APART, ToolFillers
 from cordboard.testing.call_stage import CallStage, FakeTool
 from cordboard.testing.fake_pipeline import MS_PER_WORD, FunctionDialogue
 from cordboard.testing.virtual_time import virtual_time
 from cordboard.tools.call_line import KeysWanted
 from cordboard.tools.tool import Effects, Filler
-
-from .test_approval import Talk, converse
 
 WORD = MS_PER_WORD / 1000
 WAIT = "One moment please"

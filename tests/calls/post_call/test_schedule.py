@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cordboard.calls.post_call_schedule import UNKNOWN, JobSchedule
+from cordboard.calls.post_call.schedule import UNKNOWN, JobSchedule
 
 
 def schedule(*jobs: tuple[str, str, float], at_once: int = 4, per_tool: int = 2) -> JobSchedule:

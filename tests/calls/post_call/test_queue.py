@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from cordboard.calls import events, post_call_queue
-from cordboard.calls.post_call_job import PostCallJob
-from cordboard.calls.post_call_queue import PostCallQueue
+from cordboard.calls import events
+from cordboard.calls.post_call import queue as post_call_queue
+from cordboard.calls.post_call.job import PostCallJob
+from cordboard.calls.post_call.queue import PostCallQueue
 from cordboard.config.http_tool import HttpTool
 from cordboard.config.schema import Config
 from cordboard.generation import Generation
@@ -331,8 +332,8 @@ async def test_nothing_is_made_on_the_disk_for_nobody(tmp_path: Path) -> None:
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path
-from cordboard.calls.post_call_job import decode
-from cordboard.calls.post_call_queue import PostCallQueue
+from cordboard.calls.post_call.job import decode
+from cordboard.calls.post_call.queue import PostCallQueue
 from cordboard.config.schema import Config
 from cordboard.generation import Generation
 from cordboard.observe.metrics import Metrics

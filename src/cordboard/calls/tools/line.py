@@ -13,11 +13,11 @@ from typing import Any, Protocol
 import structlog
 
 from cordboard.calls import events
-from cordboard.calls.call_recording import CallRecording
 from cordboard.calls.conversation import Conversation
 from cordboard.calls.keys import Keys
 from cordboard.calls.ledger import Ledger
 from cordboard.calls.offer import LineControl, TransferTarget
+from cordboard.calls.recording.call_recording import CallRecording
 from cordboard.config.tools import TransferDestination
 from cordboard.errors import LineError, LineGone, TransferFailed
 from cordboard.tools.call_line import KeysCollected, KeysWanted

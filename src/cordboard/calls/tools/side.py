@@ -1,9 +1,9 @@
 """The tools' side of a conversation: the agent's asks go to the desk, its answers to the agent.
 
 Each ask is a task of its own. What the desk reports on the way becomes ledger lines, metrics,
-fillers (`calls.tool_fillers`) and, when an answer comes too late, something to be told later
-(`calls.late_replies`). What an interruption or a hang-up does to a tool is decided in the desk, by
-its effects: here only the ask is given up.
+fillers (`calls.tools.fillers`) and, when an answer comes too late, something to be told later
+(`calls.tools.late_replies`). What an interruption or a hang-up does to a tool is decided in the
+desk, by its effects: here only the ask is given up.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Protocol
 import structlog
 
 from cordboard.agents.base import Agent
-from cordboard.calls.late_replies import LateReplies
 from cordboard.calls.ledger import Ledger
-from cordboard.calls.tool_account import answered_event, asked_event, count
-from cordboard.calls.tool_fillers import ToolFillers
+from cordboard.calls.tools.account import answered_event, asked_event, count
+from cordboard.calls.tools.fillers import ToolFillers
+from cordboard.calls.tools.late_replies import LateReplies
 from cordboard.observe.metrics import Metrics
 from cordboard.tools.desk import Desk
 from cordboard.tools.tool import Filler, ToolAsk, ToolReply, ToolSpec

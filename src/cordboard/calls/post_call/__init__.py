@@ -1,0 +1,1 @@
+"""The steps after a call, done until they have worked."""
