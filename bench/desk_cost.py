@@ -23,11 +23,11 @@ import psutil
 from bench.report import Report, Summary, Target
 from cordboard.observe.logging import configure
 from cordboard.tools.catalogue import Catalogue, ToolEntry
-from cordboard.tools.desk import Desk
-from cordboard.tools.desk_observer import SilentObserver
+from cordboard.tools.desk.desk import Desk
+from cordboard.tools.desk.observer import SilentObserver
+from cordboard.tools.desk.running import Asked, Run, RunHooks
 from cordboard.tools.masking import Given
 from cordboard.tools.no_caller import NoCaller
-from cordboard.tools.running import Asked, Run, RunHooks
 from cordboard.tools.tool import (
     Filler,
     JsonObject,

@@ -18,7 +18,7 @@ from cordboard.config.mcp import McpServer
 from cordboard.errors import McpError
 from cordboard.mcp.fleet import Fleet
 from cordboard.mcp.server import SupervisedServer
-from cordboard.tools.speech import sentence
+from cordboard.tools.speech.speech import sentence
 from cordboard.tools.tool import Effects, ToolSpec
 
 from .conftest import ENGINE_CLIENT, EXAMPLE, System, opened, settings_for

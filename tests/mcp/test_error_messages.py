@@ -13,7 +13,7 @@ from cordboard.errors import McpError, McpTimeout, McpUnavailable
 from cordboard.mcp.server import SupervisedServer
 from cordboard.mcp.tool import TOO_SLOW, UNAVAILABLE, UNUSABLE, McpTool
 from cordboard.tools.catalogue import Catalogue, ToolEntry
-from cordboard.tools.desk import Desk
+from cordboard.tools.desk.desk import Desk
 from cordboard.tools.tool import Status, ToolAsk, ToolReply
 
 from .test_fleet import Line

@@ -16,7 +16,7 @@ from cordboard.mcp.pool import ServerPool
 from cordboard.mcp.server import ServerState
 from cordboard.testing.mcp_servers import FAULTY_SERVER
 from cordboard.tools.builtin import BUILTIN_NAMES
-from cordboard.tools.desk import Desk
+from cordboard.tools.desk.desk import Desk
 from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.tool import Status, ToolAsk, ToolReply
 

@@ -20,7 +20,7 @@ from cordboard.mcp.server import ServerState
 from cordboard.mcp.tool import UNAVAILABLE, WITHDRAWN
 from cordboard.testing.mcp_servers import FAULTY_SERVER
 from cordboard.tools.catalogue import Catalogue
-from cordboard.tools.desk import Desk
+from cordboard.tools.desk.desk import Desk
 from cordboard.tools.tool import Status, ToolAsk, ToolReply
 from cordboard.tools.toolbox import Toolbox
 

@@ -17,7 +17,7 @@ from cordboard.mcp.server import SupervisedServer
 from cordboard.mcp.tool import McpTool
 from cordboard.testing.virtual_time import virtual_time
 from cordboard.tools.catalogue import Catalogue, ToolEntry
-from cordboard.tools.desk import Desk, SilentObserver
+from cordboard.tools.desk.desk import Desk, SilentObserver
 from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.tool import Status, ToolAsk, ToolReply, ToolSpec
 

@@ -21,7 +21,7 @@ from cordboard.mcp.server import ServerState
 from cordboard.tools.call_line import CallLine
 from cordboard.tools.catalogue import Catalogue
 from cordboard.tools.no_caller import NoCaller
-from cordboard.tools.schema import compile_schema
+from cordboard.tools.schema.checker import compile_schema
 from cordboard.tools.tool import Status, ToolResult
 
 from .installed import Installed, installed

@@ -7,7 +7,7 @@ from typing import Any
 
 from cordboard.tools.call_line import KeysCollected, KeysWanted
 from cordboard.tools.catalogue import Catalogue, ToolEntry
-from cordboard.tools.desk import Desk
+from cordboard.tools.desk.desk import Desk
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply, ToolResult, ToolRun, ToolSpec
 
 ANY = {"type": "object"}

@@ -6,7 +6,7 @@ from cordboard.config.schema import Config
 from cordboard.config.tools import BUILTIN_TOOLS
 from cordboard.errors import LineError, LineGone, LineUnsupported, TransferFailed
 from cordboard.tools.builtin import BUILTIN_NAMES, builtin_tools
-from cordboard.tools.desk import Desk
+from cordboard.tools.desk.desk import Desk
 from cordboard.tools.tool import Effects, Status
 
 from .conftest import Line, ask, desk

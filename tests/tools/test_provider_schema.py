@@ -15,7 +15,7 @@ from cordboard.mcp_servers.aviation_atis.server import build_server
 from cordboard.mcp_servers.aviation_atis.service import AtisService
 from cordboard.tools.builtin import builtin_tools
 from cordboard.tools.provider_schema import ProviderTool, for_provider, for_provider_list
-from cordboard.tools.schema import compile_schema
+from cordboard.tools.schema.checker import compile_schema
 from cordboard.tools.schema_profiles import (
     ANTHROPIC,
     DEEPGRAM,
@@ -285,7 +285,7 @@ def test_deep_wide_and_multiplying_schemas_end(profile: SchemaProfile) -> None:
 def test_what_is_beyond_all_bounds_is_told_by_its_type(
     profile: SchemaProfile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cordboard.tools.schema_rewriting.MAX_REWRITTEN", 10)
+    monkeypatch.setattr("cordboard.tools.schema.rewriting.MAX_REWRITTEN", 10)
     kinds = [{}, {"type": "array", "items": {"type": "object"}}, {"type": ["null", "integer"]}]
     parts = {f"p{n}": kinds[n % 3] for n in range(60)}
     tool = whole(profile, properties=parts)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cordboard.errors import SchemaRefused
 from cordboard.tools.provider_schema import for_provider
-from cordboard.tools.schema import compile_schema
+from cordboard.tools.schema.checker import compile_schema
 from cordboard.tools.schema_profiles import PROFILES, SchemaProfile
 from cordboard.tools.tool import JsonObject, ToolSpec
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cordboard.tools.speech import FETCHED, sentence
+from cordboard.tools.speech.speech import FETCHED, sentence
 from cordboard.tools.tool import ErrorWords, JsonObject, Limits, Speech, Status, ToolResult
 
 from .conftest import Probe, ask, desk

@@ -6,15 +6,15 @@ import asyncio
 from typing import Any
 
 from pydantic import TypeAdapter
+from tests.tools.desk.desk_stage import Scripted, Stage, in_virtual_time, takes
 
 from cordboard.config.tools import ToolEntry as Entry
 from cordboard.tools.catalogue import Catalogue, ToolEntry
-from cordboard.tools.desk import Desk
+from cordboard.tools.desk.desk import Desk
 from cordboard.tools.tool import Effects, JsonObject, Status, ToolAsk, ToolResult, ToolRun
 from cordboard.tools.workflow import WorkflowMaker, WorkflowTool
 
 from .conftest import Line
-from .desk_stage import Scripted, Stage, in_virtual_time, takes
 
 Entries = TypeAdapter(dict[str, Entry])
 

@@ -37,7 +37,7 @@ from cordboard.calls.tools.line import CallNames, ToolLine
 from cordboard.config.variables import fill
 from cordboard.errors import AgentError, CordboardError, LineError, LineGone, MediaError
 from cordboard.generation import Generation
-from cordboard.tools.desk import Desk
+from cordboard.tools.desk.desk import Desk
 from cordboard.tools.tool import may_collect_keys
 
 log = structlog.get_logger()

@@ -30,9 +30,9 @@ from cordboard.config.variables import clean
 from cordboard.observe.metrics import Metrics
 from cordboard.observe.tracing import Tracing
 from cordboard.tools.data_template import fill_json
-from cordboard.tools.desk import Desk
+from cordboard.tools.desk.desk import Desk
 from cordboard.tools.no_caller import NoCaller
-from cordboard.tools.speech_template import as_words, look_up
+from cordboard.tools.speech.speech_template import as_words, look_up
 from cordboard.tools.tool import ToolAsk, ToolReply
 from cordboard.tools.toolbox import Toolbox
 

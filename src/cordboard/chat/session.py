@@ -32,7 +32,7 @@ from cordboard.config.chat import Chat
 from cordboard.errors import ChatRefused, CordboardError, LineError, LineGone
 from cordboard.generation import Generation
 from cordboard.observe.metrics import ApprovalAnswer
-from cordboard.tools.desk import Desk
+from cordboard.tools.desk.desk import Desk
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
 
 TOOL_GRACE = 10.0

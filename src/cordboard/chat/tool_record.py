@@ -26,7 +26,7 @@ class _Late:
 
 
 class ToolRecord:
-    """Implements `cordboard.tools.desk.DeskObserver`."""
+    """Implements `cordboard.tools.desk.observer.DeskObserver`."""
 
     def __init__(
         self,

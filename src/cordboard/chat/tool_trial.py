@@ -26,7 +26,7 @@ from cordboard.chat.tool_record import ToolRecord
 from cordboard.config.variables import call_variables
 from cordboard.errors import ChatRefused
 from cordboard.generation import Generation
-from cordboard.tools.desk import Desk
+from cordboard.tools.desk.desk import Desk
 from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.payload import (
     PROFILES,

@@ -6,7 +6,7 @@
 path leads into the result by keys and list indexes, with dots between them (`forecast.0.summary`,
 `-1` = the last); a key that has a dot, colon, bar or brace in it stands in quotes (`"a.b".c`, a
 quote in it is doubled). A default ends at the closing brace and is said as it is. `FORMATS` has the
-formats; what they do is the tools room's (`cordboard.tools.speech_template`).
+formats; what they do is the tools room's (`cordboard.tools.speech.speech_template`).
 
 A text is read once, when the configuration is loaded. `SpeechTemplateError` tells the position and
 what was expected there. Pure text work, linear in the length of the text.

@@ -26,8 +26,8 @@ from pydantic import PrivateAttr, ValidationError
 
 from cordboard.errors import SchemaRefused
 from cordboard.mcp.printable import printable
-from cordboard.tools.schema import ArgumentChecker, Checker, compile_schema
-from cordboard.tools.schema_safety import MAX_SCHEMA_DEPTH, depth_of
+from cordboard.tools.schema.checker import ArgumentChecker, Checker, compile_schema
+from cordboard.tools.schema.safety import MAX_SCHEMA_DEPTH, depth_of
 from cordboard.tools.tool import JsonObject
 
 MAX_NAME = 128

@@ -13,8 +13,8 @@ import mcp_types as types
 import orjson
 
 from cordboard.mcp.large_result import LARGE_BYTES
-from cordboard.tools import speech
 from cordboard.tools.large_json import parse_large
+from cordboard.tools.speech import speech
 from cordboard.tools.tool import Status, ToolResult
 
 _SDK_PREFIX = re.compile(r"Error executing tool [^\s:]+: ")

@@ -29,10 +29,10 @@ from cordboard.mcp.definitions import clean_description, read_tool
 from cordboard.mcp.printable import printable
 from cordboard.mcp.result import read_any_result
 from cordboard.mcp.server import SupervisedServer
+from cordboard.tools.desk.running import LATE_SECONDS
 from cordboard.tools.naming import exposed_name, mcp_origin
 from cordboard.tools.rules import apply_rules
-from cordboard.tools.running import LATE_SECONDS
-from cordboard.tools.schema import ArgumentChecker, Checker
+from cordboard.tools.schema.checker import ArgumentChecker, Checker
 from cordboard.tools.tool import (
     Effects,
     ErrorWords,

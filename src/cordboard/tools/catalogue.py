@@ -16,7 +16,7 @@ from cordboard.config.tools import group_server
 from cordboard.errors import ConfigProblem, SchemaRefused
 from cordboard.tools.naming import EXPOSED_NAME
 from cordboard.tools.result_cache import ResultCache
-from cordboard.tools.schema import ArgumentChecker
+from cordboard.tools.schema.checker import ArgumentChecker
 from cordboard.tools.tool import Tool
 from cordboard.tools.toolbox import OfferedTool, Toolbox
 

@@ -15,7 +15,7 @@ import orjson
 
 from cordboard.config.data_template import DataTemplate, JsonTemplate, only_placeholder
 from cordboard.config.speech_template import Placeholder
-from cordboard.tools.speech_template import is_missing, look_up
+from cordboard.tools.speech.speech_template import is_missing, look_up
 
 MISSING: Final = object()
 """Stands for a value that is not there and has no default."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from cordboard.tools.schema_safety import weight_of
+from cordboard.tools.schema.safety import weight_of
 from cordboard.tools.secret_names import SecretNames
 from cordboard.tools.tool import JsonObject
 

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import orjson
 
 from cordboard.errors import ConfigProblem
-from cordboard.tools.schema_inlining import Inliner
+from cordboard.tools.schema.inlining import Inliner
+from cordboard.tools.schema.rewriting import Rewriter
+from cordboard.tools.schema.words import described
 from cordboard.tools.schema_profiles import SchemaProfile
-from cordboard.tools.schema_rewriting import Rewriter
-from cordboard.tools.schema_words import described
 from cordboard.tools.tool import JsonObject, ToolSpec
 
 MAX_NOTES = 20

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from cordboard.tools.schema_safety import weight_of
+from cordboard.tools.schema.safety import weight_of
 from cordboard.tools.tool import JsonObject, Status, ToolResult
 
 MAX_ENTRIES = 1_000

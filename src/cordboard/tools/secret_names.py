@@ -22,7 +22,7 @@ _NO_SCHEMAS: Final = frozenset(
 )
 """Not about a value, or looked at where they are referred to."""
 _MAX_NODES: Final = 20_000
-"""Far more than a schema has that may be compiled (`cordboard.tools.schema_safety`)."""
+"""Far more than a schema has that may be compiled (`cordboard.tools.schema.safety`)."""
 
 
 @lru_cache(maxsize=4_096)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cordboard.tools.result_cache import ResultCache
-from cordboard.tools.schema import ArgumentChecker
+from cordboard.tools.schema.checker import ArgumentChecker
 from cordboard.tools.secret_names import SecretNames, secret_names
 from cordboard.tools.tool import Tool, ToolSpec
 

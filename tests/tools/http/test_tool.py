@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from cordboard.config.http_tool import HttpTool
 from cordboard.errors import ToolError
 from cordboard.tools.catalogue import Catalogue, ToolEntry
-from cordboard.tools.desk import Desk
+from cordboard.tools.desk.desk import Desk
 from cordboard.tools.http.shared import SharedClient
 from cordboard.tools.http.signature import is_signed
 from cordboard.tools.http.tool import (

@@ -30,7 +30,7 @@ from cordboard.calls.post_call.schedule import UNKNOWN, JobSchedule
 from cordboard.config.call_phases import PostCallRetries
 from cordboard.observe.metrics import Metrics
 from cordboard.observe.tracing import NO_TRACING, Tracing
-from cordboard.tools.desk import Desk
+from cordboard.tools.desk.desk import Desk
 from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.tool import Status, ToolAsk, ToolReply
 from cordboard.tools.toolbox import Toolbox

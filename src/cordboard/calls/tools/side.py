@@ -19,7 +19,7 @@ from cordboard.calls.tools.account import answered_event, asked_event, count
 from cordboard.calls.tools.fillers import ToolFillers
 from cordboard.calls.tools.late_replies import LateReplies
 from cordboard.observe.metrics import Metrics
-from cordboard.tools.desk import Desk
+from cordboard.tools.desk.desk import Desk
 from cordboard.tools.tool import Filler, ToolAsk, ToolReply, ToolSpec
 
 log = structlog.get_logger()

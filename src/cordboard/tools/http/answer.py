@@ -14,7 +14,7 @@ from typing import Any
 from cordboard.config.speech_template import Path, read_path
 from cordboard.errors import HttpError, HttpUnavailable
 from cordboard.tools.large_json import parse_large
-from cordboard.tools.speech_template import is_missing, look_up
+from cordboard.tools.speech.speech_template import is_missing, look_up
 
 MAX_MESSAGE = 500
 MAX_MEMBERS = 100

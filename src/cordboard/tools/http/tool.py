@@ -29,7 +29,7 @@ from cordboard.tools.http.answer import AnswerReader, HttpAnswer, status_error
 from cordboard.tools.http.request import HttpRequest, RequestPlan
 from cordboard.tools.http.shared import SharedClient
 from cordboard.tools.rules import apply_rules
-from cordboard.tools.speech import spoken_error
+from cordboard.tools.speech.speech import spoken_error
 from cordboard.tools.tool import (
     Effects,
     ErrorWords,

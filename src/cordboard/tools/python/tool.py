@@ -22,10 +22,10 @@ from pydantic_core import to_jsonable_python
 from cordboard.config.python_tool import PythonTool as PythonToolConfig
 from cordboard.config.tools import ToolEntry
 from cordboard.errors import ConfigProblem, ToolError
+from cordboard.tools.desk.replies import wrong_arguments
 from cordboard.tools.python.loading import Function, Functions, Unusable
 from cordboard.tools.python.signature import problems_of
 from cordboard.tools.python.threads import TooManyStuck
-from cordboard.tools.replies import wrong_arguments
 from cordboard.tools.rules import apply_rules
 from cordboard.tools.tool import Effects, JsonObject, Tool, ToolResult, ToolRun, ToolSpec
 

@@ -16,7 +16,7 @@ from cordboard.config.speech_template import SpeechTemplate, read_path, read_tem
 from cordboard.config.tool_parameters import parameter_defaults
 from cordboard.config.workflow_tool import Condition, OnError, Step, WorkflowTool
 from cordboard.tools.data_template import fill_json
-from cordboard.tools.speech_template import as_words, fill, look_up
+from cordboard.tools.speech.speech_template import as_words, fill, look_up
 from cordboard.tools.tool import ErrorWords, JsonObject, Status, ToolResult
 from cordboard.tools.workflow.conditions import holds
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from cordboard.tools.plain_text import one_line
+from cordboard.tools.speech.plain_text import one_line
 
 FIRST_MIN = 24
 """Characters from which the first piece may end with a comma: 1.5 s of speech, in which the next

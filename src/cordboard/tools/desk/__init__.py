@@ -1,0 +1,1 @@
+"""The desk of a call, where each tool call is checked, run, timed and answered."""

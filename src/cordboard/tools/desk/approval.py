@@ -1,0 +1,137 @@
+"""Asking the caller before a tool is run: the question, and what becomes of the answer.
+
+For tools with `approval: caller`. One question at a time: who comes second waits until the first is
+answered. A yes holds for the ask that it was given for and for nothing else; no clear answer, and
+nobody to ask, are no yes. No secret is spoken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import structlog
+
+from cordboard.config.speech_template import SpeechTemplateError, read_template
+from cordboard.errors import LineError, LineGone, LineUnsupported
+from cordboard.tools.call_line import CallLine
+from cordboard.tools.masking import MASK
+from cordboard.tools.speech.plain_text import plain
+from cordboard.tools.speech.speakable import speakable
+from cordboard.tools.speech.speech_template import as_words, fill
+from cordboard.tools.tool import JsonObject, Status, ToolResult, ToolSpec
+
+HIDDEN = "what you entered"
+"""Said in a question in place of a secret."""
+MAX_QUESTION = 400
+MAX_NAMED = 5
+"""Arguments that are named in a question without a template."""
+MAX_VALUE = 80
+"""Characters of such an argument; a longer one is left out."""
+
+_JOINTS = re.compile(r"[_\-\s]+|(?<=[a-z0-9])(?=[A-Z])")
+
+log = structlog.get_logger()
+
+
+def words_of(name: str) -> str:
+    """A name as words: `bookTable` and `book_table` are "book table"."""
+    return " ".join(part for part in _JOINTS.split(name) if part).lower()
+
+
+def question(spec: ToolSpec, recorded: JsonObject) -> str:
+    """What the caller is asked, from the arguments as they may be recorded."""
+    told = _without_masks(recorded)
+    if spec.approval_question:
+        try:
+            text = fill(read_template(spec.approval_question), told)
+        except SpeechTemplateError:  # the configuration's are read when it is loaded
+            text = None
+        if text and text.strip():
+            return plain(speakable(text), MAX_QUESTION)
+    return plain(speakable(_default(spec, recorded)), MAX_QUESTION)
+
+
+class Approvals:
+    """The questions of one call."""
+
+    def __init__(self, line: CallLine) -> None:
+        self._line = line
+        self._one_at_a_time = asyncio.Lock()
+
+    async def refusal(self, spec: ToolSpec, recorded: JsonObject) -> ToolResult | None:
+        """Ask; None is a yes. Everything else is the refusal for the agent."""
+        asked = question(spec, recorded)
+        async with self._one_at_a_time:
+            try:
+                answer = await self._line.confirm(asked)
+            except LineUnsupported:
+                return _refused(
+                    f"{spec.name} needs the caller's yes, and nobody can be asked here. It was not "
+                    "done.",
+                    retryable=False,
+                )
+            except LineGone:
+                return ToolResult(Status.CANCELLED, "The caller has gone. It was not done.")
+            except LineError as error:
+                log.info("approval_not_asked", tool=spec.origin, error=str(error))
+                return _refused(
+                    "The caller could not be asked for their yes just now. It was not done; ask "
+                    "again in a moment.",
+                    retryable=True,
+                )
+        log.info("approval", call_id=self._line.call_id, tool=spec.origin, answer=_ANSWERS[answer])
+        if answer:
+            return None
+        if answer is False:
+            return _refused(
+                "The caller said no. It was not done. Do not ask for it again unless the caller "
+                "wants it.",
+                retryable=False,
+                declined=True,
+            )
+        return _refused(
+            "There was no clear answer from the caller, so it was not done. Ask them what they "
+            "want.",
+            retryable=True,
+        )
+
+
+_ANSWERS = {True: "yes", False: "no", None: "unclear"}
+
+
+def _refused(message: str, **control: bool) -> ToolResult:
+    return ToolResult(Status.REFUSED, message, control=control)
+
+
+def _default(spec: ToolSpec, recorded: JsonObject) -> str:
+    own = spec.origin.rpartition(":")[2] if spec.kind == "mcp" else spec.name
+    action = words_of(own) or words_of(spec.name)
+    told = [
+        f"{words_of(name)} {words}"
+        for name, value in recorded.items()
+        if (words := _plain_value(value)) is not None
+    ]
+    if not told:
+        return f"I am about to do this: {action}. Shall I?"
+    listed = ", ".join(told[:MAX_NAMED])
+    more = ", and more" if len(told) > MAX_NAMED else ""
+    return f"I am about to do this: {action}, with {listed}{more}. Shall I?"
+
+
+def _plain_value(value: Any) -> str | None:
+    if isinstance(value, (dict, list, tuple)) or value is None or value == MASK:
+        return None
+    words = as_words(value)
+    return words if words is not None and len(words) <= MAX_VALUE else None
+
+
+def _without_masks(value: Any) -> Any:
+    if value == MASK:
+        return HIDDEN
+    if isinstance(value, dict):
+        return {name: _without_masks(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_without_masks(item) for item in value]
+    return value

@@ -1,0 +1,317 @@
+"""The desk of one call: the one place where a tool call is checked, run, timed and answered.
+
+Order, the same for every agent, every kind of tool and every step of a workflow:
+
+1. is the tool in the toolbox?
+2. are the arguments valid against the tool's own schema?
+3. policy: nesting of steps, an identical ask that is still running, rounds and uses
+4. approval: has the caller said yes?
+5. cache: is there an answer that may be given again?
+6. fillers while it is slow, timeout, tries: the tool runs
+7. words to speak, secrets masked, data capped for the agent
+8. observer: ledger and metrics
+
+Steps differ in 3 only: they are no round and no use of the turn. A diagram is in docs/tools.md.
+
+Each ask ends in one log line, `tool_call`, and is one span: names, time and outcome. Arguments and
+results are in neither, since they may be personal or secret.
+
+A reply of status `refused` speaks to the model that asked ("icao: …is not a string"), every other
+message may be spoken to the caller. `Desk.run` never raises for a tool's failure. Cancelling `run`
+cancels the tool, unless another identical ask waits for it, or it is changing the world: then it
+goes on, and its answer is reported as late (`cordboard.tools.desk.running`) and given to the next
+identical ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import structlog
+
+from cordboard.observe.tracing import NO_TRACING, ToolFacts, ToolSpan, Tracing
+from cordboard.tools.call_line import CallLine
+from cordboard.tools.desk import replies
+from cordboard.tools.desk.approval import Approvals
+from cordboard.tools.desk.fillers import FillerChoice
+from cordboard.tools.desk.observer import DeskObserver, SilentObserver
+from cordboard.tools.desk.policy import MAX_ROUNDS_PER_TURN, DeskPolicy, nesting_refusal
+from cordboard.tools.desk.running import CLEAN_UP_SECONDS, Asked, Run, RunHooks, Source
+from cordboard.tools.desk.work import DeskWork
+from cordboard.tools.masking import Hidden, look_through, with_keys
+from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
+from cordboard.tools.result_cache import canonical_arguments
+from cordboard.tools.secret_names import NO_NAMES
+from cordboard.tools.tool import (
+    JsonObject,
+    Status,
+    ToolAsk,
+    ToolReply,
+    ToolResult,
+    ToolSpec,
+)
+from cordboard.tools.toolbox import OfferedTool, Toolbox
+
+__all__ = ["MAX_ROUNDS_PER_TURN", "Desk", "DeskObserver", "SilentObserver"]
+
+GETS_KEYS = frozenset({"http", "python", "mcp"})
+"""Kinds of tools that are given secret keys in place of their reference."""
+MAX_NAME = 100
+"""Characters of an invented name that are repeated anywhere."""
+
+_RUN: Source = "run"
+
+log = structlog.get_logger()
+
+
+class Desk:
+    """The desk of one call; lives as long as the call."""
+
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        line: CallLine,
+        observer: DeskObserver | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        payload: PayloadLimits = DEFAULT_LIMITS,
+        tracing: Tracing = NO_TRACING,
+    ) -> None:
+        """`payload`: what this agent can stomach. All desks of one catalogue have the same `clock`:
+        they share what may be kept for every call."""
+        self.toolbox = toolbox
+        self._line = line
+        self._observer: DeskObserver = observer if observer is not None else SilentObserver()
+        self._clock = clock
+        self._payload = payload
+        self._tracing = tracing
+        self._log = log.bind(
+            call_id=line.call_id, context=line.context_name, provider=line.provider_name
+        )
+        self._policy = DeskPolicy()
+        self._fillers = FillerChoice()
+        work = DeskWork(Approvals(line), self._policy, toolbox.cache, clock)
+        self._hooks = RunHooks(line, work.do, self._step, self._fill, self._ended, self._late)
+        self._running: dict[tuple[str, bytes], Run] = {}
+        """The runs that identical asks join."""
+        self._runs: set[Run] = set()
+        """All that are at work."""
+        self._untold: dict[tuple[str, bytes], ToolResult] = {}
+        """Late answers that no ask has been given."""
+        self._open = 0
+        """Asks of the agent's that wait for a run."""
+        self._closed = False
+
+    @property
+    def line(self) -> CallLine:
+        """The call that it serves."""
+        return self._line
+
+    @property
+    def busy(self) -> bool:
+        """Whether any tool is at work."""
+        return bool(self._runs)
+
+    async def run(self, ask: ToolAsk) -> ToolReply:
+        """Answer an ask. Raises only `asyncio.CancelledError`, after recording it."""
+        reply, _ = await self._answer(ask, None)
+        return reply
+
+    async def close(self, grace: float) -> None:
+        """The call is over: nothing new is run, and what runs is stopped.
+
+        What is changing the world has `grace` seconds to come to its end. Afterwards nothing is at
+        work, except a tool that does not let itself be cancelled.
+        """
+        self._closed = True
+        for run in tuple(self._runs):
+            if not run.goes_on:
+                run.stop()
+        if self._runs:
+            await asyncio.wait({run.task for run in self._runs}, timeout=grace)
+        for run in tuple(self._runs):
+            run.stop()
+        if self._runs:
+            await asyncio.wait({run.task for run in self._runs}, timeout=CLEAN_UP_SECONDS)
+        for run in self._runs:
+            run.leave_alone()
+
+    async def _step(self, run: Run, name: str, arguments: JsonObject) -> ToolResult:
+        """One step of a workflow: an ask like all others, answered with the whole data."""
+        turn = run.asked.ask.turn
+        ask = ToolAsk(run.next_step_id(), name, arguments, turn, parent=run.ask_id)
+        reply, result = await self._answer(ask, run)
+        return ToolResult(reply.status, reply.message, result.data, result.control)
+
+    async def _answer(self, ask: ToolAsk, parent: Run | None) -> tuple[ToolReply, ToolResult]:
+        offered = self.toolbox.find(ask.name)
+        asked = self._asked(ask, offered, parent)
+        self._observer.asked(asked.recorded, asked.spec)
+        with self._tracing.tool_call(self._facts(asked)) as span:
+            try:
+                if offered is None:
+                    result, source = self._not_in_toolbox(asked), _RUN
+                else:
+                    result, source = await self._through(asked, offered)
+            except asyncio.CancelledError:
+                self._finish(asked, replies.CANCELLED, _RUN, span)
+                raise
+            result = replies.without_keys(result, asked.keys)
+            return self._finish(asked, result, source, span), result
+
+    def _asked(self, ask: ToolAsk, offered: OfferedTool | None, parent: Run | None) -> Asked:
+        started = self._clock()
+        secrets = offered.secrets if offered is not None else NO_NAMES
+        given = look_through(ask.arguments, secrets, self._line.reveal)
+        above = parent.asked.keys if parent is not None else ()
+        if parent is not None:
+            given.secrets += parent.asked.given.secrets  # its tool hands them on as it likes
+            given.recorded = Hidden((*above, *parent.asked.given.secrets)).data(given.recorded)
+        recorded = ToolAsk(
+            ask.ask_id, ask.name[:MAX_NAME], given.recorded, ask.turn, ask.confirmed, ask.parent
+        )
+        keys = (*above, *given.keys.values()) if given.keys else above
+        spec = offered.spec if offered is not None else None
+        return Asked(ask, recorded, spec, given, started, parent, keys)
+
+    def _not_in_toolbox(self, asked: Asked) -> ToolResult:
+        """Not to be had here. A tool of this context whose server is down is no refusal."""
+        if asked.ask.name in self.toolbox.missing:
+            return ToolResult(Status.ERROR, replies.NOT_AVAILABLE)
+        name = asked.recorded.name
+        self._log.warning("tool_refused", reason="not in the toolbox", exposed_name=name)
+        asked.refused = "not_in_toolbox"
+        return replies.not_in_toolbox(asked.recorded.name, self.toolbox.specs)
+
+    async def _through(self, asked: Asked, offered: OfferedTool) -> tuple[ToolResult, Source]:
+        """From the check of the arguments to the tool's answer."""
+        spec, ask = offered.spec, asked.ask
+        arguments = ask.arguments
+        if asked.given.keys and spec.kind in GETS_KEYS:
+            arguments = with_keys(arguments, asked.given.keys)
+        problems = self._problems(asked, offered, arguments)
+        if problems:
+            asked.refused = "arguments"
+            return replies.wrong_arguments(spec.name, problems), _RUN
+        key = spec.name, canonical_arguments(ask.arguments)
+        untold = self._untold.pop(key, None)
+        if untold is not None:
+            return untold, "late"
+        same = self._running.get(key)
+        nested = nesting_refusal(spec.name, asked.above)
+        if nested:
+            return self._limit(asked, nested), _RUN
+        if same is not None and _may_join(asked, spec, same):
+            return await self._wait(same, asked), "joined"
+        refusal = self._refusal(asked, spec, same)
+        if refusal is not None:
+            return refusal, _RUN
+        run = Run(self._hooks, asked, offered.tool, spec, arguments, key)
+        self._runs.add(run)
+        self._running[key] = run
+        return await self._wait(run, asked), run.source
+
+    def _problems(self, asked: Asked, offered: OfferedTool, arguments: JsonObject) -> list[str]:
+        """What is wrong with the arguments, no secret repeated."""
+        names = asked.given.key_names
+        covers = offered.secrets.covers
+        secret = (lambda name: name in names or covers(name)) if names else covers
+        return offered.arguments.problems(arguments, secret)
+
+    def _refusal(self, asked: Asked, spec: ToolSpec, same: Run | None) -> ToolResult | None:
+        """Unless it is to be run, and then it is counted."""
+        if self._closed if asked.parent is None else asked.parent.over:
+            return self._limit(asked, "It is over: nothing more is run.")
+        if same is not None and spec.duplicates == "reject":
+            asked.refused = "duplicate"
+            return replies.refused(
+                f"{spec.name} with these arguments is at work already. Wait for its answer; do not "
+                "ask again."
+            )
+        problem = self._policy.refusal(asked.ask, spec, overlaps=self._open > 0)
+        return self._limit(asked, problem) if problem else None
+
+    def _limit(self, asked: Asked, message: str) -> ToolResult:
+        asked.refused = "limit"
+        return replies.refused(message)
+
+    async def _wait(self, run: Run, asked: Asked) -> ToolResult:
+        if asked.parent is not None:
+            return await run.wait(asked)
+        self._open += 1
+        try:
+            return await run.wait(asked)
+        finally:
+            self._open -= 1
+
+    # What runs report.
+
+    def _fill(self, run: Run) -> None:
+        text = self._fillers.next(run.spec.filler.messages)
+        self._observer.filler(run.asked.recorded, text)
+
+    def _ended(self, run: Run) -> None:
+        self._runs.discard(run)
+        if self._running.get(run.key) is run:
+            del self._running[run.key]
+
+    def _late(self, run: Run, result: ToolResult) -> None:
+        """Kept for the next identical ask, and told at once."""
+        asked = run.given_up or run.asked
+        if result.status is Status.OK:
+            self._untold[run.key] = result
+        result = replies.without_keys(result, asked.keys)
+        reply = replies.make_reply(asked, result, "late", self._took_ms(asked), self._payload)
+        self._log.info(
+            "tool_late",
+            tool=run.spec.origin,
+            ms=reply.took_ms,
+            outcome=str(reply.status),
+            exposed_name=asked.recorded.name,
+        )
+        self._observer.late(asked.recorded, run.spec, replies.recorded_reply(asked, reply))
+
+    # Answering.
+
+    def _finish(
+        self, asked: Asked, result: ToolResult, source: Source, span: ToolSpan
+    ) -> ToolReply:
+        spec = asked.spec
+        reply = replies.make_reply(asked, result, source, self._took_ms(asked), self._payload)
+        span.answered(str(reply.status))
+        self._log.info(
+            "tool_call",
+            tool=spec.origin if spec is not None else "",
+            server=spec.server if spec is not None else "",
+            ms=reply.took_ms,
+            outcome=str(reply.status),
+            source=source,
+            data_cut=bool(reply.cut),
+            exposed_name=asked.recorded.name,
+        )
+        self._observer.answered(asked.recorded, spec, replies.recorded_reply(asked, reply))
+        return reply
+
+    def _took_ms(self, asked: Asked) -> int:
+        return max(0, round((self._clock() - asked.started) * 1000))
+
+    def _facts(self, asked: Asked) -> ToolFacts:
+        spec = asked.spec
+        return ToolFacts(
+            call_id=self._line.call_id,
+            turn=asked.ask.turn,
+            context=self._line.context_name,
+            provider=self._line.provider_name,
+            server=spec.server if spec is not None else "",
+            tool=spec.origin if spec is not None else "",
+            exposed_name=asked.recorded.name,
+        )
+
+
+def _may_join(asked: Asked, spec: ToolSpec, same: Run) -> bool:
+    """Whether this ask waits for a run of another. Of runs that have steps, two could wait for
+    each other: steps do not join them."""
+    if spec.duplicates != "join" or not same.can_be_joined:
+        return False
+    return asked.parent is None or spec.kind not in ("workflow", "python")

@@ -1,0 +1,311 @@
+"""One run of a tool, from the first ask for it to its end, and all who wait for it.
+
+Identical asks wait for one run. It is begun when nothing stands before it any more (the caller's
+yes); from then on its timeout counts, and its fillers. While the caller is asked something, by this
+run or by one of its steps, both stand still.
+
+What becomes of a run that nobody waits for any more, or that takes too long, depends on its
+effects. Read-only and idempotent ones are cancelled. One that changes the world goes on, for
+`LATE_SECONDS` at most: half a booking is worse than a late one. Its result is then reported as
+late, unless another ask waits for it by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import structlog
+
+from cordboard.tools.call_line import CallLine
+from cordboard.tools.desk.fillers import FillerTimer
+from cordboard.tools.desk.pausable_timer import PausableTimer
+from cordboard.tools.masking import Given
+from cordboard.tools.speech import speech
+from cordboard.tools.tool import (
+    Effects,
+    JsonObject,
+    RefusalReason,
+    Status,
+    Tool,
+    ToolAsk,
+    ToolResult,
+    ToolSpec,
+)
+
+LATE_SECONDS = 60.0
+"""How long a run that changes the world goes on after nobody waits for it any more."""
+SERVER_MARGIN = 0.2
+"""An MCP tool that is stopped by its timeout keeps it itself, so that the server's breaker learns
+of it; so many seconds later it has said so."""
+CLEAN_UP_SECONDS = 1.0
+"""How long a cancelled tool may take to tell its server so."""
+TOO_SLOW = "Sorry, that takes too long at the moment."
+CUT_SHORT = "It was stopped before its end. It is not known whether it was done."
+
+Source: TypeAlias = Literal["run", "cache", "joined", "late"]
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Asked:
+    """One ask on its way through the desk."""
+
+    ask: ToolAsk
+    recorded: ToolAsk
+    """The same as it may be recorded."""
+    spec: ToolSpec | None
+    given: Given
+    started: float
+    """By the desk's clock."""
+    parent: Run | None = None
+    """The run that asked for it as a step."""
+    keys: tuple[str, ...] = ()
+    """Secret keys of the caller's that its tool is given, or one that it is a step of."""
+    refused: RefusalReason = ""
+    """Why the desk did not run it."""
+    run: Run | None = None
+    """The run that it waits, or has waited, for."""
+
+    @property
+    def above(self) -> tuple[str, ...]:
+        """The tools whose step this is, the outermost first."""
+        names: list[str] = []
+        run = self.parent
+        while run is not None:
+            names.append(run.spec.name)
+            run = run.asked.parent
+        return tuple(reversed(names))
+
+
+@dataclass(slots=True)
+class RunHooks:
+    """What a run wants of its desk."""
+
+    line: CallLine
+    work: Callable[[Run], Coroutine[None, None, ToolResult]]
+    """Everything that is to be done; never raises but `CancelledError`."""
+    step: Callable[[Run, str, JsonObject], Coroutine[None, None, ToolResult]]
+    filler: Callable[[Run], None]
+    ended: Callable[[Run], None]
+    """The run is over: it can no longer be joined."""
+    late: Callable[[Run, ToolResult], None]
+    """It ended with this, and nobody was waiting."""
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One run. Implements `ToolRun` for its tool."""
+
+    hooks: RunHooks
+    asked: Asked
+    """The ask that it was made for."""
+    tool: Tool
+    spec: ToolSpec
+    arguments: JsonObject
+    """What the tool is given."""
+    key: tuple[str, bytes]
+    """Equal for identical asks."""
+    source: Source = "run"
+    refused: RefusalReason = ""
+    begun: bool = False
+    tries: int = 0
+    """How often the tool was run."""
+    given_up: Asked | None = None
+    """The last ask that no longer waits for it, if any."""
+    over: bool = False
+    """It has come to its end."""
+    _steps: int = 0
+    _stopped: bool = False
+    _overdue: bool = False
+    _told: int = 0
+    _waiters: list[asyncio.Future[ToolResult]] = field(default_factory=list)
+    _task: asyncio.Task[None] = field(init=False)
+    _deadline: PausableTimer = field(init=False)
+    _fillers: FillerTimer = field(init=False)
+
+    def __post_init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._deadline = PausableTimer(self._too_slow)
+        self._fillers = FillerTimer(self.spec.filler, lambda: self.hooks.filler(self))
+        self._task = loop.create_task(self._work(), name=f"tool {self.spec.name}")
+        self._task.add_done_callback(self._ended)
+
+    # For the tool.
+
+    @property
+    def line(self) -> CallLine:
+        return self.hooks.line
+
+    @property
+    def ask_id(self) -> str:
+        return self.asked.ask.ask_id
+
+    @property
+    def idempotency_key(self) -> str:
+        return f"{self.line.call_id}:{self.ask_id}"
+
+    def progress(self, note: str = "") -> None:
+        """A step's counts for the ask of the caller's that it belongs to."""
+        if self.over:
+            return
+        log.debug("tool_progress", call_id=self.line.call_id, tool=self.spec.origin, note=note)
+        run = self
+        while run.asked.parent is not None:
+            run = run.asked.parent
+        run._fillers.progress()
+
+    async def step(self, name: str, arguments: JsonObject) -> ToolResult:
+        return await self.hooks.step(self, name, arguments)
+
+    def next_step_id(self) -> str:
+        """The id for the ask of its next step."""
+        self._steps += 1
+        return f"{self.ask_id}.{self._steps}"
+
+    # For the desk.
+
+    @property
+    def goes_on(self) -> bool:
+        """It is changing the world, so it is not stopped when nobody waits for it."""
+        return self.begun and self.spec.effects is Effects.DESTRUCTIVE
+
+    @property
+    def _patience(self) -> float:
+        """Seconds that an ask waits for it."""
+        spec = self.spec
+        tells_itself = spec.kind == "mcp" and spec.effects is not Effects.DESTRUCTIVE
+        return spec.limits.timeout_ms / 1000 + (SERVER_MARGIN if tells_itself else 0.0)
+
+    @property
+    def can_be_joined(self) -> bool:
+        return not self._stopped
+
+    @property
+    def task(self) -> asyncio.Task[None]:
+        return self._task
+
+    def begin(self) -> None:
+        """Nothing stands before it any more: its time counts."""
+        self.begun = True
+        self._deadline.start(self._patience)
+        if self.asked.parent is None:
+            self._fillers.start()
+
+    def pause(self) -> None:
+        """The caller is being asked something: neither timeout nor fillers go on."""
+        run: Run | None = self
+        while run is not None:
+            run._deadline.pause()
+            run._fillers.pause()
+            run = run.asked.parent
+
+    def resume(self) -> None:
+        """The caller has answered."""
+        run: Run | None = self
+        while run is not None:
+            run._deadline.resume()
+            run._fillers.resume()
+            run = run.asked.parent
+
+    async def wait(self, asked: Asked) -> ToolResult:
+        """Wait for its result on behalf of an ask; being cancelled only gives up that ask."""
+        if self._overdue:  # somebody waits again
+            self._overdue = False
+            self._deadline.start(self._patience)
+            if self.asked.parent is None:
+                self._fillers.start()
+        waiter: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        asked.run = self
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            self._untold(waiter, asked)
+            raise
+        finally:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+            if not self.over:
+                self.given_up = asked
+                if not self._waiters:
+                    await self._leave()
+
+    def stop(self) -> None:
+        """Cancel it, whatever it is."""
+        if not self._stopped and not self._task.done():
+            self._stopped = True
+            self._task.cancel()
+
+    def leave_alone(self) -> None:
+        """It does not let itself be stopped: who still waits for it need not."""
+        self._answer(ToolResult(Status.CANCELLED, speech.FAILED))
+
+    def _untold(self, waiter: asyncio.Future[ToolResult], asked: Asked) -> None:
+        """An ask was cancelled in the very moment in which its answer came."""
+        has_come = self.over and waiter.done() and not waiter.cancelled()
+        if has_come and self.goes_on and self._told == 1:
+            self.given_up = asked
+            self.hooks.late(self, waiter.result())
+
+    async def _leave(self) -> None:
+        """Nobody waits any more."""
+        if self._overdue or self._stopped:
+            return
+        if self.goes_on:
+            self._go_on()
+            return
+        self.stop()
+        await asyncio.wait({self._task}, timeout=CLEAN_UP_SECONDS)
+
+    def _go_on(self) -> None:
+        """Nobody waits, so nobody is to be told to wait."""
+        self._overdue = True
+        self._deadline.start(LATE_SECONDS)
+        self._fillers.stop()
+
+    def _too_slow(self) -> None:
+        """The time is over: of an answer, or of going on without anybody who waits."""
+        if self._overdue or not self.goes_on:
+            self.stop()
+        else:
+            self._go_on()
+        words = self.spec.speech.errors.timeout
+        message = speech.spoken_error(words) if words else TOO_SLOW
+        self._answer(ToolResult(Status.TIMEOUT, message))
+
+    def _answer(self, result: ToolResult) -> None:
+        """Give it to all who wait."""
+        waiters, self._waiters = self._waiters, []
+        self._told = len(waiters)
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(result)
+
+    async def _work(self) -> None:
+        self._end(await self.hooks.work(self))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """The task is done; how, if it has not said so itself."""
+        if self.over:
+            return
+        if not task.cancelled():
+            log.error("tool_run_failed", call_id=self.line.call_id, exc_info=task.exception())
+            self._end(ToolResult(Status.ERROR, speech.FAILED))
+            return
+        if not self._stopped:
+            log.error("tool_cancelled_itself", call_id=self.line.call_id, tool=self.spec.origin)
+        self._end(ToolResult(Status.CANCELLED, CUT_SHORT if self.goes_on else speech.FAILED))
+
+    def _end(self, result: ToolResult) -> None:
+        self.over = True
+        self._deadline.stop()
+        self._fillers.stop()
+        self.hooks.ended(self)
+        if self._waiters:
+            self._answer(result)
+        elif self.goes_on:
+            self.hooks.late(self, result)

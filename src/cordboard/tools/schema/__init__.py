@@ -1,0 +1,1 @@
+"""JSON Schemas from outside: made safe, checked against, and said in other languages."""

@@ -1,0 +1,219 @@
+"""The check of a tool call's arguments against the tool's own JSON Schema.
+
+MCP servers control their schemas, so a schema is material from outside: it is compiled once, when
+the tool is found, and refused there (`SchemaRefused`) if it is no schema, names anything outside
+itself, or could hold the event loop (`cordboard.tools.schema.safety`). No `$ref` is ever fetched.
+Patterns run in linear time; those that need more (look-ahead, back references) with a step limit.
+
+Arguments that do not fit give texts written for a model that should mend them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import jsonschema_rs
+import orjson
+
+from cordboard.errors import SchemaRefused
+from cordboard.tools.schema.memory import share_words
+from cordboard.tools.schema.safety import MAX_VALUE_DEPTH, Reach, depth_of, examine, weight_of
+from cordboard.tools.secret_names import looks_secret
+from cordboard.tools.tool import JsonObject
+
+MAX_ARGUMENT_BYTES = 256 * 1024
+MAX_PROBLEMS = 5
+MAX_PROBLEM_LENGTH = 240
+MAX_WORK = 2_000_000
+"""Sub-schemas passed in one check, all parts of the value together: about 60 ms (measured with
+jsonschema-rs 0.60; a tool call of a phone conversation needs some dozens)."""
+MAX_DESCRIBED_WORK = 5_000
+"""The same where it is to be said what does not fit: that takes 17 µs each (measured)."""
+
+MAX_COMPILING = 0.005
+"""Seconds that compiling may take in a call, on the event loop."""
+
+Kind = jsonschema_rs.ValidationErrorKind
+IsSecret = Callable[[str], bool]
+"""Whether the value of a field of that name is repeated nowhere."""
+_PATTERN_BYTES = 256 * 1024
+_BACKTRACK_LIMIT = 10_000
+_BACKTRACKING_COSTS = 50
+"""How many plain sub-schemas a pattern with a step limit may cost."""
+
+
+class Validator(Protocol):
+    """A compiled schema."""
+
+    def is_valid(self, instance: Any) -> bool: ...
+
+    def iter_errors(self, instance: Any) -> Iterator[jsonschema_rs.ValidationError]: ...
+
+
+def compile_schema(schema: JsonObject, root_is_object: bool = True) -> Checker:
+    """Compile a schema from outside. Raises `SchemaRefused`.
+
+    A hostile one may take some hundred ms: where servers are listened to, off the event loop.
+    """
+    reach = examine(schema, root_is_object)
+    return Checker(*_compile(schema, reach), reach.depth)
+
+
+class Checker:
+    """A compiled schema that is only asked what it can answer at once. By `compile_schema`."""
+
+    __slots__ = ("_depth", "_per_part", "_validator")
+
+    def __init__(self, validator: Validator, per_part: int, depth: int) -> None:
+        self._validator = validator
+        self._per_part = per_part
+        self._depth = depth
+
+    def too_much(self, value: Any, depth: int | None = None) -> str:
+        """Why this value is not checked; empty when it can be. `depth`: its own, if it is known."""
+        if (depth_of(value, self._depth) if depth is None else depth) > self._depth:
+            return f"nested deeper than {self._depth} levels"
+        if self._is_more(value, MAX_WORK, text=64):
+            return "more than can be checked against the schema"
+        return ""
+
+    def is_valid(self, value: Any) -> bool:
+        """Whether a value that is not `too_much` fits."""
+        return self._validator.is_valid(value)
+
+    def problems(self, value: Any, secret: IsSecret = looks_secret) -> Iterator[str]:
+        """What does not fit in a value that is not `too_much`, as short texts."""
+        if self._is_more(value, MAX_DESCRIBED_WORK, text=10_000):
+            yield "they do not fit the schema"
+            return
+        for error in self._validator.iter_errors(value):
+            yield _describe(error, secret)
+
+    def _is_more(self, value: Any, work: int, text: int) -> bool:
+        parts = work // self._per_part + 1  # the smallest object is one part, and is checked
+        return weight_of(value, parts, text) > parts
+
+
+class ArgumentChecker:
+    """A schema that compiles; `problems` is empty when the arguments fit.
+
+    A compiled schema of 1 kB takes 12 kB of memory (measured), and most tools of a large catalogue
+    are never asked for: what is quickly compiled is compiled again with the first arguments.
+    """
+
+    __slots__ = ("_compiled", "_schema")
+
+    def __init__(self, schema: JsonObject) -> None:
+        """Compile a schema. Raises `SchemaRefused`."""
+        began = time.perf_counter()
+        compiled = compile_schema(schema)
+        is_slow = time.perf_counter() - began > MAX_COMPILING
+        share_words(schema)
+        self._compiled = compiled if is_slow else None
+        self._schema = schema
+
+    @property
+    def _checker(self) -> Checker:
+        if self._compiled is None:
+            self._compiled = compile_schema(self._schema)
+        return self._compiled
+
+    def problems(self, arguments: JsonObject, secret: IsSecret = looks_secret) -> list[str]:
+        """What is wrong with the arguments, at most `MAX_PROBLEMS` texts; empty when they fit.
+
+        They do not repeat the values of fields that are `secret`.
+        """
+        too_much = self._too_much(arguments)
+        if too_much:
+            return [too_much]
+        if self._checker.is_valid(arguments):
+            return []
+        found: list[str] = []
+        for problem in self._checker.problems(arguments, secret):
+            if len(found) == MAX_PROBLEMS:
+                found.append("and more")
+                break
+            found.append(problem)
+        return found
+
+    def _too_much(self, arguments: JsonObject) -> str:
+        depth = depth_of(arguments, MAX_VALUE_DEPTH)
+        if depth > MAX_VALUE_DEPTH:
+            return f"the arguments are nested deeper than {MAX_VALUE_DEPTH} levels"
+        try:
+            size = len(orjson.dumps(arguments))
+        except TypeError as error:
+            return f"the arguments are not JSON: {error}"
+        if size > MAX_ARGUMENT_BYTES:
+            return f"the arguments are longer than {MAX_ARGUMENT_BYTES} bytes"
+        too_much = self._checker.too_much(arguments, depth)
+        return f"the arguments are {too_much}" if too_much else ""
+
+
+def _compile(schema: JsonObject, reach: Reach) -> tuple[Validator, int]:
+    """The compiled schema, and what one part of a value costs at most."""
+    try:
+        linear = jsonschema_rs.RegexOptions(size_limit=_PATTERN_BYTES)
+        return _validator(schema, linear), reach.work
+    except ValueError:
+        limited = jsonschema_rs.FancyRegexOptions(
+            backtrack_limit=_BACKTRACK_LIMIT, size_limit=_PATTERN_BYTES
+        )
+    try:
+        return _validator(schema, limited), reach.work * _BACKTRACKING_COSTS
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        reason = str(error).partition("\n")[0]
+        raise SchemaRefused(f"not a usable JSON Schema: {reason[:MAX_PROBLEM_LENGTH]}") from None
+
+
+def _validator(
+    schema: JsonObject, patterns: jsonschema_rs.RegexOptions | jsonschema_rs.FancyRegexOptions
+) -> Validator:
+    return jsonschema_rs.validator_for(
+        schema, retriever=_refuse_retrieval, pattern_options=patterns
+    )
+
+
+def _describe(error: jsonschema_rs.ValidationError, secret: IsSecret) -> str:
+    """Where, what was expected, what came; of a field named as a secret not what came."""
+    path = ".".join(str(part) for part in error.instance_path)
+    text = _said(error, secret)
+    if len(text) > MAX_PROBLEM_LENGTH:
+        half = MAX_PROBLEM_LENGTH // 2
+        text = f"{text[:half]} … {text[-half:]}"
+    return f"{path}: {text}" if path else text
+
+
+def _said(error: jsonschema_rs.ValidationError, secret: IsSecret) -> str:
+    kind = error.kind
+    if isinstance(kind, (Kind.AnyOf, Kind.OneOfNotValid)):
+        why = dict.fromkeys(_said(branch[0], secret) for branch in kind.context if branch)
+        return f"it fits none of the alternatives: {', or '.join(why)}"
+    if isinstance(kind, Kind.FalseSchema):
+        return "it must not be given"
+    if isinstance(kind, (Kind.Required, Kind.AdditionalProperties)):
+        return error.message  # names only
+    if _is_secret(error, secret):
+        limit = kind.value if isinstance(kind.value, (str, int, float)) else ""
+        return f"the value does not fit {kind.name} {limit}".rstrip()
+    return error.message
+
+
+def _is_secret(error: jsonschema_rs.ValidationError, secret: IsSecret) -> bool:
+    """Whether the value, or a part of it, is of a field that is named as a secret."""
+    waiting: list[Any] = [{str(part): None for part in error.instance_path}, error.instance]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            if any(map(secret, node)):
+                return True
+            waiting.extend(node.values())
+        elif isinstance(node, list):
+            waiting.extend(node)
+    return False
+
+
+def _refuse_retrieval(uri: str) -> jsonschema_rs.JSONType:
+    raise ValueError(f"references outside the schema are not followed ({uri[:80]})")

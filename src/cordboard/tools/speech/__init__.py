@@ -1,0 +1,1 @@
+"""From data to words that a voice can say."""
