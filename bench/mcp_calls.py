@@ -9,7 +9,7 @@ from mcp import ClientSession
 
 from bench.mcp_servers import bare_session, supervised
 from bench.report import Report, Summary, Target
-from cordboard.mcp.server import SupervisedServer
+from cordboard.mcp.supervision.server import SupervisedServer
 
 CALLS = 1_000
 WARM_UP = 200

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from bench.mcp_servers import READY_SECONDS, config, supervised
 from bench.report import Report, Summary, Target
 from cordboard.errors import McpError, McpUnavailable
-from cordboard.mcp.server import ServerState, SupervisedServer
+from cordboard.mcp.supervision.server import ServerState, SupervisedServer
 
 ROUNDS = 5
 OTHERS = 3

@@ -25,7 +25,7 @@ from bench.report import Report, Target
 from cordboard.config.schema import Config
 from cordboard.errors import McpError
 from cordboard.generation import Generation
-from cordboard.mcp.server import SupervisedServer
+from cordboard.mcp.supervision.server import SupervisedServer
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.tool import Status, ToolAsk

@@ -17,7 +17,7 @@ from mcp.client.stdio import stdio_client
 from bench.desk import nowhere
 from cordboard.config.mcp import McpServer
 from cordboard.errors import McpError
-from cordboard.mcp.server import SupervisedServer
+from cordboard.mcp.supervision.server import SupervisedServer
 from cordboard.testing.mcp_servers import FAULTY_SERVER
 
 READY_SECONDS = 30.0

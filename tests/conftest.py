@@ -39,7 +39,7 @@ settings.register_profile(
 settings.load_profile("cordboard")
 
 FIRST = (
-    "tests/mcp/test_orphans.py",
+    "tests/mcp/stdio/test_orphans.py",
     "tests/api/test_administered_engine.py",
     "tests/calls/post_call/test_queue.py",
     "tests/cli/test_mcp_of_a_running_engine.py",

@@ -18,8 +18,8 @@ from cordboard.config.schema import Config
 from cordboard.config.source import ConfigSource
 from cordboard.engine import Engine
 from cordboard.engine_load import SETTLING
-from cordboard.mcp.pool import ServerPool
-from cordboard.mcp.status import ServerState
+from cordboard.mcp.supervision.pool import ServerPool
+from cordboard.mcp.supervision.status import ServerState
 from cordboard.observe.degradation import RAISE_AFTER
 from cordboard.testing.mcp_servers import FAULTY_SERVER
 

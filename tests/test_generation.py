@@ -7,7 +7,7 @@ import pytest
 
 from cordboard.config.schema import Config
 from cordboard.generation import Generation
-from cordboard.mcp.server import ServerState
+from cordboard.mcp.supervision.server import ServerState
 from cordboard.testing.mcp_servers import FAULTY_SERVER
 
 DESTINATION = {"type": "extension", "target": "6001", "context": "internal"}

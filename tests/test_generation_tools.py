@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from cordboard.config.schema import Config
 from cordboard.generation import Generation
-from cordboard.mcp.server import ServerState
+from cordboard.mcp.supervision.server import ServerState
 from cordboard.testing.mcp_servers import FAULTY_SERVER
 
 

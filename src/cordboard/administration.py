@@ -20,8 +20,8 @@ from cordboard.config.source import ConfigSource
 from cordboard.config.watch import FileWatch
 from cordboard.errors import ConfigError, ConfigProblem, CordboardError, McpUnavailable
 from cordboard.mcp.listed_tools import listed_tools
-from cordboard.mcp.pool import Lease
-from cordboard.mcp.status import ServerState, ServerStatus
+from cordboard.mcp.supervision.pool import Lease
+from cordboard.mcp.supervision.status import ServerState, ServerStatus
 from cordboard.mcp.trial import TestReport, try_out, try_running
 from cordboard.reload_report import Deferred, ReloadReport
 from cordboard.succession import Succession

@@ -59,9 +59,9 @@ from cordboard.config.schema import Asterisk, Config
 from cordboard.config.source import ConfigSource
 from cordboard.engine_load import EngineLoad
 from cordboard.errors import AgentError
-from cordboard.mcp.orphans import sweep_orphans
-from cordboard.mcp.pool import ServerPool
 from cordboard.mcp.sdk import load_sdk
+from cordboard.mcp.stdio.orphans import sweep_orphans
+from cordboard.mcp.supervision.pool import ServerPool
 from cordboard.mcp.troubles import troubles
 from cordboard.observe.metrics import Metrics
 from cordboard.observe.open_tracing import open_tracing

@@ -18,9 +18,9 @@ from cordboard.config.http_tool import HttpTool
 from cordboard.config.python_tool import PythonTool
 from cordboard.config.schema import Config
 from cordboard.config.tools import group_server, tools_of_servers
+from cordboard.mcp.definitions.lock import Lock
 from cordboard.mcp.fleet import Fleet
-from cordboard.mcp.lock import Lock
-from cordboard.mcp.pool import Replacement, ServerPool
+from cordboard.mcp.supervision.pool import Replacement, ServerPool
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.configured import configured_tools
 from cordboard.tools.http.shared import SharedClient

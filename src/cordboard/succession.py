@@ -32,9 +32,9 @@ from cordboard.config.schema import Config
 from cordboard.config.tool_rules import ToolRules
 from cordboard.errors import AgentError
 from cordboard.generation import Generation
-from cordboard.mcp.lock import Lock
-from cordboard.mcp.lockfile import load_lock, try_load_lock
-from cordboard.mcp.pool import Replacement, ServerPool
+from cordboard.mcp.definitions.lock import Lock
+from cordboard.mcp.definitions.lockfile import load_lock, try_load_lock
+from cordboard.mcp.supervision.pool import Replacement, ServerPool
 from cordboard.observe.degradation import Degradation
 from cordboard.reload_report import UNTIL_CALLS_END, UNTIL_IDLE, UNTIL_RESTART, Deferred
 from cordboard.tools.rules import DEFAULT_FILLER

@@ -17,7 +17,7 @@ from cordboard.config.tools import BUILTIN_TOOLS, McpToolEntry, group_server
 from cordboard.errors import NotThere
 from cordboard.mcp.fleet import Fleet
 from cordboard.mcp.listed_tools import listed_tools
-from cordboard.mcp.status import ServerState
+from cordboard.mcp.supervision.status import ServerState
 from cordboard.tools.catalogue import Catalogue
 from cordboard.tools.naming import exposed_name, mcp_origin
 from cordboard.tools.provider_schema import for_provider_list

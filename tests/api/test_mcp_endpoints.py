@@ -17,7 +17,7 @@ from cordboard.api.app import create_app
 from cordboard.api.server import HttpServer
 from cordboard.config.schema import Health
 from cordboard.errors import ConfigProblem, McpUnavailable
-from cordboard.mcp.status import ServerState
+from cordboard.mcp.supervision.status import ServerState
 from cordboard.testing.fake_administration import (
     ATIS,
     Deferred,

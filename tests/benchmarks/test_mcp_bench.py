@@ -14,7 +14,7 @@ from bench.mcp_hold import ticking
 from bench.report import Report
 
 from cordboard.config.mcp import Mcp
-from cordboard.mcp.server import ServerState
+from cordboard.mcp.supervision.server import ServerState
 
 
 def test_every_benchmark_that_is_offered_exists() -> None:

@@ -25,7 +25,7 @@ from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_trial import ToolTrials
 from cordboard.config.load import load
 from cordboard.config.schema import Config
-from cordboard.mcp.pool import ServerPool
+from cordboard.mcp.supervision.pool import ServerPool
 from cordboard.observe.degradation import Degradation
 from cordboard.observe.metrics import Metrics
 from cordboard.succession import Succession

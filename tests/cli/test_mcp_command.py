@@ -18,7 +18,7 @@ from cordboard.api.server import HttpServer
 from cordboard.cli.running_engine import running_engine
 from cordboard.config.schema import Health
 from cordboard.errors import ConfigError, ConfigProblem, McpUnavailable
-from cordboard.mcp.status import ServerState
+from cordboard.mcp.supervision.status import ServerState
 from cordboard.testing.fake_administration import (
     ATIS,
     Deferred,

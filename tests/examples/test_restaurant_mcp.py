@@ -17,7 +17,7 @@ from cordboard.config.load import load
 from cordboard.config.mcp import McpServer
 from cordboard.errors import McpError
 from cordboard.mcp.fleet import Fleet
-from cordboard.mcp.server import SupervisedServer
+from cordboard.mcp.supervision.server import SupervisedServer
 from cordboard.tools.speech.speech import sentence
 from cordboard.tools.tool import Effects, ToolSpec
 

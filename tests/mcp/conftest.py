@@ -10,7 +10,7 @@ from typing import Any
 import pytest_asyncio
 
 from cordboard.config.mcp import McpServer
-from cordboard.mcp.server import SupervisedServer
+from cordboard.mcp.supervision.server import SupervisedServer
 from cordboard.testing.mcp_servers import FAULTY_SERVER
 
 READY_SECONDS = 20.0

@@ -10,7 +10,7 @@ import pytest
 from cordboard.config.mcp import McpDefaults
 from cordboard.config.mcp import McpTool as ToolConfig
 from cordboard.errors import McpError, McpTimeout, McpUnavailable
-from cordboard.mcp.server import SupervisedServer
+from cordboard.mcp.supervision.server import SupervisedServer
 from cordboard.mcp.tool import TOO_SLOW, UNAVAILABLE, UNUSABLE, McpTool
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk.desk import Desk

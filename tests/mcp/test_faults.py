@@ -13,8 +13,9 @@ import pytest
 
 from cordboard.config.mcp import McpServer
 from cordboard.errors import McpError, McpTimeout, McpUnavailable
-from cordboard.mcp import large_result, transport
-from cordboard.mcp.server import ServerState, SupervisedServer
+from cordboard.mcp import large_result
+from cordboard.mcp.stdio import transport
+from cordboard.mcp.supervision.server import ServerState, SupervisedServer
 
 from .conftest import READY_SECONDS, Journal, Start, faulty, gone, until
 
@@ -428,7 +429,7 @@ async def test_a_server_dies_with_the_engine(start: Start) -> None:
     script = (
         "import asyncio, sys\n"
         "from cordboard.config.mcp import McpServer\n"
-        "from cordboard.mcp.server import SupervisedServer\n"
+        "from cordboard.mcp.supervision.server import SupervisedServer\n"
         "async def main():\n"
         "    server = SupervisedServer('s', McpServer(command=tuple(sys.argv[1:])))\n"
         "    server.start()\n"

@@ -12,8 +12,8 @@ import mcp_types as types
 from cordboard.config.schema import Config
 from cordboard.generation import Generation
 from cordboard.mcp.fleet import Fleet
-from cordboard.mcp.pool import ServerPool
-from cordboard.mcp.server import ServerState
+from cordboard.mcp.supervision.pool import ServerPool
+from cordboard.mcp.supervision.server import ServerState
 from cordboard.testing.mcp_servers import FAULTY_SERVER
 from cordboard.tools.builtin import BUILTIN_NAMES
 from cordboard.tools.desk.desk import Desk

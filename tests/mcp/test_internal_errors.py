@@ -8,10 +8,10 @@ import sys
 import pytest
 
 from cordboard.config.mcp import McpServer
-from cordboard.mcp import server as module
-from cordboard.mcp.http_transport import HttpTransport
-from cordboard.mcp.server import SupervisedServer
-from cordboard.mcp.status import SilentServerObserver
+from cordboard.mcp.remote.http_transport import HttpTransport
+from cordboard.mcp.supervision import server as module
+from cordboard.mcp.supervision.server import SupervisedServer
+from cordboard.mcp.supervision.status import SilentServerObserver
 
 
 class Counting(SilentServerObserver):

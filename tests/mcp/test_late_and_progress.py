@@ -11,9 +11,9 @@ import pytest
 from cordboard.config.mcp import McpBreaker, McpDefaults
 from cordboard.config.mcp import McpTool as ToolConfig
 from cordboard.errors import McpTimeout
-from cordboard.mcp.breaker import Breaker, BreakerState
-from cordboard.mcp.life import Life
-from cordboard.mcp.server import SupervisedServer
+from cordboard.mcp.supervision.breaker import Breaker, BreakerState
+from cordboard.mcp.supervision.life import Life
+from cordboard.mcp.supervision.server import SupervisedServer
 from cordboard.mcp.tool import McpTool
 from cordboard.testing.virtual_time import virtual_time
 from cordboard.tools.catalogue import Catalogue, ToolEntry

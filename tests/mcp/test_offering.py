@@ -9,8 +9,8 @@ from pydantic import TypeAdapter
 from cordboard.config.mcp import McpServer
 from cordboard.config.tools import ToolEntry, tools_of_servers
 from cordboard.errors import ConfigProblem
-from cordboard.mcp.definitions import ListedTool, read_tool
-from cordboard.mcp.lock import Lock
+from cordboard.mcp.definitions.definition import ListedTool, read_tool
+from cordboard.mcp.definitions.lock import Lock
 from cordboard.mcp.offering import MAX_PROBLEMS, Offering, offer
 from cordboard.mcp.offering_log import OfferingLog
 

@@ -4,7 +4,7 @@ import mcp_types as types
 
 from cordboard.config.schema import Config
 from cordboard.generation import Generation
-from cordboard.mcp.server import ServerState
+from cordboard.mcp.supervision.server import ServerState
 from cordboard.mcp.troubles import MOST_CHARACTERS, MOST_TOLD, troubles
 
 

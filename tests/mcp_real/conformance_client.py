@@ -20,8 +20,8 @@ import mcp_types as types
 from cordboard.config.mcp import McpServer
 from cordboard.errors import McpError
 from cordboard.mcp.connection import connect
-from cordboard.mcp.http_transport import remote_transport
 from cordboard.mcp.negotiation import Negotiation
+from cordboard.mcp.remote.http_transport import remote_transport
 
 SECONDS = 15.0
 """For each wait. The suite gives a scenario 60 s."""

@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from cordboard.config.mcp import McpServer
 from cordboard.errors import McpError
-from cordboard.mcp.server import ServerState, SupervisedServer
+from cordboard.mcp.supervision.server import ServerState, SupervisedServer
 
 from .installed import installed
 

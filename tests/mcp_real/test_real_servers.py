@@ -17,7 +17,7 @@ import pytest_asyncio
 
 from cordboard.config.mcp import Mcp
 from cordboard.mcp.fleet import Fleet
-from cordboard.mcp.server import ServerState
+from cordboard.mcp.supervision.server import ServerState
 from cordboard.tools.call_line import CallLine
 from cordboard.tools.catalogue import Catalogue
 from cordboard.tools.no_caller import NoCaller

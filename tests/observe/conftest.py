@@ -18,7 +18,7 @@ from cordboard.calls.ledger import LedgerWriter
 from cordboard.calls.services import CallServices
 from cordboard.config.schema import Config
 from cordboard.generation import Generation
-from cordboard.mcp.pool import ServerPool
+from cordboard.mcp.supervision.pool import ServerPool
 from cordboard.observe.metrics import Metrics
 from cordboard.observe.tracing import NO_TRACING, Tracing
 from cordboard.testing.fake_agent import FakeAgent, Script

@@ -13,7 +13,7 @@ import pytest
 import structlog
 
 from cordboard.config.mcp import McpServer
-from cordboard.mcp.server import SupervisedServer
+from cordboard.mcp.supervision.server import SupervisedServer
 from cordboard.observe.logging import configure
 from cordboard.observe.open_tracing import open_tracing
 from cordboard.testing.fake_agent import FakeAgent

@@ -26,8 +26,8 @@ from cordboard.calls.services import CallServices
 from cordboard.config.load import LoadedConfig
 from cordboard.config.schema import Config
 from cordboard.config.source import ConfigSource
-from cordboard.mcp.pool import ServerPool
-from cordboard.mcp.server import ServerState
+from cordboard.mcp.supervision.pool import ServerPool
+from cordboard.mcp.supervision.server import ServerState
 from cordboard.observe.degradation import Degradation
 from cordboard.observe.metrics import Metrics
 from cordboard.reload_report import ReloadReport

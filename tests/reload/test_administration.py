@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from cordboard.errors import McpUnavailable
-from cordboard.mcp.lock import Lock
-from cordboard.mcp.lockfile import save_lock
-from cordboard.mcp.status import ServerState
+from cordboard.mcp.definitions.lock import Lock
+from cordboard.mcp.definitions.lockfile import save_lock
+from cordboard.mcp.supervision.status import ServerState
 
 from .conftest import FAULTY_SERVER, Stand, context, lives, server, until
 

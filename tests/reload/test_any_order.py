@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from cordboard.config.schema import Config
 from cordboard.generation import Generation
-from cordboard.mcp import pool as pool_module
-from cordboard.mcp.pool import ServerPool
-from cordboard.mcp.status import ServerState, ServerStatus
+from cordboard.mcp.supervision import pool as pool_module
+from cordboard.mcp.supervision.pool import ServerPool
+from cordboard.mcp.supervision.status import ServerState, ServerStatus
 from cordboard.observe.degradation import Degradation
 from cordboard.succession import Succession
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cordboard.mcp.status import ServerState
+from cordboard.mcp.supervision.status import ServerState
 from cordboard.reload_report import Deferred
 from cordboard.tools.tool import Status
 

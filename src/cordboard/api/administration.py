@@ -33,7 +33,7 @@ from cordboard.api.answers import JsonAnswer, list_to_json
 from cordboard.api.token_check import TokenCheck
 from cordboard.api.tool_list import tool_list
 from cordboard.errors import CordboardError
-from cordboard.mcp.status import ServerStatus
+from cordboard.mcp.supervision.status import ServerStatus
 
 STDERR_LINES = 20
 """How many of a server's last lines are shown."""

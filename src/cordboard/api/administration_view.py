@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from cordboard.errors import ConfigProblem
-from cordboard.mcp.status import ServerStatus
+from cordboard.mcp.supervision.status import ServerStatus
 from cordboard.tool_listing import ToolListing
 
 

@@ -14,7 +14,7 @@ from cordboard.calls.services import CallServices
 from cordboard.chat.sessions import ChatSessions, known_context
 from cordboard.config.schema import Config
 from cordboard.generation import Generation
-from cordboard.mcp.pool import ServerPool
+from cordboard.mcp.supervision.pool import ServerPool
 from cordboard.observe.degradation import Degradation
 from cordboard.observe.metrics import Metrics
 from cordboard.succession import Succession

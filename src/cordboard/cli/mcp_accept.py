@@ -16,7 +16,7 @@ from cordboard.errors import CordboardError
 if TYPE_CHECKING:
     from cordboard.config.load import LoadedConfig
     from cordboard.config.mcp import McpServer
-    from cordboard.mcp.lock import Lock
+    from cordboard.mcp.definitions.lock import Lock
     from cordboard.mcp.trial import TestReport
 
 _OUTPUT = "outputSchema"
@@ -36,7 +36,7 @@ def command(
     Exit status 1 when a server could not be looked at, or nothing was accepted on your word.
     """
     from cordboard.cli.aside import quiet, try_servers
-    from cordboard.mcp.lockfile import load_lock, save_lock
+    from cordboard.mcp.definitions.lockfile import load_lock, save_lock
 
     loaded = load_config(config)
     quiet(loaded)
@@ -84,7 +84,7 @@ def _accepted(
     old: Lock, trials: Mapping[str, TestReport], all_servers: Mapping[str, McpServer] | None
 ) -> Lock:
     """The lock with everything that differs accepted, and only that marked as changed."""
-    from cordboard.mcp.lock import diff
+    from cordboard.mcp.definitions.lock import diff
 
     new = old
     for server, trial in trials.items():
@@ -104,7 +104,7 @@ def _differences(old: Lock, new: Lock) -> list[str]:
 
     What a tool promises to answer is only checked, never told, so it is not shown of a new one.
     """
-    from cordboard.mcp.definition_diff import definition_diff, heading
+    from cordboard.mcp.definitions.diff import definition_diff, heading
 
     lines: list[str] = []
     for server in sorted(new.changed):
@@ -126,7 +126,7 @@ def _differences(old: Lock, new: Lock) -> list[str]:
 
 
 def _tell_what_is_left_out(server: str, trial: TestReport) -> None:
-    from cordboard.mcp.definitions import read_tool
+    from cordboard.mcp.definitions.definition import read_tool
     from cordboard.mcp.printable import printable
 
     if not trial.ok:

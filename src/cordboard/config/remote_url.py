@@ -1,7 +1,7 @@
 """Where a server on the network may be, and when it must be spoken to by https.
 
 Pure: no name is looked up here. `cordboard.config.semantics` checks what the operator wrote,
-`cordboard.mcp.http_guard` checks the address that a name really leads to, at each connect.
+`cordboard.mcp.remote.http_guard` checks the address that a name really leads to, at each connect.
 
 Link-local addresses (the metadata services of clouds are there), multicast, broadcast, reserved
 ones and 0.0.0.0 are refused always, in every spelling: as IPv6 that carries an IPv4 address, and

@@ -6,7 +6,7 @@ tools page by page, hears of changes to them, calls them. All that can go wrong 
 
 Results are checked against the tool's output schema by us (`cordboard.mcp.tool`), not by the SDK:
 its check runs patterns from the server on Python's `re`, which can hold the loop for ever.
-Open and close it in one task (`cordboard.mcp.server` does); `call` may be used from any task.
+Open and close it in one task (`mcp.supervision.server` does); `call` may be used from any task.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from cordboard.errors import McpError, McpTimeout, McpUnavailable
-from cordboard.mcp.definitions import ListedTool
+from cordboard.mcp.definitions.definition import ListedTool
+from cordboard.mcp.definitions.listing import ListingRouter, Pages
+from cordboard.mcp.definitions.parameter_headers import admitted
 from cordboard.mcp.large_result import whole_result
-from cordboard.mcp.listing import ListingRouter, Pages
 from cordboard.mcp.negotiation import Negotiation, is_closed
-from cordboard.mcp.parameter_headers import admitted
 from cordboard.mcp.printable import printable
 from cordboard.version import __version__
 
@@ -101,7 +101,7 @@ class Connection:
 
     async def list_tools(self, timeout: float) -> tuple[types.Tool, ...]:
         """All tools of the server within `timeout` seconds; each is a `ListedTool`, which may be
-        refused (`cordboard.mcp.listing`). Raises `McpError`."""
+        refused (`cordboard.mcp.definitions.listing`). Raises `McpError`."""
         try:
             async with asyncio.timeout(timeout):
                 return await self._list_pages()
@@ -121,7 +121,7 @@ class Connection:
                 return await self._admitted(pages.tools)
 
     async def _admitted(self, tools: tuple[ListedTool, ...]) -> tuple[ListedTool, ...]:
-        """From 2026-07-28 on, tools may ask for headers (`cordboard.mcp.parameter_headers`)."""
+        """From 2026-07-28 on, tools may ask for headers (`mcp.definitions.parameter_headers`)."""
         if self.protocol not in MODERN_PROTOCOL_VERSIONS:
             return tools
         tools, self._router.parameters = await asyncio.to_thread(admitted, tools)

@@ -1,7 +1,7 @@
 """The fleet: all MCP servers of one generation, started side by side, offering their tools.
 
 `start` returns at once; no server delays the engine or another server. The servers themselves are
-shared with other generations (`cordboard.mcp.pool`); which of their tools are offered, under which
+shared with other generations (`supervision.pool`); which of their tools are offered, under which
 names and by which rules, is each fleet's own. What a server offers is known when it is ready, stays
 offered while it restarts (calls to it are then answered at once with an apology), and is withdrawn
 when it is given up or stopped. Where a server's `tools:` is not empty, only the tools named there
@@ -22,11 +22,11 @@ import structlog
 from cordboard.config.mcp import Mcp, McpServer
 from cordboard.config.mcp import McpTool as McpToolConfig
 from cordboard.errors import ConfigProblem
-from cordboard.mcp.lock import Lock
+from cordboard.mcp.definitions.lock import Lock
 from cordboard.mcp.offering import Choice, Offering, offer
 from cordboard.mcp.offering_log import OfferingLog
-from cordboard.mcp.pool import Lease, Replacement, ServerPool
-from cordboard.mcp.server import ServerState, ServerStatus, SupervisedServer
+from cordboard.mcp.supervision.pool import Lease, Replacement, ServerPool
+from cordboard.mcp.supervision.server import ServerState, ServerStatus, SupervisedServer
 from cordboard.mcp.tool import McpTool
 from cordboard.tools.catalogue import ToolEntry
 

@@ -10,9 +10,9 @@ import mcp_types as types
 
 from cordboard.config.mcp import McpServer
 from cordboard.config.remote_url import path_secrets
-from cordboard.mcp.process import Launch
-from cordboard.mcp.spawn_turns import SpawnTurns
-from cordboard.mcp.stderr import StderrTail
+from cordboard.mcp.stdio.process import Launch
+from cordboard.mcp.stdio.spawn_turns import SpawnTurns
+from cordboard.mcp.stdio.stderr import StderrTail
 
 if TYPE_CHECKING:  # the SDK is loaded later: `cordboard.mcp.sdk`
     from cordboard.mcp.connection import Transport
@@ -30,10 +30,12 @@ def transport_of(
     if config.transport == "stdio":
         launch = Launch(config.command, config.env, config.cwd)
         grace = config.stop_grace_ms / 1000
-        from cordboard.mcp.transport import StdioTransport
+        from cordboard.mcp.stdio.transport import StdioTransport
 
         return StdioTransport(server_id, launch, stderr, grace, turns=turns)
-    from cordboard.mcp.http_transport import remote_transport  # the HTTP client: only if needed
+    from cordboard.mcp.remote.http_transport import (
+        remote_transport,  # the HTTP client: only if needed
+    )
 
     transport = remote_transport(server_id, config, stderr.hide)
     transport.on_internal_error = on_internal_error

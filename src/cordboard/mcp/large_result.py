@@ -20,7 +20,7 @@ from cordboard.tools.large_json import parse_large
 LARGE_BYTES = 32 * 1024
 """Shorter messages cost the loop at most a few ms."""
 MAX_OTHER_BYTES = 2 * 1024 * 1024
-"""Longest message that is neither a tool's result nor a listing (`cordboard.mcp.listing`)."""
+"""Longest message that is neither a tool's result nor a listing (`mcp.definitions.listing`)."""
 MAX_BLOCKS = 1_000
 """Most parts that the content of a long result may have."""
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cordboard.mcp.definitions import ListedTool
+from cordboard.mcp.definitions.definition import ListedTool
 from cordboard.mcp.fleet import Fleet
 from cordboard.tools.catalogue import Catalogue
 from cordboard.tools.naming import mcp_origin

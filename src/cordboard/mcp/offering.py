@@ -2,8 +2,8 @@
 
 Pure. Of the tools that `tools:` names (of all, when it names none), those are withheld
 
-- whose definition is refused (`cordboard.mcp.definitions`);
-- with `mcp.lock: enforce`, those that are not as they were accepted (`cordboard.mcp.lock`): changed
+- whose definition is refused (`cordboard.mcp.definitions.definition`);
+- with `mcp.lock: enforce`, those that are not as they were accepted (`definitions.lock`): changed
   or new ones of a server that has an entry, all of one that has none, and everything when the
   lockfile cannot be read. With `warn` they are offered, and warned about; a server of which nothing
   has been accepted yet is not warned about.
@@ -22,8 +22,8 @@ from cordboard.config.mcp import McpLock, McpServer
 from cordboard.config.mcp import McpTool as ToolConfig
 from cordboard.config.naming import exposed_name, exposed_names
 from cordboard.errors import ConfigProblem
-from cordboard.mcp.definitions import ListedTool, read_tool
-from cordboard.mcp.lock import Judgement, Lock, Standing
+from cordboard.mcp.definitions.definition import ListedTool, read_tool
+from cordboard.mcp.definitions.lock import Judgement, Lock, Standing
 
 MAX_PROBLEMS = 20
 """Of one server."""
@@ -61,7 +61,7 @@ class Withheld:
 
     @property
     def diff(self) -> tuple[str, ...]:
-        """What is not as it was accepted (`cordboard.mcp.definition_diff`)."""
+        """What is not as it was accepted (`cordboard.mcp.definitions.diff`)."""
         return self.judgement.diff() if self.judgement is not None else ()
 
 

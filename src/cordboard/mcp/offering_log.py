@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import structlog
 
-from cordboard.mcp.definitions import ListedTool
+from cordboard.mcp.definitions.definition import ListedTool
 from cordboard.mcp.offering import Offering
 from cordboard.tools.naming import mcp_origin
 

@@ -2,7 +2,7 @@
 
 Importing it takes 0.4 s of a core (it brings an MCP server and two revisions of the protocol, and
 a client needs all of it), which is a fifth of the time until calls can be answered. So no module
-that `cordboard.engine` imports may import `mcp` or, of this room, `connection` or `transport`
+that `cordboard.engine` imports may import `mcp` or, of this room, `connection` or `stdio.transport`
 (tests/mcp/test_sdk.py); `mcp_types` may be.
 
 An engine calls `load_sdk` in a thread before its servers start. Where the garbage collector passes
@@ -18,5 +18,5 @@ import importlib
 
 def load_sdk() -> None:
     """Import it. Blocks."""
-    for module in ("connection", "transport"):
+    for module in ("connection", "stdio.transport"):
         importlib.import_module(f"cordboard.mcp.{module}")

@@ -1,7 +1,7 @@
 """An MCP server's tool as a `Tool`: its spec from the server's listing and the operator's words,
 its run through the supervised server, its result read into data and words.
 
-The server is an outsider: its definition has been cleaned (`cordboard.mcp.definitions`), its result
+The server is an outsider: its definition has been cleaned (`definitions.definition`), its result
 is checked against its own output schema, and its errors never pass on as anything but `ToolError`s
 that a caller may hear. A call keeps the tools it began with; one that its server no longer lists,
 or that was quarantined meanwhile, answers with an apology and is not called.
@@ -25,10 +25,10 @@ from cordboard.errors import (
     ToolError,
     ToolTimeout,
 )
-from cordboard.mcp.definitions import clean_description, read_tool
+from cordboard.mcp.definitions.definition import clean_description, read_tool
 from cordboard.mcp.printable import printable
 from cordboard.mcp.result import read_any_result
-from cordboard.mcp.server import SupervisedServer
+from cordboard.mcp.supervision.server import SupervisedServer
 from cordboard.tools.desk.running import LATE_SECONDS
 from cordboard.tools.naming import exposed_name, mcp_origin
 from cordboard.tools.rules import apply_rules

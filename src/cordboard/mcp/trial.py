@@ -9,8 +9,8 @@ import mcp_types as types
 
 from cordboard.config.mcp import McpRestart, McpServer
 from cordboard.errors import McpError
-from cordboard.mcp.server import SupervisedServer
-from cordboard.mcp.status import ServerState
+from cordboard.mcp.supervision.server import SupervisedServer
+from cordboard.mcp.supervision.status import ServerState
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from cordboard.errors import ConfigProblem
 from cordboard.mcp.fleet import Fleet
 from cordboard.mcp.printable import printable
-from cordboard.mcp.status import ServerState
+from cordboard.mcp.supervision.status import ServerState
 from cordboard.tools.catalogue import Catalogue
 
 MOST_TOLD = 20

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cordboard.errors import ConfigProblem, NotThere
-from cordboard.mcp.breaker import BreakerState
-from cordboard.mcp.status import ServerState, ServerStatus
+from cordboard.mcp.supervision.breaker import BreakerState
+from cordboard.mcp.supervision.status import ServerState, ServerStatus
 from cordboard.tool_listing import ToolListing
 
 ATIS = ServerStatus(

@@ -3,7 +3,7 @@
 `GuardedBackend` looks a name up itself, lets its owner choose among the addresses, and connects to
 the very address that was chosen, so that a name which leads elsewhere at the second look-up (DNS
 rebinding) is of no use. What an address may be is `cordboard.config.remote_url`'s; who may go where
-is the owner's: `cordboard.tools.http.client`, `cordboard.mcp.http_guard`.
+is the owner's: `cordboard.tools.http.client`, `cordboard.mcp.remote.http_guard`.
 """
 
 from __future__ import annotations

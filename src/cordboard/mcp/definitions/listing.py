@@ -1,0 +1,111 @@
+"""Reading `tools/list`: page by page within bounds, tool by tool off the event loop.
+
+The SDK checks a page as a whole: one tool with a wrong shape would lose all of them.
+`ListingRouter` takes the tools out of an answer before that; `Pages` reads each alone
+(`cordboard.mcp.definitions.definition`).
+
+A listing is cut, with a warning in the log, after `MAX_PAGES` pages, `MAX_TOOLS` tools or
+`MAX_BYTES` of definitions, and where a cursor comes again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+import structlog
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.transport_context import TransportContext
+
+from cordboard.mcp.definitions.definition import ListedTool, read_tool
+from cordboard.mcp.definitions.parameter_headers import ParameterHeaders
+
+MAX_PAGES = 100
+MAX_TOOLS = 1_000
+"""No agent can choose among more; providers take 128 (OpenAI) to 512 (Gemini)."""
+MAX_BYTES = 4 * 1024 * 1024
+_SLICE = 16
+"""Tools read in one go off the loop; what waits for the reading can be given up in between."""
+
+log = structlog.get_logger()
+
+
+class ListingRouter(JSONRPCDispatcher[TransportContext]):
+    """The SDK's dispatcher, but for the tools in a listing: they are kept aside as they came."""
+
+    _page: list[Any] | None = None
+    parameters = ParameterHeaders()
+    """Which arguments of a call go into its headers too."""
+
+    def take(self) -> list[Any]:
+        """The tools of the page that was answered last, once."""
+        taken, self._page = self._page or [], None
+        return taken
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, *rest: Any, **options: Any
+    ) -> dict[str, Any]:
+        """As the SDK's."""
+        if method == "tools/call" and rest and rest[0] is not None:
+            rest[0].setdefault("headers", {}).update(self.parameters.of(params))
+        result = await super().send_raw_request(method, params, *rest, **options)
+        if method == "tools/list" and isinstance(result.get("tools"), list):
+            self._page = result["tools"]
+            return {**result, "tools": []}
+        return result
+
+
+class Pages:
+    """The pages of one listing, as they come."""
+
+    def __init__(self) -> None:
+        self._tools: list[ListedTool] = []
+        self._names: set[str] = set()
+        self._cursors: set[str] = set()
+        self._pages = 0
+        self._bytes = 0
+
+    @property
+    def tools(self) -> tuple[ListedTool, ...]:
+        """All tools so far, in order; also those that are refused."""
+        return tuple(self._tools)
+
+    async def add(self, page: list[Any], cursor: str | None) -> str | None:
+        """Read a page; returns the cursor of the next one, None when there shall be none."""
+        self._pages += 1
+        cut = await self._read_all(page) or self._why_no_more(cursor)
+        if cut:
+            log.warning("mcp_listing_cut", reason=cut, pages=self._pages, tools=len(self._tools))
+            return None
+        if cursor:
+            self._cursors.add(cursor)
+        return cursor or None
+
+    async def _read_all(self, page: list[Any]) -> str:
+        for start in range(0, len(page), _SLICE):
+            await asyncio.to_thread(self._read, page[start : start + _SLICE])
+            if self._is_full():
+                return "it has too many tools, or too long ones"
+        return ""
+
+    def _why_no_more(self, cursor: str | None) -> str:
+        if cursor and cursor in self._cursors:
+            return "it gave a cursor again"
+        return "it has too many pages" if cursor and self._pages >= MAX_PAGES else ""
+
+    def _is_full(self) -> bool:
+        return len(self._tools) >= MAX_TOOLS or self._bytes >= MAX_BYTES
+
+    def _read(self, raw_tools: list[Any]) -> None:
+        for raw in raw_tools:
+            if self._is_full():
+                return
+            tool = read_tool(raw, len(self._tools))
+            if not tool.refusal and tool.name in self._names:
+                tool = ListedTool.refused(tool.name, "it is listed twice; the first one counts")
+            if not tool.refusal:
+                self._names.add(tool.name)
+            self._tools.append(tool)
+            self._bytes += len(orjson.dumps(tool.definition))

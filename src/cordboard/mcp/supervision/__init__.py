@@ -1,0 +1,1 @@
+"""An MCP server kept alive: started, watched, restarted, shared, given up."""

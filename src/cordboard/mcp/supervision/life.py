@@ -1,0 +1,149 @@
+"""One life of a server, from ready to its end: the calls that go through it, and what ends it.
+
+Used by `cordboard.mcp.supervision.server` only, which makes a new one for each connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import mcp_types as types
+
+from cordboard.errors import McpError, McpTimeout, McpUnavailable
+from cordboard.mcp.supervision.breaker import Admission, Breaker, BreakerState
+
+if TYPE_CHECKING:  # the SDK is loaded later: `cordboard.mcp.sdk`
+    from cordboard.mcp.connection import Connection, Progress, Transport
+
+LIST_AGAIN_SECONDS = 2.0
+"""Pause after the tools were listed again, whatever the server says meanwhile. Without it, 500
+tools that change all the time took a whole core, and 80 ms of the event loop each time (measured).
+"""
+
+
+class Life:
+    """A connection that is ready, and the breaker of its calls."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        transport: Transport,
+        breaker: Breaker,
+        on_breaker: Callable[[], None],
+        *,
+        may_hang: bool = False,
+    ) -> None:
+        """`on_breaker` is called whenever the breaker has opened or closed. `may_hang`: the life
+        goes on although the breaker's probe is not answered; there is nothing to restart."""
+        self.connection = connection
+        self.transport = transport
+        self.hangs = asyncio.Event()
+        """Set when the life is to end because the breaker's probe was not answered either."""
+        self._may_hang = may_hang
+        self._breaker = breaker
+        self._on_breaker = on_breaker
+        self._over = False
+        self._under_way = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+
+    @property
+    def breaker(self) -> BreakerState:
+        """Whether calls pass."""
+        return self._breaker.state
+
+    async def quiet(self, seconds: float) -> bool:
+        """Whether no call is under way at some moment within that time."""
+        return await happens(self._quiet, seconds)
+
+    async def call(
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        timeout: float,
+        progress: Progress | None,
+        patience: float = 0.0,
+    ) -> types.CallToolResult:
+        """As `SupervisedServer.call`."""
+        loop = asyncio.get_running_loop()
+        admission = self._breaker.admit(loop.time())
+        if admission is Admission.REFUSED:
+            raise McpUnavailable("the server has not answered lately and is left alone for a while")
+        answered: bool | None = None
+        overdue = False
+
+        def is_overdue() -> None:
+            nonlocal overdue
+            overdue = True
+            self._tell_breaker(admission, False)
+
+        watch = loop.call_later(timeout, is_overdue)
+        self._under_way += 1
+        self._quiet.clear()
+        try:
+            result = await self.connection.call(tool, arguments, timeout + patience, progress)
+            answered = True
+        except (McpTimeout, McpUnavailable):
+            # A break that ended this life is the restart policy's matter.
+            answered = None if self._over or self.transport.closed.is_set() else False
+            raise
+        except McpError:
+            answered = True
+            raise
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._quiet.set()
+            watch.cancel()
+            if not overdue:
+                self._tell_breaker(admission, answered)
+            elif answered:  # it was counted as unanswered; the server is not dead after all
+                self._tell_breaker(Admission.CALL, answered)
+        return result
+
+    async def until_over(
+        self, stop: asyncio.Event, list_again: Callable[[Connection], Awaitable[None]]
+    ) -> None:
+        """Wait for the end, or until `stop`; have the tools listed again when they change."""
+        changed, closed = self.connection.list_changed, self.transport.closed
+        ends = [asyncio.ensure_future(event.wait()) for event in (stop, closed, self.hangs)]
+        try:
+            while not any(end.done() for end in ends):
+                news = asyncio.ensure_future(changed.wait())
+                try:
+                    await asyncio.wait({*ends, news}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    news.cancel()
+                if changed.is_set() and not closed.is_set():
+                    changed.clear()
+                    await list_again(self.connection)
+                    await asyncio.wait(
+                        ends, timeout=LIST_AGAIN_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                    )
+        finally:
+            self._over = True
+            for end in ends:
+                end.cancel()
+
+    def _tell_breaker(self, admission: Admission, answered: bool | None) -> None:
+        if answered is None:
+            self._breaker.abandoned(admission)
+        elif answered:
+            if self._breaker.answered(admission):
+                self._on_breaker()
+        elif self._breaker.unanswered(admission, asyncio.get_running_loop().time()):
+            if admission is Admission.PROBE and not self._may_hang:
+                self.hangs.set()
+            self._on_breaker()
+
+
+async def happens(event: asyncio.Event, seconds: float) -> bool:
+    """Whether an event is set within that time."""
+    if not event.is_set():
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await event.wait()
+    return event.is_set()
