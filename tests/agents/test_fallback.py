@@ -20,8 +20,9 @@ from cordboard.agents.base import (
     CallerStarted,
     Said,
 )
-from cordboard.agents.fallback import START_SECONDS, FallbackAgent
+from cordboard.agents.fallback import FallbackAgent
 from cordboard.agents.provider_health import ProviderHealth
+from cordboard.agents.start_times import HOLD_ON, LONGEST_START
 from cordboard.audio.format import AudioFormat
 from cordboard.calls import events
 from cordboard.errors import AgentError, FailureKind
@@ -208,13 +209,17 @@ def test_what_is_known_ahead_is_said_while_the_connection_is_being_opened(tmp_pa
 
 
 def test_one_that_never_starts_leaves_time_for_the_others(tmp_path: Path) -> None:
+    """And the caller, whom nobody has greeted yet, is asked to wait."""
     slow = FakeAgent()
     slow.start_seconds = 60
     chain = Chain(slow, FakeAgent(hang_up))
     stage = play_call(tmp_path, chain)
-    assert said(stage) == [(0, "Good morning.")]
-    (greeting,) = [line for line in stage.lines() if line["type"] == "agent.text"]
-    assert greeting["at_ms"] == pytest.approx(START_SECONDS / 2 * 1000, abs=200)
+    assert said(stage) == [(0, PHRASE), (0, "Good morning.")]
+    texts = [line["at_ms"] for line in stage.lines() if line["type"] == "agent.text"]
+    assert texts == [
+        pytest.approx(HOLD_ON * 1000, abs=100),
+        pytest.approx(LONGEST_START * 1000, abs=200),
+    ]
 
 
 def test_a_failure_told_while_it_starts_counts(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from cordboard.agents.base import (
     OverlapDismissed,
 )
 from cordboard.calls import events
+from cordboard.calls.attention import LEFT_ALONE
 from cordboard.calls.last_words import STALLED_LIMIT, TROUBLE
 from cordboard.testing.call_stage import CallStage, FakeTool, play_call
 from cordboard.testing.fake_agent import ENDPOINT, RECOGNISER, VOICE, FakeAgent, Script
@@ -434,7 +435,7 @@ def test_an_agent_that_does_not_greet_has_stalled_too(tmp_path: Path) -> None:
 
     stage = talk(tmp_path, nothing, make_agent=Shy, seconds=3600, greeting="Hello.")
     assert stage.of(events.Trouble)[0].where == "agent_stalled"
-    assert told(stage, "filler") == [], "nobody has asked anything"
+    assert told(stage, "filler")[0] == (LEFT_ALONE, "One moment.")
 
 
 def test_running_tools_are_no_stall(tmp_path: Path) -> None:

@@ -48,6 +48,16 @@ class CallerPauses:
 
 
 @dataclass(frozen=True, slots=True)
+class CallerWaits:
+    """The caller has been silent for long, and what the agent listens by has not said that their
+    turn is over: it may be slow, or have stalled. They should hear something. Nothing else follows:
+    the turn goes on until `CallerStopped`."""
+
+    silent_since: float
+    """Loop time of the last speech sample, as well as it is known."""
+
+
+@dataclass(frozen=True, slots=True)
 class CallerStopped:
     """The caller's turn is over: the endpoint was decided."""
 
@@ -211,6 +221,7 @@ AgentEvent: TypeAlias = (
     CallerStarted
     | CallerStopped
     | CallerPauses
+    | CallerWaits
     | CallerText
     | AgentText
     | AgentWords

@@ -42,6 +42,7 @@ from cordboard.agents.provider_health import ProviderHealth
 from cordboard.agents.said import ConversationSoFar
 from cordboard.agents.seat import Seat
 from cordboard.agents.spoken_so_far import SpokenSoFar
+from cordboard.agents.start_times import HOLD_ON, START_SECONDS, share
 from cordboard.agents.tool_memory import ToolMemory
 from cordboard.audio.format import AudioFormat
 from cordboard.errors import AgentError, FailureKind
@@ -49,9 +50,9 @@ from cordboard.tools.tool import ToolReply
 
 log = structlog.get_logger()
 
-START_SECONDS = 14.0
-"""For all of a chain to start, within what a call waits (`calls.agent_start`). Each provider that
-is left has an equal part of what is left of it."""
+
+TAKE_OVER, MEANWHILE = "take over", "say meanwhile"
+"""Tasks: without the first one nobody would serve the caller; what is said until then."""
 
 
 class FallbackAgent:
@@ -115,7 +116,7 @@ class FallbackAgent:
         while not self._starting.is_set():
             began = self._loop.time()
             try:
-                async with asyncio.timeout(self._share(seconds)):
+                async with asyncio.timeout(share(seconds, len(self._left))):
                     await self._seat.agent.prepare()
             except Exception as error:  # noqa: BLE001 - border: the next one may do
                 if self._starting.is_set():
@@ -129,14 +130,17 @@ class FallbackAgent:
                 return
 
     async def start(self, session: AgentSession) -> None:
-        # Who prepares still is not waited for here: it may begin to speak meanwhile.
-        self._session = session
+        self._session = session  # who prepares still is not waited for: it may begin to speak
         self._starting.set()
         self._conversation = ConversationSoFar(session.history)
         self._spoken = SpokenSoFar(session.format)
         self._tools = ToolMemory(session.toolbox)
         async with self._moving:
-            await self._start(session, START_SECONDS)
+            holding = self._loop.call_later(HOLD_ON, self._hold_on, session)
+            try:
+                await self._start(session, START_SECONDS)
+            finally:
+                holding.cancel()
         self._catch_up()
 
     def hear(self, pcm: bytes) -> None:
@@ -171,11 +175,13 @@ class FallbackAgent:
         return True
 
     def say(self, text: str, *, filler: bool = False, continuer: bool = False) -> None:
-        if filler or continuer:
-            self._conversation.leave_out(text)
         self._spoken.wanted(text, to_the_end=not (filler or continuer))
         if self._live:
+            if filler or continuer:
+                self._conversation.leave_out(text)
             self._seat.agent.say(text, filler=filler, continuer=continuer)
+        elif filler and self._session is not None:
+            self._spawn(self._say_meanwhile(self._session, text), MEANWHILE)
 
     def listen_aside(self, take: Callable[[str], None] | None) -> None:
         self._aside = take
@@ -192,7 +198,7 @@ class FallbackAgent:
         self._closed, self._live = True, False
         tasks = tuple(task for task in self._tasks if task is not asyncio.current_task())
         for task in tasks:
-            if task.get_name() == "take over":
+            if task.get_name() in (TAKE_OVER, MEANWHILE):
                 task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._seat.agent.close()
@@ -257,7 +263,7 @@ class FallbackAgent:
         while True:
             began = self._loop.time()
             try:
-                async with asyncio.timeout(self._share(seconds)):
+                async with asyncio.timeout(share(seconds, len(self._left))):
                     await self._start_one(session)
             except Exception as error:  # noqa: BLE001 - border: the next one may do
                 self._end_what_was_said()
@@ -267,10 +273,6 @@ class FallbackAgent:
                 if self._health is not None:
                     self._health.works(self._seat.provider)
                 return
-
-    def _share(self, seconds: float) -> float | None:
-        """How much of the time that is left the agent that sits there may take."""
-        return max(1.0, seconds / (1 + len(self._left))) if self._left else None
 
     async def _start_one(self, session: AgentSession) -> None:
         if self._nothing_said():
@@ -344,7 +346,7 @@ class FallbackAgent:
         waits = said.owes_answer and not said.caller_speaks
         self._end_what_was_said()
         phrase = self._phrase if waits and (self._voice or not heard_again) else ""
-        self._spawn(self._take_over(session, error, phrase), "take over")
+        self._spawn(self._take_over(session, error, phrase), TAKE_OVER)
 
     async def _take_over(self, session: AgentSession, error: AgentError, phrase: str) -> None:
         """`phrase`: for the caller who waits; empty = nothing."""
@@ -352,7 +354,7 @@ class FallbackAgent:
             async with self._moving:
                 self._leave(error)
                 if phrase and self._voice is not None:
-                    await asyncio.gather(self._bridge(session, self._voice), self._get_ready())
+                    await asyncio.gather(self._say_meanwhile(session, phrase), self._get_ready())
                     phrase = ""
                 await self._start(session, START_SECONDS)
         except AgentError as last:
@@ -367,19 +369,34 @@ class FallbackAgent:
 
     async def _get_ready(self) -> None:
         try:
-            async with asyncio.timeout(self._share(START_SECONDS)):
+            async with asyncio.timeout(share(START_SECONDS, len(self._left))):
                 await self._seat.agent.prepare()
         except Exception as error:  # noqa: BLE001 - border: told there
             reason = str(self._understood(error))
             log.info("agent_not_prepared", provider=self._seat.provider, reason=reason)
 
-    async def _bridge(self, session: AgentSession, voice: Voice) -> None:
-        """Tell the caller to wait. It is no part of the conversation."""
+    def _hold_on(self, session: AgentSession) -> None:
+        """The first agent takes long to start, or the one after it: the caller has heard nothing
+        yet, and is told to wait. What follows is the greeting, if there is one."""
+        if self._phrase and self._nothing_said() and not self._closed:
+            work = self._say_meanwhile(session, self._phrase, over=not session.greeting)
+            self._spawn(work, MEANWHILE)
+
+    async def _say_meanwhile(self, session: AgentSession, text: str, *, over: bool = False) -> None:
+        """While there is no agent the engine's own voice says this, whole; nothing, if an agent is
+        there first. It is no part of the conversation. `over`: nothing else belongs to it."""
+        if self._voice is None:
+            return
+        sound = bytearray()
+        await say_bridge(self._voice, text, session.format, sound.extend)
+        if self._live or self._closed or not sound:
+            return
         turn = self._conversation.last_turn
-        self._conversation.leave_out(self._phrase)
-        self._emit(AgentText(turn, self._phrase, self._loop.time()))
-        write = lambda sound: self._emit(AgentAudio(turn, sound))  # noqa: E731 - short
-        await say_bridge(voice, self._phrase, session.format, write)
+        self._conversation.leave_out(text)
+        self._emit(AgentText(turn, text, self._loop.time()))
+        self._emit(AgentAudio(turn, bytes(sound)))
+        if over:
+            self._emit(AgentAudioDone(turn))
 
     # What the agents tell.
 
@@ -465,7 +482,7 @@ class FallbackAgent:
         if task.cancelled() or (error := task.exception()) is None:
             return
         log.error("agent_task_failed", task=task.get_name(), exc_info=error)
-        if task.get_name() != "take over":
+        if task.get_name() != TAKE_OVER:
             self._tell(AgentTrouble(INTERNAL, f"{task.get_name()}: {error!r}"))
         elif self._session is not None and not self._closed:
             self._session.emit(AgentFailed(f"internal error: {type(error).__name__}"))

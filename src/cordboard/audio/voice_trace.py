@@ -52,10 +52,10 @@ class VoiceTrace:
         self.began_at: float | None = None
         """When that voice had begun; pauses within it are shorter than `BETWEEN`."""
 
-    def hear(self, sound: bytes, now: float) -> None:
-        """Take a frame that has just come."""
+    def hear(self, sound: bytes, now: float) -> bool:
+        """Take a frame that has just come; whether there is a voice in it."""
         if not sound:
-            return
+            return False
         if self._table is not None:
             peak = max(sound[::EACH].translate(self._table))
         else:
@@ -65,7 +65,9 @@ class VoiceTrace:
         if self._frames >= _FLOOR_FRAMES:
             self._floor, self._lowest, self._frames = self._lowest, 255, 0
         floor = min(self._floor, self._lowest)
-        if peak > floor + _ABOVE:
-            if self.last_voice_at is None or now - self.last_voice_at > BETWEEN:
-                self.began_at = now
-            self.last_voice_at = now
+        if peak <= floor + _ABOVE:
+            return False
+        if self.last_voice_at is None or now - self.last_voice_at > BETWEEN:
+            self.began_at = now
+        self.last_voice_at = now
+        return True

@@ -7,9 +7,12 @@ it owns one timer and tells the conversation what is to be said.
     (nobody owes anything)              (is owed)                  (is being given)
 
 - An answer is owed: a filler `filler_after_ms` after the caller's last sample, unless its text is
-  there already; another one 5 s after that was heard, and every 8 s then. Never the same twice
-  running. Nothing within `agent_after_ms`, running tools not counted: the agent has stalled.
-- The answer is being given, its sound has run out and a tool runs: fillers, 5 s and 8 s apart.
+  there already; another one 5 s after that was heard, and every 5 s then (while a tool runs, 8 s).
+  Never the same twice running. Nothing within `agent_after_ms`, running tools not counted: the
+  agent has stalled.
+- The greeting is owed, or the sound of a text, or an answer's sound has run out and it is not all:
+  a filler after 4 s, and further ones as above; of a broken answer `MOST_AFTER_A_BREAK`.
+- The caller waits for a turn to be over that the agent does not end: one filler.
 - Nobody owes anything, or an answer that has begun goes on with nothing, nobody speaks and no tool
   runs for `caller_after_ms`: the re-prompts in order, then the goodbye. Words of the caller or a
   key start over; noise does not. What has come too late for its turn is told before, `LATE_AFTER`.
@@ -28,7 +31,13 @@ from typing import Protocol
 from cordboard.config.conversation import Silence
 
 SECOND_FILLER, FURTHER_FILLERS = 5.0, 8.0
-"""Seconds of silence before the filler after the first, and before each one after that."""
+"""Seconds of silence before the filler after the first, and before each one after that while a tool
+runs: it takes its time; an agent that only thinks may have stalled."""
+LEFT_ALONE = 4.0
+"""Seconds of silence before a filler where something should be heard at once: a greeting, the sound
+of a text, the rest of an answer. Between two pieces of a living one there are 2 s at most."""
+MOST_AFTER_A_BREAK = 3
+"""Fillers after sound that does not go on: then the caller is asked, as when nothing is owed."""
 GRACE = 0.15
 """An answer has this long from the decision that the turn is over, before a filler comes."""
 DEAD_LINE = 1.1
@@ -123,6 +132,10 @@ class Attention:
         """An answer surely is wanted: not to a word at the very end of our own speech."""
         self._fillers = 0
         """Fillers said in this turn."""
+        self._filled_at = 0.0
+        """When the last filler was wanted."""
+        self._after_break = 0
+        """Fillers since the answer's last sound."""
         self._filler_expected = 0.0
         """Not before then: a tool's own filler is about to come."""
         self._next_filler = 0
@@ -181,6 +194,17 @@ class Attention:
         if self._on and self._call.queued_ms() == 0 and not self._call.tools_running():
             self._call.encourage(text, self._loop.time() - silent_since)
 
+    def caller_waits(self, silent_since: float) -> None:
+        """They have been silent since then, and the agent does not say that their turn is over."""
+        self._quiet_since = max(self._quiet_since, silent_since)
+        self._loop.call_soon(self._break_silence)
+
+    def _break_silence(self) -> None:
+        busy = self._call.queued_ms() > 0 or self._call.tools_running() or self._caller_enters
+        if self._on and not busy and self._silent() >= LEFT_ALONE - _SOON and self._filler():
+            self._fill()
+            self._look()
+
     def caller_stopped(self, turn: int, last_speech_at: float) -> None:
         """The caller's turn is over. One that began under our voice may want no answer: it is
         neither filled nor held against the agent."""
@@ -190,8 +214,10 @@ class Attention:
         if self._overlapped:
             self._quiet_since = max(self._quiet_since, last_speech_at)
         else:
-            self._quiet_since = last_speech_at
+            self._quiet_since = max(last_speech_at, min(self._quiet_since, self._stopped_at))
             self._owe_answer()
+            if self._filled_at > last_speech_at:
+                self._fillers = 1  # said before the agent knew that the turn was over
         self._overlapped = False
         self._look()
 
@@ -256,7 +282,8 @@ class Attention:
 
     def sound(self, *, of_answer: bool) -> None:
         """Sound was written. Called for each piece of it: cheap."""
-        self._sounded = self._sounded or of_answer
+        if of_answer:
+            self._sounded, self._after_break = True, 0
         self._quiet_since = max(
             self._quiet_since, self._loop.time() + self._call.queued_ms() / 1000
         )
@@ -289,7 +316,7 @@ class Attention:
 
     def _owe_answer(self) -> None:
         self.owed, self._asked = Owed.ANSWER, True
-        self._turn, self._fillers = self._stopped_turn, 0
+        self._turn, self._fillers, self._after_break = self._stopped_turn, 0, 0
         self._filler_expected = 0.0
         self._waiting_since = self._loop.time()
 
@@ -326,31 +353,41 @@ class Attention:
             return now + max(queued, 0.02), self._nothing
         if self._caller_enters:
             return None
-        owes = self.owed is Owed.ANSWER or (self.owed is Owed.SPEECH and not self._sounded)
         if self._call.tools_running():
             return self._filler_due() if self.owed is not Owed.NOTHING else None
-        if not owes:
+        if self.owed is Owed.NOTHING:
             return self._caller_due()
-        stalled = self._waiting_since + self._settings.agent_after_ms / 1000, self._stalled
-        filler = self._filler_due() if self.owed is Owed.ANSWER else None
-        return stalled if filler is None else min(filler, stalled, key=lambda due: due[0])
+        last: tuple[float, Callable[[], None]] | None
+        if self.owed is Owed.SPEECH and self._sounded:
+            last = self._caller_due()
+        else:
+            last = self._waiting_since + self._settings.agent_after_ms / 1000, self._stalled
+        dues = [due for due in (self._filler_due(), last) if due is not None]
+        return min(dues, key=lambda due: due[0], default=None)
 
     def _filler_due(self) -> tuple[float, Callable[[], None]] | None:
         if not self._filler():
             return None
+        tools = self._call.tools_running()
+        if not self._asked or (self.owed is Owed.SPEECH and not tools):
+            if self._after_break >= MOST_AFTER_A_BREAK:
+                return None
+            wait = SECOND_FILLER if self._after_break else LEFT_ALONE
+            since = max(self._quiet_since, self._filled_at, self._waiting_since)
+            return since + wait, self._fill
         if self.owed is Owed.ANSWER and self._fillers == 0:
             last, patience = self._last_speech_at, self._stopped_at + GRACE
             if self._stopped_at <= last + DEAD_LINE:
                 patience = min(patience, last + DEAD_LINE)
             after = self._settings.filler_after_ms / 1000
             return max(last + after, patience, self._filler_expected), self._fill
-        wait = SECOND_FILLER if self._fillers <= 1 else FURTHER_FILLERS
-        return self._quiet_since + wait, self._fill
+        wait = FURTHER_FILLERS if tools and self._fillers > 1 else SECOND_FILLER
+        return max(self._quiet_since, self._filled_at) + wait, self._fill
 
     def _filler(self) -> str:
         """The next filler; empty when there is none that has not just been said."""
         fillers = self._settings.fillers
-        if self._settings.filler_after_ms == 0 or not self._asked:
+        if self._settings.filler_after_ms == 0:
             return ""
         for step in range(len(fillers)):
             text = fillers[(self._next_filler + step) % len(fillers)]
@@ -370,9 +407,10 @@ class Attention:
     def _fill(self) -> None:
         text, silent = self._filler(), self._silent()
         self._fillers += 1
+        self._after_break += 1
+        self._filled_at = self._loop.time()
         self._last_filler = text
         self._next_filler = self._settings.fillers.index(text) + 1
-        self._quiet_since = self._loop.time()
         self._call.fill(text, silent)
 
     def _caller_silent(self) -> None:

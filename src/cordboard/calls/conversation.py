@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
 
 import structlog
 
@@ -31,6 +30,7 @@ from cordboard.agents.base import (
     CallerStarted,
     CallerStopped,
     CallerText,
+    CallerWaits,
     Interrupted,
     LateTold,
     OverlapBegan,
@@ -47,6 +47,7 @@ from cordboard.calls.ledger import Ledger
 from cordboard.calls.media.playout import Playout, Started
 from cordboard.calls.offer import Media
 from cordboard.calls.overlap import Overlap
+from cordboard.calls.own_sentence import Own, OwnSentence
 from cordboard.calls.stopwatch import TurnStopwatch
 from cordboard.calls.tools.side import ToolSide
 from cordboard.config.conversation import Silence
@@ -57,9 +58,6 @@ log = structlog.get_logger()
 
 MAX_TROUBLES = 5
 """Troubles of one sort of an agent that stand in a call's ledger; all are counted."""
-Own = Literal["filler", "prompt", "other"]
-"""What a sentence of the engine's is to the caller's turn: said while the answer is owed; the
-answer, as the question of a tool is; or nothing at all (a re-prompt, a farewell)."""
 _ANSWERS: Mapping[bool | None, ApprovalAnswer] = {True: "yes", False: "no", None: "none"}
 
 
@@ -77,15 +75,6 @@ class Endings:
     """The agent does not answer any more."""
     used: Callable[[Usage], None] = lambda _: None
     """The agent has used up something that costs money."""
-
-
-@dataclass(frozen=True, slots=True)
-class _OwnSentence:
-    """A sentence of the engine's that the agent has not begun."""
-
-    text: str
-    kind: Own
-    begun: Callable[[], None] = lambda: None
 
 
 @dataclass(slots=True)
@@ -131,7 +120,7 @@ class Conversation:
         self._troubles: Counter[str] = Counter()
         self._growing: _Growing | None = None
         """The agent's latest sentence, while words of it may yet come."""
-        self._own: list[_OwnSentence] = []
+        self._own: list[OwnSentence] = []
         self._own_open = False
         """The latest sentence is the engine's, and the agent has not said that it is done."""
         self.playout = Playout(media, self._audio_started, self._audio_ended)
@@ -254,6 +243,8 @@ class Conversation:
                 self._done(turn)
             case CallerStarted() | CallerPauses() | CallerStopped() | CallerText():
                 self._note_caller(event)
+            case CallerWaits(silent_since):
+                self._attention.caller_waits(silent_since)
             case ToolAsked() | ToolCancelled() | LateTold():
                 self._take_tool(event)
             case OverlapBegan() | OverlapDismissed() | Interrupted():
@@ -331,12 +322,12 @@ class Conversation:
 
     def fill(self, text: str, silent: float) -> None:
         self.tools.fillers.filled()
-        self._note_silence("filler", silent, text)
-        self._say(text, "filler")
+        self._own = [own for own in self._own if (own.kind, own.text) != ("filler", text)]
+        self._say(text, "filler", self._silence_ends("filler", silent, text))
 
     def encourage(self, text: str, silent: float) -> None:
-        self._note_silence("continuer", silent, text)
-        self._own.append(_OwnSentence(text, "filler"))
+        ended = self._silence_ends("continuer", silent, text)
+        self._own.append(OwnSentence(text, "filler", ended))
         self._agent.say(text, continuer=True)
 
     def reprompt(self, text: str, silent: float) -> None:
@@ -351,13 +342,18 @@ class Conversation:
         self._note_silence("stalled", silent)
         self._endings.stalled(f"no answer within {waited:.1f} s")
 
+    def _silence_ends(self, kind: SilenceKind, silent: float, text: str) -> Callable[[], None]:
+        """Writes down that it did when these words begin: the agent may have none of them said."""
+        since = self._loop.time() - silent
+        return lambda: self._note_silence(kind, self._loop.time() - since, text)
+
     def _note_silence(self, kind: SilenceKind, silent: float, text: str = "") -> None:
         self._ledger.record(events.Silence(kind, round(silent * 1000), text))
         self._metrics.silence(kind, silent)
 
     def _say(self, text: str, own: Own, begun: Callable[[], None] = lambda: None) -> None:
         self._answered.clear()
-        self._own.append(_OwnSentence(text, own, begun))
+        self._own.append(OwnSentence(text, own, begun))
         self._agent.say(text, filler=own == "filler")
 
     def _somebody_heard(self) -> bool:

@@ -30,6 +30,7 @@ from cordboard.agents.base import (
     AgentSession,
     AgentText,
     AgentTrouble,
+    CallerWaits,
     LateTold,
     Said,
 )
@@ -44,7 +45,7 @@ from cordboard.agents.realtime.heard_again import HeardAgain
 from cordboard.agents.realtime.link import LinkSettings, ServiceLink
 from cordboard.agents.realtime.own_speech import Kind, OwnSpeech
 from cordboard.agents.realtime.service_side import ServiceSide
-from cordboard.agents.realtime.talk import Given, Talk
+from cordboard.agents.realtime.talk import LONGEST_PAUSE, Given, Talk
 from cordboard.agents.said import ConversationSoFar
 from cordboard.audio.format import AudioFormat
 from cordboard.config.conversation import BargeIn
@@ -54,6 +55,13 @@ from cordboard.tools.tool import ToolReply
 
 log = structlog.get_logger()
 
+WATCH = 0.5
+"""Seconds between two looks at whether the service sleeps."""
+SLEEPS = 3.0
+"""Seconds without a message of a service whose turn it is: it is not asked to say anything."""
+BETWEEN_PIECES = 4.0
+"""Seconds without a sound for the caller before an answer may be taken to have broken off: what has
+been sent ahead is heard first."""
 SERVICE_SENTENCE_LIMIT = 4.0
 """Seconds for which what the service begins to say may be the sentence it was asked to say."""
 GREETING_LIMIT = 5.0
@@ -118,6 +126,8 @@ class RealtimeAgent:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._sound_at = 0.0
         """When the last frame of sound was sent."""
+        self._heard_at = 0.0
+        """When the caller last heard anything."""
         self._session: AgentSession | None = None
         self._ended = False
         """The service has ended the conversation: that its connection ends too is no failure."""
@@ -337,10 +347,15 @@ class RealtimeAgent:
         return self._talk.turn
 
     def service_speaks(self) -> bool:
-        return self._talk.answering
+        return self._talk.answering and not self._talk.falters
+
+    def service_sleeps(self) -> bool:
+        return not self._talk.asks and self._loop.time() - self._link.last_message_at >= SLEEPS
 
     def thinks_for(self) -> float | None:
-        return None if self._talk.asks else self._loop.time() - self._talk.stopped_at
+        if self._talk.asks or self._talk.falters:
+            return None
+        return self._loop.time() - self._talk.thinks_since
 
     def service_says(self, text: str, kind: Kind) -> bool:
         if not self._link.up or not self._dialect.speak(text):
@@ -418,21 +433,34 @@ class RealtimeAgent:
         self.emit(LateTold(ask_id))
 
     def _watch(self) -> None:
-        """Once a second and a bit: keep the service awake, and notice when it sleeps."""
-        if self._closed:
+        """Every now and then: keep the service awake, and notice when it sleeps."""
+        session, talk = self._session, self._talk
+        if self._closed or session is None:
             return
-        self._timers["watch"] = self._loop.call_later(1.0, self._watch)
+        self._timers["watch"] = self._loop.call_later(WATCH, self._watch)
         now, link, keep_alive = self._loop.time(), self._link, self._dialect.keep_alive_s
         if link.up and keep_alive and now - self._sound_at >= keep_alive:
             self._sound_at = now
             self._dialect.keep_alive()
-        if self._aside is None and self._talk.notice_silence(now, link.last_message_at):
-            link.replace("nothing came of what the caller says", "stalled")
+        if session.speaking():
+            self._heard_at = now
+        if self._aside is None:
+            self._listen_for_silence(now)
         since = now - link.last_message_at
-        if link.up and since >= GREETING_LIMIT and self._talk.owes_greeting:
+        if link.up and since >= GREETING_LIMIT and talk.owes_greeting:
             self._greeting_fails(f"no greeting came for {since:.0f} s")
-        elif link.up and self._talk.answering and since >= self._stall:
+        since = now - talk.answered_at
+        broken_off = talk.falters and now - self._heard_at >= BETWEEN_PIECES
+        if link.up and broken_off and since >= self._stall:
             link.replace(f"nothing came for {since:.0f} s in the middle of an answer", "stalled")
+
+    def _listen_for_silence(self, now: float) -> None:
+        """Of a caller whose words the service does not end, or does not notice."""
+        if (since := self._talk.caller_waits(now)) is not None:
+            self.emit(CallerWaits(since))
+        if self._talk.notice_silence(now, self._link.last_message_at):
+            self._link.replace("nothing came of what the caller says", "stalled")
+            self.emit(CallerWaits(now - LONGEST_PAUSE))
 
     def _greeting_fails(self, reason: str) -> None:
         """Another connection may do better; if not, another agent."""

@@ -26,6 +26,8 @@ POLITE_LIMIT = 6.0
 """Seconds for which a sentence of the engine's waits for the service to finish."""
 SERVICE_VOICE_LIMIT = 2.5
 """Seconds within which a service begins a sentence that it has taken; else it will not."""
+SERVICE_FILLER_LIMIT = 1.5
+"""The same for a filler: by then the caller has waited for long."""
 VOICE_LIMIT = 8.0
 """Seconds until a text's next sound; beyond that the voice has failed."""
 
@@ -43,11 +45,16 @@ class SpeechHost(Protocol):
     def turn_now(self) -> int: ...
 
     def service_speaks(self) -> bool:
-        """Whether the service is in the middle of an answer."""
+        """Whether the service is in the middle of an answer, and does not falter."""
+        ...
+
+    def service_sleeps(self) -> bool:
+        """Whether it has been silent for so long that it is no use to ask it for a sentence."""
         ...
 
     def thinks_for(self) -> float | None:
-        """For how many seconds the service has been thinking; None: a tool is at work."""
+        """For how many seconds the service has been thinking; None: a tool is at work, or it has
+        stopped in the middle of an answer."""
         ...
 
     def service_says(self, text: str, kind: Kind) -> bool:
@@ -167,8 +174,9 @@ class OwnSpeech:
         if busy or not due or self._nobody_waits:
             host.spoken("filler")
             return
-        asked = self._who == "provider" and host.service_says(text, "filler")
-        if asked and await self._service_begins(text):
+        by_service = self._who == "provider" and not (self._voice and host.service_sleeps())
+        asked = by_service and host.service_says(text, "filler")
+        if asked and await self._service_begins(text, SERVICE_FILLER_LIMIT):
             return
         if self._voice is not None:
             await self._speak(text, self._voice, "filler")
@@ -196,7 +204,7 @@ class OwnSpeech:
         host = self._host
         by_service = self._who == "provider" or self._voice is None
         asked = by_service and kind != "question" and host.service_says(text, kind)
-        if asked and await self._service_begins(text):
+        if asked and await self._service_begins(text, SERVICE_VOICE_LIMIT):
             return
         if self._voice is not None:
             await self._speak(text, self._voice, kind)
@@ -204,16 +212,18 @@ class OwnSpeech:
             host.unsaid(text, "there is no voice for it")
             host.spoken(kind)
 
-    async def _service_begins(self, text: str) -> bool:
+    async def _service_begins(self, text: str, seconds: float) -> bool:
         """False when the service has taken this and does not say it, and the engine can."""
         try:
-            async with asyncio.timeout(SERVICE_VOICE_LIMIT):
+            async with asyncio.timeout(seconds):
                 await self._service_speaks.wait()
         except TimeoutError:
             return self._voice is None or not self._host.take_back(text)
         return True
 
     async def _wait_for_the_service(self) -> None:
+        if not self._host.service_speaks():
+            return
         try:
             async with asyncio.timeout(POLITE_LIMIT):
                 await self._service_done.wait()

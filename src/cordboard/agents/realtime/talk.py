@@ -30,6 +30,7 @@ from cordboard.agents.base import (
 from cordboard.agents.realtime.dialect import CutItem
 from cordboard.agents.realtime.greetings import GreetingListener
 from cordboard.agents.realtime.heard_again import HeardAgain
+from cordboard.agents.realtime.patience import Patience
 from cordboard.agents.realtime.spoken_items import SpokenItems
 from cordboard.audio.voice_trace import VoiceTrace
 from cordboard.tools.tool import JsonObject, ToolAsk
@@ -39,6 +40,12 @@ LONGEST_PAUSE = 10.0
 says: the slowest turn detection of any of them waits 8 s (semantic VAD, eagerness low)."""
 SURELY_A_VOICE = 1.0
 """Seconds of a voice that a service that works would have noticed."""
+FALTERS = 2.0
+"""Seconds without sound or words in the middle of an answer, of which nothing is left to be heard:
+between two pieces of a living one there is less."""
+PROMPT, LATE = 1.5, 1.0
+"""A service that tells later than `PROMPT` seconds after the caller's last sample that they have
+finished has so much less time to think, `LATE` at most, before the caller hears something."""
 MAX_HELD_BYTES = 960_000
 """Sound of an answer that waits for a sentence of the engine's: a minute of G.711 and more."""
 
@@ -80,6 +87,7 @@ class Talk:
         self._stage = stage
         self._items = SpokenItems(session.format)
         self._trace = VoiceTrace(session.format)
+        self._patience = Patience(self._trace)
         self.turn = 0
         """The caller's last turn."""
         self._started_at = 0.0
@@ -88,6 +96,10 @@ class Talk:
         """The service has said nothing to what the caller is saying, and was replaced for it."""
         self.stopped_at = self._loop.time()
         """When the caller's last turn was over."""
+        self.thinks_since = self.stopped_at
+        """Since when the service has had the time to answer it."""
+        self.answered_at = 0.0
+        """When the last piece of an answer came."""
         self.caller_speaks = False
         self._textless = False
         """The last turn has not got its text yet."""
@@ -111,6 +123,9 @@ class Talk:
         self._held: list[AgentEvent] | None = None
         """What the service says while the engine speaks; None: the engine does not."""
         self._held_bytes = 0
+        self._reopens = False
+        """The engine has said something in the middle of an answer: what goes on is a sentence of
+        its own."""
 
     def listen_to_greeting(self, listener: GreetingListener) -> None:
         """What the service says first is its greeting."""
@@ -120,13 +135,15 @@ class Talk:
 
     def hear(self, sound: bytes) -> None:
         """A frame of the caller's."""
-        self._trace.hear(sound, self._loop.time())
+        if self._trace.hear(sound, self._loop.time()):
+            self._patience.voice_heard(alone=not self._session.speaking())
 
     def caller_started(self, at: float | None) -> None:
         now = self._loop.time()
         if not self.caller_speaks:
             self.caller_speaks, self._missed = True, False
             self._started_at = now
+            self._patience.begins_anew()
             self._stage.emit(CallerStarted(min(at, now) if at is not None else now))
         self.cut()
 
@@ -136,7 +153,9 @@ class Talk:
             last_speech_at = self._trace.last_voice_at
         last = now if last_speech_at is None else min(last_speech_at, now)
         self.stopped_at = now
+        self.thinks_since = now - min(LATE, max(0.0, now - last - PROMPT))
         self.caller_speaks = False
+        self._patience.service_noticed()
         self._textless = True
         self.turn += 1
         self.owes = True
@@ -181,6 +200,17 @@ class Talk:
             return False
         return began > self.stopped_at and self._asked_in <= self.turn
 
+    def caller_waits(self, now: float) -> float | None:
+        """Since when the caller has been silent, if nobody has told that their turn is over and
+        they should hear something; once for each time they fall silent."""
+        if self.caller_speaks:
+            return self._patience.waits_since(now, self._started_at)
+        began = self._trace.began_at
+        busy = self.owes or self.asks or self.answering or self._session.speaking()
+        if busy or began is None or began <= self.stopped_at:
+            return None
+        return self._patience.waits_since(now, None)
+
     def notice_silence(self, now: float, service_at: float) -> bool:
         """True when it is the service that has fallen silent for long: it has told nothing of what
         the caller said (`service_at`: when it last told anything), or has asked for a tool then and
@@ -218,6 +248,13 @@ class Talk:
     def answering(self) -> bool:
         """Whether the service is in the middle of speaking."""
         return self._answer_turn is not None
+
+    @property
+    def falters(self) -> bool:
+        """Whether the service stops in the middle of an answer, and the caller hears nothing."""
+        since = self._loop.time() - self.answered_at
+        waits = self.answering and not self.asks and since >= FALTERS
+        return waits and not self._session.speaking()
 
     def agent_words(self, text: str) -> None:
         if not text or self._muted:
@@ -297,16 +334,22 @@ class Talk:
         self.asks.clear()
 
     def _open(self, *, mine: bool = False) -> int:
+        self.answered_at = self._loop.time()
         if self._answer_turn is None:
             given = self._given = None if mine else self._stage.answer_begins()
             self._answer_turn = self.turn
-            self._done_pending = False
+            self._done_pending = self._reopens = False
+            self._patience.service_noticed()
             self._tell(AgentText(self.turn, given.text if given else "", self._loop.time()))
+        elif self._reopens:
+            self._reopens = False
+            self._tell(AgentText(self._answer_turn, "", self._loop.time()))
         return self._answer_turn
 
     def _close(self) -> None:
         self._answer_turn = None
         self._given = None
+        self._reopens = False
 
     def _forget_greeting(self) -> None:
         if self._greeting is not None:
@@ -322,6 +365,7 @@ class Talk:
 
     def hold(self) -> None:
         """The engine speaks: keep what the service says."""
+        self._reopens = self.answering
         if self._held is None:
             self._held, self._held_bytes = [], 0
 

@@ -5,7 +5,8 @@ connection is one conversation with it, so a new connection is told what was sai
 service does not say is taken from what it does:
 
 - The end of an answer is `agent_response_complete`, which is opt-in and comes late or never; so an
-  answer is also over when all its sound has been heard for `QUIET_S` and no more has come.
+  answer is also over when all its sound has been heard for `QUIET_S` and no more has come, unless
+  there was too little of it for its words: then the rest is still to come, or has been lost.
 - That the caller speaks is an `interruption`, or a tentative transcript while the agent is silent.
 - A pong goes out at once, as the service's own clients do: `ping_ms` is how long the last one took.
 - It takes no word on what the caller has heard of a cut answer: it works that out by itself.
@@ -34,6 +35,8 @@ from cordboard.tools.tool import ToolReply
 
 QUIET_S = 0.7
 """After the last sound was heard: between two pieces of an answer there is less."""
+FASTEST = 22.0
+"""Characters a second: no voice of the service speaks so fast (usual are 15)."""
 COUNT_S = 10.0
 """How often the seconds of a conversation are told, by which it is paid."""
 MODEL = "agent"
@@ -76,6 +79,9 @@ class ElevenLabsDialect:
         """The agent hangs up after this answer."""
         self._heard_until = 0.0
         """When the caller will have heard all sound of the answer."""
+        self._characters = 0
+        self._seconds = 0.0
+        """Of what was said since the caller's last turn: the words, and their sound."""
         self._caller_speaks = False
         self._last_said = ("", -1)
         self._last_words = ("", -1)
@@ -131,6 +137,7 @@ class ElevenLabsDialect:
         self._answering = self._sounded = self._ends = self._caller_speaks = False
         self._last_said = self._last_words = self._last_sound = ("", -1)
         self._sent_texts.clear()
+        self._nothing_said()
         # A connection that was lost before the first word has not greeted.
         unheard = resumed is not None and resumed.owes_answer and not resumed.history
         if unheard and self.speaks_greeting:
@@ -169,7 +176,7 @@ class ElevenLabsDialect:
         if sound:
             host.send_text(messages.user_audio(sound))
         now = host.now()
-        if self._answering and now >= self._heard_until + QUIET_S:
+        if self._answering and self._quiet(now) and self._all_said:
             self._end_answer(host)
         if now - self._counted_at >= COUNT_S:
             self._count(host)
@@ -285,6 +292,7 @@ class ElevenLabsDialect:
             _malformed(host, event)
             return
         text = text.strip()
+        self._nothing_said()
         if text in self._sent_texts:
             self._sent_texts.remove(text)
         elif number is not None and (text, number) == self._last_said:
@@ -299,10 +307,12 @@ class ElevenLabsDialect:
         (`interruption`)."""
         session = self._session
         told = messages.part(event, "tentative_user_transcription_event")
-        if session is None or self._caller_speaks or self._answering or session.speaking():
+        heard = self._answering and not self._quiet(host.now())
+        if session is None or self._caller_speaks or heard or session.speaking():
             return
         if messages.words(told.get("user_transcript")):
             self._caller_speaks = True
+            self._answering = self._sounded = False
             host.caller_started()
 
     def _take_interruption(self, host: DialectHost, event: Mapping[str, Any]) -> None:
@@ -315,6 +325,7 @@ class ElevenLabsDialect:
             return
         self._cut_event = number
         self._answering = self._sounded = False
+        self._nothing_said()
         if self._sent_texts:
             host.interrupted()  # by what it was told in the caller's name
         else:
@@ -347,6 +358,7 @@ class ElevenLabsDialect:
         self._last_words = (text, -1 if number is None else number)
         if text:
             self._begin_answer(host)
+            self._characters += messages.spoken_length(text)
             host.agent_words(f"{text} ")
 
     def _take_sound(self, host: DialectHost, event: Mapping[str, Any]) -> None:
@@ -368,6 +380,7 @@ class ElevenLabsDialect:
         self._begin_answer(host)
         self._sounded = True
         length = self._output.duration_ms(len(sound)) / 1000
+        self._seconds += length
         self._heard_until = max(self._heard_until, host.now()) + length
         if self._from_service is not None:
             sound = self._from_service.convert(sound)
@@ -377,6 +390,19 @@ class ElevenLabsDialect:
     def _take_complete(self, host: DialectHost, event: Mapping[str, Any]) -> None:
         if self._answering and self._sounded:
             self._end_answer(host)
+
+    def _quiet(self, now: float) -> bool:
+        """Whether the caller has heard nothing of the answer for long."""
+        return now >= self._heard_until + QUIET_S
+
+    @property
+    def _all_said(self) -> bool:
+        """Whether there was sound for all the words, as far as its length tells."""
+        return self._characters <= FASTEST * (self._seconds + QUIET_S)
+
+    def _nothing_said(self) -> None:
+        """What is said from now on is another answer."""
+        self._characters, self._seconds = 0, 0.0
 
     def _begin_answer(self, host: DialectHost) -> None:
         self._calls.proven()
@@ -443,6 +469,7 @@ class ElevenLabsDialect:
         """Something to answer, in the caller's name."""
         if self._host is not None:
             self._sent_texts.append(text.strip())
+            self._nothing_said()
             self._host.send_text(messages.text_message("user_message", text))
 
     def _count(self, host: DialectHost) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -35,6 +36,9 @@ FORMATS: Mapping[str, AudioFormat] = {
 per ms."""
 HISTORY_CHARACTERS = 12_000
 """Of the conversation so far; the end counts."""
+
+_DIRECTION = re.compile(r"\[[^\[\]]*\]|<[^<>]*>")
+"""What is not spoken: how the voice is to speak (`[whispers]`), a pause, a pronunciation."""
 
 QUIET = frozenset(
     {
@@ -163,6 +167,11 @@ def number(value: object) -> int | None:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
         return int(value)
     return value if isinstance(value, int) else None
+
+
+def spoken_length(text: str) -> int:
+    """Characters of a text that are spoken, at most."""
+    return len(" ".join(_DIRECTION.sub(" ", text).split()))
 
 
 def words(value: object) -> str:
