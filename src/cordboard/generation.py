@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from cordboard.config.http_tool import HttpTool
-from cordboard.config.python_tool import PythonTool
 from cordboard.config.schema import Config
-from cordboard.config.tools import group_server, tools_of_servers
+from cordboard.config.tools.entry import group_server, tools_of_servers
+from cordboard.config.tools.http_tool import HttpTool
+from cordboard.config.tools.python_tool import PythonTool
 from cordboard.mcp.definitions.lock import Lock
 from cordboard.mcp.fleet import Fleet
 from cordboard.mcp.supervision.pool import Replacement, ServerPool

@@ -29,7 +29,7 @@ from cordboard.calls.last_words import FAREWELLS
 from cordboard.calls.recording.call_recording import opening
 from cordboard.config.changes import changes, needs_restart
 from cordboard.config.schema import Config
-from cordboard.config.tool_rules import ToolRules
+from cordboard.config.tools.rules import ToolRules
 from cordboard.errors import AgentError
 from cordboard.generation import Generation
 from cordboard.mcp.definitions.lock import Lock

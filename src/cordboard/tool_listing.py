@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from cordboard.config.python_tool import PythonTool
 from cordboard.config.schema import Config
-from cordboard.config.tools import BUILTIN_TOOLS, McpToolEntry, group_server
+from cordboard.config.tools.entry import BUILTIN_TOOLS, McpToolEntry, group_server
+from cordboard.config.tools.python_tool import PythonTool
 from cordboard.errors import NotThere
 from cordboard.mcp.fleet import Fleet
 from cordboard.mcp.listed_tools import listed_tools

@@ -6,8 +6,8 @@ import pytest
 
 from cordboard.agents.provider_health import ProviderHealth
 from cordboard.agents.readiness import agents_readiness
+from cordboard.config.checks.semantics import with_defaults
 from cordboard.config.schema import Config
-from cordboard.config.semantics import with_defaults
 
 KEYS = {"OPENAI_API_KEY": "sk-very-secret", "GEMINI_API_KEY": "g-very-secret"}
 

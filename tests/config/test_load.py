@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cordboard.config import semantics
+from cordboard.config.checks import semantics
 from cordboard.config.document import KeyPath, dotted, parse
 from cordboard.config.load import LoadedConfig, load, read
 from cordboard.errors import ConfigError

@@ -7,7 +7,7 @@ import structlog
 from pydantic import TypeAdapter
 
 from cordboard.config.mcp import McpServer
-from cordboard.config.tools import ToolEntry, tools_of_servers
+from cordboard.config.tools.entry import ToolEntry, tools_of_servers
 from cordboard.errors import ConfigProblem
 from cordboard.mcp.definitions.definition import ListedTool, read_tool
 from cordboard.mcp.definitions.lock import Lock

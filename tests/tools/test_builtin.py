@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from cordboard.config.schema import Config
-from cordboard.config.tools import BUILTIN_TOOLS
+from cordboard.config.tools.entry import BUILTIN_TOOLS
 from cordboard.errors import LineError, LineGone, LineUnsupported, TransferFailed
 from cordboard.tools.builtin import BUILTIN_NAMES, builtin_tools
 from cordboard.tools.desk.desk import Desk

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, TypeAdapter, field_validator
 from structlog.testing import capture_logs
 from typing_extensions import TypedDict
 
-from cordboard.config.tools import ToolEntry as Entry
+from cordboard.config.tools.entry import ToolEntry as Entry
 from cordboard.errors import SchemaRefused, ToolError, ToolTimeout
 from cordboard.tools.python import load_functions, python_tools
 from cordboard.tools.python import threads as threads_module

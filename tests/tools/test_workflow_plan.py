@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cordboard.config.workflow_tool import Condition, WorkflowTool
+from cordboard.config.tools.workflow_tool import Condition, WorkflowTool
 from cordboard.tools.tool import Status, ToolResult
 from cordboard.tools.workflow.conditions import holds
 from cordboard.tools.workflow.plan import Answers, read_plan

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from tests.tools.desk.desk_stage import Scripted, Stage, in_virtual_time, takes
 
-from cordboard.config.tools import ToolEntry as Entry
+from cordboard.config.tools.entry import ToolEntry as Entry
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.tool import Effects, JsonObject, Status, ToolAsk, ToolResult, ToolRun

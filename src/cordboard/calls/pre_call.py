@@ -23,9 +23,9 @@ from cordboard.calls.ledger import Ledger
 from cordboard.calls.phase_records import PhaseRecords
 from cordboard.config.call_phases import PreCallStep
 from cordboard.config.data_template import read_json_template
-from cordboard.config.http_tool import CALL
 from cordboard.config.schema import Context
 from cordboard.config.speech_template import SpeechTemplateError, read_path
+from cordboard.config.tools.http_tool import CALL
 from cordboard.config.variables import clean
 from cordboard.observe.metrics import Metrics
 from cordboard.observe.tracing import Tracing

@@ -1,7 +1,7 @@
 """Reading `ai-agent.yaml`: from a path to a checked `Config`, or to a list of all that is wrong.
 
-The steps, each in a file of its own: `document` (YAML with line numbers), `expansion` (`${VAR}`),
-`schema` (what may be said; `explain` puts its findings in words), `semantics` (what must fit
+The steps, each a file or folder of its own: `document` (YAML with line numbers), `expansion` (`${VAR}`),
+`schema` (what may be said; `explain` puts its findings in words), `checks` (what must fit
 together). Problems of all steps are reported together, in the order of the file.
 
 Reading is quick (a few ms) but reads the disk: do it before calls, or in a thread.
@@ -18,12 +18,12 @@ from typing import Any
 
 from pydantic import BaseModel, SecretStr, ValidationError
 
+from cordboard.config.checks.semantics import check, with_defaults
 from cordboard.config.document import Document, KeyPath, parse
 from cordboard.config.expansion import expand
 from cordboard.config.explain import explain
 from cordboard.config.remote_url import path_secrets
 from cordboard.config.schema import Config
-from cordboard.config.semantics import check, with_defaults
 from cordboard.config.shape import Shape
 from cordboard.errors import ConfigError, ConfigProblem
 

@@ -10,8 +10,8 @@ from pydantic import Field, SecretStr, model_validator
 
 from cordboard.config.patterns import URL, ServerId, ToolName
 from cordboard.config.section import Section
-from cordboard.config.tool_rules import FillerTexts, ToolRules
-from cordboard.config.tool_speech import ErrorMessages
+from cordboard.config.tools.rules import FillerTexts, ToolRules
+from cordboard.config.tools.speech import ErrorMessages
 
 McpTransport: TypeAlias = Literal["stdio", "http", "sse"]
 McpLock: TypeAlias = Literal["off", "warn", "enforce"]

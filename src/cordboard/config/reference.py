@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from cordboard.config.patterns import PATTERNS_IN_WORDS
 from cordboard.config.shape import Shape
-from cordboard.config.tool_rules import ToolRules
-from cordboard.config.tools import BUILTIN_TOOLS
+from cordboard.config.tools.entry import BUILTIN_TOOLS
+from cordboard.config.tools.rules import ToolRules
 from cordboard.config.variables import CALL_VARIABLES
 
 _TOOL = "tools.<name>"

@@ -1,6 +1,6 @@
 """Where a server on the network may be, and when it must be spoken to by https.
 
-Pure: no name is looked up here. `cordboard.config.semantics` checks what the operator wrote,
+Pure: no name is looked up here. `cordboard.config.checks.semantics` checks what the operator wrote,
 `cordboard.mcp.remote.http_guard` checks the address that a name really leads to, at each connect.
 
 Link-local addresses (the metadata services of clouds are there), multicast, broadcast, reserved

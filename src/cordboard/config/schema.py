@@ -32,7 +32,7 @@ from cordboard.config.providers.pipeline import PipelineProvider
 from cordboard.config.providers.provider import Provider
 from cordboard.config.rules import Rules
 from cordboard.config.section import Section
-from cordboard.config.tools import BUILTIN_TOOLS, BuiltinTool, ToolEntry, TransferDestination
+from cordboard.config.tools.entry import BUILTIN_TOOLS, BuiltinTool, ToolEntry, TransferDestination
 from cordboard.config.variables import placeholders
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cordboard.config.tools import group_server
+from cordboard.config.tools.entry import group_server
 from cordboard.errors import ConfigProblem, SchemaRefused
 from cordboard.tools.naming import EXPOSED_NAME
 from cordboard.tools.result_cache import ResultCache

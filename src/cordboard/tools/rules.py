@@ -1,4 +1,4 @@
-"""How the operator's words about a tool (`cordboard.config.tool_rules`) become the desk's rules.
+"""How the operator's words about a tool (`cordboard.config.tools.rules`) become the desk's rules.
 
 Pure; called where a tool's spec is made, whatever its kind.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cordboard.config.tool_rules import ToolRules
+from cordboard.config.tools.rules import ToolRules
 from cordboard.tools.tool import Effects, ErrorWords, Filler, Limits, Speech, ToolSpec
 
 DEFAULT_FILLER = ("One moment, please.",)

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, Literal, Protocol, TypeAlias
 
 from cordboard.config.speech_template import Path, SpeechTemplate, read_path, read_template
-from cordboard.config.tool_rules import Approval, CacheScope, Duplicates
+from cordboard.config.tools.rules import Approval, CacheScope, Duplicates
 from cordboard.tools.call_line import CallLine
 
 JsonObject: TypeAlias = dict[str, Any]

@@ -21,8 +21,8 @@ from cordboard.calls import events
 from cordboard.calls.post_call import queue as post_call_queue
 from cordboard.calls.post_call.job import PostCallJob
 from cordboard.calls.post_call.queue import PostCallQueue
-from cordboard.config.http_tool import HttpTool
 from cordboard.config.schema import Config
+from cordboard.config.tools.http_tool import HttpTool
 from cordboard.generation import Generation
 from cordboard.observe.metrics import Metrics
 from cordboard.testing.call_stage import CallStage, stage_config

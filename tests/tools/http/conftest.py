@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cordboard.config.http_tool import HttpTool
+from cordboard.config.tools.http_tool import HttpTool
 from cordboard.tools.http.shared import SharedClient
 from cordboard.tools.http.tool import HttpRequestTool
 from cordboard.tools.no_caller import NoCaller

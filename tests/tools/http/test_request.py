@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cordboard.config.http_tool import HttpTool
+from cordboard.config.tools.http_tool import HttpTool
 from cordboard.errors import ToolError
 from cordboard.tools.http.request import HttpRequest, RequestPlan
 

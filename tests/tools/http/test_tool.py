@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from cordboard.config.http_tool import HttpTool
+from cordboard.config.tools.http_tool import HttpTool
 from cordboard.errors import ToolError
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk.desk import Desk

@@ -17,7 +17,7 @@ import orjson
 from cordboard.calls.history import CallHistory
 from cordboard.config.call_phases import RESULTS, PostCallRetries, PostCallStep
 from cordboard.config.data_template import read_json_template
-from cordboard.config.http_tool import CALL
+from cordboard.config.tools.http_tool import CALL
 from cordboard.tools.data_template import fill_json
 
 FORMAT = 1

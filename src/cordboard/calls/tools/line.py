@@ -18,7 +18,7 @@ from cordboard.calls.keys import Keys
 from cordboard.calls.ledger import Ledger
 from cordboard.calls.offer import LineControl, TransferTarget
 from cordboard.calls.recording.call_recording import CallRecording
-from cordboard.config.tools import TransferDestination
+from cordboard.config.tools.entry import TransferDestination
 from cordboard.errors import LineError, LineGone, TransferFailed
 from cordboard.tools.call_line import KeysCollected, KeysWanted
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cordboard.config.tools import TransferDestination
+from cordboard.config.tools.entry import TransferDestination
 from cordboard.errors import LineError, LineUnsupported, ToolError
 from cordboard.tools.tool import Effects, JsonObject, Limits, ToolResult, ToolRun, ToolSpec
 

@@ -21,9 +21,9 @@ from xml.sax.saxutils import escape as xml_escape
 import orjson
 
 from cordboard.config.data_template import DataTemplate, only_placeholder, read_json_template
-from cordboard.config.http_tool import CALL, HttpTool
 from cordboard.config.speech_template import Placeholder
-from cordboard.config.tool_parameters import parameter_defaults
+from cordboard.config.tools.http_tool import CALL, HttpTool
+from cordboard.config.tools.parameters import parameter_defaults
 from cordboard.config.url_template import read_url_template
 from cordboard.errors import ToolError, Unplaceable
 from cordboard.tools.data_template import MISSING, as_text, fill_json, fill_text, value_of

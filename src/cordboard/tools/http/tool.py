@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from cordboard.config.http_tool import HttpTool
 from cordboard.config.schema import Config
+from cordboard.config.tools.http_tool import HttpTool
 from cordboard.errors import (
     HttpError,
     HttpTimeout,

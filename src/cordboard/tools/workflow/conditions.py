@@ -10,7 +10,7 @@ from typing import Any
 
 from cordboard.config.data_template import read_json_template
 from cordboard.config.speech_template import read_path
-from cordboard.config.workflow_tool import Condition
+from cordboard.config.tools.workflow_tool import Condition
 from cordboard.tools.data_template import MISSING, fill_json
 from cordboard.tools.speech.speech_template import is_missing, look_up
 

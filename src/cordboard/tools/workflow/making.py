@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cordboard.config.tool_parameters import parameters_schema
-from cordboard.config.tools import ToolEntry
-from cordboard.config.workflow_checks import order_of
-from cordboard.config.workflow_tool import WorkflowTool as WorkflowConfig
+from cordboard.config.checks.workflows import order_of
+from cordboard.config.tools.entry import ToolEntry
+from cordboard.config.tools.parameters import parameters_schema
+from cordboard.config.tools.workflow_tool import WorkflowTool as WorkflowConfig
 from cordboard.tools.rules import apply_rules
 from cordboard.tools.tool import Effects, Limits, Speech, ToolSpec
 from cordboard.tools.workflow.plan import Plan, read_plan

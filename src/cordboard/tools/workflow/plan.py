@@ -13,8 +13,8 @@ from typing import Any
 
 from cordboard.config.data_template import JsonTemplate, read_json_template
 from cordboard.config.speech_template import SpeechTemplate, read_path, read_template
-from cordboard.config.tool_parameters import parameter_defaults
-from cordboard.config.workflow_tool import Condition, OnError, Step, WorkflowTool
+from cordboard.config.tools.parameters import parameter_defaults
+from cordboard.config.tools.workflow_tool import Condition, OnError, Step, WorkflowTool
 from cordboard.tools.data_template import fill_json
 from cordboard.tools.speech.speech_template import as_words, fill, look_up
 from cordboard.tools.tool import ErrorWords, JsonObject, Status, ToolResult

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from cordboard.config.checks.workflows import order_of
 from cordboard.config.load import LoadedConfig, read
-from cordboard.config.workflow_checks import order_of
-from cordboard.config.workflow_tool import WorkflowTool
+from cordboard.config.tools.workflow_tool import WorkflowTool
 from cordboard.errors import ConfigError
 
 CONTEXT = "contexts: {demo: {tools: [book, convert], variables: [TIER]}}\n"

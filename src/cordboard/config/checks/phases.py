@@ -1,6 +1,6 @@
 """What must fit together before and after calls: tools that are there, names that name something.
 
-Called by `cordboard.config.semantics`, for each context.
+Called by `cordboard.config.checks.semantics`, for each context.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from cordboard.config.call_phases import (
     PreCallStep,
     saved_names,
 )
+from cordboard.config.checks.http_tools import unknown_variable
+from cordboard.config.checks.tools import may_use, provided
 from cordboard.config.data_template import placeholders_in, read_json_template
 from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import suggestion
-from cordboard.config.http_checks import unknown_variable
-from cordboard.config.http_tool import CALL
 from cordboard.config.schema import Config, Context
 from cordboard.config.speech_template import Path
-from cordboard.config.tool_semantics import may_use, provided
-from cordboard.config.tools import BUILTIN_TOOLS
+from cordboard.config.tools.entry import BUILTIN_TOOLS
+from cordboard.config.tools.http_tool import CALL
+from cordboard.config.tools.workflow_tool import WorkflowTool
 from cordboard.config.variables import CALL_VARIABLES
-from cordboard.config.workflow_tool import WorkflowTool
 from cordboard.errors import ConfigProblem
 
 Problems = Iterator[ConfigProblem]

@@ -14,7 +14,7 @@ from cordboard.config.data_template import placeholders_in, read_json_template
 from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import suggestion
 from cordboard.config.speech_template import Path, Placeholder, read_path, read_template
-from cordboard.config.workflow_tool import Condition, WorkflowTool
+from cordboard.config.tools.workflow_tool import Condition, WorkflowTool
 from cordboard.errors import ConfigProblem
 
 Problems = Iterator[ConfigProblem]

@@ -13,7 +13,7 @@
       result: {table: "{steps.free.data.tables.0.name}"}
       speech_template: "I have booked {result.table}."
 
-Whether the tools, steps and parameters that are named are there: `config.workflow_checks`. How it
+Whether the tools, steps and parameters that are named are there: `config.checks.workflows`. How it
 is run: `cordboard.tools.workflow`.
 """
 
@@ -28,9 +28,9 @@ from cordboard.config.data_template import JsonTemplateValue
 from cordboard.config.document import KeyPath
 from cordboard.config.patterns import StepId, ToolName
 from cordboard.config.section import Section
-from cordboard.config.tool_parameters import Parameters
-from cordboard.config.tool_rules import ToolRules
-from cordboard.config.tool_speech import SpeechFieldText
+from cordboard.config.tools.parameters import Parameters
+from cordboard.config.tools.rules import ToolRules
+from cordboard.config.tools.speech import SpeechFieldText
 
 OnError: TypeAlias = Literal["stop", "continue"]
 

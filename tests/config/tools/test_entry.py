@@ -12,7 +12,7 @@ from cordboard.config.changes import changes
 from cordboard.config.load import LoadedConfig, read
 from cordboard.config.reference import reference
 from cordboard.config.schema import Config
-from cordboard.config.tools import tools_of_servers
+from cordboard.config.tools.entry import tools_of_servers
 from cordboard.errors import ConfigError
 
 KINDS = "builtin, mcp, http, python, workflow"

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from cordboard.config.section import Section
-from cordboard.config.tool_speech import ErrorMessages, SpeechFieldText, SpeechTemplateText
+from cordboard.config.tools.speech import ErrorMessages, SpeechFieldText, SpeechTemplateText
 
 EffectsName: TypeAlias = Literal["read_only", "idempotent", "destructive"]
 Approval: TypeAlias = Literal["none", "caller"]

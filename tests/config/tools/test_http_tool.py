@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cordboard.config.http_tool import HttpTool
 from cordboard.config.load import LoadedConfig, read
+from cordboard.config.tools.http_tool import HttpTool
 from cordboard.errors import ConfigError
 
 ENVIRONMENT = {"TOKEN": "very{secret}", "PATH": "/bin"}

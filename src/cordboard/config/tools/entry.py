@@ -17,13 +17,13 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Discriminator, Field, Tag
 
-from cordboard.config.http_tool import HttpTool
 from cordboard.config.mcp import McpTool
 from cordboard.config.patterns import DIALPLAN_CONTEXT, EXTENSION, Name, ServerId
-from cordboard.config.python_tool import PythonTool
 from cordboard.config.section import Section
-from cordboard.config.tool_rules import ToolRules
-from cordboard.config.workflow_tool import WorkflowTool
+from cordboard.config.tools.http_tool import HttpTool
+from cordboard.config.tools.python_tool import PythonTool
+from cordboard.config.tools.rules import ToolRules
+from cordboard.config.tools.workflow_tool import WorkflowTool
 
 BUILTIN_TOOLS: Mapping[str, str] = {
     "hangup_call": "Ends the call when the agent has finished speaking.",

@@ -12,16 +12,16 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from cordboard.config.agent_checks import check_agents
 from cordboard.config.call_phases import saved_names
+from cordboard.config.checks.agents import check_agents
+from cordboard.config.checks.http_tools import check_http_tools
+from cordboard.config.checks.phases import check_phases
+from cordboard.config.checks.tools import check_list, check_tools, may_use, running_servers
 from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import inner_path, suggestion
-from cordboard.config.http_checks import check_http_tools
 from cordboard.config.mcp import McpServer
-from cordboard.config.phase_checks import check_phases
 from cordboard.config.remote_url import url_problem
 from cordboard.config.schema import MEDIA_CODECS, Config, Context
-from cordboard.config.tool_semantics import check_list, check_tools, may_use, running_servers
 from cordboard.config.variables import CALL_VARIABLES, placeholders
 from cordboard.errors import ConfigProblem
 

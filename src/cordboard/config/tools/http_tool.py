@@ -24,9 +24,9 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from cordboard.config.data_template import DataTemplateText, JsonTemplateValue
 from cordboard.config.patterns import MEDIA_TYPE
-from cordboard.config.tool_parameters import parameters_schema
-from cordboard.config.tool_rules import ToolRules
-from cordboard.config.tool_speech import SpeechFieldText
+from cordboard.config.tools.parameters import parameters_schema
+from cordboard.config.tools.rules import ToolRules
+from cordboard.config.tools.speech import SpeechFieldText
 from cordboard.config.url_template import UrlTemplateText
 
 HttpMethod: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]

@@ -1,6 +1,6 @@
 """What must fit together among the tools: names, who provides them, and who may use them.
 
-A part of `config.semantics`; problems as there.
+A part of `config.checks.semantics`; problems as there.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator, Mapping
 
+from cordboard.config.checks.workflows import check_workflows
 from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import suggestion
 from cordboard.config.mcp import McpServer
 from cordboard.config.naming import exposed_name, exposed_prefix
-from cordboard.config.python_tool import PythonTool
 from cordboard.config.schema import Config, Context
-from cordboard.config.tools import BUILTIN_TOOLS, BuiltinTool, McpToolEntry, group_server
+from cordboard.config.tools.entry import BUILTIN_TOOLS, BuiltinTool, McpToolEntry, group_server
+from cordboard.config.tools.python_tool import PythonTool
+from cordboard.config.tools.workflow_tool import WorkflowTool
 from cordboard.config.variables import CALL_VARIABLES
-from cordboard.config.workflow_checks import check_workflows
-from cordboard.config.workflow_tool import WorkflowTool
 from cordboard.errors import ConfigProblem
 
 Problems = Iterator[ConfigProblem]

@@ -1,6 +1,6 @@
 """What must fit together in tools of `kind: http`: placeholders name something, URLs may be used.
 
-Called by `cordboard.config.semantics`. Values from the environment are never shown.
+Called by `cordboard.config.checks.semantics`. Values from the environment are never shown.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from cordboard.config.data_template import (
 )
 from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import suggestion
-from cordboard.config.http_tool import CALL, HttpTool
 from cordboard.config.remote_url import address_problem, inner_problem, is_loopback, literal_address
 from cordboard.config.schema import Config
 from cordboard.config.speech_template import Placeholder
+from cordboard.config.tools.http_tool import CALL, HttpTool
 from cordboard.config.url_template import UrlTemplate, read_url_template
 from cordboard.config.variables import CALL_VARIABLES
 from cordboard.errors import ConfigProblem

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from cordboard.config.patterns import ENTRY_POINT
-from cordboard.config.tool_rules import ToolRules
+from cordboard.config.tools.rules import ToolRules
 
 
 class PythonTool(ToolRules):

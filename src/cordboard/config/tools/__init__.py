@@ -1,0 +1,1 @@
+"""What `tools:` may say, for tools of every kind."""
