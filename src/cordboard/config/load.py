@@ -1,6 +1,6 @@
 """Reading `ai-agent.yaml`: from a path to a checked `Config`, or to a list of all that is wrong.
 
-The steps, each a file or folder of its own: `document` (YAML with line numbers), `expansion` (`${VAR}`),
+The steps, each a file or a folder: `document` (YAML with line numbers), `expansion` (`${VAR}`),
 `schema` (what may be said; `explain` puts its findings in words), `checks` (what must fit
 together). Problems of all steps are reported together, in the order of the file.
 
