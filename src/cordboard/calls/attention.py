@@ -38,6 +38,8 @@ LEFT_ALONE = 4.0
 of a text, the rest of an answer. Between two pieces of a living one there are 2 s at most."""
 MOST_AFTER_A_BREAK = 3
 """Fillers after sound that does not go on: then the caller is asked, as when nothing is owed."""
+APART = 2.0
+"""Seconds from any sound until a filler of which nobody has kept count: not one upon the other."""
 GRACE = 0.15
 """An answer has this long from the decision that the turn is over, before a filler comes."""
 DEAD_LINE = 1.1
@@ -201,7 +203,7 @@ class Attention:
 
     def _break_silence(self) -> None:
         busy = self._call.queued_ms() > 0 or self._call.tools_running() or self._caller_enters
-        if self._on and not busy and self._silent() >= LEFT_ALONE - _SOON and self._filler():
+        if self._on and not busy and self._silent() >= APART and self._filler():
             self._fill()
             self._look()
 

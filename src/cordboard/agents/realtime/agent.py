@@ -45,7 +45,7 @@ from cordboard.agents.realtime.heard_again import HeardAgain
 from cordboard.agents.realtime.link import LinkSettings, ServiceLink
 from cordboard.agents.realtime.own_speech import Kind, OwnSpeech
 from cordboard.agents.realtime.service_side import ServiceSide
-from cordboard.agents.realtime.talk import LONGEST_PAUSE, Given, Talk
+from cordboard.agents.realtime.talk import Given, Talk
 from cordboard.agents.said import ConversationSoFar
 from cordboard.audio.format import AudioFormat
 from cordboard.config.conversation import BargeIn
@@ -460,7 +460,6 @@ class RealtimeAgent:
             self.emit(CallerWaits(since))
         if self._talk.notice_silence(now, self._link.last_message_at):
             self._link.replace("nothing came of what the caller says", "stalled")
-            self.emit(CallerWaits(now - LONGEST_PAUSE))
 
     def _greeting_fails(self, reason: str) -> None:
         """Another connection may do better; if not, another agent."""

@@ -30,7 +30,7 @@ from cordboard.agents.base import (
 from cordboard.agents.realtime.dialect import CutItem
 from cordboard.agents.realtime.greetings import GreetingListener
 from cordboard.agents.realtime.heard_again import HeardAgain
-from cordboard.agents.realtime.patience import Patience
+from cordboard.agents.realtime.patience import SURELY_A_VOICE, Patience
 from cordboard.agents.realtime.spoken_items import SpokenItems
 from cordboard.audio.voice_trace import VoiceTrace
 from cordboard.tools.tool import JsonObject, ToolAsk
@@ -38,14 +38,12 @@ from cordboard.tools.tool import JsonObject, ToolAsk
 LONGEST_PAUSE = 10.0
 """Seconds without a voice after which the caller is taken to have stopped, whatever the service
 says: the slowest turn detection of any of them waits 8 s (semantic VAD, eagerness low)."""
-SURELY_A_VOICE = 1.0
-"""Seconds of a voice that a service that works would have noticed."""
 FALTERS = 2.0
 """Seconds without sound or words in the middle of an answer, of which nothing is left to be heard:
 between two pieces of a living one there is less."""
-PROMPT, LATE = 1.5, 1.0
-"""A service that tells later than `PROMPT` seconds after the caller's last sample that they have
-finished has so much less time to think, `LATE` at most, before the caller hears something."""
+PROMPT = 1.5
+"""A service that tells later than so many seconds after the caller's last sample that they have
+finished has so much less time to think before they hear something."""
 MAX_HELD_BYTES = 960_000
 """Sound of an answer that waits for a sentence of the engine's: a minute of G.711 and more."""
 
@@ -153,7 +151,7 @@ class Talk:
             last_speech_at = self._trace.last_voice_at
         last = now if last_speech_at is None else min(last_speech_at, now)
         self.stopped_at = now
-        self.thinks_since = now - min(LATE, max(0.0, now - last - PROMPT))
+        self.thinks_since = min(now, last + PROMPT)
         self.caller_speaks = False
         self._patience.service_noticed()
         self._textless = True
@@ -202,7 +200,7 @@ class Talk:
 
     def caller_waits(self, now: float) -> float | None:
         """Since when the caller has been silent, if nobody has told that their turn is over and
-        they should hear something; once for each time they fall silent."""
+        they should hear something."""
         if self.caller_speaks:
             return self._patience.waits_since(now, self._started_at)
         began = self._trace.began_at

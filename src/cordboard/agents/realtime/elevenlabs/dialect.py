@@ -35,8 +35,9 @@ from cordboard.tools.tool import ToolReply
 
 QUIET_S = 0.7
 """After the last sound was heard: between two pieces of an answer there is less."""
-FASTEST = 22.0
-"""Characters a second: no voice of the service speaks so fast (usual are 15)."""
+FASTEST, SHORT_S = 22.0, 0.3
+"""Characters a second: no voice of the service speaks so fast (usual are 15), but for a word or
+two: so much sound may be lacking."""
 COUNT_S = 10.0
 """How often the seconds of a conversation are told, by which it is paid."""
 MODEL = "agent"
@@ -398,7 +399,7 @@ class ElevenLabsDialect:
     @property
     def _all_said(self) -> bool:
         """Whether there was sound for all the words, as far as its length tells."""
-        return self._characters <= FASTEST * (self._seconds + QUIET_S)
+        return self._characters <= FASTEST * (self._seconds + SHORT_S)
 
     def _nothing_said(self) -> None:
         """What is said from now on is another answer."""
