@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import log
+
 import pytest
 
-from cordboard.agents.pipeline.overlap_words import judge_words
-from cordboard.agents.pipeline.stt.base import Transcript
+from cordboard.agents.pipeline.overlap_words import judge_words, murmur_share
+from cordboard.agents.pipeline.stt.base import Hypothesis, Transcript
 from cordboard.agents.pipeline.text_clues import TextClue
 from cordboard.agents.pipeline.turn_events import (
     AgentVoice,
@@ -121,3 +123,34 @@ def test_a_quick_recogniser_hears_the_voice_twice_before_the_time_is_up() -> Non
 
 def test_what_is_hardly_a_murmur_is_a_voice() -> None:
     assert outcome(interrupt([("Yeah.", 0.15)], loudest_ms=128)) == OBEYED
+
+
+def guesses(*likely: tuple[str, float]) -> tuple[Hypothesis, ...]:
+    return tuple(Hypothesis(text, log(probability)) for text, probability in likely)
+
+
+SURE_OR_SORRY = guesses(("Sorry.", 0.2), ("Sure.", 0.19), ("So I-", 0.05), ("Join.", 0.02))
+
+
+@pytest.mark.parametrize(
+    ("confidence", "voice_ms", "complete", "expected"),
+    [
+        (0.2, 250, False, TextClue.MURMUR),
+        (0.45, 250, False, TextClue.ONE_WORD),  # it is sure of what it wrote
+        (0.2, 700, False, TextClue.ONE_WORD),  # a murmur does not last so long
+        (0.2, 250, True, TextClue.COMPLETE),  # what was asked for is no murmur
+    ],
+)
+def test_words_with_a_murmur_close_behind_are_perhaps_one(confidence, voice_ms, complete, expected):
+    transcript = Transcript("Sorry.", 0.02, confidence, 60.0, guesses=SURE_OR_SORRY)
+    clue, sure = judge_words(transcript, voice_ms, complete=complete)
+    assert clue is expected
+    assert not (sure and clue is TextClue.MURMUR), "the sound decides"
+
+
+def test_what_is_guessed_for_any_voice_proves_no_murmur() -> None:
+    assert murmur_share(guesses(("Gone.", 0.1), ("Okay.", 0.2), ("Yeah.", 0.1))) == 0
+    assert murmur_share(guesses(("And how?", 0.1), ("Mm-huh.", 0.1))) == pytest.approx(0.5)
+    assert murmur_share(()) == 0
+    no_guesses = Transcript("Sorry.", 0.02, 0.2, 60.0)
+    assert judge_words(no_guesses, 250, complete=False)[0] is TextClue.ONE_WORD
