@@ -20,11 +20,12 @@ from cordboard.agents.base import (
     CallerStarted,
     CallerStopped,
     CallerText,
+    CallerWaits,
     OverlapBegan,
     OverlapDismissed,
 )
 from cordboard.calls import events
-from cordboard.calls.attention import LEFT_ALONE
+from cordboard.calls.attention import LEFT_ALONE, MOST_AFTER_A_BREAK, SECOND_FILLER
 from cordboard.calls.last_words import STALLED_LIMIT, TROUBLE
 from cordboard.testing.call_stage import CallStage, FakeTool, play_call
 from cordboard.testing.fake_agent import ENDPOINT, RECOGNISER, VOICE, FakeAgent, Script
@@ -297,6 +298,91 @@ def test_a_murmur_under_the_agents_voice_is_not_filled(tmp_path: Path) -> None:
     assert told(stage, "filler") == []
     assert told(stage, "stalled") == []
     assert told(stage, "reprompt"), "the caller is asked instead"
+
+
+class Interjecting(FakeAgent):
+    """Says a filler into an answer that is not over, and is not over by that."""
+
+    def say(self, text: str, *, filler: bool = False, continuer: bool = False) -> None:
+        self.said.append(text)
+        self.spawn(self.speak(self._turn, text, done=not filler))
+
+
+def test_an_answer_that_breaks_off_is_filled_and_then_the_caller_is_asked(tmp_path: Path) -> None:
+    async def script(agent: FakeAgent) -> None:
+        await agent.caller_says(1, "Weather?")
+        await agent.speak(1, "It is", done=False)
+
+    stage = talk(tmp_path, script, make_agent=Interjecting, seconds=35)
+    fillers = [at for at, _ in told(stage, "filler")]
+    ended = 1 + ENDPOINT + RECOGNISER + VOICE + 2 * WORD
+    assert len(fillers) == MOST_AFTER_A_BREAK
+    assert fillers[0] == pytest.approx(ended + LEFT_ALONE, abs=0.1)
+    sound = VOICE + 3 * WORD
+    assert fillers[1] - fillers[0] == pytest.approx(SECOND_FILLER + sound, abs=WORD + 0.1)
+    assert [text for _, text in told(stage, "reprompt")] == ["Are you there?"]
+    assert told(stage, "stalled") == []
+
+
+def test_what_goes_on_after_a_filler_may_break_off_again(tmp_path: Path) -> None:
+    async def script(agent: FakeAgent) -> None:
+        await agent.caller_says(1, "Weather?")
+        for _ in range(4):
+            await agent.speak(1, "It is", done=False)
+            await asyncio.sleep(LEFT_ALONE + 2)
+        await agent.speak(1, "sunny.")
+
+    stage = talk(tmp_path, script, make_agent=Interjecting, seconds=30)
+    assert len(told(stage, "filler")) == 4
+    assert told(stage, "reprompt") == []
+
+
+def test_the_rest_of_an_answer_has_its_time_after_a_tool(tmp_path: Path) -> None:
+    async def script(agent: FakeAgent) -> None:
+        await agent.caller_says(1, "Weather?")
+        await agent.speak(1, "Let me look.", done=False)
+        await agent.ask("slow", {}, 1)
+        await asyncio.sleep(LEFT_ALONE - 0.5)
+        await agent.speak(1, "Sunny.")
+
+    stage = talk(tmp_path, script, slow(4.5), seconds=20)
+    assert told(stage, "filler") == []
+
+
+def test_a_caller_whose_turn_nobody_ends_hears_something(tmp_path: Path) -> None:
+    async def script(agent: FakeAgent) -> None:
+        time = asyncio.get_running_loop().time
+        began = time()
+        agent.emit(CallerStarted(began))
+        await asyncio.sleep(5)
+        agent.emit(CallerWaits(began + 1))
+        await asyncio.sleep(2)
+        agent.emit(CallerStopped(1, began + 1, time()))
+        agent.emit(CallerText(1, "Weather?", time()))
+        await asyncio.sleep(2)
+        await agent.speak(1, "It is sunny.")
+
+    stage = talk(tmp_path, script, seconds=12)
+    [(at, text)] = told(stage, "filler")
+    assert (at, text) == (pytest.approx(5, abs=0.05), "One moment.")
+    assert stage.of(events.Silence)[0].silent_ms == pytest.approx(4000, abs=50)
+    assert "It is sunny." in stage.history().turns[1].answer
+
+
+def test_a_filler_that_the_agent_does_not_say_has_ended_no_silence(tmp_path: Path) -> None:
+    class Taciturn(FakeAgent):
+        def say(self, text: str, *, filler: bool = False, continuer: bool = False) -> None:
+            if not filler:
+                super().say(text)
+
+    async def script(agent: FakeAgent) -> None:
+        await agent.caller_says(1, "Weather?")
+        await asyncio.sleep(8)
+        await agent.speak(1, "Sunny.")
+
+    stage = talk(tmp_path, script, make_agent=Taciturn, seconds=12)
+    assert stage.of(events.Silence) == []
+    assert 'silences_total{kind="filler"}' not in stage.metrics.render().decode()
 
 
 def test_fillers_can_be_turned_off(tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ class FallbackAgent:
             if filler or continuer:
                 self._conversation.leave_out(text)
             self._seat.agent.say(text, filler=filler, continuer=continuer)
-        elif filler and self._session is not None:
+        elif filler and self._session is not None and not self._closed:
             self._spawn(self._say_meanwhile(self._session, text), MEANWHILE)
 
     def listen_aside(self, take: Callable[[str], None] | None) -> None:

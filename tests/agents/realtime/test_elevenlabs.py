@@ -229,6 +229,37 @@ def test_an_answer_is_over_when_it_has_been_heard_and_no_more_comes() -> None:
     assert host.all("answer_done") == [()]
 
 
+def test_an_answer_with_too_little_sound_for_its_words_is_not_over() -> None:
+    dialect, host = talking()
+    dialect.receive_text(
+        words("[slowly] It takes me <break time='1s'/> some time to say all this.")
+    )
+    dialect.receive_text(sound(2, 900))
+    host.clock += 5
+    dialect.hear(FRAME)
+    assert not host.all("answer_done"), "38 characters want 1.7 s at least"
+    dialect.receive_text(sound(3, 900))
+    host.clock += 5
+    dialect.hear(FRAME)
+    assert host.all("answer_done") == [()]
+
+
+def test_the_caller_is_heard_when_an_answer_has_broken_off() -> None:
+    dialect, host = talking()
+    dialect.receive_text(words("It takes me some time to say all this."))
+    dialect.receive_text(sound(2, 200))
+    host.clock += 5
+    key = "tentative_user_transcription_event"
+    dialect.receive_text(event("tentative_user_transcript", key, user_transcript="Hello?"))
+    assert host.all("caller_started") == [(None,)]
+    dialect.receive_text(transcript("Hello?"))
+    dialect.receive_text(words("Yes.", 5))
+    dialect.receive_text(sound(6, 200))
+    host.clock += 2
+    dialect.hear(FRAME)
+    assert host.all("answer_done") == [()]
+
+
 def test_an_answer_is_over_when_the_service_says_so() -> None:
     dialect, host = talking()
     complete = event("agent_response_complete", "agent_response_complete_event", event_id=1)

@@ -471,6 +471,26 @@ async def test_no_filler_while_the_service_speaks() -> None:
         assert voice.spoken == []
 
 
+async def test_a_filler_into_an_answer_that_has_stopped_is_said_and_the_answer_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(talk, "FALTERS", 0.05)
+    async with talking(TalkingClock()) as (service, caller, agent, _):
+        await service.say(do="caller_text", text="What is new?")
+        await service.say(do="words", text="There is")
+        await service.say(do="sound", ms=20)
+        await caller.until(AgentAudio)
+        await asyncio.sleep(0.06)
+        agent.say("One moment.", filler=True)
+        await caller.until(AgentAudio, 2)
+        await service.say(do="words", text="nothing.")
+        await service.say(do="sound", ms=20)
+        await service.say(do="answer_done")
+        await caller.until(AgentAudioDone)
+        said = [event.text for event in caller.events if isinstance(event, AgentText | AgentWords)]
+        assert said == ["", "There is", "One moment.", "", "nothing."]
+
+
 async def test_a_farewell_waits_for_the_service_and_is_then_said() -> None:
     async with talking(TalkingClock()) as (service, caller, agent, _):
         await service.say(do="caller_text", text="Bye.")
