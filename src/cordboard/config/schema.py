@@ -164,7 +164,8 @@ class Context(Section):
     )
     fallback_phrase: str = Field(
         "One moment please.",
-        description="Said when one of them takes over while the caller waits for an answer.",
+        description="Said when one of them takes over while the caller waits for an answer, and "
+        "when nobody has greeted the caller after 4 s.",
     )
     on_failure: Name | None = Field(
         None,
