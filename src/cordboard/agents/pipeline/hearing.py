@@ -364,7 +364,7 @@ class Hearing:
             pcm, OVERLAP_HINTS, guesses=OVERLAP_GUESSES, speculative=False, goes_on=True
         )
         clue, sure = self._judge_words(transcript, pcm)
-        self._murmured = self._murmured or clue is TextClue.MURMUR
+        self._murmured = self._murmured or clue.is_murmur
         self._ear.learn_words(wanted.overlap, clue, sure=sure)
 
     # The end of a turn.

@@ -45,9 +45,7 @@ window)."""
 GUESSED_MURMUR = 0.25
 """Where it is not sure of its words and so much of the likelihood of its guesses is with murmurs,
 it was perhaps one: "sure" is written as "Sorry." or "So I", `mhm` as "And how?", with the right
-text close behind. Replayed on the tune half at four shifts, with the next figure: 401 instead of
-368 of 424 murmurs are let pass, and 394 instead of 404 of 416 beginnings of phrases stop the agent
-at once and for good."""
+text close behind. Then the sound decides: `TurnProfile.guessed_swells_ms`."""
 GUESSED_MURMUR_ONLY = 0.5
 """The same where the text is a murmur's of which it is not sure."""
 _EVERYWHERE = ("okay", "yeah")
@@ -59,8 +57,8 @@ CHANGED_MIND = 0.6
 def judge_words(
     transcript: Transcript, voice_ms: int, *, complete: bool, murmured: bool = False
 ) -> tuple[TextClue, bool]:
-    """The clue, and whether it is sure. A murmur that is not sure depends on the sound: see
-    `TurnTaker.learn_words`.
+    """The clue, and whether it is sure. A murmur that is not sure, or only perhaps one,
+    depends on the sound: see `TurnTaker.learn_words`.
 
     `voice_ms`: how long the voice has lasted. `complete`: the dialogue takes the text for an answer
     to what was asked; then even `yeah` is one. `murmured`: the beginning of the same voice was
@@ -76,7 +74,7 @@ def judge_words(
         if confidence >= MURMUR_SURE:
             return clue, confidence >= MURMUR_CERTAIN
         perhaps = share >= GUESSED_MURMUR_ONLY or (murmured and doubtful)
-        return TextClue.MURMUR if perhaps else TextClue.NOTHING, False
+        return TextClue.PERHAPS_MURMUR if perhaps else TextClue.NOTHING, False
     perhaps = share >= GUESSED_MURMUR
     if not complete and confidence < WORDS_SURE:
         plain = text.lower().strip(" .,!?")
@@ -84,13 +82,13 @@ def judge_words(
             return TextClue.MURMUR, False
         if plain == _NO_WORD:
             perhaps = perhaps or (murmured and doubtful)
-            return TextClue.MURMUR if perhaps else TextClue.NOTHING, False
+            return TextClue.PERHAPS_MURMUR if perhaps else TextClue.NOTHING, False
     if may_become_murmur(text):
         return TextClue.BEGINNING, True
     if murmured and not begins_with_murmur(text) and confidence < CHANGED_MIND:
-        return TextClue.MURMUR, False
+        return TextClue.PERHAPS_MURMUR, False
     if perhaps and confidence < WORDS_SURE:
-        return TextClue.MURMUR, False
+        return TextClue.PERHAPS_MURMUR, False
     return clue, confidence >= (LONG_WORDS_SURE if voice_ms >= LONG_MS else WORDS_SURE)
 
 
