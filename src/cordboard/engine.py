@@ -135,10 +135,7 @@ class Engine:
         self._post_call = self._make_post_call_queue()
         services = self._call_services(listener)
         self.exchange = Exchange(
-            lambda: self._succession.generation,
-            self._open_agent,
-            services,
-            self._load.degradation,
+            lambda: self._succession.generation, self._open_agent, services, self._load.degradation
         )
         self.chat = ChatSessions(
             lambda: self._succession.generation, self._succession.brain, services
