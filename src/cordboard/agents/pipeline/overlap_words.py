@@ -42,11 +42,11 @@ MURMUR_CERTAIN = 0.45
 OVERLAP_GUESSES = 4
 """So many texts are asked for. It costs the recogniser 2 ms of 54 (two cores, an eight-second
 window)."""
-GUESSED_MURMUR = 0.25
+GUESSED_MURMUR = 0.3
 """Where it is not sure of its words and so much of the likelihood of its guesses is with murmurs,
 it was perhaps one: "sure" is written as "Sorry." or "So I", `mhm` as "And how?", with the right
 text close behind. Then the sound decides: `TurnProfile.guessed_swells_ms`."""
-GUESSED_MURMUR_ONLY = 0.5
+GUESSED_MURMUR_ONLY = 0.6
 """The same where the text is a murmur's of which it is not sure."""
 _EVERYWHERE = ("okay", "yeah")
 """Shown to the recogniser, they are among its guesses for any short voice: they prove nothing."""
