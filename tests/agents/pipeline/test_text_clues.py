@@ -89,7 +89,7 @@ def test_yeah_is_an_answer_when_one_is_awaited() -> None:
 
 def test_what_began_as_a_murmur_stays_one_unless_it_surely_goes_on() -> None:
     hum = heard("I'm home.", 0.4)
-    assert judge_words(hum, 450, complete=False, murmured=True) == (TextClue.PERHAPS_MURMUR, False)
+    assert judge_words(hum, 450, complete=False, murmured=True) == (TextClue.MURMUR, False)
     more = heard("Okay, but what about Oslo?", 0.45)
     assert judge_words(more, 450, complete=False, murmured=True) == (TextClue.WORDS, True)
     assert judge_words(heard("I", 0.5), 250, complete=False) == (TextClue.BEGINNING, True)

@@ -99,20 +99,6 @@ async def test_priming_makes_the_recogniser_write_the_words_of_the_trade(
     assert "Flesland" not in (await models.recogniser.transcribe(audio, NO_HINTS)).text
 
 
-async def test_it_gives_as_many_guesses_as_it_is_asked_for_its_text_first(
-    models: OfflineModels,
-) -> None:
-    audio = await spoken(models, "Sure.")
-    heard = await models.recogniser.transcribe(audio, SpeechHints(("Uh-huh.", "Okay."), guesses=4))
-    texts = [guess.text for guess in heard.guesses]
-    assert len(texts) == 4
-    assert texts[0] == heard.text
-    assert "Sure." in texts
-    likely = [guess.likelihood for guess in heard.guesses]
-    assert likely == sorted(likely, reverse=True)
-    assert (await models.recogniser.transcribe(audio, HINTS)).guesses == ()
-
-
 @pytest.mark.parametrize("hints", [NO_HINTS, HINTS], ids=["bare", "primed"])
 @pytest.mark.parametrize("sound", ["silence", "hiss", "beep", "key", "breath", "nothing"])
 async def test_nothing_is_made_up_where_nobody_speaks(

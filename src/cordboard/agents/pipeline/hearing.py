@@ -31,7 +31,7 @@ from cordboard.agents.pipeline.brain.base import Dialogue, Preparer
 from cordboard.agents.pipeline.ear import LEAD_MS, Ear
 from cordboard.agents.pipeline.echo_watch import EchoAnswer, EchoWatch
 from cordboard.agents.pipeline.melody import TurnOdds, odds_of
-from cordboard.agents.pipeline.overlap_words import OVERLAP_GUESSES, OVERLAP_HINTS, judge_words
+from cordboard.agents.pipeline.overlap_words import OVERLAP_HINTS, judge_words
 from cordboard.agents.pipeline.second_hearing import listen_again
 from cordboard.agents.pipeline.stt.base import (
     CallRecogniser,
@@ -283,15 +283,11 @@ class Hearing:
             self._work_aside(self._judge_melody(pause.pause, phrase, turn_odds))
 
     async def _recognise_draft(self, pause: Paused, pcm: bytes) -> Transcript:
+        hints = self._hints()
         if pause.aside:
-            transcript = await self._recognise(
-                pcm,
-                (*OVERLAP_HINTS, *self._hints()),
-                guesses=OVERLAP_GUESSES,
-                speculative=False,
-            )
-        else:
-            transcript = await self._recognise(pcm, self._hints(), speculative=True)
+            hints = (*OVERLAP_HINTS, *hints)
+        transcript = await self._recognise(pcm, hints, speculative=not pause.aside)
+        if not pause.aside:
             transcript = await self._listen_again(transcript)
         clue = self._aside_clue(transcript, pcm) if pause.aside else self._clue(transcript)
         self._ear.learn_text(pause.pause, clue if pause.aside else self._by_verdict(clue))
@@ -360,11 +356,9 @@ class Hearing:
 
     async def _look_for_words(self, wanted: WordsWanted) -> None:
         pcm = self._ear.utterance(wanted.onset)
-        transcript = await self._recognise(
-            pcm, OVERLAP_HINTS, guesses=OVERLAP_GUESSES, speculative=False, goes_on=True
-        )
+        transcript = await self._recognise(pcm, OVERLAP_HINTS, speculative=False, goes_on=True)
         clue, sure = self._judge_words(transcript, pcm)
-        self._murmured = self._murmured or clue.is_murmur
+        self._murmured = self._murmured or clue is TextClue.MURMUR
         self._ear.learn_words(wanted.overlap, clue, sure=sure)
 
     # The end of a turn.
@@ -473,19 +467,13 @@ class Hearing:
         return replace(transcript, settled=settled) if settled else transcript
 
     async def _recognise(
-        self,
-        pcm: bytes,
-        hints: tuple[str, ...],
-        *,
-        speculative: bool,
-        goes_on: bool = False,
-        guesses: int = 1,
+        self, pcm: bytes, hints: tuple[str, ...], *, speculative: bool, goes_on: bool = False
     ) -> Transcript:
         """Recognise within `RECOGNISER_LIMIT`; else the text is empty: `_FAILED`."""
         try:
             async with asyncio.timeout(RECOGNISER_LIMIT):
                 return await self._listening.transcribe(
-                    pcm, SpeechHints(hints, guesses), speculative=speculative, goes_on=goes_on
+                    pcm, SpeechHints(hints), speculative=speculative, goes_on=goes_on
                 )
         except TimeoutError:
             error = RecogniserError(f"no answer within {RECOGNISER_LIMIT:g} s", "stalled")

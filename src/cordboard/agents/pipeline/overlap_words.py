@@ -7,10 +7,7 @@ found on the first 180-450 ms of 25 recorded human prompts and of 29 synthetic m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import exp
-
-from cordboard.agents.pipeline.stt.base import Hypothesis, Transcript
+from cordboard.agents.pipeline.stt.base import Transcript
 from cordboard.agents.pipeline.text_clues import (
     TextClue,
     begins_with_murmur,
@@ -39,17 +36,6 @@ MURMUR_CERTAIN = 0.45
 """Between the two the sound decides: a voice that swells when the time is up is no murmur
 (`TurnProfile.swells_ms`). Of 28 beginnings of phrases that were written as murmurs, two had more;
 21 were within 2 dB of their loudest in the last 64 ms, as were 3 of 131 murmurs."""
-OVERLAP_GUESSES = 4
-"""So many texts are asked for. It costs the recogniser 2 ms of 54 (two cores, an eight-second
-window)."""
-GUESSED_MURMUR = 0.3
-"""Where it is not sure of its words and so much of the likelihood of its guesses is with murmurs,
-it was perhaps one: "sure" is written as "Sorry." or "So I", `mhm` as "And how?", with the right
-text close behind. Then the sound decides: `TurnProfile.guessed_swells_ms`."""
-GUESSED_MURMUR_ONLY = 0.6
-"""The same where the text is a murmur's of which it is not sure."""
-_EVERYWHERE = ("okay", "yeah")
-"""Shown to the recogniser, they are among its guesses for any short voice: they prove nothing."""
 CHANGED_MIND = 0.6
 """What was once heard as a murmur becomes something else only if that is as sure as this."""
 
@@ -57,8 +43,8 @@ CHANGED_MIND = 0.6
 def judge_words(
     transcript: Transcript, voice_ms: int, *, complete: bool, murmured: bool = False
 ) -> tuple[TextClue, bool]:
-    """The clue, and whether it is sure. A murmur that is not sure, or only perhaps one,
-    depends on the sound: see `TurnTaker.learn_words`.
+    """The clue, and whether it is sure. A murmur that is not sure depends on the sound: see
+    `TurnTaker.learn_words`.
 
     `voice_ms`: how long the voice has lasted. `complete`: the dialogue takes the text for an answer
     to what was asked; then even `yeah` is one. `murmured`: the beginning of the same voice was
@@ -68,38 +54,18 @@ def judge_words(
     clue = clue_of(text, complete=complete)
     if clue is TextClue.NOTHING:
         return clue, False
-    doubtful = not complete and voice_ms < LONG_MS
-    share = murmur_share(transcript.guesses) if doubtful else 0.0
     if clue is TextClue.MURMUR:
-        if confidence >= MURMUR_SURE:
-            return clue, confidence >= MURMUR_CERTAIN
-        perhaps = share >= GUESSED_MURMUR_ONLY or (murmured and doubtful)
-        return TextClue.PERHAPS_MURMUR if perhaps else TextClue.NOTHING, False
-    perhaps = share >= GUESSED_MURMUR
+        if confidence < MURMUR_SURE:
+            return TextClue.NOTHING, False
+        return clue, confidence >= MURMUR_CERTAIN
     if not complete and confidence < WORDS_SURE:
         plain = text.lower().strip(" .,!?")
         if plain == _HUM_AS_WRITTEN:
             return TextClue.MURMUR, False
         if plain == _NO_WORD:
-            perhaps = perhaps or (murmured and doubtful)
-            return TextClue.PERHAPS_MURMUR if perhaps else TextClue.NOTHING, False
+            return TextClue.NOTHING, False
     if may_become_murmur(text):
         return TextClue.BEGINNING, True
     if murmured and not begins_with_murmur(text) and confidence < CHANGED_MIND:
-        return TextClue.PERHAPS_MURMUR, False
-    if perhaps and confidence < WORDS_SURE:
-        return TextClue.PERHAPS_MURMUR, False
+        return TextClue.MURMUR, False
     return clue, confidence >= (LONG_WORDS_SURE if voice_ms >= LONG_MS else WORDS_SURE)
-
-
-def murmur_share(guesses: Sequence[Hypothesis]) -> float:
-    """How much of the likelihood of a recogniser's guesses is with murmurs; 0 without guesses."""
-    murmurs = total = 0.0
-    for guess in guesses:
-        weight = exp(guess.likelihood)
-        total += weight
-        if guess.text.lower().startswith(_EVERYWHERE):
-            continue
-        if clue_of(guess.text, complete=False) is TextClue.MURMUR:
-            murmurs += weight
-    return murmurs / total if total else 0.0

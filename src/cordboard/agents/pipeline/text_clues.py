@@ -22,8 +22,6 @@ class TextClue(Enum):
     """A whole answer to what was asked."""
     MURMUR = "murmur"
     """What listeners murmur while they listen."""
-    PERHAPS_MURMUR = "perhaps_murmur"
-    """Something else is written, or it is not believed; yet it is likely to be a murmur."""
     BEGINNING = "beginning"
     """A first word that may become a murmur (`I` of `I see`): only of a voice that goes on."""
     DICTATION = "dictation"
@@ -38,14 +36,7 @@ class TextClue(Enum):
     @property
     def has_words(self) -> bool:
         """Whether somebody said something that wants to be heard."""
-        return (
-            self is not TextClue.NOTHING and not self.is_murmur and self is not TextClue.BEGINNING
-        )
-
-    @property
-    def is_murmur(self) -> bool:
-        """Whether it is one, for all that is known."""
-        return self in (TextClue.MURMUR, TextClue.PERHAPS_MURMUR)
+        return self not in (TextClue.NOTHING, TextClue.MURMUR, TextClue.BEGINNING)
 
 
 _HUM = re.compile(r"m+|h+m+|u+[hm]+|e+r+m*|o+h+|a+h+a*|(m+|u+[hm]*|h+m+|e+h+)-?h+[aeu]*[hm]+")

@@ -90,11 +90,6 @@ class TurnProfile:
     this and the second answer, 11 instead of 28 of 324 prompts (begun anywhere, a gap where the
     time is up) are taken for murmurs, and 8 instead of 14 of 156 murmurs stop the agent (replayed,
     with answers after 55 ms; after 110 ms 21 instead of 31, and 14 as before)."""
-    guessed_swells_ms: int = 192
-    """The same for what is only perhaps a murmur (`overlap_words`): 387 instead of 368 of 424
-    murmurs are let pass, and 406 instead of 407 of 416 beginnings of phrases stop the agent at once
-    and for good. With 160 ms and lower thresholds it is 397 and 403; but then three of the 24
-    interruptions of the bench's other half were let pass first (replayed, answers after 65 ms)."""
     hold_again_ms: int = 600
     """A voice that goes on for so long after it was let pass holds the speech once more."""
     syllables_apart_ms: int = 320

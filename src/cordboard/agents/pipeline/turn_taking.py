@@ -183,7 +183,7 @@ class TurnTaker:
         if overlap != self._overlap:
             return NONE
         self._asking = False
-        if self.floor is Floor.ASIDE and self._murmurs:
+        if self.floor is Floor.ASIDE and self._words is TextClue.MURMUR:
             return NONE
         self._words, self._sure = clue, sure
         says_something = sure and clue.has_words
@@ -340,9 +340,9 @@ class TurnTaker:
     @property
     def _is_nothing(self) -> bool:
         """The time is up: is it no more than a murmur or a noise?"""
-        if self._murmurs and not self._sure and self._swells:
+        if self._words is TextClue.MURMUR and not self._sure and self._swells:
             return False
-        if self._murmurs or self._words is TextClue.BEGINNING:
+        if self._words in (TextClue.MURMUR, TextClue.BEGINNING):
             return True
         over = self._silent_for(
             silence_when_time_is_up(self._profile, self._probability, self._words)
@@ -354,14 +354,8 @@ class TurnTaker:
 
     @property
     def _swells(self) -> bool:
-        """It is as loud now as it ever was, or was a moment ago."""
-        guessed = self._words is TextClue.PERHAPS_MURMUR
-        moment = self._profile.guessed_swells_ms if guessed else self._profile.swells_ms
-        return self._now - self._loudest_until < moment * SAMPLES_PER_MS
-
-    @property
-    def _murmurs(self) -> bool:
-        return self._words is not None and self._words.is_murmur
+        """It is as loud now as it ever was."""
+        return self._now - self._loudest_until < self._profile.swells_ms * SAMPLES_PER_MS
 
     @property
     def _voice_is_over(self) -> bool:
@@ -388,7 +382,7 @@ class TurnTaker:
 
     def _let_pass(self) -> Events:
         """Our speech goes on; the voice is heard to its end."""
-        self._murmured = self._murmurs or self._words is TextClue.BEGINNING
+        self._murmured = self._words in (TextClue.MURMUR, TextClue.BEGINNING)
         why = "backchannel" if self._murmured else "noise"
         self.floor = Floor.ASIDE
         self._run = None
@@ -426,7 +420,7 @@ class TurnTaker:
         if self._goes_on(probability, end) and self._holds < self._profile.most_holds:
             self._words = None
             return self._hold(end)
-        if self._murmurs:
+        if self._words is TextClue.MURMUR:
             return NONE
         return self._ask_for_words(end)
 

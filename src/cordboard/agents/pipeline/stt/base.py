@@ -17,8 +17,6 @@ class SpeechHints:
 
     phrases: tuple[str, ...] = ()
     """Names and words of the trade as they should be written ("ATIS", "Oslo Gardermoen")."""
-    guesses: int = 1
-    """How many texts to give as `Transcript.guesses`, where the recogniser can."""
 
 
 NO_HINTS = SpeechHints()
@@ -60,9 +58,6 @@ class Transcript:
     """Time spent in the recogniser itself, without waiting for a free worker."""
     listen_again: ListenAgain | None = field(default=None, compare=False, repr=False)
     """None where the recogniser cannot."""
-    guesses: tuple[Hypothesis, ...] = ()
-    """The texts that it may be, the likeliest first, this one among them; empty where the
-    recogniser gives but one, or was not asked for more."""
     settled: str = ""
     """The text that a second hearing settled on, where it is another one."""
 

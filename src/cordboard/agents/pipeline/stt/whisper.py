@@ -75,7 +75,6 @@ class _Hearing:
     confidence: float
     degenerate: bool
     sound: _Sound | None = None
-    guesses: tuple[Hypothesis, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +160,7 @@ class WhisperRecogniser:
         began = time.perf_counter()
         prompt = self._prompt(hints)
         try:
-            heard = [
-                self._best(piece, prompt, hints.guesses) for piece in _pieces(to_floats(pcm_8k))
-            ]
+            heard = [self._best(piece, prompt) for piece in _pieces(to_floats(pcm_8k))]
         except (RuntimeError, ValueError) as error:
             raise RecogniserError(f"Whisper failed on an utterance: {error}") from error
         spoken = [hearing for hearing in heard if hearing.text]
@@ -173,7 +170,6 @@ class WhisperRecogniser:
             no_speech=min((hearing.no_speech for hearing in heard), default=1.0),
             confidence=min((hearing.confidence for hearing in spoken), default=0.0),
             took_ms=(time.perf_counter() - began) * 1000,
-            guesses=spoken[0].guesses if len(heard) == len(spoken) == 1 else (),
             listen_again=partial(self._listen_again, sound) if sound is not None else None,
         )
 
@@ -196,25 +192,23 @@ class WhisperRecogniser:
                 found.setdefault(text, float(score))
         return tuple(Hypothesis(text, score) for text, score in found.items() if text)
 
-    def _best(self, piece_8k: Floats, prompt: list[int], guesses: int) -> _Hearing:
+    def _best(self, piece_8k: Floats, prompt: list[int]) -> _Hearing:
         samples = resample(piece_8k, 8000, RATE)
         duration = len(samples) / RATE
         window = min(_FULL_WINDOW, max(_SHORTEST_WINDOW, duration + _MARGIN))
-        hearing = self._hear(samples, prompt, window, guesses)
+        hearing = self._hear(samples, prompt, window)
         if hearing.degenerate:
-            again = self._hear(samples, prompt, _FULL_WINDOW, guesses)
+            again = self._hear(samples, prompt, _FULL_WINDOW)
             if not again.degenerate or again.confidence > hearing.confidence:
                 hearing = again
         return hearing
 
-    def _hear(
-        self, samples: Floats, prompt: list[int], window: float, guesses: int = 1
-    ) -> _Hearing:
+    def _hear(self, samples: Floats, prompt: list[int], window: float) -> _Hearing:
         frames = int(window * FRAMES_PER_SECOND) // 2 * 2
         mel = np.ascontiguousarray(log_mel(samples, frames)[None])
         longest = 12 + int(8 * len(samples) / RATE)
         sound = _Sound(self._model.encode(self._storage(mel)), longest)
-        result = self._generate(sound, prompt, max(_BEAM, guesses), guesses, _LENGTH_PENALTY)
+        result = self._generate(sound, prompt, _BEAM, 1, _LENGTH_PENALTY)
         tokens = result.sequences_ids[0]
         text, repeated = without_repeats(self._text(tokens))
         confidence, no_speech = exp(result.scores[0]), float(result.no_speech_prob)
@@ -222,11 +216,7 @@ class WhisperRecogniser:
         if invented or not any(map(str.isalnum, text)):
             return _Hearing("", no_speech, 0.0, degenerate=False)
         lost = confidence < _LOOPING_SURE if repeated else len(tokens) >= longest
-        others = tuple(
-            Hypothesis(self._text(each), float(score))
-            for each, score in zip(result.sequences_ids, result.scores, strict=True)
-        )
-        return _Hearing(text, no_speech, confidence, lost, sound, others if guesses > 1 else ())
+        return _Hearing(text, no_speech, confidence, lost, sound)
 
     def _generate(
         self, sound: _Sound, prompt: list[int], beam: int, texts: int, length_penalty: float
