@@ -4,10 +4,11 @@ whose turns never go back, whose asks have names of their own, and nothing is ra
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from itertools import combinations
 from typing import TypeAlias
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cordboard.agents.base import (
@@ -54,7 +55,7 @@ class Odd(FakeAgent):
 
 
 turns = st.integers(0, 3)
-names = st.sampled_from(["1.1", "1.2", "call_1", "earlier:1.1", ""])
+names = st.sampled_from(["1.1", "1.2", "call_1", "earlier:1.1", "1:1.1", ""])
 words = st.sampled_from(["", "Yes.", "One moment please.", "Are you there?"])
 EVENTS = st.one_of(
     st.builds(CallerStarted, st.floats(0, 2000)),
@@ -135,8 +136,18 @@ async def play(steps: list[Step]) -> tuple[list[AgentEvent], dict[str, Odd]]:
     return told, odd
 
 
+ONE = ToolAsked(ToolAsk("1.1", "book", {"a": 1}, 0))
+LOST = AgentFailed("lost", "dropped")
+
+
+def asked_as(ask_id: str) -> ToolAsked:
+    return ToolAsked(replace(ONE.ask, ask_id=ask_id))
+
+
 @settings(max_examples=150, deadline=None)
 @given(STEPS)
+@example([ONE, LOST, 0.01, asked_as("earlier:1.1")])
+@example([asked_as("1:1.1"), LOST, 0.01, ONE])
 def test_the_call_hears_of_one_agent(steps: list[Step]) -> None:
     with virtual_time() as loop:
         told, odd = loop.run_until_complete(play(steps))

@@ -37,10 +37,12 @@ class Watched:
 
 @pytest.fixture
 def watched(tmp_path: Path) -> Iterator[Watched]:
+    others = set(threading.enumerate())
     made = Watched(tmp_path)
     yield made
     made.watch.stop()
-    assert "cordboard-file-watch" not in {thread.name for thread in threading.enumerate()}
+    left = set(threading.enumerate()) - others
+    assert "cordboard-file-watch" not in {thread.name for thread in left}
 
 
 def test_whatever_way_a_file_is_written_it_is_noticed(watched: Watched) -> None:

@@ -45,10 +45,12 @@ def release(released: threading.Event, log: list[object], seen: int) -> None:
 
 
 async def test_a_loop_that_runs_is_left_alone() -> None:
+    others = set(threading.enumerate())
     watchdog = LoopWatchdog(blocked_after=5.0, beat=0.01)
     with capture_logs() as log:
         watchdog.start()
         await asyncio.sleep(0.1)
         watchdog.stop()
     assert (log, watchdog.incidents) == ([], 0)
-    assert not [t for t in threading.enumerate() if t.name == "cordboard-watchdog"]
+    left = set(threading.enumerate()) - others
+    assert not [thread for thread in left if thread.name == "cordboard-watchdog"]

@@ -10,6 +10,7 @@ puts that into the call's terms, and the call's into the agent's:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -33,6 +34,8 @@ from cordboard.tools.tool import ToolReply
 
 _EARLIER = "earlier:"
 """Marks the id of an ask that is not this agent's own."""
+_LIKE_A_SEATS = re.compile(r"\d+:")
+"""How the ids of the agents after the first begin in the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,8 @@ class Seat:
         self.left = False
         """The agent has failed: nothing that it may yet tell counts."""
         self._number = number
+        self._named_like_earlier: set[str] = set()
+        """Asks of its own that a service has named as if they were not."""
         self._taken = Taken()
         self._in: Transcoder | None = None
         self._out: Transcoder | None = None
@@ -116,7 +121,7 @@ class Seat:
                 sound = pcm if self._out is None else self._out.convert(pcm)
                 return AgentAudio(turn + first, sound)
             case ToolAsked(ask):
-                named = replace(ask, ask_id=self._call_id(ask.ask_id), turn=ask.turn + first)
+                named = replace(ask, ask_id=self._asked(ask.ask_id), turn=ask.turn + first)
                 return ToolAsked(named)
             case ToolCancelled(ask_id):
                 return ToolCancelled(self._call_id(ask_id))
@@ -130,16 +135,20 @@ class Seat:
         """What the conversion still holds back of the sound, at the end of an answer."""
         return b"" if self._out is None else self._out.finish()
 
-    def _call_id(self, own: str) -> str:
+    def _asked(self, own: str) -> str:
         if own.startswith(_EARLIER):
+            self._named_like_earlier.add(own)
+        return self._call_id(own)
+
+    def _call_id(self, own: str) -> str:
+        if own.startswith(_EARLIER) and self._number and own not in self._named_like_earlier:
             return own.removeprefix(_EARLIER)
-        return f"{self._number}:{own}" if self._number else own
+        plain = self._number == 0 and not _LIKE_A_SEATS.match(own)
+        return own if plain else f"{self._number}:{own}"
 
     def _own_id(self, call_id: str) -> str:
-        if not self._number:
-            return call_id
         own = call_id.removeprefix(f"{self._number}:")
-        return own if own != call_id else f"{_EARLIER}{call_id}"
+        return own if own != call_id or self._number == 0 else f"{_EARLIER}{call_id}"
 
 
 def _settled(source: AudioFormat, target: AudioFormat) -> Transcoder:
