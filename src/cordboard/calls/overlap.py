@@ -16,7 +16,7 @@ from cordboard.calls.media.playout import Playout
 from cordboard.observe.metrics import Metrics, Verdict
 
 UNDECIDED_AFTER = 1.0
-"""Seconds after which held speech goes on by itself; agents decide within 0.3 s."""
+"""Seconds after which held speech goes on by itself; agents decide within 0.65 s."""
 _VERDICTS: tuple[Verdict, ...] = ("backchannel", "noise", "echo", "key", "undecided")
 
 

@@ -47,16 +47,3 @@ def test_noise_that_ends_is_forgotten_soon() -> None:
     at = follow(loudness, 0, 150, -38, silent=True)
     follow(loudness, at, 20, -80, silent=True)
     assert 10 * np.log10(loudness.noise / 32768**2) < -50
-
-
-def test_the_loudest_moment_is_the_newest_of_several_and_soon_forgotten() -> None:
-    loudness = Loudness()
-    assert loudness.loudest_until == 0
-    rising = follow(loudness, 0, 4, -30, silent=False)
-    rising = follow(loudness, rising, 2, -20, silent=False)
-    assert loudness.loudest_until == rising
-    falling = follow(loudness, rising, 4, -26, silent=False)
-    assert loudness.loudest_until == rising
-    at = follow(loudness, falling, 10, -26, silent=False)
-    assert loudness.loudest_until > rising, "0.4 s ago is long ago"
-    assert loudness.loudest_until <= at

@@ -76,8 +76,8 @@ def test_words_over_the_agent_count_from_a_confidence_that_falls_with_their_leng
     assert judge_words(heard("In the end.", 0.35), 700, complete=False)[1]
 
 
-def test_a_hum_that_is_written_as_a_word_is_none() -> None:
-    assert judge_words(heard("No.", 0.3), 250, complete=False) == (TextClue.NOTHING, False)
+def test_a_word_is_sure_from_a_certain_confidence() -> None:
+    assert judge_words(heard("No.", 0.3), 250, complete=False) == (TextClue.ONE_WORD, False)
     assert judge_words(heard("No.", 0.5), 250, complete=False) == (TextClue.ONE_WORD, True)
     assert judge_words(heard("No.", 0.3), 250, complete=True)[0] is TextClue.COMPLETE
 

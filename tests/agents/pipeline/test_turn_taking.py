@@ -265,11 +265,12 @@ def test_words_are_an_interruption_and_then_a_turn() -> None:
 def test_a_voice_that_goes_on_is_an_interruption_when_the_time_is_up(
     answer: tuple[TextClue, bool] | None,
 ) -> None:
-    track = over(answer).speak(640)
+    track = over(answer).speak(800)
     held, taken = track.of(OverlapHeld) + track.of(TurnTaken)
     assert isinstance(held, OverlapHeld)
     assert isinstance(taken, TurnTaken)
-    assert taken.sample - held.sample <= 300 * MS
+    assert taken.sample - held.sample <= 640 * MS
+    assert track.of(OverlapLetPass) == []
 
 
 @pytest.mark.parametrize(
@@ -295,9 +296,9 @@ def test_a_gap_in_loudness_is_no_end_while_the_detector_is_sure(
 
 @pytest.mark.parametrize(
     ("words", "let_pass"),
-    [((TextClue.WORDS, False), 0), ((TextClue.NOTHING, False), 1), (None, 1)],
+    [((TextClue.WORDS, False), 0), ((TextClue.NOTHING, False), 1), (None, 0)],
 )
-def test_a_likely_voice_is_enough_where_the_recogniser_found_doubtful_words(
+def test_a_faint_gap_is_no_end_where_the_recogniser_may_yet_find_words(
     words: tuple[TextClue, bool] | None, let_pass: int
 ) -> None:
     track = over(words).speak(192).hear(128, 0.85, loud=False).speak(640)
@@ -510,7 +511,7 @@ def test_a_hold_is_always_settled_and_a_turn_always_ends(steps: list[tuple]) -> 
                 held_at = event.sample
             case OverlapLetPass() | TurnTaken():
                 if held_at is not None:
-                    assert event.sample - held_at <= 300 * MS
+                    assert event.sample - held_at <= 640 * MS
                 held_at = None
                 in_turn = in_turn or isinstance(event, TurnTaken)
             case TurnBegan():

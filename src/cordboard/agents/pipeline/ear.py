@@ -173,7 +173,6 @@ class Ear:
             start,
             end,
             heard_until=self._loudness.heard_until,
-            loudest_until=self._loudness.loudest_until,
             agent=listener.agent_voice(),
             foreign=foreign,
         )

@@ -28,7 +28,7 @@ from cordboard.agents.base import (
     Used,
 )
 from cordboard.agents.pipeline.brain.base import Dialogue, Preparer
-from cordboard.agents.pipeline.ear import LEAD_MS, Ear
+from cordboard.agents.pipeline.ear import Ear
 from cordboard.agents.pipeline.echo_watch import EchoAnswer, EchoWatch
 from cordboard.agents.pipeline.melody import TurnOdds, odds_of
 from cordboard.agents.pipeline.overlap_words import OVERLAP_HINTS, judge_words
@@ -289,9 +289,11 @@ class Hearing:
         transcript = await self._recognise(pcm, hints, speculative=not pause.aside)
         if not pause.aside:
             transcript = await self._listen_again(transcript)
-        clue = self._aside_clue(transcript, pcm) if pause.aside else self._clue(transcript)
-        self._ear.learn_text(pause.pause, clue if pause.aside else self._by_verdict(clue))
-        if not pause.aside:
+        if pause.aside:
+            self._ear.learn_text(pause.pause, self._aside_clue(transcript, pause.voiced))
+        else:
+            clue = self._clue(transcript)
+            self._ear.learn_text(pause.pause, self._by_verdict(clue))
             self._prepare_answer(transcript, clue)
         return transcript
 
@@ -324,14 +326,14 @@ class Hearing:
             return clue
         return TextClue.COMPLETE if self._said_over else TextClue.DANGLING
 
-    def _aside_clue(self, transcript: Transcript, pcm: bytes) -> TextClue:
-        clue, sure = self._judge_words(transcript, pcm)
+    def _aside_clue(self, transcript: Transcript, voiced: int) -> TextClue:
+        clue, sure = self._judge_words(transcript, voiced)
         return clue if sure else TextClue.NOTHING
 
-    def _judge_words(self, transcript: Transcript, pcm: bytes) -> tuple[TextClue, bool]:
+    def _judge_words(self, transcript: Transcript, voiced: int) -> tuple[TextClue, bool]:
         return judge_words(
             transcript,
-            len(pcm) // (2 * SAMPLES_PER_MS) - LEAD_MS,
+            voiced // SAMPLES_PER_MS,
             complete=self._is_complete(transcript.text, over_agent=True),
             murmured=self._murmured,
         )
@@ -357,7 +359,7 @@ class Hearing:
     async def _look_for_words(self, wanted: WordsWanted) -> None:
         pcm = self._ear.utterance(wanted.onset)
         transcript = await self._recognise(pcm, OVERLAP_HINTS, speculative=False, goes_on=True)
-        clue, sure = self._judge_words(transcript, pcm)
+        clue, sure = self._judge_words(transcript, wanted.voiced)
         self._murmured = self._murmured or clue is TextClue.MURMUR
         self._ear.learn_words(wanted.overlap, clue, sure=sure)
 
@@ -416,7 +418,7 @@ class Hearing:
     ) -> None:
         """What was said beside the agent's speech is a turn if it has words, else nothing."""
         transcript = await self._final(pcm, draft)
-        if not self._aside_clue(transcript, pcm).has_words:
+        if not self._aside_clue(transcript, ended.last_speech - ended.onset).has_words:
             return
         self._emit(CallerStarted(self._ear.began_at(ended.onset)))
         turn = self._tell_stopped(ended)

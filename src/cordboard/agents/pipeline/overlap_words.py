@@ -24,11 +24,6 @@ hand." with up to 0.37; a real "stop", "wait", "no" of the same length has 0.48 
 LONG_WORDS_SURE = 0.2
 """The same when the voice has lasted longer than a murmur does."""
 LONG_MS = 500
-_HUM_AS_WRITTEN = "in hand"
-"""`Mhm`, with up to 0.37; nobody begins to interrupt with it."""
-_NO_WORD = "no"
-"""Hums are written so too. With less confidence than that it is none: a real one is written
-surely, and what is let pass as a noise may yet turn out to be a word."""
 MURMUR_SURE = 0.25
 """With less than that it is no murmur: the beginnings of "your" and "all" are written as "Yeah."
 and "Uh-huh." too."""
@@ -58,12 +53,6 @@ def judge_words(
         if confidence < MURMUR_SURE:
             return TextClue.NOTHING, False
         return clue, confidence >= MURMUR_CERTAIN
-    if not complete and confidence < WORDS_SURE:
-        plain = text.lower().strip(" .,!?")
-        if plain == _HUM_AS_WRITTEN:
-            return TextClue.MURMUR, False
-        if plain == _NO_WORD:
-            return TextClue.NOTHING, False
     if may_become_murmur(text):
         return TextClue.BEGINNING, True
     if murmured and not begins_with_murmur(text) and confidence < CHANGED_MIND:

@@ -48,6 +48,8 @@ class Paused:
     sample: int
     """Where that was noticed."""
     aside: bool
+    voiced: int
+    """Samples from the onset of the voice to its last sound so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,8 @@ class WordsWanted:
 
     overlap: int
     onset: int
+    voiced: int
+    """Samples from there to the last sound of the voice, so far."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,9 @@ class TurnProfile:
     """The same while it is not known whether the voice is our own echo: that takes some ms."""
     decide_ms: int = 288
     """After so long on hold it is decided: nine windows, the last within 0.3 s."""
+    doubt_ms: int = 352
+    """And so much longer while it may still be either: a voice that is not over, of which the words
+    are not sure. The agent is silent anyway."""
     ask_before_ms: int = 128
     """The recogniser is asked for words so long before it is decided: it needs about 100 ms, and
     the more of the voice it hears the better; ..."""
@@ -77,19 +80,14 @@ class TurnProfile:
     """A voice that is over after less than this, with doubtful words in it, is let pass."""
     voice_over_ms: int = 80
     """Silence after which a voice over the agent's is taken to be over, while on hold."""
-    words_over_ms: int = 112
-    """The same after doubtful words: the gap before a plosive is no end."""
+    murmur_over_ms: int = 112
+    """The same where the recogniser believes, without being sure, that it was a murmur, ..."""
+    words_over_ms: int = 208
+    """... or words."""
     closure_ms: int = 208
     """The same while the detector is sure of the voice; `cordboard.agents.pipeline.overlap_end`."""
     closure_above: float = 0.95
-    """It is sure by itself; ..."""
-    closure_likely_above: float = 0.8
-    """... and where the recogniser has found words, though doubtful ones."""
-    swells_ms: int = 96
-    """A voice that was loudest within this time still swells: murmurs die away, phrases go on. With
-    this and the second answer, 11 instead of 28 of 324 prompts (begun anywhere, a gap where the
-    time is up) are taken for murmurs, and 8 instead of 14 of 156 murmurs stop the agent (replayed,
-    with answers after 55 ms; after 110 ms 21 instead of 31, and 14 as before)."""
+    """It is sure."""
     hold_again_ms: int = 600
     """A voice that goes on for so long after it was let pass holds the speech once more."""
     syllables_apart_ms: int = 320

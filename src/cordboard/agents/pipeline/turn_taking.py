@@ -32,10 +32,7 @@ from __future__ import annotations
 
 from cordboard.agents.pipeline.end_of_turn import silence_for
 from cordboard.agents.pipeline.learned_pause import CUT_OFF_MS, LearnedPause
-from cordboard.agents.pipeline.overlap_end import (
-    silence_before_time_is_up,
-    silence_when_time_is_up,
-)
+from cordboard.agents.pipeline.overlap_end import silence_to_be_over
 from cordboard.agents.pipeline.text_clues import TextClue
 from cordboard.agents.pipeline.turn_events import (
     NONE,
@@ -78,7 +75,6 @@ class TurnTaker:
         self._unknown = False
         """Whether the present voice is our own come back is being found out."""
         self._heard_until = 0
-        self._loudest_until = 0
         self._run: int | None = None
         """Where the present run of (un)voiced windows began, while it is too short to count."""
         self._pause = 0
@@ -98,6 +94,11 @@ class TurnTaker:
         """Number of the present voice over the agent's."""
         self._holds = 0
         self._deadline = 0
+        self._doubting = False
+        """The first time to decide is up, and it may still be either. (What holds the speech again
+        has been heard for long enough.)"""
+        self._asked_whole = False
+        """The last question for words was put when the voice was over."""
         self._let_pass_at = 0
         self._murmured = False
         """What was let pass last was a murmur."""
@@ -119,17 +120,15 @@ class TurnTaker:
         end: int,
         *,
         heard_until: int | None = None,
-        loudest_until: int | None = None,
         agent: AgentVoice = AgentVoice.SILENT,
         foreign: str = "",
     ) -> Events:
         """Take the voice probability of the samples from `start` to `end`.
 
         `heard_until`: the sample after the last one that can be heard, by its loudness; None: not
-        known, the probabilities decide alone. `loudest_until`: the sample after the loudest moment
-        of the last 0.4 s; None: not known. `agent`: what the caller hears of it. `foreign`: why
-        this sound is not the caller's voice (`echo`, `key`); empty when it is, `PERHAPS` while
-        that is being found out.
+        known, the probabilities decide alone. `agent`: what the caller hears of it. `foreign`:
+        why this sound is not the caller's voice (`echo`, `key`); empty when it is, `PERHAPS`
+        while that is being found out.
         """
         self._now = end
         self._probability = probability
@@ -138,7 +137,6 @@ class TurnTaker:
             foreign = ""
         self._agent = agent
         self._heard_until = end if heard_until is None else heard_until
-        self._loudest_until = 0 if loudest_until is None else loudest_until
         match self.floor:
             case Floor.QUIET:
                 return self._listen(0.0 if foreign else probability, start, end)
@@ -177,8 +175,8 @@ class TurnTaker:
     def learn_words(self, overlap: int, clue: TextClue, *, sure: bool) -> Events:
         """What the recogniser made of the beginning of a voice over the agent's.
 
-        Words of which it is not `sure` count when the time to decide is up; by themselves they stop
-        nothing. A murmur of which it is not sure is none in a voice that swells.
+        Words and murmurs of which it is not `sure` decide nothing by themselves: the voice goes on,
+        or is over so soon that it was a murmur.
         """
         if overlap != self._overlap:
             return NONE
@@ -188,11 +186,8 @@ class TurnTaker:
         self._words, self._sure = clue, sure
         says_something = sure and clue.has_words
         if self.floor is Floor.HELD:
-            if says_something:
-                return self._take_floor(Floor.SPEAKING)
-            if self._voice_is_over and not clue.has_words:
-                return self._let_pass()
-        elif self.floor is Floor.ASIDE and self._agent is AgentVoice.OPEN and says_something:
+            return self._take_floor(Floor.SPEAKING) if says_something else self._settle()
+        if self.floor is Floor.ASIDE and self._agent is AgentVoice.OPEN and says_something:
             return self._take_floor(Floor.SPEAKING)
         return NONE
 
@@ -271,7 +266,8 @@ class TurnTaker:
         self._clue = self._odds = None
         earliest = self._paused_at - TAIL_MS * SAMPLES_PER_MS
         self._quiet_since = max(earliest, self._last_heard)
-        return (Paused(self._pause, end, floor is Floor.ASIDE_PAUSED),)
+        aside = floor is Floor.ASIDE_PAUSED
+        return (Paused(self._pause, end, aside, self._quiet_since - self.onset),)
 
     @property
     def _last_heard(self) -> int:
@@ -322,6 +318,7 @@ class TurnTaker:
     def _hold(self, end: int) -> Events:
         self.floor = Floor.HELD
         self._holds += 1
+        self._doubting = self._holds > 1
         self._deadline = end + self._profile.decide_ms * SAMPLES_PER_MS
         return (OverlapHeld(self.onset, end),)
 
@@ -330,40 +327,61 @@ class TurnTaker:
             return self._dismiss(foreign)
         if probability >= self._profile.unvoiced_below:
             self._voiced_until = end
-        words = self._words
-        if end >= self._deadline:
-            return self._let_pass() if self._is_nothing else self._take_floor(Floor.SPEAKING)
-        if self._voice_is_over and not self._asking and words and not words.has_words:
+        return self._settle() or self._ask_for_words(end)
+
+    def _settle(self) -> Events:
+        """Decide what holds our speech, if that can be done now."""
+        if self._is_over and self._is_heard_out:
+            said = self._words is not None and self._words.has_words and not self._is_short
+            return self._take_floor(Floor.SPEAKING) if said else self._let_pass()
+        if self._now < self._deadline:
+            return NONE
+        if self._words is TextClue.MURMUR and self._sure:
             return self._let_pass()
-        return self._ask_for_words(end)
+        if self._doubting:
+            return self._take_floor(Floor.SPEAKING)
+        self._doubting = True
+        self._deadline += self._profile.doubt_ms * SAMPLES_PER_MS
+        return NONE
 
     @property
-    def _is_nothing(self) -> bool:
-        """The time is up: is it no more than a murmur or a noise?"""
-        if self._words is TextClue.MURMUR and not self._sure and self._swells:
-            return False
-        if self._words in (TextClue.MURMUR, TextClue.BEGINNING):
+    def _is_heard_out(self) -> bool:
+        """More will not be known in time of a voice that is over."""
+        unknown = self._is_doubtful or (self._words is None and self._asking)
+        if self._now >= self._deadline and (self._doubting or not unknown):
             return True
-        over = self._silent_for(
-            silence_when_time_is_up(self._profile, self._probability, self._words)
-        )
-        if self._words is not None and self._words.has_words:
-            voiced = min(self._voiced_until, self._heard_until) - self.onset
-            return over and voiced < self._profile.short_voice_ms * SAMPLES_PER_MS
-        return over
+        if self._asking or self._words is None:
+            return False
+        return self._asked_whole or not self._words.has_words
 
     @property
-    def _swells(self) -> bool:
-        """It is as loud now as it ever was."""
-        return self._now - self._loudest_until < self._profile.swells_ms * SAMPLES_PER_MS
+    def _is_doubtful(self) -> bool:
+        """Something was understood, but not surely."""
+        return self._words not in (None, TextClue.NOTHING) and not self._sure
 
     @property
-    def _voice_is_over(self) -> bool:
-        return self._silent_for(silence_before_time_is_up(self._profile, self._probability))
+    def _is_over(self) -> bool:
+        """Silent for long enough, for what was understood of it."""
+        doubtful = self._words if self._is_doubtful else None
+        return self._silent_for(silence_to_be_over(self._profile, self._probability, doubtful))
+
+    @property
+    def _is_short(self) -> bool:
+        """Too short for words that are doubtful."""
+        return self._voiced < self._profile.short_voice_ms * SAMPLES_PER_MS
+
+    @property
+    def _voiced(self) -> int:
+        """Samples from the onset to the last sound of the voice."""
+        return min(self._voiced_until, max(self._heard_until, self.onset)) - self.onset
+
+    @property
+    def _is_quiet(self) -> bool:
+        """The voice may be over."""
+        return self._silent_for(silence_to_be_over(self._profile, self._probability))
 
     def _silent_for(self, milliseconds: int) -> bool:
-        last = min(self._voiced_until, max(self._heard_until, self.onset))
-        return self._now - last >= milliseconds * SAMPLES_PER_MS
+        return self._now - self.onset - self._voiced >= milliseconds * SAMPLES_PER_MS
 
     def _ask_for_words(self, end: int) -> Events:
         profile = self._profile
@@ -373,12 +391,13 @@ class TurnTaker:
             due = end - self._asked_at >= profile.words_every_ms * SAMPLES_PER_MS
         else:
             due = end >= self._deadline - profile.ask_before_ms * SAMPLES_PER_MS
-            due = due or self._voice_is_over
+            due = due or self._is_quiet
         if not due:
             return NONE
         self._asking = True
         self._asked_at = end
-        return (WordsWanted(self._overlap, self.onset),)
+        self._asked_whole = self._is_quiet
+        return (WordsWanted(self._overlap, self.onset, self._voiced),)
 
     def _let_pass(self) -> Events:
         """Our speech goes on; the voice is heard to its end."""
