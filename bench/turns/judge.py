@@ -59,6 +59,8 @@ class Overlap:
     """Why each hold was given up, as the engine says."""
     turns: int
     """How many turns of the caller the engine believes to have heard."""
+    decided: list[float] = field(default_factory=list)
+    """Seconds: each hold, until the speech went on or was given up."""
     obeyed: bool = False
     yielded: float | None = None
     """Seconds; None when the agent did not yield."""
@@ -129,10 +131,17 @@ def judge_overlap(
         held=kinds["agent.held"],
         dismissed=[line["why"] for line in ledger if line["type"] == "agent.resumed"],
         turns=kinds["caller.stopped"],
+        decided=_decided(ledger),
     )
     if interruption and played.said_at is not None:
         _judge_yield(overlap, played, played.said_at)
     return overlap
+
+
+def _decided(ledger: Sequence[LedgerLine]) -> list[float]:
+    names = {"agent.resumed": "held_ms", "agent.interrupted": "decision_ms"}
+    found = [line.get(names[line["type"]]) for line in ledger if line["type"] in names]
+    return [float(ms) / 1000 for ms in found if ms]
 
 
 def _judge_yield(overlap: Overlap, played: Played, onset: float) -> None:

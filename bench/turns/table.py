@@ -11,6 +11,8 @@ from bench.report import Report, Summary, Target, milliseconds
 from bench.turns.judge import Overlap, Turn, Verdict
 
 _PAUSE_BINS = ((0.3, 0.5), (0.5, 0.8), (0.8, 1.21))
+_SOON = 0.3
+"""Seconds."""
 _LISTENED = ("echo", "noise", "click", "cough", "key")
 
 
@@ -113,6 +115,7 @@ def _overlaps(report: Report, verdict: Verdict) -> None:
     if rows:
         heads = ["over the agent's speech", "n", "cut", "heard whole", "held", "taken as a turn"]
         report.table("No interruption", [*heads, "dismissed as"], rows)
+    _decisions(report, by_kind)
     backchannels = by_kind.get("backchannel", [])
     if backchannels:
         ignored = _share(not o.cut for o in backchannels)
@@ -126,6 +129,20 @@ def _overlaps(report: Report, verdict: Verdict) -> None:
         report.targets.append(
             Target(f"false barge-ins, {kind}", cut, 0, f"of {len(by_kind[kind])}")
         )
+
+
+def _decisions(report: Report, by_kind: dict[str, list[Overlap]]) -> None:
+    rows = []
+    for kind, overlaps in by_kind.items():
+        decided = [seconds for overlap in overlaps for seconds in overlap.decided]
+        if decided:
+            summary = Summary.of(decided)
+            cells = map(milliseconds, (summary.median, summary.p95, summary.most))
+            soon = _share(seconds <= _SOON for seconds in decided)
+            rows.append([kind, str(len(decided)), *cells, f"{soon:.0f} %"])
+    if rows:
+        heads = ["held", "n", "ms median", "p95", "max", "within 0.3 s"]
+        report.table("Silent until it was decided what it is", heads, rows)
 
 
 def _interruptions(report: Report, interruptions: dict[str, list[Overlap]]) -> None:

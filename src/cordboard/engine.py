@@ -99,7 +99,7 @@ class Engine:
         models, when their loading has begun already; they are the engine's from now on."""
         self._begun_with = config
         """For what stays as it is until the engine is started again."""
-        self._started_at = time.time()
+        self._started_at = time.monotonic()
         self._metrics = Metrics()
         self._metrics.version(__version__)
         self._tracing = self._open_tracing()
@@ -279,13 +279,13 @@ class Engine:
         """Say once that calls can come in, when it is so."""
         if not self._said_ready and not self._missing():
             self._said_ready = True
-            log.info("engine_ready", seconds=round(time.time() - self._started_at, 2))
+            log.info("engine_ready", seconds=round(time.monotonic() - self._started_at, 2))
 
     def health(self) -> Mapping[str, Any]:
         """Everything worth knowing at a glance."""
         return {
             "version": __version__,
-            "uptime_seconds": round(time.time() - self._started_at, 1),
+            "uptime_seconds": round(time.monotonic() - self._started_at, 1),
             "generation": self._succession.generation.number,
             "deferred": [
                 {"what": item.what, "until": item.until} for item in self._succession.deferred()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 
 import pytest
 
@@ -213,6 +214,33 @@ async def test_a_phone_that_sends_nothing_for_seconds_is_not_dropped(hotline):
     caller.line.mute(False)
     began = await caller.ask("What are the opening times?")
     assert "in use" in await caller.heard(since=began)
+
+
+async def test_a_clock_that_jumps_changes_nothing(hotline, monkeypatch):
+    """The machine's clock is set a day forward while a caller waits, and then two days back."""
+    real, set_by = time.time, 0.0
+    monkeypatch.setattr(time, "time", lambda: real() + set_by)
+    caller = await hotline.dial("ctx-orders")
+    await caller.greeted_to_the_end()
+    asked_at = await caller.say("What are the opening times?")
+    set_by = 86_400.0
+    answered_at = await caller.line.hear_speech(20, after=asked_at)
+    set_by = -2 * 86_400.0
+    await caller.listen()
+    began = await caller.ask("Can you repeat that, please?")
+    assert (await hotline.get("/health"))[1]["uptime_seconds"] > 0
+    caller.line.hangup()
+    history = await caller.history()
+
+    assert "in use" in await caller.heard(since=answered_at)
+    assert "in use" in await caller.heard(since=began)
+    assert history.troubles == []
+    assert not any(turn.filled for turn in history.caller_turns)
+    lasted = history.ended_ms
+    assert 0 < lasted < 60_000
+    moments = [turn.speech_ms for turn in history.caller_turns]
+    assert moments == sorted(moments)
+    assert all(0 < moment < lasted for moment in moments)
 
 
 @together
