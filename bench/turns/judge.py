@@ -139,9 +139,13 @@ def judge_overlap(
 
 
 def _decided(ledger: Sequence[LedgerLine]) -> list[float]:
-    names = {"agent.resumed": "held_ms", "agent.interrupted": "decision_ms"}
-    found = [line.get(names[line["type"]]) for line in ledger if line["type"] in names]
-    return [float(ms) / 1000 for ms in found if ms]
+    resumed = [line["held_ms"] for line in ledger if line["type"] == "agent.resumed"]
+    given_up = [
+        line["decision_ms"] - line["reaction_ms"]
+        for line in ledger
+        if line["type"] == "agent.interrupted" and line["decision_ms"]
+    ]
+    return [float(ms) / 1000 for ms in resumed + given_up]
 
 
 def _judge_yield(overlap: Overlap, played: Played, onset: float) -> None:

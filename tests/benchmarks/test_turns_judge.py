@@ -57,11 +57,13 @@ def test_a_sentence_is_whole_only_to_the_sample() -> None:
     one = played(TALK, [(8.0, 15.0)])
     ledger = [
         {"type": "agent.held", "at_ms": 1, "onset_ms": 0},
-        {"type": "agent.resumed", "at_ms": 2, "why": "backchannel"},
+        {"type": "agent.resumed", "at_ms": 2, "why": "backchannel", "held_ms": 320},
+        {"type": "agent.interrupted", "at_ms": 3, "reaction_ms": 90, "decision_ms": 730},
     ]
     one.heard = np.concatenate((SENTENCE, SENTENCE[:10]))  # it says something else afterwards
     whole = judge_overlap(one, SENTENCE, ledger, False)
     assert (whole.whole, whole.held, whole.dismissed) == (True, 1, ["backchannel"])
+    assert whole.decided == [0.32, 0.64], "without the time until the agent was silent"
     one.heard = np.delete(SENTENCE, 700)
     assert not judge_overlap(one, SENTENCE, ledger, False).whole
 

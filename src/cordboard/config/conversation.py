@@ -14,7 +14,7 @@ TurnProfileName: TypeAlias = Literal["quick", "balanced", "patient"]
 
 
 class TurnTaking(Section):
-    """When the caller's turn is over. Each number left out is the profile's."""
+    """When the caller's turn is over, and whose it is. Each number left out is the profile's."""
 
     profile: TurnProfileName = Field(
         "balanced", description="How soon the agent answers: `quick`, `balanced` or `patient`."
@@ -43,6 +43,13 @@ class TurnTaking(Section):
     )
     dictation_silence_ms: int | None = Field(
         None, ge=150, le=10_000, description="The same within spelled letters or dictated digits."
+    )
+    overlap_doubt_ms: int | None = Field(
+        None,
+        ge=0,
+        le=640,
+        description="How much longer than 0.3 s the agent stays silent while a voice over its own "
+        "may be a murmur or an interruption. 0 = that is decided within 0.3 s.",
     )
     learn_pauses: bool = Field(
         True, description="Whether to wait longer for a caller who pauses longer, within bounds."

@@ -24,13 +24,15 @@ Heard = tuple[str, float]
 """A text, and the recogniser's confidence in it."""
 
 
-def interrupt(answers: list[Heard], *, lasts_ms: int, answered_after: int = 60) -> list[TurnEvent]:
+def interrupt(
+    answers: list[Heard], *, lasts_ms: int, answered_after: int = 60, doubt_ms: int = 352
+) -> list[TurnEvent]:
     """What comes of a voice over the agent's, which the detector is sure of from its first window.
 
     `answers`: to each question for words, the last one again and again; none: the recogniser does
     not answer.
     """
-    taker, now = TurnTaker(TurnProfile()), 0
+    taker, now = TurnTaker(TurnProfile(overlap_doubt_ms=doubt_ms)), 0
     told: list[TurnEvent] = []
     coming: list[tuple[int, WordsWanted, Heard]] = []
     murmured = False
@@ -152,3 +154,16 @@ def test_a_recogniser_that_does_not_answer_is_not_waited_for_long(
     events = interrupt([], lasts_ms=lasts_ms)
     assert outcome(events) == comes
     assert decided_ms(events) <= 640
+
+
+@pytest.mark.parametrize(
+    ("text", "lasts_ms", "comes"),
+    [("Yeah.", 416, LET_PASS), ("Join.", 96, LET_PASS), ("Join.", 416, OBEYED)],
+)
+def test_where_nothing_is_heard_out_it_is_decided_within_300_ms(
+    text: str, lasts_ms: int, comes: list[type]
+) -> None:
+    """A doubtful murmur is taken for one then, and doubtful words that last are words."""
+    events = interrupt([(text, 0.3)], lasts_ms=lasts_ms, doubt_ms=0)
+    assert outcome(events) == comes
+    assert decided_ms(events) <= 300

@@ -43,6 +43,11 @@ def test_a_context_replaces_a_single_number(name: str) -> None:
     assert all(getattr(profile, each) == getattr(PROFILES["patient"], each) for each in others)
 
 
+def test_a_context_may_want_doubtful_voices_decided_at_once() -> None:
+    assert profile_of(TurnTaking()).overlap_doubt_ms > 0
+    assert profile_of(TurnTaking(overlap_doubt_ms=0)).overlap_doubt_ms == 0
+
+
 def test_pauses_need_not_be_learnt() -> None:
     assert profile_of(TurnTaking(learn_pauses=False)).most_learned_ms == 0
     assert profile_of(TurnTaking()).most_learned_ms > 0

@@ -67,15 +67,20 @@ class TurnProfile:
     """The same while it is not known whether the voice is our own echo: that takes some ms."""
     decide_ms: int = 288
     """After so long on hold it is decided: nine windows, the last within 0.3 s."""
-    doubt_ms: int = 352
+    overlap_doubt_ms: int = 352
     """And so much longer while it may still be either: a voice that is not over, of which the words
-    are not sure. The agent is silent anyway."""
+    are not sure. The agent is silent anyway. Of 424 murmurs 98 % are let pass, with 288 it is
+    95 %, with 0 it is 80 %; of 416 phrases all stop the agent for good, with 0 it is 98 %
+    (replayed, with answers of the recogniser after 65 ms)."""
     ask_before_ms: int = 128
     """The recogniser is asked for words so long before it is decided: it needs about 100 ms, and
     the more of the voice it hears the better; ..."""
     words_every_ms: int = 64
     """... and again when so much has been added, while the matter is open: one that answers within
     this time is heard twice before it is decided."""
+    words_doubt_every_ms: int = 192
+    """The same while in doubt, and when the voice falls silent: each time costs some 55 ms of a
+    processor."""
     short_voice_ms: int = 450
     """A voice that is over after less than this, with doubtful words in it, is let pass."""
     voice_over_ms: int = 80
@@ -130,6 +135,7 @@ def profile_of(settings: TurnTaking) -> TurnProfile:
             "doubtful_silence_ms",
             "unfinished_silence_ms",
             "dictation_silence_ms",
+            "overlap_doubt_ms",
         )
         if (value := getattr(settings, name)) is not None
     }

@@ -221,7 +221,7 @@ class TurnTaker:
         self.onset, self._voiced_until, self._run = onset, end, None
         self._overlap += 1
         self._holds = self._asked_at = 0
-        self._asking = False
+        self._asking = self._asked_whole = False
         self._words = None
         self._over_agent = self._agent is not AgentVoice.SILENT
         if self._agent is AgentVoice.OPEN:
@@ -318,7 +318,7 @@ class TurnTaker:
     def _hold(self, end: int) -> Events:
         self.floor = Floor.HELD
         self._holds += 1
-        self._doubting = self._holds > 1
+        self._doubting = self._holds > 1 or not self._profile.overlap_doubt_ms
         self._deadline = end + self._profile.decide_ms * SAMPLES_PER_MS
         return (OverlapHeld(self.onset, end),)
 
@@ -327,6 +327,7 @@ class TurnTaker:
             return self._dismiss(foreign)
         if probability >= self._profile.unvoiced_below:
             self._voiced_until = end
+        self._asked_whole = self._asked_whole and self._is_quiet
         return self._settle() or self._ask_for_words(end)
 
     def _settle(self) -> Events:
@@ -339,9 +340,10 @@ class TurnTaker:
         if self._words is TextClue.MURMUR and self._sure:
             return self._let_pass()
         if self._doubting:
-            return self._take_floor(Floor.SPEAKING)
+            murmur = self._is_short and self._words in (TextClue.MURMUR, TextClue.BEGINNING)
+            return self._let_pass() if murmur else self._take_floor(Floor.SPEAKING)
         self._doubting = True
-        self._deadline += self._profile.doubt_ms * SAMPLES_PER_MS
+        self._deadline += self._profile.overlap_doubt_ms * SAMPLES_PER_MS
         return NONE
 
     @property
@@ -387,16 +389,17 @@ class TurnTaker:
         profile = self._profile
         if self._asking:
             return NONE
+        quiet = self._is_quiet
         if self._asked_at:
-            due = end - self._asked_at >= profile.words_every_ms * SAMPLES_PER_MS
+            every = profile.words_doubt_every_ms if self._doubting else profile.words_every_ms
+            due = end - self._asked_at >= every * SAMPLES_PER_MS
         else:
             due = end >= self._deadline - profile.ask_before_ms * SAMPLES_PER_MS
-            due = due or self._is_quiet
-        if not due:
+        if not due and (self._asked_whole or not quiet):
             return NONE
         self._asking = True
         self._asked_at = end
-        self._asked_whole = self._is_quiet
+        self._asked_whole = quiet
         return (WordsWanted(self._overlap, self.onset, self._voiced),)
 
     def _let_pass(self) -> Events:
