@@ -78,9 +78,9 @@ class TurnProfile:
     words_every_ms: int = 64
     """... and again when so much has been added, while the matter is open: one that answers within
     this time is heard twice before it is decided."""
-    words_doubt_every_ms: int = 192
-    """The same while in doubt, and when the voice falls silent: each time costs some 55 ms of a
-    processor."""
+    words_doubt_every_ms: int = 224
+    """The same while in doubt, and when the voice falls silent. Each time costs some 55 ms of a
+    processor; the last answer comes in time, of a voice that is long enough for doubtful words."""
     short_voice_ms: int = 450
     """A voice that is over after less than this, with doubtful words in it, is let pass."""
     voice_over_ms: int = 80
