@@ -151,9 +151,22 @@ def _report(rows: list[Row]) -> Report:
         for row in sorted(rows, key=lambda row: (row["vad"], row["calls"]))
     ]
     report.table("A caller's 20 ms frame, transport to recogniser", heads, table)
+    _verdicts(report, rows)
     report.targets = _targets(rows)
     report.figures = {"rows": rows}
     return report
+
+
+def _verdicts(report: Report, rows: list[Row]) -> None:
+    parts = ("p50", "p95", "p99", "max")
+    table = [
+        [str(row["calls"]), *(f"{row[f'verdict_{part}_ms']:.2f}" for part in parts)]
+        for row in rows
+        if "verdict_p50_ms" in row
+    ]
+    if table:
+        title = "Cordboard: a window's last frame to the voice detector's verdict"
+        report.table(title, ["calls", "ms p50", *parts[1:]], table)
 
 
 def _targets(rows: list[Row]) -> list[Target]:
@@ -168,6 +181,9 @@ def _targets(rows: list[Row]) -> list[Target]:
             Target(f"CPU, 50 calls {with_or_without}", ours["us_per_frame"], limit, "us/frame"),
             Target(f"delay p99, 50 calls {with_or_without}", ours["lateness_p99_ms"], 5.0, "ms"),
         ]
+        if "verdict_p95_ms" in ours:
+            name = "frame to the voice detector's verdict p95, 50 calls"
+            targets.append(Target(name, ours["verdict_p95_ms"], 5.0, "ms"))
     for vad in (False, True):
         ours = found.get(("cordboard", vad, 100))
         if ours is not None:

@@ -69,8 +69,10 @@ def frames_of(path: Path) -> tuple[list[bytes], int]:
     return [pcm[at : at + size] for at in range(0, len(pcm) - size + 1, size)], rate
 
 
-async def run(name: str, opener: Opener, rate: int) -> None:
-    """Measure every configuration asked for; one line of JSON for each."""
+async def run(
+    name: str, opener: Opener, rate: int, more: Callable[[], dict[str, float]] = dict
+) -> None:
+    """Measure every configuration asked for; one line of JSON for each, with `more` of it."""
     asked = arguments()
     speech, _ = frames_of(asked.audio / f"speech-{rate}.wav")
     quiet, _ = frames_of(asked.audio / f"quiet-{rate}.wav")
@@ -79,6 +81,7 @@ async def run(name: str, opener: Opener, rate: int) -> None:
             async with opener(count, vad) as calls:
                 await asyncio.sleep(SETTLE)
                 row = await measured(calls, (speech, quiet), asked.seconds)
+                row |= more()
             print(json.dumps({"engine": name, "vad": vad, "calls": count, **row}), flush=True)
             gc.collect()
 

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Sequence
 
 from bench.peers.harness import Stamps
+from bench.peers.verdicts import Door
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.offer import Media, Offer, TransferTarget
@@ -19,8 +20,9 @@ from cordboard.telephony.outgoing import OutgoingAudio
 class NullMedia:
     """Implements `cordboard.calls.offer.Media`, and the harness's `Call`."""
 
-    def __init__(self, pacer: Pacer) -> None:
+    def __init__(self, pacer: Pacer, door: Door | None = None) -> None:
         self.stamps = Stamps()
+        self._door = door or Door()
         self._pacer = pacer
         self._outgoing = OutgoingAudio(SLIN_8K)
         self._audio: Callable[[bytes], None] | None = None
@@ -36,6 +38,7 @@ class NullMedia:
     async def hand_over(self, frame: bytes, due: float) -> None:
         handed = time.perf_counter()
         if self._audio is not None:
+            self._door.due = due
             self._audio(frame)
             self.stamps.taken.append((due, handed, time.perf_counter()))
 

@@ -12,12 +12,15 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from bench.echo_agent import EchoAgent
 from bench.peers import harness
 from bench.peers.null_media import NullLine, NullMedia
+from bench.peers.verdicts import Door, TimedBank
 from cordboard.agents.base import Agent
+from cordboard.agents.pipeline import offline
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.binding import Binding
 from cordboard.cli.event_loop import run_async
@@ -65,6 +68,8 @@ class BenchEngine(Engine):
 async def measure() -> None:
     pacer = Pacer(asyncio.get_running_loop())
     both_ways = BOTH_WAYS in sys.argv
+    door = Door()
+    offline.VoiceActivityBank = partial(TimedBank, door=door)  # type: ignore[misc, assignment]
     with tempfile.TemporaryDirectory() as folder:
         engine = BenchEngine(configuration(folder))
         engine.speaks = both_ways
@@ -73,7 +78,7 @@ async def measure() -> None:
         @asynccontextmanager
         async def opened(count: int, vad: bool) -> AsyncIterator[Sequence[harness.Call]]:
             engine.models = vad
-            lines = [NullMedia(pacer) for _ in range(count)]
+            lines = [NullMedia(pacer, door) for _ in range(count)]
             for line in lines:
                 engine.exchange.offer(NullLine(line).offer())
             while not all(line.connected for line in lines):  # noqa: ASYNC110 - no event says it
@@ -85,7 +90,7 @@ async def measure() -> None:
 
         name = "cordboard, both ways" if both_ways else "cordboard"
         try:
-            await harness.run(name, opened, RATE)
+            await harness.run(name, opened, RATE, door.figures)
         finally:
             await engine.stop(grace=0)
 

@@ -155,3 +155,19 @@ def test_a_reprompt_long_after_an_answer_is_said_but_no_part_of_its_sound() -> N
     turn = history.turns[1]
     assert (turn.answer_start_ms, turn.answer_end_ms) == (2960, 3500)
     assert turn.said[-1] == "Are you there?"
+
+
+def test_a_continuer_after_a_cut_answer_is_said_but_no_part_of_its_sound() -> None:
+    """The picture would show the agent speaking all the time in which it gave way."""
+    call = (
+        *CALL[:16],
+        (3900, events.BargedIn(1, "Wind calm.", 940, 80, 200)),
+        (5900, events.Silence("continuer", 970, "Go on.")),
+        (5901, events.Answering(1, "Go on.")),
+        (5950, events.AudioStarted(1)),
+        (6100, events.TurnEnded(2, 4930)),
+        (6400, events.AudioEnded(1)),
+    )
+    turn = CallHistory.from_lines(lines_of(call)).turns[1]
+    assert (turn.answer_start_ms, turn.answer_end_ms) == (2960, 3900)
+    assert turn.said == ["Wind calm.", "Go on."]

@@ -33,8 +33,10 @@ WINDOW_SAMPLES = 256
 CONTEXT_SAMPLES = 32
 """The end of the previous window that goes before each window; without it results are ruined."""
 STATE_SIZE = 128
-GATHER = 0.005
-"""Seconds the first window of a batch waits for those of other streams."""
+GATHER = 0.002
+"""Seconds the first window of a batch waits for those of other streams. Measured with 50 calls
+(`bench peers`): verdicts come 4.7 ms (p95) after their last frame, with 5 ms it is 7.6; a frame
+costs a quarter more."""
 
 _WINDOW_BYTES = WINDOW_SAMPLES * 2
 _CONTEXT_BYTES = CONTEXT_SAMPLES * 2
@@ -173,9 +175,18 @@ class VoiceActivityBank:
         if not self._free_rows:
             self._free_rows.append(self._rows)
             self._rows += 1
-        stream = VoiceActivityStream(self, self._free_rows.pop(), on_probability, on_failed)
+        stream = self.make_stream(self._free_rows.pop(), on_probability, on_failed)
         self._streams.add(stream)
         return stream
+
+    def make_stream(
+        self,
+        row: int,
+        on_probability: Callable[[float, int], None],
+        on_failed: Callable[[Exception], None] | None,
+    ) -> VoiceActivityStream:
+        """One with this row of the states; for banks that want streams of their own."""
+        return VoiceActivityStream(self, row, on_probability, on_failed)
 
     def close(self) -> None:
         """Close every stream. A batch that is in the model now is finished and dropped."""

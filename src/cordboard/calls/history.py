@@ -200,6 +200,10 @@ class _Reader:
         """How much of each turn's `said` is settled by an interruption."""
         self._sounding: set[int] = set()
         """Turns whose answer is being heard."""
+        self._in_silence = ""
+        """What the engine is about to say in a silence; ..."""
+        self._beside: int | None = None
+        """... the turn it is said in, of whose answer it is no part."""
 
     def take(self, line: LedgerLine) -> None:
         kind = line["type"]
@@ -244,6 +248,8 @@ class _Reader:
             turn.heard, turn.confidence = line["text"], line["confidence"]
             turn.understood = line.get("understood") or line["text"]
         elif kind == "agent.text":
+            said, self._in_silence = self._in_silence, ""
+            self._beside = turn.number if said and said == line["text"] else None
             turn.answer.append(line["text"])
             turn.said.append(line["text"])
         elif kind in ("agent.audio_started", "agent.audio_ended", "agent.interrupted"):
@@ -260,9 +266,11 @@ class _Reader:
     def _sound(self, kind: str, turn: Turn, line: LedgerLine) -> None:
         at = line["at_ms"]
         if kind == "agent.audio_started":
-            self._sounding.add(turn.number)
             if turn.answer_start_ms is None:
                 turn.answer_start_ms = at
+            elif turn.number == self._beside:
+                return  # a continuer, or a re-prompt, after an answer that was cut
+            self._sounding.add(turn.number)
             return
         if turn.number in self._sounding:  # a re-prompt long after an answer is no part of it
             turn.answer_end_ms = at
@@ -283,6 +291,8 @@ class _Reader:
         else:
             silence = Silence(line["kind"], at - line["silent_ms"], at, line["text"])
             history.silences.append(silence)
+            if line["kind"] != "filler":
+                self._in_silence = line["text"]
 
     def _overlap_over(self, at: int, verdict: str) -> None:
         overlaps = self.history.overlaps
