@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import socket
 import ssl
 from collections.abc import Mapping
@@ -25,6 +26,10 @@ from websockets.uri import parse_uri
 UNACKNOWLEDGED_MS = 10_000
 CLOSE_SECONDS = 1.0
 """How long a closing connection may take."""
+PIECE_BYTES = 16_384
+"""So much is read before it is looked whether it is a flood: the other calls wait meanwhile."""
+EMPTY_FRAMES_PER_SECOND = 1_000
+"""More pings, pongs and empty continuations than these are a flood."""
 _NORMAL_CLOSURES = (1000, 1001)
 
 
@@ -85,6 +90,9 @@ class WebsocketConnection(asyncio.Protocol):
         self._first_opcode = Opcode.BINARY
         self._parts: list[bytes] = []
         """Of a message that comes in several frames."""
+        self._empty = 0
+        self._empty_from = -math.inf
+        """Frames without content in the present second, and when that began."""
         self._closing = False
         self._gone = asyncio.Event()
         self.problem = ""
@@ -175,12 +183,15 @@ class WebsocketConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         protocol = self._protocol
-        protocol.receive_data(data)
-        for event in protocol.events_received():
-            if isinstance(event, Frame):
-                self._frame(event)
-            elif protocol.handshake_exc is None:
-                self._handshake_done()
+        for start in range(0, len(data), PIECE_BYTES):
+            protocol.receive_data(data[start : start + PIECE_BYTES])
+            for event in protocol.events_received():
+                if isinstance(event, Frame):
+                    self._frame(event)
+                elif protocol.handshake_exc is None:
+                    self._handshake_done()
+            if self.problem:
+                break  # what came along with the end counts no more
         if protocol.state is not State.OPEN and not self.problem:
             self._not_open()
         self.transmit()
@@ -214,6 +225,8 @@ class WebsocketConnection(asyncio.Protocol):
 
     def _frame(self, frame: Frame) -> None:
         opcode = frame.opcode
+        if opcode in (Opcode.PING, Opcode.PONG) or (opcode is Opcode.CONT and not frame.data):
+            self._count_empty()
         if opcode is Opcode.BINARY or opcode is Opcode.TEXT:
             if frame.fin:
                 self._message(opcode, bytes(frame.data))
@@ -225,6 +238,14 @@ class WebsocketConnection(asyncio.Protocol):
                 whole = b"".join(self._parts)
                 self._parts.clear()
                 self._message(self._first_opcode, whole)
+
+    def _count_empty(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._empty_from >= 1.0:
+            self._empty, self._empty_from = 0, now
+        self._empty += 1
+        if self._empty > EMPTY_FRAMES_PER_SECOND:
+            self.fail("flood", "frames without content come in a flood")
 
     def _message(self, opcode: Opcode, data: bytes) -> None:
         if self._owner is None or self._closing or self.problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import logging
@@ -10,6 +11,10 @@ from typing import Any
 
 import pytest
 import structlog
+from websockets.asyncio.client import connect
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.client import ClientProtocol
+from websockets.uri import parse_uri
 
 from cordboard.observe.library_log import MAX_LINES, WINDOW_SECONDS, FloodGate
 from cordboard.observe.logging import configure
@@ -47,6 +52,26 @@ def test_messages_and_addresses_are_not_logged_even_at_debug(stream: io.StringIO
     logging.getLogger("httpx2").info("HTTP Request: POST http://crm/abc")
     logging.getLogger("httpcore2.http11").debug("headers [('set-cookie', 'abc')]")
     assert stream.getvalue() == ""
+
+
+async def test_the_websocket_library_tells_no_password_and_no_key_even_at_debug(
+    stream: io.StringIO,
+) -> None:
+    async def answer(connection: ServerConnection) -> None:
+        await connection.send('{"type":"ChannelDtmfReceived","digit":"7"}')
+
+    password = base64.b64encode(b"cordboard:s3cret").decode()
+    async with serve(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        headers = {"Authorization": f"Basic {password}"}
+        async with connect(f"ws://127.0.0.1:{port}", additional_headers=headers) as connection:
+            await connection.recv()
+        client = ClientProtocol(parse_uri(f"ws://127.0.0.1:{port}"))
+        request = client.connect()
+        request.headers["Authorization"] = f"Basic {password}"
+        client.send_request(request)
+    assert password not in stream.getvalue()
+    assert "ChannelDtmfReceived" not in stream.getvalue()
 
 
 def test_half_a_secret_is_not_left_over(stream: io.StringIO) -> None:

@@ -1,9 +1,11 @@
 """What libraries may write into our log: little, and nothing that outsiders have said.
 
 The MCP SDK logs what servers send it, whole messages at DEBUG and, behind each warning, a traceback
-whose error quotes what it could not read; the HTTP client logs addresses and headers. So these two
-are never heard below WARNING, their tracebacks become the name of the error, their words are cut,
-and what comes too often is counted instead of written.
+whose error quotes what it could not read; the HTTP client logs addresses and headers; the websocket
+library logs headers, such as `Authorization: Basic` with the password of ARI in a form that no mask
+knows, and each message, such as a key that was pressed. So these are never heard below WARNING,
+their tracebacks become the name of the error, their words are cut, and what comes too often is
+counted instead of written.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any
 
 import structlog
 
-QUOTING_LIBRARIES = ("mcp", "httpx2", "httpcore2")
+QUOTING_LIBRARIES = ("mcp", "httpx2", "httpcore2", "websockets")
 """Those that quote what others say."""
 MAX_WORDS = 200
 MAX_LINES = 20

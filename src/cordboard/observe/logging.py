@@ -14,14 +14,14 @@ from typing import Any, TextIO
 
 import structlog
 
-from cordboard.observe.library_log import FloodGate, without_quotes
+from cordboard.observe.library_log import QUOTING_LIBRARIES, FloodGate, without_quotes
 
 MASK = "***"
 _SHORTEST_SECRET = 4
 """Shorter values would mask ordinary words; nobody should use them as a secret."""
 _LEVELS_OF_LIBRARIES = {"websockets": "WARNING", "uvicorn": "WARNING"}
-"""Libraries whose lower levels tell each frame or request. `mcp` and `httpx2`, whose lower levels
-quote what others say, are not heard there even at DEBUG: `cordboard.observe.library_log`."""
+"""Libraries whose lower levels tell each frame or request. `mcp`, `httpx2` and `websockets`, whose
+lower levels quote what is said, are not heard there at DEBUG either: `library_log`."""
 
 
 class SecretFilter:
@@ -117,8 +117,8 @@ def configure(
     handler._cordboard = True  # type: ignore[attr-defined]
     root.addHandler(handler)
     root.setLevel(level.upper())
-    if level.upper() != "DEBUG":
-        for library, library_level in _LEVELS_OF_LIBRARIES.items():
+    for library, library_level in _LEVELS_OF_LIBRARIES.items():
+        if level.upper() != "DEBUG" or library in QUOTING_LIBRARIES:
             logging.getLogger(library).setLevel(library_level)
     return secret_filter
 

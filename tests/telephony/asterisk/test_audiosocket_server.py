@@ -16,7 +16,7 @@ from cordboard.audio.pacer import Pacer
 from cordboard.calls.offer import Offer, TransferTarget
 from cordboard.config.schema import AudioSocket
 from cordboard.errors import LineUnsupported, ListenError, MediaError
-from cordboard.telephony.asterisk import audiosocket, audiosocket_media
+from cordboard.telephony.asterisk import audiosocket, audiosocket_media, audiosocket_server
 from cordboard.telephony.asterisk.audiosocket import Audio, Hangup, Parser
 from cordboard.telephony.asterisk.audiosocket_media import AudioSocketMedia
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
@@ -279,6 +279,67 @@ async def test_a_flood_of_sound_ends_the_call(port):
     assert "real time" in media.problem
     await peer.closed()
     assert port.server.faults == {"flood": 1}
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        audiosocket.encode_dtmf("5"),
+        b"\x10\x00\x00",
+        b"\x55\x00\x00",
+        audiosocket.encode_error(2),
+        audiosocket.encode_audio(bytes(2)),
+    ],
+    ids=["keys", "empty sound", "unknown kind", "errors", "single samples"],
+)
+async def test_a_flood_of_any_frames_ends_the_call(port, frame):
+    peer, _, media = await bare_call(port)
+    ended = asyncio.get_running_loop().create_future()
+    media.on_closed(ended.set_result)
+    keys, sounds = [], []
+    media.on_dtmf(keys.append)
+    media.on_audio(sounds.append)
+    peer.writer.write(frame * 30_000)
+    assert await asyncio.wait_for(ended, 5) == "media_lost"
+    assert "flood" in media.problem
+    assert len(keys) + len(sounds) <= audiosocket_media.FRAMES_PER_SECOND
+    await peer.closed()
+    assert port.server.faults == {"flood": 1}
+
+
+async def test_what_asterisk_catches_up_with_is_no_flood(port):
+    """Ten seconds of a phone with packets of 10 ms, held up and sent at once."""
+    peer, _, media = await bare_call(port)
+    heard, keys = bytearray(), asyncio.Queue()
+    media.on_audio(heard.extend)
+    media.on_dtmf(keys.put_nowait)
+    peer.writer.write(audiosocket.encode_audio(LOUD[:160]) * 990 + audiosocket.encode_dtmf("#"))
+    assert await asyncio.wait_for(keys.get(), 5) == "#"
+    assert len(heard) == 990 * 160
+    assert media.problem == ""
+    peer.writer.close()
+
+
+async def test_sound_behind_a_name_that_is_turned_away_is_not_heard_and_counts_once():
+    async with open_port(context=None) as port:
+        sound = audiosocket.encode_audio(bytes(640), 16_000)
+        peer = await Peer.connect(port, audiosocket.encode_uuid(uuid4()) + sound)
+        assert await peer.closed()
+        assert port.server.turned_away == {"unknown_uuid": 1}
+        assert port.server.faults == {}
+
+
+async def test_strangers_who_fill_the_port_keep_no_call_out(port, monkeypatch):
+    monkeypatch.setattr(audiosocket_server, "MAX_UNIDENTIFIED", 4)
+    monkeypatch.setattr(port.server, "_identify_seconds", 60.0)
+    strangers = [await Peer.connect(port, b"") for _ in range(6)]
+    peer, *_ = await bare_call(port)
+    assert port.server.turned_away == {"too_many": 3}
+    for stranger in strangers[:3]:
+        assert await stranger.closed()
+    await peer.read(1)
+    for each in (peer, *strangers[3:]):
+        each.writer.close()
 
 
 async def test_a_caller_who_hangs_up_within_a_frame_is_no_fault(port):

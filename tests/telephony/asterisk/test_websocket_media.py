@@ -305,7 +305,14 @@ BREAKS = {
     "masked": lambda peer: peer.transport.write(Frame(Opcode.TEXT, b"{}").serialize(mask=True)),
     "stray continuation": lambda peer: peer.raw(Frame(Opcode.CONT, b"x")),
     "flood": lambda peer: [peer.play(bytes(32_000)) for _ in range(7)],
-    "flood of messages": lambda peer: [peer.text(b'{"event":"X"}') for _ in range(1100)],
+    "flood of messages": lambda peer: [peer.text(b'{"event":"X"}') for _ in range(2100)],
+    "flood of empty sound": lambda peer: [peer.play(b"") for _ in range(2100)],
+    "flood of single samples": lambda peer: [peer.play(bytes(2)) for _ in range(2100)],
+    "flood of pings": lambda peer: [peer.raw(Frame(Opcode.PING, b"")) for _ in range(1100)],
+    "flood of empty pieces": lambda peer: [
+        peer.raw(Frame(Opcode.CONT if piece else Opcode.BINARY, b"", fin=False))
+        for piece in range(1100)
+    ],
     "closed": lambda peer: peer.close(1011),
 }
 
@@ -330,6 +337,7 @@ async def test_sound_that_makes_no_sense_ends_the_media_with_a_reason(
         problem = await asyncio.wait_for(lost, 10)
         assert problem
         assert sum(stage.path.counts.values()) == 1
+        assert ("flood" in stage.path.counts) == what.startswith("flood")
         media.end("media_lost")
         media.write(bytes(320))
         assert media.queued_ms == 0

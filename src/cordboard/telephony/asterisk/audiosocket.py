@@ -135,6 +135,8 @@ class Parser:
         self._side = side
         self._identified = side == "client"
         self._suspicion: _UlawSuspicion | None = _UlawSuspicion() if side == "server" else None
+        self.frames = 0
+        """Frames read so far, with those that gave no event."""
         self.failed = False
         """True after a `Violation`: nothing more will be read."""
 
@@ -158,6 +160,7 @@ class Parser:
             if end - start < size:
                 break
             position = start + size
+            self.frames += 1
             event = self._event(buffer[start - HEADER_SIZE], bytes(buffer[start:position]))
             if event is not None:
                 events.append(event)

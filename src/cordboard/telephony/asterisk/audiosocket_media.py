@@ -39,6 +39,11 @@ STALLED_SECONDS = 2.0
 IDLE_SECONDS = 300.0
 FLOOD_SECONDS = 10.0
 """How much more sound than real time may arrive. Asterisk may catch up after a stall; no more."""
+FRAMES_PER_SECOND = 2_000
+"""More frames than these, of whatever kind, are a flood: Asterisk sends 50 of sound in a second,
+100 for a phone with packets of 10 ms, and may catch up with `FLOOD_SECONDS` of them."""
+PIECE_BYTES = 16_384
+"""So much is read before it is looked whether it is a flood: the other calls wait meanwhile."""
 SEND_BUFFER_BYTES = 16_384
 """Half a second on the wire, so that a peer that does not read is noticed soon."""
 CLOSE_SECONDS = 1.0
@@ -90,6 +95,9 @@ class AudioSocketMedia(asyncio.Protocol):
         self._heard_at = self._loop.time()
         self._heard_until = self._heard_at
         """When the sound that has arrived would end, were it played as it came."""
+        self._frames_before = 0
+        self._frames_from = self._heard_at
+        """Frames that were read before the present second, and when that began."""
         self._stalled_at: float | None = None
         self.uuid: UUID | None = None
         """Which call Asterisk says this is; None until it has said so."""
@@ -245,19 +253,16 @@ class AudioSocketMedia(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._heard_at = self._loop.time()
-        for event in self._parser.feed(data):
-            if isinstance(event, Audio):
-                self._audio(event)
-            elif isinstance(event, Dtmf):
-                if self._on_dtmf is not None:
-                    self._on_dtmf(event.digit)
-            elif isinstance(event, Identified):
-                self.uuid = event.uuid
-                self._owner.identified(self, event.uuid)
-            elif isinstance(event, Violation):
-                self._fail("protocol", event.message)
-            elif isinstance(event, Hangup) and self._transport is not None:
-                self._transport.close()
+        if self._heard_at - self._frames_from >= 1.0:
+            self._frames_before, self._frames_from = self._parser.frames, self._heard_at
+        for start in range(0, len(data), PIECE_BYTES):
+            events = self._parser.feed(data[start : start + PIECE_BYTES])
+            if self._parser.frames - self._frames_before > FRAMES_PER_SECOND:
+                self._fail("flood", "frames come in a flood")
+            for event in events:
+                if self._transport is None or self._transport.is_closing():
+                    return  # what comes along with the end counts no more
+                self._take(event)
 
     def pause_writing(self) -> None:
         self._stalled_at = self._loop.time()
@@ -273,6 +278,20 @@ class AudioSocketMedia(asyncio.Protocol):
         if self._on_lost is not None and self._ending is None and not self._closing:
             self._on_lost(self.problem)
         self._owner.disconnected(self)
+
+    def _take(self, event: audiosocket.Event) -> None:
+        if isinstance(event, Audio):
+            self._audio(event)
+        elif isinstance(event, Dtmf):
+            if self._on_dtmf is not None:
+                self._on_dtmf(event.digit)
+        elif isinstance(event, Identified):
+            self.uuid = event.uuid
+            self._owner.identified(self, event.uuid)
+        elif isinstance(event, Violation):
+            self._fail("protocol", event.message)
+        elif isinstance(event, Hangup) and self._transport is not None:
+            self._transport.close()
 
     def _audio(self, event: Audio) -> None:
         if event.rate != self._format.rate:

@@ -33,7 +33,8 @@ log = structlog.get_logger()
 IDENTIFY_SECONDS = 5.0
 GIVEN_UP_SECONDS = 60.0
 MAX_UNIDENTIFIED = 256
-"""Connections that have not said their UUID yet; more are refused."""
+"""Connections that have not said their UUID yet. Of more, the oldest is closed:
+Asterisk says it within milliseconds, so a stranger who fills the port keeps nobody out."""
 
 
 class AudioSocketServer:
@@ -145,8 +146,7 @@ class AudioSocketServer:
 
     def connected(self, media: AudioSocketMedia) -> None:
         if len(self._unidentified) >= MAX_UNIDENTIFIED:
-            self._turn_away(media, "too_many")
-            return
+            self._turn_away(next(iter(self._unidentified)), "too_many")
         loop = asyncio.get_running_loop()
         self._unidentified[media] = loop.call_later(
             self._identify_seconds, self._turn_away, media, "no_uuid"

@@ -47,8 +47,9 @@ ANSWER_SECONDS = 10.0
 IDLE_SECONDS = 300.0
 FLOOD_SECONDS = 10.0
 """How much more sound than real time may arrive. Asterisk may catch up after a stall; no more."""
-TEXTS_PER_SECOND = 1_000
-"""More control messages than these are a flood: our marks make 50 at most."""
+MESSAGES_PER_SECOND = 2_000
+"""More than these, of whatever kind, are a flood: Asterisk sends 50 of sound in a second, 100 for a
+phone with packets of 10 ms, and may catch up with `FLOOD_SECONDS` of them; our marks make 50."""
 
 
 class WebsocketMedia:
@@ -89,8 +90,8 @@ class WebsocketMedia:
         """The unanswered GET_STATUS: whether each followed a pause that still holds."""
         self._stalled_at: float | None = None
         self._full = False
-        self._texts = 0
-        self._texts_from = self._heard_at
+        self._messages = 0
+        self._messages_from = self._heard_at
         self.idle_seconds = IDLE_SECONDS
         """How long Asterisk may send nothing at all."""
 
@@ -246,12 +247,8 @@ class WebsocketMedia:
 
     def text_received(self, text: bytes) -> None:
         now = self._heard()
-        self._texts += 1
-        if self._texts > TEXTS_PER_SECOND:
-            if now - self._texts_from < 1.0:
-                self._fail("flood", "control messages come in a flood")
-                return
-            self._texts, self._texts_from = 0, now
+        if self._flooded(now):
+            return
         event = messages.decode(text)
         if isinstance(event, MarkProcessed):
             self._playout.processed(event.mark, now)
@@ -261,6 +258,8 @@ class WebsocketMedia:
 
     def sound_received(self, data: bytes) -> None:
         now = self._heard()
+        if self._flooded(now):
+            return
         if not self._started.done():
             self._fail("no_media_start", "sound came before MEDIA_START")
             return
@@ -300,6 +299,15 @@ class WebsocketMedia:
         self._heard_at = now = self._loop.time()
         self._asked_at = None
         return now
+
+    def _flooded(self, now: float) -> bool:
+        if now - self._messages_from >= 1.0:
+            self._messages, self._messages_from = 0, now
+        self._messages += 1
+        if self._messages <= MESSAGES_PER_SECOND:
+            return False
+        self._fail("flood", "messages come in a flood")
+        return True
 
     def _take(self, event: messages.Event) -> None:
         match event:
