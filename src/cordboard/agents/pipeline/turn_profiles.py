@@ -66,7 +66,7 @@ class TurnProfile:
     overlap_unknown_ms: int = 96
     """The same while it is not known whether the voice is our own echo: that takes some ms."""
     decide_ms: int = 288
-    """After so long on hold it is decided: nine windows, the last within 0.3 s."""
+    """After so long on hold it is decided if it can be: nine windows, the last within 0.3 s."""
     overlap_doubt_ms: int = 352
     """And so much longer while it may still be either: a voice that is not over, of which the words
     are not sure. The agent is silent anyway. Of 424 murmurs 98 % are let pass, with 288 it is
