@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
+
+import pytest
 
 from cordboard.observe.loop_lag import LoopLagMonitor
 
@@ -54,3 +57,41 @@ async def test_it_is_no_task() -> None:
     monitor.start()
     assert asyncio.all_tasks() == before
     monitor.stop()
+
+
+class HeldLoop:
+    """An event loop that is held for some time, let go for a moment, and held again."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self._due = 0.0
+        self._callback: Callable[[], None] | None = None
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> None:
+        self._due, self._callback = self.now + delay, callback
+
+    def held(self, seconds: float, times: int) -> None:
+        for _ in range(times):
+            self.now += seconds
+            if self._callback is not None and self._due <= self.now:
+                self._callback()
+
+
+def test_a_loop_that_is_held_all_the_time_is_late_by_as_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The measurements do not keep step with what holds it."""
+    loop = HeldLoop()
+    lags: list[float] = []
+    monkeypatch.setattr("cordboard.observe.loop_lag.time.monotonic", lambda: loop.now)
+    monitor = LoopLagMonitor(lags.append, interval=0.05, loop=loop)  # type: ignore[arg-type]
+    monitor.start()
+    loop.held(0.092, 100)
+    assert max(lags) > 0.08
+    assert min(lags) >= 0
+    del lags[:]
+    loop.held(1.52, 1)
+    loop.held(0.001, 20)
+    assert len(lags) == 1, "one block is noted once, however long"
+    loop.held(0.001, 500)
+    assert max(lags[1:]) < 0.002

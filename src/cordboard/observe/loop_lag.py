@@ -3,6 +3,9 @@
 Everything a caller hears passes through one event loop; when something blocks it, all calls
 stutter at once. The monitor sets a timer, and measures how much later than promised it is run, on
 `time.monotonic`: the clock of uvloop is rounded to milliseconds, and read only once in each round.
+
+The timers keep to a grid, whenever they are run. One that were set anew after each block would come
+due while the next block is under way, and of blocks of 90 ms one upon the other show 40 ms.
 """
 
 from __future__ import annotations
@@ -39,7 +42,8 @@ class LoopLagMonitor:
     def start(self) -> None:
         """Begin measuring. Does nothing when already begun."""
         if self._timer is None:
-            self._schedule()
+            self._due = time.monotonic()
+            self._schedule(self._due)
 
     def stop(self) -> None:
         """End measuring. Idempotent."""
@@ -47,12 +51,15 @@ class LoopLagMonitor:
             self._timer.cancel()
             self._timer = None
 
-    def _schedule(self) -> None:
-        self._due = time.monotonic() + self._interval
-        self._timer = self._loop.call_later(self._interval, self._measure)
+    def _schedule(self, now: float) -> None:
+        """For the next moment of the grid; those that have passed are left out."""
+        missed = max(0.0, now - self._due) // self._interval
+        self._due += (1 + missed) * self._interval
+        self._timer = self._loop.call_later(max(0.0, self._due - now), self._measure)
 
     def _measure(self) -> None:
-        self.latest = max(0.0, time.monotonic() - self._due)
+        now = time.monotonic()
+        self.latest = max(0.0, now - self._due)
         self.worst = max(self.worst, self.latest)
-        self._schedule()
+        self._schedule(now)
         self._on_lag(self.latest)
