@@ -63,6 +63,8 @@ def test_a_sentence_is_whole_only_to_the_sample() -> None:
     one.heard = np.concatenate((SENTENCE, SENTENCE[:10]))  # it says something else afterwards
     whole = judge_overlap(one, SENTENCE, ledger, False)
     assert (whole.whole, whole.held, whole.dismissed) == (True, 1, ["backchannel"])
+    assert whole.cut
+    assert not judge_overlap(one, SENTENCE, ledger[:2], False).cut
     assert whole.decided == [0.32, 0.64], "without the time until the agent was silent"
     one.heard = np.delete(SENTENCE, 700)
     assert not judge_overlap(one, SENTENCE, ledger, False).whole

@@ -573,8 +573,11 @@ def test_an_unanswered_turn_is_declared_done() -> None:
 
 
 def test_under_overload_nothing_is_done_ahead_and_the_turn_is_still_understood() -> None:
+    asked: list[bytes] = []
+
     async def turn_odds(pcm: bytes) -> float:
-        raise AssertionError("the model is not asked")
+        asked.append(pcm)
+        return 0.5
 
     async def scenario(stage: Stage) -> None:
         stage.degradation.level = 2
@@ -584,6 +587,7 @@ def test_under_overload_nothing_is_done_ahead_and_the_turn_is_still_understood()
     stage = play(scenario, ["Good morning"], turn_odds=turn_odds)
     assert stage.sentences() == ["You said Good morning"]
     assert [speculative for _, speculative in stage.recogniser.requests] == [False]
+    assert asked == [], "the end-of-turn model is given up too"
 
 
 def test_without_the_end_of_turn_model_the_words_decide_and_its_failure_is_told() -> None:
