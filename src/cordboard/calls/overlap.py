@@ -15,8 +15,9 @@ from cordboard.calls.ledger import Ledger
 from cordboard.calls.media.playout import Playout
 from cordboard.observe.metrics import Metrics, Verdict
 
-UNDECIDED_AFTER = 1.0
-"""Seconds after which held speech goes on by itself; agents decide within 0.65 s."""
+UNDECIDED_AFTER = 1.3
+"""Seconds after which held speech goes on by itself; agents decide within 0.64 s, and whatever
+`overlap_doubt_ms` says, within 0.93."""
 _VERDICTS: tuple[Verdict, ...] = ("backchannel", "noise", "echo", "key", "undecided")
 
 
