@@ -101,7 +101,9 @@ def test_an_agent_that_does_not_decide_does_not_silence_the_call(tmp_path: Path)
     stage = talk(tmp_path, script)
     assert stage.of(events.Resumed) == [events.Resumed("undecided", round(UNDECIDED_AFTER * 1000))]
     assert played_ms(stage) == 10 * MS_PER_WORD
-    assert figures(stage)["ai_agent_resumed_hold_seconds_sum undecided"] == UNDECIDED_AFTER
+    assert figures(stage)["ai_agent_resumed_hold_seconds_sum undecided"] == pytest.approx(
+        UNDECIDED_AFTER
+    )
 
 
 def test_a_voice_in_our_silence_holds_nothing(tmp_path: Path) -> None:
