@@ -260,7 +260,7 @@ class AudioSocketMedia(asyncio.Protocol):
             if self._parser.frames - self._frames_before > FRAMES_PER_SECOND:
                 self._fail("flood", "frames come in a flood")
             for event in events:
-                if self._transport is None or self._transport.is_closing():
+                if self._transport is not None and self._transport.is_closing():
                     return  # what comes along with the end counts no more
                 self._take(event)
 
