@@ -97,6 +97,7 @@ def test_an_interruption_counts_from_the_first_sample_of_the_voice(tmp_path: Pat
 def test_an_agent_that_does_not_decide_does_not_silence_the_call(tmp_path: Path) -> None:
     async def script(agent: FakeAgent) -> None:
         await somebody_speaks(agent)
+        await asyncio.sleep(1)
 
     stage = talk(tmp_path, script)
     assert stage.of(events.Resumed) == [events.Resumed("undecided", round(UNDECIDED_AFTER * 1000))]

@@ -141,7 +141,7 @@ class LateTold:
 class OverlapBegan:
     """There is a voice over the agent's: its speech is held at once, until it is known what it is.
 
-    `Interrupted` or `OverlapDismissed` follows within 0.3 s.
+    `Interrupted` or `OverlapDismissed` follows within 0.3 s, in doubt 0.64 s.
     """
 
     at: float

@@ -25,18 +25,25 @@ Heard = tuple[str, float]
 
 
 def interrupt(
-    answers: list[Heard], *, lasts_ms: int, answered_after: int = 60, doubt_ms: int = 352
+    answers: list[Heard],
+    *,
+    lasts_ms: int,
+    answered_after: int = 60,
+    doubt_ms: int = 352,
+    again_ms: int = 0,
 ) -> list[TurnEvent]:
     """What comes of a voice over the agent's, which the detector is sure of from its first window.
 
     `answers`: to each question for words, the last one again and again; none: the recogniser does
-    not answer.
+    not answer. `again_ms`: a second voice as long begins so long after the end of the first.
     """
     taker, now = TurnTaker(TurnProfile(overlap_doubt_ms=doubt_ms)), 0
     told: list[TurnEvent] = []
     coming: list[tuple[int, WordsWanted, Heard]] = []
     murmured = False
-    while now < (lasts_ms + 960) * MS:
+    begins = (lasts_ms + again_ms) * MS if again_ms else 1 << 30
+    heard_until = 0
+    while now < (2 * lasts_ms + again_ms + 960) * MS:
         start, now = now, now + WINDOW
         for due in [answer for answer in coming if answer[0] <= now]:
             coming.remove(due)
@@ -49,11 +56,13 @@ def interrupt(
             )
             murmured = murmured or clue is TextClue.MURMUR
             told.extend(taker.learn_words(wanted.overlap, clue, sure=sure))
+        voiced = now <= lasts_ms * MS or 0 < now - begins <= lasts_ms * MS
+        heard_until = now if voiced else heard_until
         events = taker.judge(
-            0.98 if now <= lasts_ms * MS else 0.02,
+            0.98 if voiced else 0.02,
             start,
             now,
-            heard_until=min(now, lasts_ms * MS),
+            heard_until=heard_until,
             agent=AgentVoice.OPEN,
         )
         for event in events:
@@ -107,10 +116,15 @@ def test_half_a_murmur_that_is_written_as_words_is_one_when_it_is_whole() -> Non
     assert outcome(interrupt(heard, lasts_ms=512)) == LET_PASS
 
 
-def test_doubtful_words_of_a_short_voice_are_none() -> None:
-    """`Sure`, of which a recogniser never makes anything but "Join."."""
-    assert outcome(interrupt([("Join.", 0.15)], lasts_ms=320)) == LET_PASS
-    assert outcome(interrupt([("Join the call.", 0.15)], lasts_ms=480)) == OBEYED
+@pytest.mark.parametrize(
+    ("text", "lasts_ms", "comes"),
+    [("Join.", 256, LET_PASS), ("Operator.", 384, OBEYED), ("Join the call.", 480, OBEYED)],
+)
+def test_doubtful_words_of_a_very_short_voice_are_none(
+    text: str, lasts_ms: int, comes: list[type]
+) -> None:
+    """`Sure` cut short, of which a recogniser never makes anything but "Join."."""
+    assert outcome(interrupt([(text, 0.25)], lasts_ms=lasts_ms)) == comes
 
 
 def test_a_gap_in_doubtful_words_is_no_end() -> None:
@@ -167,3 +181,26 @@ def test_where_nothing_is_heard_out_it_is_decided_within_300_ms(
     events = interrupt([(text, 0.3)], lasts_ms=lasts_ms, doubt_ms=0)
     assert outcome(events) == comes
     assert decided_ms(events) <= 300
+
+
+def test_what_is_not_heard_out_is_asked_about_twice() -> None:
+    heard = [("Okay.", 0.3), ("Open the door.", 0.65)]
+    assert outcome(interrupt(heard, lasts_ms=960, doubt_ms=0)) == OBEYED
+
+
+def test_words_that_come_when_the_voice_was_let_pass_and_has_ended_still_count() -> None:
+    """A recogniser far away: the agent is not talked on for until the aside is over."""
+    events = interrupt([("Stop.", 0.6)], lasts_ms=288, answered_after=600)
+    assert outcome(events) == [OverlapHeld, OverlapLetPass, TurnTaken]
+
+
+def test_a_doubtful_murmur_is_asked_about_when_it_has_ended() -> None:
+    """Its words are known whole: it was none."""
+    heard = [("Yeah.", 0.3), ("Yeah.", 0.3), ("Your bill.", 0.62)]
+    assert outcome(interrupt(heard, lasts_ms=352)) == OBEYED
+
+
+def test_a_second_murmur_soon_after_the_first_does_not_stop_the_agent() -> None:
+    events = interrupt([("Uh-huh.", 0.35)], lasts_ms=320, again_ms=320)
+    assert TurnTaken not in outcome(events)
+    assert outcome(events).count(OverlapLetPass) >= 1

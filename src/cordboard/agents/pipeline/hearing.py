@@ -31,7 +31,7 @@ from cordboard.agents.pipeline.brain.base import Dialogue, Preparer
 from cordboard.agents.pipeline.ear import Ear
 from cordboard.agents.pipeline.echo_watch import EchoAnswer, EchoWatch
 from cordboard.agents.pipeline.melody import TurnOdds, odds_of
-from cordboard.agents.pipeline.overlap_words import OVERLAP_HINTS, judge_words
+from cordboard.agents.pipeline.overlap_words import LONG_WORDS_SURE, OVERLAP_HINTS, judge_words
 from cordboard.agents.pipeline.second_hearing import listen_again
 from cordboard.agents.pipeline.stt.base import (
     CallRecogniser,
@@ -327,7 +327,11 @@ class Hearing:
         return TextClue.COMPLETE if self._said_over else TextClue.DANGLING
 
     def _aside_clue(self, transcript: Transcript, voiced: int) -> TextClue:
+        """Where believing it cuts nothing off, and for an answer to a question, less will do."""
         clue, sure = self._judge_words(transcript, voiced)
+        cuts = self._listener.agent_voice() is AgentVoice.OPEN and clue is not TextClue.COMPLETE
+        if not cuts:
+            sure = sure or transcript.confidence >= LONG_WORDS_SURE
         return clue if sure else TextClue.NOTHING
 
     def _judge_words(self, transcript: Transcript, voiced: int) -> tuple[TextClue, bool]:
@@ -360,7 +364,8 @@ class Hearing:
         pcm = self._ear.utterance(wanted.onset)
         transcript = await self._recognise(pcm, OVERLAP_HINTS, speculative=False, goes_on=True)
         clue, sure = self._judge_words(transcript, wanted.voiced)
-        self._murmured = self._murmured or clue is TextClue.MURMUR
+        if wanted.onset == self._overlap_onset:  # else it is about an earlier voice
+            self._murmured = self._murmured or clue is TextClue.MURMUR
         self._ear.learn_words(wanted.overlap, clue, sure=sure)
 
     # The end of a turn.

@@ -187,8 +187,12 @@ class TurnTaker:
         says_something = sure and clue.has_words
         if self.floor is Floor.HELD:
             return self._take_floor(Floor.SPEAKING) if says_something else self._settle()
-        if self.floor is Floor.ASIDE and self._agent is AgentVoice.OPEN and says_something:
+        if self._agent is not AgentVoice.OPEN or not says_something:
+            return NONE
+        if self.floor is Floor.ASIDE:
             return self._take_floor(Floor.SPEAKING)
+        if self.floor is Floor.ASIDE_PAUSED and not self._murmured:
+            return self._take_floor(Floor.PAUSED)
         return NONE
 
     def key_pressed(self) -> Events:
@@ -340,7 +344,9 @@ class TurnTaker:
         if self._words is TextClue.MURMUR and self._sure:
             return self._let_pass()
         if self._doubting:
-            murmur = self._is_short and self._words in (TextClue.MURMUR, TextClue.BEGINNING)
+            perhaps = self._words in (TextClue.MURMUR, TextClue.BEGINNING)
+            lasts = self._voiced >= self._profile.murmur_lasts_ms * SAMPLES_PER_MS
+            murmur = perhaps and (not lasts or self._holds > 1)
             return self._let_pass() if murmur else self._take_floor(Floor.SPEAKING)
         self._doubting = True
         self._deadline += self._profile.overlap_doubt_ms * SAMPLES_PER_MS
@@ -354,7 +360,7 @@ class TurnTaker:
             return True
         if self._asking or self._words is None:
             return False
-        return self._asked_whole or not self._words.has_words
+        return self._asked_whole or not (self._words.has_words or self._is_doubtful)
 
     @property
     def _is_doubtful(self) -> bool:
@@ -391,7 +397,8 @@ class TurnTaker:
             return NONE
         quiet = self._is_quiet
         if self._asked_at:
-            every = profile.words_doubt_every_ms if self._doubting else profile.words_every_ms
+            seldom = self._doubting and self._holds == 1 and profile.overlap_doubt_ms
+            every = profile.words_doubt_every_ms if seldom else profile.words_every_ms
             due = end - self._asked_at >= every * SAMPLES_PER_MS
         else:
             due = end >= self._deadline - profile.ask_before_ms * SAMPLES_PER_MS
@@ -420,7 +427,8 @@ class TurnTaker:
 
     def _take_floor(self, floor: Floor) -> Events:
         self.floor = floor
-        self._run = None
+        silent = floor is Floor.SPEAKING and self._voiced_until < self._now
+        self._run = self._voiced_until if silent else None
         self._learn_from_cut()
         if self._agent is AgentVoice.SILENT:
             return (TurnBegan(self.onset),)
