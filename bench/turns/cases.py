@@ -71,6 +71,7 @@ async def cases(half: Half) -> list[Case]:
         *maker.backchannels(),
         *maker.echoes(),
         *maker.noises(),
+        *maker.words(),
     ]
 
 
@@ -210,6 +211,20 @@ class _Maker:
                 )
             )
         return made
+
+    def words(self) -> list[Case]:
+        """Short interruptions."""
+        onsets = corpus.INTERRUPTED_AT[self._half]
+        return [
+            Case(
+                TALK,
+                "interruption, a word or two",
+                f"{text} (synthetic)",
+                self._voice(text),
+                after=onsets[number % len(onsets)],
+            )
+            for number, text in enumerate(3 * corpus.of_half(corpus.WORDS_OVER, self._half))
+        ]
 
     def backchannels(self) -> list[Case]:
         hummed = {"mm": self._hum(1), "mm-hm": self._hum(2)}

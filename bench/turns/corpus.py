@@ -106,6 +106,11 @@ SHORT = ("vm-no", "digits/1", "digits/2", "digits/3", "digits/4", "digits/5", "d
 SPOKEN_SHORT = ("Yes.", "No.", "Okay.", "Yes please.")
 """Short answers that were not recorded, in the synthetic voice."""
 
+WORDS_OVER = (
+    "Stop.", "Wait.", "No.", "Hold on.", "Cancel.", "Operator.", "Sorry?", "Hello?", "Help.",
+    "Excuse me.", "Repeat that.", "Never mind.", "Agent, please.", "No, no.",
+)  # fmt: skip
+"""Interruptions of a word or two, in the synthetic voice; half of them in each half."""
 BACKCHANNELS = (
     "[mhm](/əmhˈʌm/)",  # noqa: RUF001 - IPA
     "[uh-huh](/ʌhˈʌ/)",  # noqa: RUF001 - IPA

@@ -2,7 +2,8 @@
 
 cut off      the agent began to speak before the caller's turn was over
 latency      last speech sample of the turn to the agent's next one, at the caller
-obeyed       spoken over, the agent fell silent within a second and stayed so to the end of it
+obeyed       spoken over, the agent fell silent within a second, stayed so to the end of it, and
+             gave up its sentence
 yield        first sample of the interruption to the agent's last one
 cut          the agent gave up its sentence (ledger: `agent.interrupted`)
 whole        every sample of its sentence was heard, in order, none missing or twice
@@ -159,7 +160,7 @@ def _judge_yield(overlap: Overlap, played: Played, onset: float) -> None:
     answer = next((s.start for s in spoken if s.start >= played.said_until), None)
     if stopped - onset > _YIELDS_WITHIN or again:
         return
-    overlap.obeyed = True
+    overlap.obeyed = overlap.cut
     overlap.yielded = stopped - onset
     overlap.latency = None if answer is None else answer - played.said_until
 

@@ -158,7 +158,7 @@ def _interruptions(report: Report, interruptions: dict[str, list[Overlap]]) -> N
         before = sum(o.cut_before for o in overlaps)
         rows.append([kind, str(len(overlaps)), str(obeyed), str(before), *cells])
     heads = ["interruption", "n", "obeyed", "silent before", "yield ms median", "p95", "max"]
-    report.table("Spoken over for a second or more", heads, rows)
+    report.table("Spoken over", heads, rows)
     yielded = [o.yielded for o in everything if o.yielded is not None]
     share = _share(o.obeyed for o in everything)
     report.targets.append(Target("interruptions obeyed", share, 95, "%", at_least=True))

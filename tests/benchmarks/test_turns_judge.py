@@ -42,14 +42,16 @@ def test_no_answer_is_neither_a_wait_nor_a_cut() -> None:
 
 
 def test_an_interruption_is_obeyed_when_the_agent_stops_and_stays_silent() -> None:
-    obeyed = judge_overlap(played(TALK, [(8.0, 10.2), (12.5, 13.0)]), SENTENCE, [], True)
+    gave_up = [{"type": "agent.interrupted", "at_ms": 3, "reaction_ms": 90, "decision_ms": 300}]
+    obeyed = judge_overlap(played(TALK, [(8.0, 10.2), (12.5, 13.0)]), SENTENCE, gave_up, True)
     assert obeyed.obeyed
     assert obeyed.yielded is not None
     assert round(obeyed.yielded, 3) == 0.2
-    went_on = judge_overlap(played(TALK, [(8.0, 10.2), (10.8, 11.5)]), SENTENCE, [], True)
-    too_late = judge_overlap(played(TALK, [(8.0, 11.4)]), SENTENCE, [], True)
-    silent_before = judge_overlap(played(TALK, [(8.0, 9.5)]), SENTENCE, [], True)
-    assert not any(overlap.obeyed for overlap in (went_on, too_late, silent_before))
+    went_on = judge_overlap(played(TALK, [(8.0, 10.2), (10.8, 11.5)]), SENTENCE, gave_up, True)
+    too_late = judge_overlap(played(TALK, [(8.0, 11.4)]), SENTENCE, gave_up, True)
+    silent_before = judge_overlap(played(TALK, [(8.0, 9.5)]), SENTENCE, gave_up, True)
+    passed = judge_overlap(played(TALK, [(8.0, 10.2), (12.5, 13.0)]), SENTENCE, [], True)
+    assert not any(one.obeyed for one in (went_on, too_late, silent_before, passed))
     assert silent_before.cut_before
 
 

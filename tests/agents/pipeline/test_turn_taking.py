@@ -26,7 +26,7 @@ from cordboard.agents.pipeline.turn_events import (
     TurnTaken,
     WordsWanted,
 )
-from cordboard.agents.pipeline.turn_profiles import TurnProfile
+from cordboard.agents.pipeline.turn_profiles import PROFILES, TurnProfile
 from cordboard.agents.pipeline.turn_taking import (
     TurnTaker,
 )
@@ -390,6 +390,8 @@ def test_a_long_pause_of_a_caller_who_goes_on_is_encouraged_once() -> None:
 def test_whoever_has_finished_is_answered_and_not_encouraged() -> None:
     for clue, odds in ((TextClue.WORDS, 0.95), (TextClue.COMPLETE, None), (TextClue.WORDS, 0.5)):
         assert Track(clue=clue, odds=odds).speak(640).pause(3_200).of(PauseGrows) == []
+    patient = Track(PROFILES["patient"], clue=TextClue.WORDS)
+    assert patient.speak(640).pause(3_200).of(PauseGrows) == [], "40 ms before the answer"
 
 
 def test_a_turn_of_many_long_pauses_is_encouraged_twice() -> None:

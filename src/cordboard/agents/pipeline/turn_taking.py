@@ -57,6 +57,8 @@ SAMPLES_PER_MS = 8
 TAIL_MS = 250
 """The detector gives up so long before a quiet last syllable is over, or notices silence so late:
 within these bounds the sound itself says where speech ended."""
+_SOON_OVER_MS = 100
+"""An answer that comes within this time of a continuer does without it."""
 
 
 class TurnTaker:
@@ -294,11 +296,14 @@ class TurnTaker:
         silence = silence_for(self._profile, self._clue, self._odds, self._learned.extra_ms)
         if self._now - self._quiet_since >= silence * SAMPLES_PER_MS:
             return self._end_turn()
-        return self._encourage()
+        return self._encourage(silence)
 
-    def _encourage(self) -> Events:
-        """Once in a long pause, and not in every pause of a turn."""
+    def _encourage(self, silence: int) -> Events:
+        """Once in a long pause, and not in every pause of a turn; nor just before the turn is over,
+        which it is after so many milliseconds of `silence`."""
         after = self._profile.continuer_ms * SAMPLES_PER_MS
+        if silence - self._profile.continuer_ms < _SOON_OVER_MS:
+            return NONE
         if after == 0 or self._now - self._quiet_since < after or self._encouraged == self._pause:
             return NONE
         if self._continuers >= self._profile.most_continuers:

@@ -26,8 +26,9 @@ _NO_ANSWER = 0.6
 """The same for what was asked for: there a word more is worth a question."""
 _SLOT_WEIGHT = 1.4
 _COMMON_WEIGHT = 0.15
-_DECISIVE = frozenset({"yes", "no", "not"})
-"""Small words that make the whole difference where a sentence asks for them."""
+_DECISIVE = frozenset({"yes", "no", "not", "up"})
+"""Small words that make the whole difference where a sentence asks for them: `hang on` is not
+`hang up`, nor is a hum that is written as "Han"."""
 _ADDED = 0.7
 _ADDED_COMMON = 0.1
 _ADDED_FILLER = 0.02
