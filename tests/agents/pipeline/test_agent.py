@@ -27,7 +27,7 @@ from cordboard.agents.base import (
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
 from cordboard.agents.pipeline.hearing import HearingParts
 from cordboard.agents.pipeline.melody import TurnOdds
-from cordboard.agents.pipeline.stt.base import Transcript
+from cordboard.agents.pipeline.stt.base import NO_HINTS, SpeechHints, Transcript
 from cordboard.agents.pipeline.turn_profiles import TurnProfile
 from cordboard.audio.format import SLIN_8K
 from cordboard.audio.vad import VoiceActivityBank
@@ -620,3 +620,28 @@ def test_the_melody_is_that_of_the_last_phrase() -> None:
     first, second, third = lengths
     assert second > first + 600, "a short pause does not divide a phrase"
     assert 900 <= third < 1100, "0.3 s before it, the phrase, and the beginning of the pause"
+
+
+def test_a_late_answer_about_a_key_says_nothing_of_the_voice_after_it() -> None:
+    """What was taken for a murmur was a key's tone, and then the caller interrupts."""
+
+    class Late(ScriptedRecogniser):
+        async def transcribe(
+            self, pcm_8k: bytes, hints: SpeechHints = NO_HINTS, *, speculative: bool = False
+        ) -> Transcript:
+            first = not self.requests
+            self.requests.append((len(pcm_8k) // 16, speculative))
+            await asyncio.sleep(0.2 if first else 0.08)
+            text, confidence = ("Okay.", 0.9) if first else ("No, wait.", 0.5)
+            return Transcript(text, 0.0, confidence, 100.0)
+
+    async def scenario(stage: Stage) -> None:
+        stage.agent = stage.with_recogniser(Late([]))
+        await stage.start(LONG)
+        await stage.media.say(silence(1000))
+        asyncio.get_running_loop().call_later(0.24, stage.agent.hear_key, "1")
+        await stage.media.say(speech(200) + silence(100) + speech(400) + silence(1500))
+
+    stage = play(scenario, [])
+    assert [why.why for why in stage.of(OverlapDismissed)] == ["key"]  # type: ignore[attr-defined]
+    assert [text.text for text in stage.of(CallerText)] == ["No, wait."]  # type: ignore[attr-defined]

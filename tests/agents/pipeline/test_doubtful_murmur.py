@@ -11,6 +11,7 @@ from cordboard.agents.pipeline.turn_events import (
     AgentVoice,
     OverlapHeld,
     OverlapLetPass,
+    TurnEnded,
     TurnEvent,
     TurnTaken,
     WordsWanted,
@@ -204,3 +205,17 @@ def test_a_second_murmur_soon_after_the_first_does_not_stop_the_agent() -> None:
     events = interrupt([("Uh-huh.", 0.35)], lasts_ms=320, again_ms=320)
     assert TurnTaken not in outcome(events)
     assert outcome(events).count(OverlapLetPass) >= 1
+
+
+def test_silence_counts_from_the_end_of_the_voice_however_late_the_words_are() -> None:
+    """`Stop.`, understood 0.45 s after it was asked for."""
+    soon, late = (
+        next(
+            event
+            for event in interrupt([("Stop.", 0.6)], lasts_ms=256, answered_after=after)
+            if isinstance(event, TurnEnded)
+        )
+        for after in (60, 450)
+    )
+    assert late.last_speech == soon.last_speech == 256 * MS
+    assert late.sample <= soon.sample + WINDOW
