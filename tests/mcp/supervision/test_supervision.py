@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 
@@ -242,7 +243,8 @@ async def test_a_subprocess_that_leaves_the_probe_unanswered_is_restarted(start:
     first = server.status().pid
     await hang(server)
     await asyncio.sleep(0.1)
-    await hang(server)
+    with contextlib.suppress(McpUnavailable):  # on a busy machine it is being restarted by then
+        await hang(server)
     await until(lambda: server.status().restarts == 1)
     assert server.status().last_error == "it did not answer"
     assert await server.wait_ready(READY_SECONDS)
