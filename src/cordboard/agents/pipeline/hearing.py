@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import structlog
@@ -32,12 +32,11 @@ from cordboard.agents.pipeline.ear import Ear
 from cordboard.agents.pipeline.echo_watch import EchoAnswer, EchoWatch
 from cordboard.agents.pipeline.melody import TurnOdds, odds_of
 from cordboard.agents.pipeline.overlap_words import LONG_WORDS_SURE, OVERLAP_HINTS, judge_words
-from cordboard.agents.pipeline.second_hearing import listen_again
+from cordboard.agents.pipeline.recognition import FAILED, Recognition
 from cordboard.agents.pipeline.stt.base import (
     CallRecogniser,
     ListenedCall,
     Recogniser,
-    SpeechHints,
     Transcript,
     TurnVerdict,
     listen,
@@ -59,20 +58,14 @@ from cordboard.agents.pipeline.turn_events import (
     WordsWanted,
 )
 from cordboard.agents.pipeline.turn_profiles import TurnProfile
-from cordboard.agents.pipeline.turn_taking import (
-    SAMPLES_PER_MS,
-)
+from cordboard.agents.pipeline.turn_taking import SAMPLES_PER_MS
 from cordboard.agents.yes_or_no import YES_OR_NO_HINTS, is_plain_answer, read_yes_or_no
 from cordboard.audio.vad import VoiceActivityBank
-from cordboard.errors import FailureKind, RecogniserError
+from cordboard.errors import FailureKind
 from cordboard.observe.degradation import Degradation
 
 log = structlog.get_logger()
 
-RECOGNISER_LIMIT = 8.0
-"""Seconds a recognition may take; beyond that it has failed."""
-LISTEN_AGAIN_LIMIT = 2.0
-"""Seconds a second hearing may take; beyond that the first one stands."""
 ANSWER_SURE = 0.25
 """A yes or a no that the recogniser is less sure of is none: noise was written as "Uh-huh." with
 0.17 to 0.22, "yes" by telephone with 0.45 and more."""
@@ -88,8 +81,6 @@ in the middle, the model doubts 62 % of finished sentences (held-out half); of t
 41 %."""
 ECHO_TAIL = 0.6
 """Seconds for which the agent's last words may still come back."""
-_FAILED = Transcript(text="", no_speech=1.0, confidence=0.0, took_ms=0)
-"""Stands for a recognition that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +139,6 @@ class Hearing:
         self._side_work: set[asyncio.Task[None]] = set()
         """Questions to models about the present pause or overlap."""
         self._failures = 0
-        self._failure_kind: FailureKind = "internal"
-        """Of the last failed recognition."""
         self._melody_from = 0
         """Sample at which the present phrase begins."""
         self._agent_heard_at = -ECHO_TAIL
@@ -179,7 +168,7 @@ class Hearing:
             failed=lambda error: listener.hearing_failed(str(error), error.kind),
             verdict=self._judge_from_outside,
         )
-        self._listening = listen(recogniser, call)
+        self._recognition = Recognition(listen(recogniser, call), session.call_id)
         self._ear = Ear(parts.bank, parts.profile, self)
 
     def hear(self, pcm: bytes) -> None:
@@ -203,12 +192,12 @@ class Hearing:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._listening.close()
+        await self._recognition.close()
 
     # What the ear asks and tells.
 
     def heard(self, pcm: bytes) -> None:
-        self._listening.hear(pcm)
+        self._recognition.hear(pcm)
 
     def agent_voice(self) -> AgentVoice:
         voice = self._listener.agent_voice()
@@ -251,7 +240,7 @@ class Hearing:
             case TurnEnded():
                 self._turn_ended(event)
             case AsideEnded():
-                self._spawn(self._take_aside(event, *self._recognition(event)))
+                self._spawn(self._take_aside(event, *self._what_was_said(event)))
             case OverlapHeld(onset):
                 self._murmured = self._murmured and onset == self._overlap_onset
                 self._overlap_onset = onset
@@ -286,7 +275,7 @@ class Hearing:
         hints = self._hints()
         if pause.aside:
             hints = (*OVERLAP_HINTS, *hints)
-        transcript = await self._recognise(pcm, hints, speculative=not pause.aside)
+        transcript = await self._recognition.recognise(pcm, hints, speculative=not pause.aside)
         if not pause.aside:
             transcript = await self._listen_again(transcript)
         if pause.aside:
@@ -362,7 +351,9 @@ class Hearing:
 
     async def _look_for_words(self, wanted: WordsWanted) -> None:
         pcm = self._ear.utterance(wanted.onset)
-        transcript = await self._recognise(pcm, OVERLAP_HINTS, speculative=False, goes_on=True)
+        transcript = await self._recognition.recognise(
+            pcm, OVERLAP_HINTS, speculative=False, goes_on=True
+        )
         clue, sure = self._judge_words(transcript, wanted.voiced)
         if wanted.onset == self._overlap_onset:  # else it is about an earlier voice
             self._murmured = self._murmured or clue is TextClue.MURMUR
@@ -372,7 +363,7 @@ class Hearing:
 
     def _turn_ended(self, ended: TurnEnded) -> None:
         self.floor_is_free.set()
-        pcm, draft = self._recognition(ended)
+        pcm, draft = self._what_was_said(ended)
         turn = self._tell_stopped(ended)
         self._spawn(self._take_turn(turn, ended, pcm, draft))
 
@@ -391,7 +382,7 @@ class Hearing:
         )
         return self.turn
 
-    def _recognition(
+    def _what_was_said(
         self, ended: TurnEnded | AsideEnded
     ) -> tuple[bytes, asyncio.Task[Transcript] | None]:
         """The sound of what is over, and the draft that was made of it."""
@@ -446,15 +437,15 @@ class Hearing:
         self._emit(CallerText(turn, text, at, transcript.confidence, changed))
 
     def _count_failures(self, transcript: Transcript) -> None:
-        self._failures = self._failures + 1 if transcript is _FAILED else 0
+        self._failures = self._failures + 1 if transcript is FAILED else 0
         if self._failures >= RECOGNISER_FAILURES:
             reason = f"{self._failures} recognitions in a row failed"
-            self._listener.hearing_failed(reason, self._failure_kind)
+            self._listener.hearing_failed(reason, self._recognition.failure)
 
     async def _final(self, pcm: bytes, draft: asyncio.Task[Transcript] | None) -> Transcript:
         if draft is not None:
             return await draft
-        transcript = await self._recognise(pcm, self._hints(), speculative=False)
+        transcript = await self._recognition.recognise(pcm, self._hints(), speculative=False)
         return await self._listen_again(transcript)
 
     async def _listen_again(self, transcript: Transcript) -> Transcript:
@@ -465,30 +456,9 @@ class Hearing:
         if self._yes_or_no or not self._parts.degradation.allows_second_hearing:
             return transcript
         speculative = self._draft is asyncio.current_task()
-        try:
-            async with asyncio.timeout(LISTEN_AGAIN_LIMIT):
-                settled = await listen_again(transcript, self._dialogue, speculative=speculative)
-        except (TimeoutError, RecogniserError) as error:
-            log.warning("second_hearing_failed", call_id=self._session.call_id, error=repr(error))
-            return transcript
-        return replace(transcript, settled=settled) if settled else transcript
-
-    async def _recognise(
-        self, pcm: bytes, hints: tuple[str, ...], *, speculative: bool, goes_on: bool = False
-    ) -> Transcript:
-        """Recognise within `RECOGNISER_LIMIT`; else the text is empty: `_FAILED`."""
-        try:
-            async with asyncio.timeout(RECOGNISER_LIMIT):
-                return await self._listening.transcribe(
-                    pcm, SpeechHints(hints), speculative=speculative, goes_on=goes_on
-                )
-        except TimeoutError:
-            error = RecogniserError(f"no answer within {RECOGNISER_LIMIT:g} s", "stalled")
-        except RecogniserError as failure:
-            error = failure
-        self._failure_kind = error.kind
-        log.error("recogniser_failed", call_id=self._session.call_id, error=str(error))
-        return _FAILED
+        return await self._recognition.listen_again(
+            transcript, self._dialogue, speculative=speculative
+        )
 
     # Keeping house.
 
