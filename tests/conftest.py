@@ -1,19 +1,28 @@
-"""What holds for all tests, and which of them share a process when there are two.
+"""Settings of all tests: their order, which ones share a process, and which ones are fast.
 
-`make test` runs two processes side by side, as most of the time of a call is waiting. One has all
-that keeps a clock, or must not run beside its like; the other one has the rest and gives way:
+**Order.** Tests run in random order, drawn anew for each run: the files, and the tests within each
+file. Files stay whole, so that an engine that serves a file starts once. The number of the order is
+printed at the head and at the end of a run that failed; `--order=NUMBER` repeats it, and
+`--order=listed` takes the files and tests as they are written.
+
+**Processes.** `make test` runs two processes side by side, as most of the time of a call is
+waiting. One has all that keeps a clock, or must not run beside its like; the other one has the rest
+and gives way:
 
 - calls and echoes on a line in real time: two of them at once, and sound comes late;
 - whoever starts engines, or looks for what killed engines have left behind: a starting engine ends
   the MCP servers of dead ones on this machine, whoever's they are.
 
-A file's tests stay together and in order. Which is done first takes files from the other one.
+A file's tests stay together. The process that is done first takes files from the other one.
+
+**Fast tests.** `make test-fast` runs the tests that `is_fast` marks.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -28,6 +37,7 @@ from cordboard.testing import free_ports
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadScopeScheduling
+    from xdist.workermanage import WorkerController
 
     from cordboard.agents.pipeline.offline import OfflineModels
     from cordboard.agents.workers import Workers
@@ -60,14 +70,59 @@ NICENESS = 19
 """Of the others."""
 
 
+SLOW = ()
+"""Folders and files that `make test-fast` leaves out, besides `FIRST`."""
+MODELS = {"lend_models", "lent_models"}
+"""Fixtures that load the models of the offline agent."""
+
+
 def group_of(test: str) -> str:
-    """What is run by one process and in order."""
+    """Name the group of a test: all tests of a group run in one process."""
     return "first" if test.startswith(FIRST) else test.partition("::")[0]
 
 
+def is_fast(item: pytest.Item) -> bool:
+    """True if the test needs no Asterisk, no models, no real time and little of the processor."""
+    return not (
+        item.nodeid.startswith(FIRST + SLOW)
+        or any(item.iter_markers("asterisk"))
+        or any(item.iter_markers("voices"))
+        or MODELS & set(getattr(item, "fixturenames", ()))
+    )
+
+
+def shuffled(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
+    """Return the tests in random order: the files, and within each file its tests."""
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    dice = random.Random(seed)
+    order = list(files.values())
+    dice.shuffle(order)
+    for tests in order:
+        dice.shuffle(tests)
+    return [item for tests in order for item in tests]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--order",
+        default="random",
+        metavar="random|listed|NUMBER",
+        help="order of the tests: random (the default), listed, or a number drawn before",
+    )
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_configure() -> None:
-    """Processes look for free ports in different places: a port is free until it is used."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw the order, and give each process its own range of ports to look for free ones in: a
+    port is free until it is used."""
+    order = getattr(config, "workerinput", {}).get("order", config.option.order)
+    if order == "random":
+        order = str(random.SystemRandom().randrange(10**6))
+    elif order != "listed" and not order.isdecimal():
+        raise pytest.UsageError(f"--order={order}: expected random, listed or a number")
+    config.option.order = order
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     if worker:
         number, count = int(worker[2:]), int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
@@ -76,9 +131,30 @@ def pytest_configure() -> None:
         free_ports._HIGHEST = free_ports._LOWEST + room
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    """All processes take the same order."""
+    node.workerinput["order"] = node.config.option.order
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"order of the tests: {config.option.order}"
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
+) -> None:
+    if exitstatus:
+        terminalreporter.write_line(f"this order again: --order={config.option.order}")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.option.order != "listed":
+        items[:] = shuffled(items, int(config.option.order))
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=lambda item: group_of(item.nodeid) != "first")
+    for item in filter(is_fast, items):
+        item.add_marker("fast")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
