@@ -223,8 +223,8 @@ def test_a_frame_costs_next_to_nothing() -> None:
     guard, frame = EchoGuard(), bytes(range(160)) * 2
     best = 1.0
     for _ in range(5):
-        began = time.perf_counter()
+        began = time.thread_time()
         for _ in range(1000):
             guard.sent(frame)
-        best = min(best, (time.perf_counter() - began) / 1000)
+        best = min(best, (time.thread_time() - began) / 1000)
     assert best < 20e-6, "20 us would be ten times too much; it takes less than one"

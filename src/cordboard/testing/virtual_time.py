@@ -3,6 +3,9 @@
     with virtual_time() as loop:
         loop.run_until_complete(scenario())
 
+    @in_virtual_time
+    async def test_a_minute_passes() -> None: ...
+
 `loop.time()` starts at 1000.0 and moves only when nothing is left to run: straight to the next
 timer. Real sockets and threads do not belong in such a loop; waiting for them raises
 `RuntimeError` instead of hanging for ever.
@@ -12,9 +15,12 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
+
+Arguments = ParamSpec("Arguments")
 
 START = 1000.0
 
@@ -71,3 +77,16 @@ def virtual_time() -> Iterator[VirtualTimeLoop]:
     finally:
         asyncio.set_event_loop(None)
         loop.close()
+
+
+def in_virtual_time(
+    scenario: Callable[Arguments, Coroutine[Any, Any, None]],
+) -> Callable[Arguments, None]:
+    """Decorate a test: each run has a virtual-time loop of its own."""
+
+    @wraps(scenario)
+    def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
+        with virtual_time() as loop:
+            loop.run_until_complete(scenario(*args, **kwargs))
+
+    return run

@@ -157,8 +157,8 @@ def test_answers_are_cut_into_sentences() -> None:
     )
 
 
-def test_fifty_sentences_and_a_hundred_values_are_matched_in_milliseconds() -> None:
-    """The bound is far above what it takes (about 2 ms), so that only a blunder fails it."""
+def test_fifty_sentences_and_a_hundred_values_are_matched_without_trying_all_pairs() -> None:
+    """The bound, of the processor's time, is far above what it takes (about 2 ms)."""
     names = [f"{a}{b} {c}" for a in ("Nor", "Sun", "Ket", "Bal", "Gri") for b in ("vik", "dal", "ham", "sund") for c in ("East", "West", "North", "Airport", "City")]  # fmt: skip  # noqa: E501
     verbs = ("open", "close", "book", "cancel", "move", "paint", "sell", "rent", "weigh", "clean")
     things = ("gate", "seat", "bag", "ticket", "meal")
@@ -169,12 +169,12 @@ def test_fifty_sentences_and_a_hundred_values_are_matched_in_milliseconds() -> N
     }
     rules = Rules.model_validate({"lists": {"place": {"values": names}}, "intents": intents})
     grammar = compile_grammar(rules, ())
-    fastest = 1.0
+    cheapest = 9.0
     for _ in range(5):
-        began = time.perf_counter()
+        began = time.thread_time()
         look = grammar.look("could you please cancel my ticket at Sunndal West", TODAY)
         readings = grammar.readings(look, grammar.intents)
-        fastest = min(fastest, time.perf_counter() - began)
+        cheapest = min(cheapest, time.thread_time() - began)
     assert readings[0].intent == "cancel_ticket"
     assert readings[0].slots["place"].value is not None
-    assert fastest < 0.05
+    assert cheapest < 0.2

@@ -109,8 +109,8 @@ def test_descriptions_are_capped_everywhere() -> None:
 
 def test_a_description_of_megabytes_is_not_read_to_its_end() -> None:
     began = time.thread_time()
-    assert len(clean_description("é" * 4_000_000)) == 1024
-    assert time.thread_time() - began < 0.1  # a third of a second of it, before
+    assert len(clean_description("é" * 40_000_000)) == 1024
+    assert time.thread_time() - began < 1.0  # 0.03 s measured; three seconds of it, before
 
 
 def test_hints_in_a_wrong_shape_are_no_hints() -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.tools.conftest import ANY, Line
 
-from cordboard.testing.virtual_time import virtual_time
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
@@ -24,19 +22,6 @@ from cordboard.tools.tool import (
 )
 
 Script = Callable[[JsonObject, ToolRun], Awaitable[ToolResult]]
-
-
-def in_virtual_time(
-    scenario: Callable[..., Coroutine[None, None, None]],
-) -> Callable[..., None]:
-    """Run the test on a loop whose clock jumps."""
-
-    @functools.wraps(scenario)
-    def run(*args: Any, **kwargs: Any) -> None:
-        with virtual_time() as loop:
-            loop.run_until_complete(scenario(*args, **kwargs))
-
-    return run
 
 
 class Scripted:

@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 from tests.tools.conftest import Line
 
+from cordboard.testing.virtual_time import in_virtual_time
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.payload import as_payload, payload_profile
@@ -22,7 +23,7 @@ from cordboard.tools.tool import (
     ToolRun,
 )
 
-from .desk_stage import Log, Scripted, Stage, in_virtual_time, takes
+from .desk_stage import Log, Scripted, Stage, takes
 
 BOOKING = {
     "type": "object",

@@ -8,10 +8,11 @@ import itertools
 import pytest
 from tests.tools.conftest import Line
 
+from cordboard.testing.virtual_time import in_virtual_time
 from cordboard.tools.desk.fillers import FillerChoice
 from cordboard.tools.tool import Filler, JsonObject, Limits, ToolResult, ToolRun
 
-from .desk_stage import Scripted, Stage, in_virtual_time, takes
+from .desk_stage import Scripted, Stage, takes
 
 TWO = ("One moment.", "Just a second.")
 

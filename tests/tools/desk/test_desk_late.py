@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from cordboard.errors import ToolError
+from cordboard.testing.virtual_time import in_virtual_time
 from cordboard.tools.desk.running import CUT_SHORT, LATE_SECONDS
 from cordboard.tools.tool import (
     Effects,
@@ -19,7 +20,7 @@ from cordboard.tools.tool import (
     ToolRun,
 )
 
-from .desk_stage import Scripted, Stage, in_virtual_time, takes
+from .desk_stage import Scripted, Stage, takes
 
 DONE = ToolResult(message="Your table is booked.", data={"number": 7})
 

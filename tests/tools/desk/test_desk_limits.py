@@ -8,6 +8,7 @@ import pytest
 from tests.tools.conftest import Line
 
 from cordboard.errors import ToolError, ToolTimeout
+from cordboard.testing.virtual_time import in_virtual_time
 from cordboard.tools.tool import (
     Effects,
     JsonObject,
@@ -18,7 +19,7 @@ from cordboard.tools.tool import (
     ToolRun,
 )
 
-from .desk_stage import Scripted, Stage, in_virtual_time, takes
+from .desk_stage import Scripted, Stage, takes
 
 # How often
 

@@ -10,10 +10,11 @@ from structlog.testing import capture_logs
 from tests.tools.conftest import Line
 
 from cordboard.errors import ToolError
+from cordboard.testing.virtual_time import in_virtual_time
 from cordboard.tools.masking import MASK
 from cordboard.tools.tool import Effects, JsonObject, Limits, Status, ToolResult, ToolRun
 
-from .desk_stage import Scripted, Stage, in_virtual_time, takes
+from .desk_stage import Scripted, Stage, takes
 
 PIN = "471188"
 PINNED = {

@@ -7,6 +7,7 @@ import asyncio
 from tests.tools.conftest import Line
 
 from cordboard.errors import ToolError
+from cordboard.testing.virtual_time import in_virtual_time
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.tool import (
@@ -20,7 +21,7 @@ from cordboard.tools.tool import (
     ToolRun,
 )
 
-from .desk_stage import Log, Script, Scripted, Stage, in_virtual_time, takes
+from .desk_stage import Log, Script, Scripted, Stage, takes
 
 
 def workflow(name: str, script: Script, **spec: object) -> Scripted:

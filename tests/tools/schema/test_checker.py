@@ -136,7 +136,7 @@ def test_a_schema_that_multiplies_with_depth_is_asked_about_shallow_values_only(
     began = time.thread_time()
     (problem,) = checker.problems({"where": deep_list(12)})
     assert "nested deeper than" in problem
-    assert time.thread_time() - began < 1.0  # 10^12 checks otherwise
+    assert time.thread_time() - began < 10  # 10^12 checks otherwise
 
 
 def test_a_plain_recursive_schema_takes_all_the_depth_there_is() -> None:

@@ -113,11 +113,11 @@ def test_whatever_comes_is_one_short_line_that_can_be_said(text: str, most: int)
     "[ <a *_ \n 1 1. 1, 1: - a@ a. +1_ A1- €1 1e https:// (555)_ |_ \u0300 AB 2026- 5_m !? www. … "
     "-_x\n 1:2 1-2- 555-555- #1 {{ A1A1 €1.5_".split(" "),
 )
-def test_hostile_text_holds_the_event_loop_for_milliseconds_only(hostile: str) -> None:
+def test_hostile_text_costs_no_more_than_other_text(hostile: str) -> None:
     began = time.thread_time()
-    speakable(hostile.replace("_", " ") * 30_000)
-    speakable(hostile * 30_000)
-    assert time.thread_time() - began < 0.25
+    speakable(hostile.replace("_", " ") * 300_000)
+    speakable(hostile * 300_000)
+    assert time.thread_time() - began < 1.5  # 0.12 s measured
 
 
 _words = st.text("aAbzZ'", min_size=1, max_size=22) | st.sampled_from(["A", "about", "www", "kg"])

@@ -103,10 +103,10 @@ def test_plain_errors_are_spoken() -> None:
 
 
 @pytest.mark.parametrize("hostile", ["[", "![", "[a](", "<a", "*_", "a\n\t", " \n"])
-def test_hostile_text_holds_the_event_loop_for_milliseconds_only(hostile: str) -> None:
+def test_hostile_text_costs_no_more_than_other_text(hostile: str) -> None:
     began = time.thread_time()
-    speech.plain(hostile * 30_000)
-    assert time.thread_time() - began < 0.25  # seconds of it, before
+    speech.plain(hostile * 300_000)
+    assert time.thread_time() - began < 1.5  # 0.01 s measured; seconds of it, before
 
 
 def test_a_list_is_read_out_only_as_far_as_it_can_be_spoken() -> None:
