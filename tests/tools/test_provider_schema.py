@@ -275,9 +275,9 @@ def test_deep_wide_and_multiplying_schemas_end(profile: SchemaProfile) -> None:
     }
     for name, part in properties.items():
         schema = {"type": "object", "properties": {name: part}, "$defs": laughs | chain}
-        began = time.process_time()
+        began = time.thread_time()
         tool = for_provider(spec(schema), profile)
-        assert time.process_time() - began < 5
+        assert time.thread_time() - began < 20  # 2^30 parts otherwise
         assert CHECKERS[profile.name](tool.parameters) == []
 
 
@@ -294,12 +294,12 @@ def test_what_is_beyond_all_bounds_is_told_by_its_type(
 
 
 @every_profile
-def test_ten_thousand_properties_are_quick(profile: SchemaProfile) -> None:
+def test_the_costs_of_many_properties_do_not_multiply(profile: SchemaProfile) -> None:
     kinds = ({"type": "string", "minLength": 1}, {"anyOf": [{"type": "integer"}, {"type": "null"}]})
     schema = {"type": "object", "properties": {f"p{n}": kinds[n % 2] for n in range(10_000)}}
-    began = time.process_time()
+    began = time.thread_time()
     tool = for_provider(spec(schema), profile)
-    assert time.process_time() - began < 1
+    assert time.thread_time() - began < 5  # 0.2 s measured
     assert len((tool.parameters or {})["properties"]) == 10_000
     assert len(tool.notes) < 25
 

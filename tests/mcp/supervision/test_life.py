@@ -10,6 +10,7 @@ from cordboard.config.mcp import McpBreaker
 from cordboard.errors import McpError, McpTimeout, McpUnavailable
 from cordboard.mcp.supervision.breaker import Breaker, BreakerState
 from cordboard.mcp.supervision.life import Life
+from cordboard.testing.virtual_time import in_virtual_time
 
 
 class Far:
@@ -41,6 +42,7 @@ async def fail(one: Life, error: type[McpError]) -> None:
 
 
 @pytest.mark.parametrize("may_hang", [False, True])
+@in_virtual_time
 async def test_only_a_process_of_ours_is_ended_when_its_probe_is_not_answered(
     may_hang: bool,
 ) -> None:
@@ -55,6 +57,7 @@ async def test_only_a_process_of_ours_is_ended_when_its_probe_is_not_answered(
     assert one.breaker is BreakerState.OPEN
 
 
+@in_virtual_time
 async def test_requests_that_break_while_the_connection_lives_count() -> None:
     far = Far()
     one = life(far, may_hang=True)
@@ -63,6 +66,7 @@ async def test_requests_that_break_while_the_connection_lives_count() -> None:
     assert one.breaker is BreakerState.OPEN
 
 
+@in_virtual_time
 async def test_those_that_break_with_the_connection_do_not() -> None:
     far = Far()
     one = life(far, may_hang=True)
@@ -72,6 +76,7 @@ async def test_those_that_break_with_the_connection_do_not() -> None:
     assert one.breaker is BreakerState.CLOSED
 
 
+@in_virtual_time
 async def test_it_tells_when_no_call_is_under_way() -> None:
     one = life(Far(), may_hang=True)
     assert await one.quiet(0)
@@ -80,6 +85,7 @@ async def test_it_tells_when_no_call_is_under_way() -> None:
     assert await one.quiet(5)
 
 
+@in_virtual_time
 async def test_a_call_that_is_waited_for_longer_is_unanswered_until_its_answer_comes() -> None:
     far = Far()
     one = life(far, may_hang=True)
@@ -92,6 +98,7 @@ async def test_a_call_that_is_waited_for_longer_is_unanswered_until_its_answer_c
     assert one.breaker is BreakerState.CLOSED
 
 
+@in_virtual_time
 async def test_a_call_that_is_given_up_in_time_says_nothing_of_the_server() -> None:
     far = Far()
     one = life(far, may_hang=True)

@@ -152,12 +152,10 @@ async def test_a_server_that_was_given_up_is_tried_again_by_itself_after_the_win
     start: Start,
 ) -> None:
     server = await start(restart={"max_restarts": 0, "window_ms": 1_000})
-    assert await server.wait_ready(READY_SECONDS)
+    first = server.status().pid
     with pytest.raises(McpUnavailable):
         await server.call("exits", {}, 30)
-    await until(lambda: server.state is ServerState.FAILED)
-    with pytest.raises(McpUnavailable, match="failed"):
-        await server.call("echo", {"text": ""}, 5)
+    await until(lambda: server.status().pid not in (None, first))
     assert await server.wait_ready(READY_SECONDS)
     assert (await server.call("echo", {"text": "back"}, READY_SECONDS)).is_error is False
 
@@ -212,23 +210,30 @@ async def test_death_between_calls_is_noticed_and_spoils_no_other_server(start: 
     pid = server.status().pid
     assert pid
     os.kill(pid, signal.SIGKILL)
-    await until(lambda: server.status().restarts == 1, seconds=5)
+    await until(lambda: server.status().restarts == 1)
     assert server.status().last_error == "it was killed by SIGKILL"
     assert (await other.call("echo", {"text": "fine"}, 5)).structured_content["text"] == "fine"
     assert other.status().restarts == 0
     assert await server.wait_ready(READY_SECONDS)
 
 
-async def test_the_breaker_refuses_calls_at_once_and_a_good_probe_closes_it(start: Start) -> None:
+async def test_the_breaker_refuses_calls_at_once(start: Start) -> None:
     journal = Journal()
-    server = await start(observer=journal, breaker={"failures": 2, "open_ms": 700})
+    server = await start(observer=journal, breaker={"failures": 2, "open_ms": 60_000})
     await hang(server)
     await hang(server)
     assert server.status().breaker is BreakerState.OPEN
     assert journal.breaker == [True]
     with pytest.raises(McpUnavailable, match="left alone"):
-        await asyncio.wait_for(server.call("plain", {}, 60), 5)
-    await asyncio.sleep(0.7)
+        await asyncio.wait_for(server.call("plain", {}, 60), 30)
+
+
+async def test_a_good_probe_closes_the_breaker(start: Start) -> None:
+    journal = Journal()
+    server = await start(observer=journal, breaker={"failures": 2, "open_ms": 100})
+    await hang(server)
+    await hang(server)
+    await asyncio.sleep(0.1)
     assert (await server.call("plain", {}, 10)).content
     assert server.status().breaker is BreakerState.CLOSED
     assert journal.breaker == [True, False]
@@ -280,11 +285,11 @@ async def test_a_caller_who_hangs_up_says_nothing_about_the_server(start: Start)
 
 
 async def test_servers_that_ignore_their_end_are_ended_side_by_side(start: Start) -> None:
-    servers = [await start("ignores-end", stop_grace_ms=1_000) for _ in range(4)]
+    servers = [await start("ignores-end", stop_grace_ms=2_000) for _ in range(4)]
     loop = asyncio.get_running_loop()
     began = loop.time()
     await asyncio.gather(*(server.close() for server in servers))
-    assert loop.time() - began < 3.5, "one after another would take 4 s at least"
+    assert loop.time() - began < 7.5, "one after another would take 8 s at least"
 
 
 def asked(server: SupervisedServer) -> list[str]:
