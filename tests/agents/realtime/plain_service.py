@@ -22,6 +22,8 @@ from cordboard.config.conversation import BargeIn
 from cordboard.config.providers.realtime import RealtimeProvider
 from cordboard.tools.tool import ToolReply
 
+READY = json.dumps({"do": "ready"})
+
 
 class PlainService:
     """Accepts every session, keeps what it is told, and says what the test wants said."""
@@ -49,7 +51,7 @@ class PlainService:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until something that it was told makes this true."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not condition():
                 self._news.clear()
                 await self._news.wait()
@@ -69,13 +71,79 @@ class PlainService:
         self._news.set()
         with contextlib.suppress(websockets.ConnectionClosed):
             async for message in connection:
-                if isinstance(message, bytes):
-                    self.sound += message
-                else:
-                    self.told.append(json.loads(message))
-                    if self.told[-1]["do"] == "begin" and self.accepts:
-                        await connection.send(json.dumps({"do": "ready"}))
-                self._news.set()
+                if self._hear(message):
+                    await connection.send(READY)
+
+    def _hear(self, message: str | bytes) -> bool:
+        """Keep what it is told; True if it accepts a session by it."""
+        self._news.set()
+        if isinstance(message, bytes):
+            self.sound += message
+            return False
+        self.told.append(json.loads(message))
+        return self.told[-1]["do"] == "begin" and self.accepts
+
+
+class MemoryService(PlainService):
+    """The same without a socket, for virtual time."""
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[MemoryService]:
+        yield self
+
+    def connect(self, address: object, peer: str) -> MemoryConnection:
+        """Instead of `ServiceConnection`."""
+        return MemoryConnection(self)
+
+    def connected(self, connection: MemoryConnection) -> None:
+        self.connections.append(connection)  # type: ignore[arg-type]
+        self._news.set()
+
+    def hear(self, connection: MemoryConnection, message: str | bytes) -> None:
+        if self._hear(message):
+            connection.arrive(READY)
+
+
+class MemoryConnection:
+    """Both ends at once: of a `ServiceConnection`, and what a test wants of the service's end."""
+
+    congested = False
+    alive = True
+
+    def __init__(self, service: MemoryService) -> None:
+        self._service = service
+        self._loop = asyncio.get_running_loop()
+        self._receiver: Any = None
+
+    async def open(self, tls: object, seconds: float) -> None:
+        self._service.connected(self)
+
+    def take(self, receiver: Any) -> None:
+        self._receiver = receiver
+
+    def send_text(self, message: bytes) -> None:
+        self._loop.call_soon(self._service.hear, self, message.decode())
+
+    def send_binary(self, data: bytes) -> None:
+        self._loop.call_soon(self._service.hear, self, data)
+
+    def abort(self) -> None:
+        self.alive, self._receiver = False, None
+
+    async def close(self, code: int | None = None) -> None:
+        """By the service, with a code; by the engine, without."""
+        receiver = self._receiver
+        self.abort()
+        if receiver is not None and code is not None:
+            self._loop.call_soon(receiver.connection_lost, code, "")
+
+    async def send(self, message: str) -> None:
+        self.arrive(message)
+        await asyncio.sleep(0)
+
+    def arrive(self, message: str) -> None:
+        if self._receiver is not None:
+            self._loop.call_soon(self._receiver.receive_text, message.encode())
 
 
 class PlainDialect:
@@ -189,7 +257,7 @@ class Caller:
 
     async def until(self, kind: type, count: int = 1) -> Any:
         """The event of that kind, once there are so many."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while len(self.of(kind)) < count:
                 self._news.clear()
                 await self._news.wait()
@@ -202,11 +270,12 @@ def agent_for(
     barge_in: BargeIn = "on",
     greetings: GreetingCache | None = None,
     warm: Callable[[], ServiceConnection | None] = lambda: None,
+    connection: Any = ServiceConnection,
     **settings: Any,
 ) -> RealtimeAgent:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     provider = RealtimeProvider.model_validate({"type": "plain"} | settings)
-    parts = RealtimeParts(tls, voice, None, greetings, warm)
+    parts = RealtimeParts(tls, voice, None, greetings, warm, connection)
     return RealtimeAgent(dialect, provider, "plain", parts, barge_in)
 
 
@@ -216,10 +285,14 @@ async def talking(
     greeting: str = "",
     barge_in: BargeIn = "on",
     speaks_words: bool = False,
+    in_memory: bool = False,
     **settings: Any,
 ) -> AsyncIterator[tuple[PlainService, Caller, RealtimeAgent, PlainDialect]]:
-    """A call that goes on."""
-    async with PlainService().running() as service:
+    """A call that goes on. `in_memory`: without a socket, for virtual time."""
+    plain = MemoryService() if in_memory else PlainService()
+    async with plain.running() as service:
+        if isinstance(service, MemoryService):
+            settings["connection"] = service.connect
         dialect = PlainDialect(service.port)
         dialect.speaks_words = speaks_words
         caller = Caller(greeting)

@@ -1,6 +1,6 @@
 """Services of all four dialects that stall where a test wants it, without sockets: in virtual time.
 
-    with stalling(monkeypatch, "deepgram", "turn") as service:
+    service = StallingService("deepgram", "turn")
         stage = play_call(...)
 
 A `Wire` says in a vendor's messages what a service has to say; `StallingService` says it at the
@@ -226,7 +226,7 @@ class StallingService:
     def agent(self) -> RealtimeAgent:
         settings = self._settings
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        parts = RealtimeParts(tls, TalkingClock())
+        parts = RealtimeParts(tls, TalkingClock(), connection=self.connect)
         return RealtimeAgent(dialect_for(settings, "key"), settings, str(settings.type), parts)
 
     def connect(self, address: object, peer: str) -> StallingConnection:

@@ -27,14 +27,13 @@ from cordboard.agents.base import (
     ToolAsked,
     ToolCancelled,
 )
-from cordboard.agents.realtime import agent as agent_module
-from cordboard.agents.realtime import own_speech, talk
 from cordboard.agents.realtime.agent import RealtimeAgent
 from cordboard.agents.realtime.dialect import Address, DialectHost, Resumed
 from cordboard.agents.realtime.greetings import Greeting, GreetingCache
 from cordboard.agents.realtime.warm import WarmConnection
 from cordboard.errors import AgentError
 from cordboard.testing.fake_pipeline import MS_PER_WORD, TalkingClock
+from cordboard.testing.virtual_time import in_virtual_time
 from cordboard.tools.tool import Status, ToolReply
 
 from .plain_service import Caller, PlainDialect, PlainService, agent_for, talking
@@ -189,6 +188,14 @@ async def speak_up(service: PlainService, caller: Caller, agent: RealtimeAgent) 
     service.sound.clear()
 
 
+async def speak(agent: RealtimeAgent) -> None:
+    """Say something of 1.2 s, at the pace of a call."""
+    sound = SILENCE + UTTERANCE * 6
+    for at in range(0, len(sound), 160):
+        agent.hear(sound[at : at + 160])
+        await asyncio.sleep(0.02)
+
+
 @pytest.mark.parametrize("stopped", [False, True])
 async def test_what_is_not_written_down_when_the_connection_breaks_is_heard_again(
     stopped: bool,
@@ -227,16 +234,16 @@ async def test_what_the_service_has_understood_is_not_heard_again(known: str) ->
         assert service.of("begin")[-1]["owes"] is True
 
 
-async def test_a_service_that_says_nothing_to_what_the_caller_says_is_replaced(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(talk, "LONGEST_PAUSE", 0.3)
-    async with talking() as (service, caller, agent, _):
+@in_virtual_time
+async def test_a_service_that_says_nothing_to_what_the_caller_says_is_replaced() -> None:
+    async with talking(in_memory=True) as (service, caller, agent, _):
         await speak_up(service, caller, agent)
+        await speak(agent)
         trouble = await caller.until(AgentTrouble)
         assert trouble.what == "reconnected"
         assert trouble.detail.startswith("stalled")
-        for _ in range(20):
+        service.sound.clear()
+        for _ in range(80):
             agent.hear(SILENCE)
         await service.until(lambda: UTTERANCE in service.sound)
         # Nothing more comes of it: it was a noise.
@@ -244,8 +251,9 @@ async def test_a_service_that_says_nothing_to_what_the_caller_says_is_replaced(
         assert len(service.connections) == 2
 
 
+@in_virtual_time
 async def test_what_was_said_long_ago_and_never_written_down_is_heard_again() -> None:
-    async with talking() as (service, caller, agent, _):
+    async with talking(in_memory=True) as (service, caller, agent, _):
         await speak_up(service, caller, agent)
         await service.say(do="caller_stopped")
         await caller.until(CallerStopped)
@@ -260,29 +268,23 @@ async def test_what_was_said_long_ago_and_never_written_down_is_heard_again() ->
         await service.until(lambda: UTTERANCE in service.sound)
 
 
-async def test_a_service_that_does_not_notice_the_caller_is_replaced_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(talk, "LONGEST_PAUSE", 0.1)
-    monkeypatch.setattr(talk, "SURELY_A_VOICE", 0.0)
-    async with talking() as (service, caller, agent, _):
-        for frame in (SILENCE, UTTERANCE[:160], UTTERANCE[160:320]):
-            agent.hear(frame)
+@in_virtual_time
+async def test_a_service_that_does_not_notice_the_caller_is_replaced_once() -> None:
+    async with talking(in_memory=True) as (service, caller, agent, _):
+        await speak(agent)
         await caller.until(AgentTrouble)
         service.sound.clear()
-        for _ in range(5):
+        for _ in range(60):
             agent.hear(SILENCE)
-        await service.until(lambda: UTTERANCE[:320] in service.sound)
-        agent.hear(UTTERANCE[:160])
-        await asyncio.sleep(1.2)
+        await service.until(lambda: UTTERANCE * 6 in service.sound)
+        await speak(agent)
+        await asyncio.sleep(30)
         assert len(service.connections) == 2, "it may be a noise after all"
 
 
-async def test_a_tool_asked_before_the_turn_was_over_is_answered_by_another_connection(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(talk, "LONGEST_PAUSE", 0.1)
-    async with talking() as (service, caller, agent, _):
+@in_virtual_time
+async def test_a_tool_asked_before_the_turn_was_over_is_answered_by_another_connection() -> None:
+    async with talking(in_memory=True) as (service, caller, agent, _):
         await speak_up(service, caller, agent)
         await service.say(do="tool", id="t1", name="look", arguments={})
         await caller.until(ToolAsked)
@@ -309,11 +311,9 @@ async def test_a_turn_is_over_when_a_tool_was_asked_in_it_and_the_connection_bre
         assert (await caller.until(AgentWords)).turn == 1
 
 
-async def test_a_greeting_that_does_not_come_is_not_waited_for_for_long(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(agent_module, "GREETING_LIMIT", 0.1)
-    async with talking(greeting="Hello.") as (service, caller, _, _):
+@in_virtual_time
+async def test_a_greeting_that_does_not_come_is_not_waited_for_for_long() -> None:
+    async with talking(in_memory=True, greeting="Hello.") as (service, caller, _, _):
         trouble = await caller.until(AgentTrouble)
         assert trouble.detail.startswith("stalled: no greeting")
         assert len(service.connections) == 2
@@ -416,12 +416,10 @@ async def test_a_filler_is_said_by_the_engine_and_the_answer_waits_for_its_end()
         assert [text.text for text in caller.of(AgentText)] == ["One moment.", ""]
 
 
-async def test_a_filler_that_the_service_takes_and_does_not_say_is_said_by_the_engine(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(own_speech, "SERVICE_VOICE_LIMIT", 0.1)
+@in_virtual_time
+async def test_a_filler_that_the_service_takes_and_does_not_say_is_said_by_the_engine() -> None:
     voice = TalkingClock()
-    silent = talking(voice, speaks_words=True, slow_response="provider")
+    silent = talking(voice, in_memory=True, speaks_words=True, slow_response="provider")
     async with silent as (service, caller, agent, _):
         await service.say(do="caller_text", text="Book it.")
         await service.say(do="tool", id="t1", name="book", arguments={})
@@ -440,9 +438,10 @@ async def test_a_filler_that_the_service_takes_and_does_not_say_is_said_by_the_e
         assert voice.spoken == ["One moment."]
 
 
+@in_virtual_time
 async def test_nothing_bridges_the_time_after_the_last_words() -> None:
     voice = TalkingClock()
-    async with talking(voice, thinking_filler_ms=100, reconnect_attempts=0) as (
+    async with talking(voice, in_memory=True, thinking_filler_ms=100, reconnect_attempts=0) as (
         service,
         caller,
         agent,
@@ -471,16 +470,14 @@ async def test_no_filler_while_the_service_speaks() -> None:
         assert voice.spoken == []
 
 
-async def test_a_filler_into_an_answer_that_has_stopped_is_said_and_the_answer_goes_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(talk, "FALTERS", 0.05)
-    async with talking(TalkingClock()) as (service, caller, agent, _):
+@in_virtual_time
+async def test_a_filler_into_an_answer_that_has_stopped_is_said_and_the_answer_goes_on() -> None:
+    async with talking(TalkingClock(), in_memory=True) as (service, caller, agent, _):
         await service.say(do="caller_text", text="What is new?")
         await service.say(do="words", text="There is")
         await service.say(do="sound", ms=20)
         await caller.until(AgentAudio)
-        await asyncio.sleep(0.06)
+        await asyncio.sleep(2.1)
         agent.say("One moment.", filler=True)
         await caller.until(AgentAudio, 2)
         await service.say(do="words", text="nothing.")
@@ -733,9 +730,15 @@ async def test_a_connection_that_was_opened_ahead_and_lost_is_not_used() -> None
         await warm.close()
 
 
+@in_virtual_time
 async def test_a_service_that_only_thinks_is_given_its_time() -> None:
     voice = TalkingClock()
-    async with talking(voice, thinking_filler_ms=300) as (service, caller, agent, _):
+    async with talking(voice, in_memory=True, thinking_filler_ms=300) as (
+        service,
+        caller,
+        agent,
+        _,
+    ):
         await service.say(do="caller_text", text="Hello?")
         await caller.until(CallerText)
         agent.say("One moment.", filler=True)
@@ -766,9 +769,9 @@ async def test_what_the_service_refuses_to_say_is_said_by_the_engine() -> None:
         assert voice.spoken == ["Goodbye."]
 
 
-async def test_a_noise_that_the_service_took_for_a_voice_is_no_turn_for_ever(monkeypatch) -> None:
-    monkeypatch.setattr(talk, "LONGEST_PAUSE", 0.05)
-    async with talking() as (service, caller, _, _):
+@in_virtual_time
+async def test_a_noise_that_the_service_took_for_a_voice_is_no_turn_for_ever() -> None:
+    async with talking(in_memory=True) as (service, caller, _, _):
         await service.say(do="caller_started")
         stopped = await caller.until(CallerStopped)
         assert (await caller.until(CallerText)).text == ""
@@ -777,8 +780,9 @@ async def test_a_noise_that_the_service_took_for_a_voice_is_no_turn_for_ever(mon
         assert (await caller.until(CallerText, 2)).turn == 2
 
 
+@in_virtual_time
 async def test_a_service_that_has_ended_the_conversation_has_not_failed() -> None:
-    async with talking(reconnect_attempts=0) as (service, caller, _, _):
+    async with talking(in_memory=True, reconnect_attempts=0) as (service, caller, _, _):
         await service.say(do="ended", reason="the agent hung up")
         assert (await caller.until(AgentEnded)).reason == "the agent hung up"
         await service.connections[-1].close(1000)
@@ -786,9 +790,10 @@ async def test_a_service_that_has_ended_the_conversation_has_not_failed() -> Non
         assert not caller.of(AgentFailed)
 
 
+@in_virtual_time
 async def test_a_session_that_has_just_begun_need_not_be_kept_awake(monkeypatch) -> None:
     monkeypatch.setattr(PlainDialect, "keep_alive_s", 5.0)
-    async with talking() as (service, _, _, _):
+    async with talking(in_memory=True) as (service, _, _, _):
         await service.say(do="used", model="m", amounts={})
         await service.until(lambda: bool(service.of("begin")))
         await asyncio.sleep(0.02)

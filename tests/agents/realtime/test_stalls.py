@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from cordboard.agents.fallback import FallbackAgent
-from cordboard.agents.realtime import link
 from cordboard.audio.format import AudioFormat
 from cordboard.calls import events
 from cordboard.calls.offer import Media
@@ -84,12 +83,10 @@ class Caller:
 
 def play(
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     service: StallingService,
     caller: Callable[[CallStage], Awaitable[None]],
     **context: object,
 ) -> CallStage:
-    monkeypatch.setattr(link, "ServiceConnection", service.connect)
     # Nothing but its own sound fills the silence of a first connection that works.
     agent = partial(FallbackAgent, lambda _: service.agent(), ("a",), PHRASE, _Voice())
     greeting = {"greeting": "Good morning.", "tools": [], "silence": {}}
@@ -126,12 +123,10 @@ STALLS: tuple[Stall, ...] = ("session", "greeting", "notice", "turn", "answer", 
 
 @pytest.mark.parametrize("stall", STALLS)
 @pytest.mark.parametrize("dialect", WIRES)
-def test_no_stall_leaves_the_caller_in_silence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dialect: str, stall: Stall
-) -> None:
+def test_no_stall_leaves_the_caller_in_silence(tmp_path: Path, dialect: str, stall: Stall) -> None:
     service = StallingService(dialect, stall)
     caller = Caller(service, until=12.0 if stall in ("session", "greeting") else 45.0)
-    stage = play(tmp_path, monkeypatch, service, caller)
+    stage = play(tmp_path, service, caller)
     waited = silences(stage, caller.asked_at or 1000.0)
     assert len(service.connections) == 2, "another connection is to be tried in the end"
     assert max(waited) <= LONGEST, waited
@@ -141,12 +136,10 @@ def test_no_stall_leaves_the_caller_in_silence(
 
 
 @pytest.mark.parametrize("dialect", WIRES)
-def test_a_slow_service_is_not_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dialect: str
-) -> None:
+def test_a_slow_service_is_not_given_up(tmp_path: Path, dialect: str) -> None:
     service = StallingService(dialect, "never", thinks=8.0)
     caller = Caller(service)
-    stage = play(tmp_path, monkeypatch, service, caller)
+    stage = play(tmp_path, service, caller)
     waited = silences(stage, caller.asked_at or 1000.0)
     assert len(service.connections) == 1
     assert [trouble for trouble in stage.of(events.Trouble) if "stall" in str(trouble)] == []
@@ -156,20 +149,16 @@ def test_a_slow_service_is_not_given_up(
 
 @pytest.mark.parametrize("dialect", WIRES)
 @pytest.mark.parametrize("stall", ["notice", "turn"])
-def test_a_short_word_is_enough(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dialect: str, stall: Stall
-) -> None:
+def test_a_short_word_is_enough(tmp_path: Path, dialect: str, stall: Stall) -> None:
     """`Yes.`: that its end is not told is noticed as soon."""
     service = StallingService(dialect, stall)
     caller = Caller(service, ms=400, until=10.0)
-    stage = play(tmp_path, monkeypatch, service, caller)
+    stage = play(tmp_path, service, caller)
     assert silences(stage, caller.asked_at or 1000.0)[0] <= LONGEST
 
 
 @pytest.mark.parametrize("dialect", WIRES)
-def test_a_noise_is_answered_once_at_most(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dialect: str
-) -> None:
+def test_a_noise_is_answered_once_at_most(tmp_path: Path, dialect: str) -> None:
     """What the service does not notice may be no voice. That it was spoken to once is enough."""
     service = StallingService(dialect, "notice")
 
@@ -182,15 +171,15 @@ def test_a_noise_is_answered_once_at_most(
             await media.say(speech(500) + silence(7000))
         media.break_off("caller_hangup")
 
-    stage = play(tmp_path, monkeypatch, service, noises, silence={"caller_after_ms": 60_000})
+    stage = play(tmp_path, service, noises, silence={"caller_after_ms": 60_000})
     assert [silence.kind for silence in stage.of(events.Silence)] == ["filler"]
 
 
 @pytest.mark.parametrize("dialect", WIRES)
 def test_fillers_that_are_turned_off_are_not_written_down_either(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dialect: str
+    tmp_path: Path, dialect: str
 ) -> None:
     service = StallingService(dialect, "never", thinks=8.0, slow_response="off")
-    stage = play(tmp_path, monkeypatch, service, Caller(service))
+    stage = play(tmp_path, service, Caller(service))
     assert stage.of(events.Silence) == []
     assert said(stage) == ["Good morning.", ANSWER]

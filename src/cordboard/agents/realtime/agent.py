@@ -42,7 +42,7 @@ from cordboard.agents.realtime.connection import ServiceConnection
 from cordboard.agents.realtime.dialect import Dialect, Resumed
 from cordboard.agents.realtime.greetings import GreetingCache, GreetingListener, greeting_key
 from cordboard.agents.realtime.heard_again import HeardAgain
-from cordboard.agents.realtime.link import LinkSettings, ServiceLink
+from cordboard.agents.realtime.link import Connect, LinkSettings, ServiceLink
 from cordboard.agents.realtime.own_speech import Kind, OwnSpeech
 from cordboard.agents.realtime.service_side import ServiceSide
 from cordboard.agents.realtime.talk import Given, Talk
@@ -80,6 +80,7 @@ class RealtimeParts:
     """Where greetings are kept that services have said; None = nowhere."""
     warm: Callable[[], ServiceConnection | None] = lambda: None
     """Gives a connection that was opened ahead, if there is one."""
+    connection: Connect = ServiceConnection
 
 
 class RealtimeAgent:
@@ -108,7 +109,7 @@ class RealtimeAgent:
         link = LinkSettings(
             provider, settings.connect_timeout_ms / 1000, settings.reconnect_attempts
         )
-        self._link = ServiceLink(dialect, parts.tls, link, self, parts.warm)
+        self._link = ServiceLink(dialect, parts.tls, link, self, parts.warm, parts.connection)
         self._so_far = ConversationSoFar()
         self._lately = HeardAgain()
         self._unanswerable = False

@@ -13,12 +13,12 @@ import asyncio
 import ssl
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import structlog
 
 from cordboard.agents.realtime.connection import NotConnected, ServiceConnection
-from cordboard.agents.realtime.dialect import Dialect, Lost
+from cordboard.agents.realtime.dialect import Address, Dialect, Lost
 from cordboard.errors import AgentError, FailureKind
 
 log = structlog.get_logger()
@@ -31,6 +31,10 @@ made at once."""
 MAX_BACKOFF = 2.0
 MANY, WITHIN = 5, 60.0
 """So many losses within so many seconds are a service that does not work."""
+
+
+Connect: TypeAlias = Callable[[Address, str], ServiceConnection]
+"""Make a connection to an address, not yet open; the second argument names the peer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +89,11 @@ class ServiceLink:
         settings: LinkSettings,
         owner: LinkOwner,
         warm: Callable[[], ServiceConnection | None] = lambda: None,
+        connection: Connect = ServiceConnection,
     ) -> None:
         """`warm()` may give a connection that is open already."""
         self._warm = warm
+        self._new_connection = connection
         self._loop = asyncio.get_running_loop()
         self._dialect = dialect
         self._tls = tls
@@ -236,7 +242,7 @@ class ServiceLink:
         try:
             async with asyncio.timeout(seconds):
                 address = await self._dialect.address()
-            connection = ServiceConnection(address, self._settings.peer)
+            connection = self._new_connection(address, self._settings.peer)
         except TimeoutError:
             reason = f"{self._settings.peer} did not answer within {seconds:g} s"
             raise _Refused(Lost("connect", reason, again=True)) from None
