@@ -10,6 +10,8 @@ from typing import Any
 import pytest_asyncio
 
 from cordboard.config.mcp import McpServer
+from cordboard.mcp.connection import Transport
+from cordboard.mcp.from_config import transport_of
 from cordboard.mcp.supervision.server import SupervisedServer
 from cordboard.testing.mcp_servers import FAULTY_SERVER
 
@@ -64,9 +66,11 @@ async def start() -> AsyncIterator[Start]:
         begin: bool = True,
         wait: bool = True,
         observer: Journal | None = None,
+        transport: Callable[..., Transport] = transport_of,
         **settings: Any,
     ) -> SupervisedServer:
-        server = SupervisedServer("faulty", faulty(*behaviour, **settings), observer)
+        config = faulty(*behaviour, **settings)
+        server = SupervisedServer("faulty", config, observer, transport=transport)
         servers.append(server)
         if begin:
             server.start()

@@ -15,6 +15,10 @@ from cordboard.config.mcp import McpServer
 from cordboard.errors import McpError, McpTimeout, McpUnavailable
 from cordboard.mcp import large_result
 from cordboard.mcp.stdio import transport
+from cordboard.mcp.stdio.process import Launch
+from cordboard.mcp.stdio.spawn_turns import SpawnTurns
+from cordboard.mcp.stdio.stderr import StderrTail
+from cordboard.mcp.stdio.transport import StdioTransport
 from cordboard.mcp.supervision.server import ServerState, SupervisedServer
 
 from .conftest import READY_SECONDS, Journal, Start, faulty, gone, until
@@ -350,11 +354,14 @@ async def test_a_server_that_stops_reading_costs_no_caller_more_than_his_time(st
     assert time.monotonic() - began < 25, "30 s, one after the other"
 
 
-async def test_a_server_that_stops_reading_is_restarted(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(transport, "STUCK_SECONDS", 0.2)
-    server = await start(stop_grace_ms=200)
+async def test_a_server_that_stops_reading_is_restarted(start: Start) -> None:
+    def impatient(
+        name: str, config: McpServer, stderr: StderrTail, turns: SpawnTurns, _: object
+    ) -> StdioTransport:
+        launch = Launch(config.command, config.env, config.cwd)
+        return StdioTransport(name, launch, stderr, 0.2, turns=turns, stuck_seconds=0.2)
+
+    server = await start(transport=impatient)
     await server.call("stops_reading", {}, 5)
     with pytest.raises(McpUnavailable):
         await asyncio.wait_for(server.call("echo", {"text": "x" * 300_000}, 60), 20)

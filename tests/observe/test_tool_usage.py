@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -12,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from cordboard.observe import tool_usage_files
 from cordboard.observe.metrics import Metrics
 from cordboard.observe.tool_usage import MOST_CELLS, Cell, ToolUsage, as_json, from_json
 from cordboard.observe.tool_usage_files import ToolUsageFiles
@@ -122,12 +122,9 @@ async def test_days_are_kept_on_disk_and_counted_on(tmp_path: Path) -> None:
     await files.close()
 
 
-async def test_once_a_minute_what_has_changed_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tool_usage_files, "WRITE_SECONDS", 0.01)
+async def test_once_a_minute_what_has_changed_is_written(tmp_path: Path) -> None:
     usage = ToolUsage(Calendar())
-    files = ToolUsageFiles(usage, tmp_path)
+    files = ToolUsageFiles(usage, tmp_path, write_seconds=0.01)
     await files.start()
     usage.record("demo", "find", "ok", 0.1)
     path = tmp_path / "usage" / "2026-11-21.json"
@@ -156,18 +153,27 @@ async def test_a_file_that_cannot_be_understood_is_set_aside(tmp_path: Path) -> 
     assert path.with_suffix(".unreadable").exists()
 
 
+class CountingFiles(ToolUsageFiles):
+    attempts = 0
+
+    def _write(self, *what: Any) -> None:
+        self.attempts += 1
+        super()._write(*what)
+
+
 async def test_a_folder_that_cannot_be_written_is_told_once_and_harms_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     (tmp_path / "usage").write_text("a file where the folder should be")
-    monkeypatch.setattr(tool_usage_files, "WRITE_SECONDS", 0.001)
     usage = ToolUsage(Calendar())
-    files = ToolUsageFiles(usage, tmp_path)
+    files = CountingFiles(usage, tmp_path, write_seconds=0.001)
 
     with capture_logs() as log:
         await files.start()
         usage.record("demo", "find", "ok", 0.1)
-        await asyncio.sleep(0.05)
+        async with asyncio.timeout(20):
+            while files.attempts < 3:  # noqa: ASYNC110 - in a thread
+                await asyncio.sleep(0.001)
         await files.close()
     assert [entry["event"] for entry in log].count("tool_usage_not_written") == 1
     assert usage.changed == {DAY}

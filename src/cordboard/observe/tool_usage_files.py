@@ -29,8 +29,11 @@ log = structlog.get_logger()
 class ToolUsageFiles:
     """The files of one `ToolUsage`."""
 
-    def __init__(self, usage: ToolUsage, directory: Path) -> None:
+    def __init__(
+        self, usage: ToolUsage, directory: Path, *, write_seconds: float = WRITE_SECONDS
+    ) -> None:
         """`directory`: of the calls; the files are in its folder `usage`."""
+        self._write_seconds = write_seconds
         self._usage = usage
         self._folder = directory / "usage"
         self._writing: asyncio.Task[None] | None = None
@@ -71,7 +74,7 @@ class ToolUsageFiles:
         ending = False
         while not ending:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(WRITE_SECONDS):
+                async with asyncio.timeout(self._write_seconds):
                     await self._ending.wait()
             ending = self._ending.is_set()
             await self._write_changed()

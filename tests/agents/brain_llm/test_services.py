@@ -205,10 +205,18 @@ async def test_each_failure_has_its_kind(dial: Dial, fault: Fault, kind_of_failu
         assert await call.say("hi again") != ""
 
 
-@pytest.mark.parametrize("fault", [Fault("answer", "stall"), Fault("sound", "stall", after=2)])
-async def test_a_silent_service_is_given_up(dial: Dial, fault: Fault) -> None:
-    silent = {"first_token_ms": 200, "stall_ms": 200}
-    async with dial(Answer("One two three four."), faults=(fault,), **silent) as call:
+@pytest.mark.parametrize(
+    ("fault", "patience"),
+    [
+        (Fault("answer", "stall"), {"first_token_ms": 1_000}),
+        (Fault("sound", "stall", after=2), {"stall_ms": 200}),
+    ],
+    ids=["at once", "later"],
+)
+async def test_a_silent_service_is_given_up(
+    dial: Dial, fault: Fault, patience: dict[str, int]
+) -> None:
+    async with dial(Answer("One two three four."), faults=(fault,), **patience) as call:
         with pytest.raises(BrainError) as caught:
             await call.say("hi")
         assert caught.value.kind == "stalled"

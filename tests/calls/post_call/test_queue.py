@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from cordboard.calls import events
-from cordboard.calls.post_call import queue as post_call_queue
 from cordboard.calls.post_call.job import PostCallJob
-from cordboard.calls.post_call.queue import PostCallQueue
+from cordboard.calls.post_call.queue import PER_TOOL, PostCallQueue, PostCallTimes
 from cordboard.config.schema import Config
 from cordboard.config.tools.http_tool import HttpTool
 from cordboard.generation import Generation
@@ -74,7 +74,7 @@ def job(number: int = 1, **more: Any) -> PostCallJob:
 class Stand:
     """A queue and what is around it."""
 
-    def __init__(self, directory: Path, settings: Config) -> None:
+    def __init__(self, directory: Path, settings: Config, times: PostCallTimes) -> None:
         self.directory = directory
         self.generation = Generation(settings)
         self.metrics = Metrics()
@@ -85,6 +85,7 @@ class Stand:
             lambda: self.generation.config.calls.post_call,
             self.metrics,
             clock=lambda: time.time() + self.ages,
+            times=times,
         )
 
     def files(self, folder: str = ".") -> list[str]:
@@ -113,8 +114,8 @@ def fresh(**more: Any) -> PostCallJob:
 
 
 @asynccontextmanager
-async def stand(directory: Path, settings: Config) -> AsyncIterator[Stand]:
-    found = Stand(directory / "post_call", settings)
+async def stand(directory: Path, settings: Config, **times: float) -> AsyncIterator[Stand]:
+    found = Stand(directory / "post_call", settings, PostCallTimes(**times))
     await found.queue.start()
     try:
         yield found
@@ -203,13 +204,10 @@ async def test_after_so_long_it_is_given_up(tmp_path: Path) -> None:
         await here.until(lambda: here.counted("failed") == 1)
 
 
-async def test_one_that_is_put_back_is_tried_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(post_call_queue, "LOOK_AGAIN", 0.02)
+async def test_one_that_is_put_back_is_tried_anew(tmp_path: Path) -> None:
     async with (
         receiver(500, 200) as hook,
-        stand(tmp_path, config(hook.url, max_attempts=1)) as here,
+        stand(tmp_path, config(hook.url, max_attempts=1), look_again=0.02) as here,
     ):
         await here.queue.put([fresh()])
         await here.until(lambda: here.queue.health()["failed"] == 1)
@@ -226,12 +224,9 @@ async def test_what_can_never_be_right_is_not_tried_again(tmp_path: Path) -> Non
         assert hook.deliveries == []
 
 
-async def test_a_job_whose_tool_is_gone_is_kept_and_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(post_call_queue, "UNPROVIDED_PAUSE", 0.02)
+async def test_a_job_whose_tool_is_gone_is_kept_and_reported(tmp_path: Path) -> None:
     without = Config.model_validate({"contexts": {"demo": {}}, "calls": {"post_call": QUICK}})
-    async with receiver() as hook, stand(tmp_path, without) as here:
+    async with receiver() as hook, stand(tmp_path, without, unprovided_pause=0.02) as here:
         with capture_logs() as logs:
             await here.queue.put([fresh()])
             await here.until(lambda: here.queue.health()["tools_missing"] == ["tell_crm"])
@@ -247,17 +242,12 @@ async def test_a_job_whose_tool_is_gone_is_kept_and_reported(
 
 
 async def test_a_receiver_that_is_down_is_not_stormed(tmp_path: Path) -> None:
-    async with receiver(0) as hook, stand(tmp_path, config(hook.url)) as here:
+    async with receiver(0) as hook, stand(tmp_path, config(hook.url), close=0.05) as here:
         await here.queue.put([fresh(number=number, name=f"j{number}") for number in range(20)])
-        await hook.wait_for(post_call_queue.PER_TOOL)
+        await hook.wait_for(PER_TOOL)
         await asyncio.sleep(0.05)
-        assert len(hook.deliveries) == post_call_queue.PER_TOOL
-        monkey = post_call_queue.CLOSE_SECONDS
-        post_call_queue.CLOSE_SECONDS = 0.05
-        try:
-            await here.queue.close()
-        finally:
-            post_call_queue.CLOSE_SECONDS = monkey
+        assert len(hook.deliveries) == PER_TOOL
+        await here.queue.close()
         assert len(here.files()) == 20
 
 
@@ -274,14 +264,12 @@ async def test_what_is_left_is_taken_up_by_the_next_engine(tmp_path: Path) -> No
         ]
 
 
-async def test_of_two_engines_one_does_the_jobs_of_both(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(post_call_queue, "LOOK_AGAIN", 0.02)
-    async with receiver() as hook, stand(tmp_path, config(hook.url)) as first:
+async def test_of_two_engines_one_does_the_jobs_of_both(tmp_path: Path) -> None:
+    quick = partial(stand, tmp_path, look_again=0.02)
+    async with receiver() as hook, quick(config(hook.url)) as first:
         await first.queue.put([fresh(name="j0")])
         await first.empty()
-        async with stand(tmp_path, config(hook.url)) as second:
+        async with quick(config(hook.url)) as second:
             assert not second.queue.health()["delivers"]
             await second.queue.put([fresh(name="j1", number=2)])
             await first.until(lambda: first.counted("delivered") == 2)

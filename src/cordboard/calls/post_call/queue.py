@@ -16,7 +16,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -41,12 +41,6 @@ AT_ONCE = 8
 """Jobs that are run at the same time."""
 PER_TOOL = 2
 """Of them for one tool: a receiver that is down must not be stormed."""
-LOOK_AGAIN = 30.0
-"""Seconds between two looks at the folder: other engines, and operators, put jobs there too."""
-UNPROVIDED_PAUSE = 30.0
-"""Seconds until a job is looked at again whose tool nobody offers."""
-CLOSE_SECONDS = 3.0
-"""What is at work may take so long to end when the engine stops."""
 MAX_ERROR = 300
 
 _Doing = Literal["read", "write"]
@@ -62,6 +56,18 @@ class JobGeneration(Protocol):
     def phase_toolbox(self, tools: Iterable[str], context: str) -> Toolbox: ...
 
 
+@dataclass(frozen=True, slots=True)
+class PostCallTimes:
+    """How often the queue looks at its jobs, and how long it waits for them. In seconds."""
+
+    look_again: float = 30.0
+    """Between two looks at the folder: other engines, and operators, put jobs there too."""
+    unprovided_pause: float = 30.0
+    """Until a job whose tool nobody offers is looked at again."""
+    close: float = 3.0
+    """For what is at work to end when the engine stops."""
+
+
 class PostCallQueue:
     """One per engine. `start` it, `close` it."""
 
@@ -73,6 +79,7 @@ class PostCallQueue:
         metrics: Metrics,
         tracing: Tracing = NO_TRACING,
         clock: Callable[[], float] = time.time,
+        times: PostCallTimes = PostCallTimes(),
     ) -> None:
         """`generation` and `retries` give what is in force now."""
         self._files = PostCallFiles(directory)
@@ -81,6 +88,7 @@ class PostCallQueue:
         self._metrics = metrics
         self._tracing = tracing
         self._clock = clock
+        self._times = times
         self._schedule = JobSchedule(AT_ONCE, PER_TOOL)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._created_at: dict[str, float] = {}
@@ -131,7 +139,7 @@ class PostCallQueue:
             await asyncio.gather(self._work, return_exceptions=True)
         running = tuple(self._tasks.values())
         if running:
-            _, late = await asyncio.wait(running, timeout=CLOSE_SECONDS)
+            _, late = await asyncio.wait(running, timeout=self._times.close)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
@@ -162,12 +170,12 @@ class PostCallQueue:
 
     async def _keep_on(self) -> None:
         """Do what is due, until cancelled."""
-        look_at = self._clock() + LOOK_AGAIN
+        look_at = self._clock() + self._times.look_again
         while True:
             now = self._clock()
             if now >= look_at:
                 await self._look()
-                look_at = self._clock() + LOOK_AGAIN
+                look_at = self._clock() + self._times.look_again
             for name in self._schedule.take(now):
                 task = self._tasks[name] = asyncio.create_task(self._do(name), name="post_call job")
                 task.add_done_callback(partial(self._stopped, name))
@@ -299,7 +307,7 @@ class PostCallQueue:
         try:
             return await desk.run(ask)
         finally:
-            await _shielded(desk.close(CLOSE_SECONDS))
+            await _shielded(desk.close(self._times.close))
 
     async def _delivered(self, job: PostCallJob) -> None:
         self._done.add(job.name)
@@ -343,7 +351,7 @@ class PostCallQueue:
     def _later(self, name: str, tool: str = UNKNOWN) -> None:
         """Look at a job again after a while."""
         if name in self._schedule:
-            pause = min(UNPROVIDED_PAUSE, self._retries().max_retry_ms / 1000)
+            pause = min(self._times.unprovided_pause, self._retries().max_retry_ms / 1000)
             self._schedule.put(name, tool, self._clock() + pause)
 
     def _tell_trouble(self, doing: _Doing, error: OSError) -> None:

@@ -87,8 +87,10 @@ class StdioTransport:
         max_line: int = MAX_LINE_BYTES,
         *,
         turns: SpawnTurns | None = None,
+        stuck_seconds: float = STUCK_SECONDS,
     ) -> None:
         """`server` is for the log; `stop_grace` is in seconds."""
+        self._stuck_seconds = stuck_seconds
         self._turns = turns or SpawnTurns()
         self._server = server
         self._launch = launch
@@ -258,7 +260,7 @@ class StdioTransport:
                     self._note_outgoing(item.message)
                     process.stdin.write(encoded(item.message) + b"\n")
                     if process.stdin.transport.get_write_buffer_size():
-                        async with asyncio.timeout(STUCK_SECONDS):
+                        async with asyncio.timeout(self._stuck_seconds):
                             await process.stdin.drain()
         except TimeoutError:
             log.warning("mcp_server_reads_nothing", server=self._server)

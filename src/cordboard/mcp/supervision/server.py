@@ -60,14 +60,17 @@ class SupervisedServer:
         observer: ServerObserver | None = None,
         on_change: Callable[[], None] = lambda: None,
         turns: SpawnTurns | None = None,
+        transport: Callable[..., Transport] = transport_of,
     ) -> None:
         """`on_change` is called whenever `listing` or the state has changed; `turns` are shared by
-        servers that are not to start all at once."""
+        servers that are not to start all at once; `transport` makes the way to the server, and
+        takes the arguments of `transport_of`."""
         self.id = server_id
         self.config = config
         self._observer: ServerObserver = observer or SilentServerObserver()
         self._on_change = on_change
         self._turns = turns or SpawnTurns()
+        self._transport = transport
         self._stderr = StderrTail(server_id, secrets_of(config))
         self._negotiation = Negotiation(config.protocol, handshake_first=config.transport != "http")
         self._policy = RestartPolicy(config.restart)
@@ -330,7 +333,7 @@ class SupervisedServer:
         ready_at: float | None = None
         error: McpError = McpUnavailable("it was stopped")
         try:
-            transport = transport_of(
+            transport = self._transport(
                 self.id, self.config, self._stderr, self._turns, self._observer.internal_error
             )
             deadline = self.config.start_timeout_ms / 1000

@@ -62,8 +62,15 @@ class Synthesis(Protocol):
 class ServiceVoice:
     """Implements `PaidVoice`; shared by all calls."""
 
-    def __init__(self, synthesis: Synthesis, *, cache_bytes: int = CACHE_BYTES) -> None:
+    def __init__(
+        self,
+        synthesis: Synthesis,
+        *,
+        cache_bytes: int = CACHE_BYTES,
+        first_sound_seconds: float = FIRST_SOUND_SECONDS,
+    ) -> None:
         self._synthesis = synthesis
+        self._first_sound_seconds = first_sound_seconds
         self._cache = SentenceCache(cache_bytes)
 
     def speak(self, text: str, *, rate: int = 8000) -> AsyncGenerator[bytes, None]:
@@ -133,7 +140,7 @@ class ServiceVoice:
     async def _bounded(self, text: str, rate: int) -> AsyncGenerator[bytes, None]:
         """The service's sound, with no wait that is too long."""
         provider = self._synthesis.provider
-        limit = FIRST_SOUND_SECONDS
+        limit = self._first_sound_seconds
         async with aclosing(self._synthesis.speak(text, rate)) as pieces:
             while True:
                 try:
