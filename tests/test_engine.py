@@ -7,7 +7,6 @@ import gc
 import json
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,11 @@ from structlog.testing import capture_logs
 from cordboard.config.schema import Config
 from cordboard.config.source import ConfigSource
 from cordboard.engine import Engine
-from cordboard.engine_load import SETTLING
+from cordboard.engine_load import SETTLING, EngineLoad
 from cordboard.mcp.supervision.pool import ServerPool
 from cordboard.mcp.supervision.status import ServerState
 from cordboard.observe.degradation import RAISE_AFTER
+from cordboard.observe.metrics import Metrics
 from cordboard.testing.mcp_servers import FAULTY_SERVER
 
 
@@ -79,29 +79,28 @@ async def test_missing_keys_are_shown_and_keep_it_only_from_what_they_are_for(
         await engine.stop(grace=0)
 
 
-@pytest.mark.usefixtures("lent_models")
-async def test_being_late_while_everything_starts_is_no_overload(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = Engine(offline(tmp_path))
-    await engine.start()
-    now = time.monotonic()
-    monkeypatch.setattr("cordboard.engine_load.time.monotonic", lambda: now)
+@pytest.mark.parametrize("sheds", [True, False])
+async def test_being_late_while_everything_starts_is_no_overload(sheds: bool) -> None:
+    """Afterwards it is, unless the engine is to take calls however busy it is."""
+    now = 1000.0
+
+    def nothing() -> None:
+        """Nobody looks."""
+
+    load = EngineLoad(Metrics(), lambda: None, nothing, nothing, sheds=sheds, clock=lambda: now)
 
     def late_for(seconds: float) -> None:
         nonlocal now
         for _ in range(round(seconds * 2)):
             now += 0.5
-            engine._load.measure(0.3)
+            load.measure(0.3)
 
-    try:
-        late_for(SETTLING - 0.5)
-        assert engine._load.degradation.level == 0
-        late_for(RAISE_AFTER + 2)
-        assert engine._load.degradation.level == 1
-    finally:
-        monkeypatch.undo()
-        await engine.stop(grace=0)
+    late_for(60)
+    load.started()
+    late_for(SETTLING - 0.5)
+    assert load.degradation.level == 0
+    late_for(RAISE_AFTER + 2)
+    assert load.degradation.level == (1 if sheds else 0)
 
 
 async def test_an_engine_stopped_twice_stops_once(tmp_path: Path) -> None:

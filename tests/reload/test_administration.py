@@ -12,8 +12,9 @@ from cordboard.errors import McpUnavailable
 from cordboard.mcp.definitions.lock import Lock
 from cordboard.mcp.definitions.lockfile import save_lock
 from cordboard.mcp.supervision.status import ServerState
+from cordboard.testing.patience import until
 
-from .conftest import FAULTY_SERVER, Stand, context, lives, server, until
+from .conftest import FAULTY_SERVER, Stand, context, lives, server
 
 TOOLS = ("mcp_s_echo", "mcp_s_environment")
 

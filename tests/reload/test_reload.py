@@ -10,8 +10,9 @@ import pytest
 
 from cordboard.calls.events import Bound
 from cordboard.reload_report import Deferred
+from cordboard.testing.patience import until
 
-from .conftest import Stand, context, server, until
+from .conftest import Stand, context, server
 
 ECHO = ("mcp_s_echo", "mcp_s_environment")
 

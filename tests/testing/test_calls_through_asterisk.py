@@ -17,6 +17,7 @@ from cordboard.testing.asterisk import AsteriskInstance
 from cordboard.testing.correlation import align, share_heard
 from cordboard.testing.leaks import LeakSnapshot, assert_line_clean
 from cordboard.testing.media_thread import MediaThread
+from cordboard.testing.patience import PATIENCE
 from cordboard.testing.sip import SipPhone
 from cordboard.testing.timeline import Samples
 
@@ -265,7 +266,7 @@ asyncio.run(main())
         assert Path(f"/proc/{pid}").exists()
         runner.kill()
         await runner.wait()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while _is_alive(int(pid)):  # noqa: ASYNC110 - not our child: no event
                 await asyncio.sleep(0.02)
     finally:

@@ -41,12 +41,12 @@ from cordboard.testing.caller_voice import render_speech
 from cordboard.testing.child_process import start_child
 from cordboard.testing.free_ports import free_port
 from cordboard.testing.leaks import assert_line_clean
+from cordboard.testing.patience import PATIENCE, until
 from cordboard.testing.sip import PhoneCall, SipPhone
 from cordboard.testing.timeline import RATE, Samples
 
 from .configuration import REPOSITORY, Change, write_config
 
-PATIENCE = 20.0  # seconds; a busy machine is slow, but not that slow
 DIALPLAN = """[from-test-extra]
 exten => careful,1,Stasis(cordboard)
  same => n,GotoIf($["${CORDBOARD_STATUS}"="busy"]?busy)
@@ -61,13 +61,6 @@ exten => 4711,1,Set(ORDER=blue bicycle)
 
 Event = TypeVar("Event", bound=LedgerEvent)
 Found = TypeVar("Found")
-
-
-async def until(reached: Callable[[], bool], timeout: float = PATIENCE) -> None:
-    """For what gives no event: look every 10 ms."""
-    async with asyncio.timeout(timeout):
-        while not reached():  # noqa: ASYNC110 - see above
-            await asyncio.sleep(0.01)
 
 
 def processes(marker: str) -> list[int]:
@@ -163,8 +156,8 @@ class Caller:
 
     async def greeted(self) -> float:
         """Until the first sound of the greeting; when that was."""
-        await self.line.answered(PATIENCE)
-        return await self.line.hear_speech(PATIENCE, after=-math.inf)
+        await self.line.answered()
+        return await self.line.hear_speech(after=-math.inf)
 
     async def listen(self) -> None:
         """Until the agent has fallen silent."""
@@ -177,11 +170,11 @@ class Caller:
     async def say(self, text: str) -> float:
         """Speak a line; when its last sample left."""
         self.line.say(await self.hotline.speech.say(text))
-        return await self.line.said(PATIENCE)
+        return await self.line.said()
 
     async def ask(self, text: str) -> float:
         """Speak a line and hear the answer to its end; when the answer began."""
-        began = await self.line.hear_speech(PATIENCE, after=await self.say(text))
+        began = await self.line.hear_speech(after=await self.say(text))
         await self.listen()
         return began
 

@@ -31,7 +31,7 @@ async def test_a_question_is_looked_up_spoken_back_and_said_goodbye_to(hotline):
     assert greeted_at - answered_at < 1.0
     await caller.listen()
     asked_at = await caller.say("What is the ATIS for Trondheim?")
-    answer_at = await caller.line.hear_speech(20, after=asked_at)
+    answer_at = await caller.line.hear_speech(after=asked_at)
     together.others_may_begin()
     await caller.listen()
     await caller.say("No, thank you.")
@@ -67,7 +67,7 @@ async def test_the_ledger_tells_the_wait_that_is_measured_at_the_phone(hotline):
         await caller.greeted_to_the_end()
         said_at = await caller.say(line)
         latency = await caller.event(Latency)
-        await caller.line.hear_speech(20, after=said_at)
+        await caller.line.hear_speech(after=said_at)
         caller.line.hangup()
         [turn] = (await caller.history()).caller_turns
         [wait] = caller.line.turn_latencies()
@@ -159,11 +159,11 @@ async def test_a_caller_who_speaks_over_the_agent_is_heard(hotline):
     caller = await hotline.dial("ctx-weather")
     await caller.greeted_to_the_end()
     asked_at = await caller.say("What is the weather in Bergen?")
-    await caller.line.hear_speech(20, after=asked_at)
+    await caller.line.hear_speech(after=asked_at)
     await caller.event(AudioStarted, count=2)
     interrupted_at = await caller.say("What is the weather in Trondheim?")
     await caller.event(ToolCalled, count=2)
-    await caller.line.hear_speech(20, after=interrupted_at)
+    await caller.line.hear_speech(after=interrupted_at)
     caller.line.hangup()
     history = await caller.history()
 
@@ -182,7 +182,7 @@ async def test_what_changes_the_world_is_done_after_a_spoken_yes_and_not_after_a
     await caller.ask("No, I'd rather not.")
     refused = await caller.event(ToolApproval)
     asked_at = await caller.say("I want to buy a bicycle.")
-    question_at = await caller.line.hear_speech(20, after=asked_at)
+    question_at = await caller.line.hear_speech(after=asked_at)
     await asyncio.sleep(1.0)  # of about 5 s of question
     began = await caller.ask("Yes, please.")
     approved = await caller.event(ToolApproval, count=2)
@@ -224,7 +224,7 @@ async def test_a_clock_that_jumps_changes_nothing(hotline, monkeypatch):
     await caller.greeted_to_the_end()
     asked_at = await caller.say("What are the opening times?")
     set_by = 86_400.0
-    answered_at = await caller.line.hear_speech(20, after=asked_at)
+    answered_at = await caller.line.hear_speech(after=asked_at)
     set_by = -2 * 86_400.0
     await caller.listen()
     began = await caller.ask("Can you repeat that, please?")
@@ -257,9 +257,9 @@ async def test_nobody_is_left_in_silence(hotline):
     caller = await hotline.dial("ctx-patient")
     await caller.greeted_to_the_end()
     asked_at = await caller.say("Please check my order.")
-    filler_at = await caller.line.hear_speech(20, after=asked_at)
+    filler_at = await caller.line.hear_speech(after=asked_at)
     await caller.event(ToolCalled)
-    assert (await caller.line.ended(40)).by == "them"
+    assert (await caller.line.ended()).by == "them"
     history = await caller.history()
     heard = await caller.heard(since=filler_at)
 

@@ -122,7 +122,7 @@ async def keys_once_and_a_recording(hotline):
     caller = await hotline.dial("ctx-bank")
     await caller.greeted_to_the_end()
     began = await caller.say("Where is my order?")
-    await caller.line.hear_speech(20, after=began)
+    await caller.line.hear_speech(after=began)
     caller.line.press("11223#")
     answered = await caller.event(ToolAnswered)
     assert answered.status == "ok"
@@ -166,7 +166,7 @@ async def test_a_secret_is_nowhere_and_the_rest_of_the_call_is_recorded(hotline)
     line.say(tone())  # a control: outside of a secret it can be heard in the recording
     await line.said()
     began = await caller.say("What is my account balance?")
-    await line.hear_speech(20, after=began)
+    await line.hear_speech(after=began)
     for key in PIN:
         line.say(tone())
         line.press(key)

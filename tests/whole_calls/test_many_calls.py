@@ -40,7 +40,7 @@ async def question(hotline) -> str:
     await caller.greeted_to_the_end()
     await caller.say("What are the opening times?")
     answered = await caller.event(ToolAnswered)
-    await caller.line.hear_speech(20)
+    await caller.line.hear_speech()
     caller.line.hangup()
     await caller.history()
     return str(answered.status)

@@ -27,9 +27,10 @@ import pytest_asyncio
 from ruamel.yaml import YAML
 
 from cordboard.testing.child_process import start_child
+from cordboard.testing.patience import PATIENCE, until
 
 from .configuration import REPOSITORY
-from .conftest import PATIENCE, Caller, Hotline, OpenHotline, until
+from .conftest import Caller, Hotline, OpenHotline
 from .side_by_side import SideBySide
 
 pytestmark = [
@@ -166,7 +167,7 @@ async def _ask(caller: Caller, line: str, *words: str) -> str:
     after = said_at
     async with asyncio.timeout(2 * PATIENCE):
         while True:
-            await caller.line.hear_speech(PATIENCE, after=after)
+            await caller.line.hear_speech(after=after)
             await caller.listen()
             heard = await caller.heard(since=said_at)
             if all(word in heard for word in words):

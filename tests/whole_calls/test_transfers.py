@@ -41,7 +41,7 @@ async def test_a_second_phone_takes_the_call_and_the_engine_lets_go(hotline):
         caller = await hotline.dial("ctx-reception")
         await caller.greeted_to_the_end()
         await caller.say("Please put me through to sales.")
-        there = await sales.incoming(20)
+        there = await sales.incoming()
         history = await caller.history()
         assert (history.outcome, history.reason) == ("transferred", "transfer:sales")
         assert "sales" in await caller.heard(since=caller.line.spoken_segments()[-1].end)
@@ -81,7 +81,7 @@ async def test_a_confirmed_transfer_happens_only_after_yes(hotline):
         assert "through to sales" in await caller.heard(since=began)
         assert not sales.calls
         await caller.say("Yes, please.")
-        there = await sales.incoming(20)
+        there = await sales.incoming()
         caller.line.hangup()
         assert (await there.ended()).by == "them"
         assert (await caller.history()).outcome == "transferred"

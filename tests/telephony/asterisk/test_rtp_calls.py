@@ -19,6 +19,7 @@ from cordboard.telephony.asterisk.rtp_path import RtpPath
 from cordboard.testing.correlation import align, share_heard
 from cordboard.testing.free_ports import free_port_range
 from cordboard.testing.leaks import LeakSnapshot, assert_line_clean
+from cordboard.testing.patience import PATIENCE
 from cordboard.testing.sip import SipPhone
 from cordboard.testing.timeline import RATE
 
@@ -86,14 +87,14 @@ async def test_sound_and_keys_pass_in_each_coding(asterisk, open_rtp, sounds):
         answer = call.heard()[int((said - call.started_at()) * RATE) :]
         assert share_heard(sounds(4, seed=2), answer) >= 0.8
         call.press("4#")
-        await asyncio.wait_for(echo.two_keys.wait(), 5)
+        await asyncio.wait_for(echo.two_keys.wait(), PATIENCE)
         call.say(sounds(2))
         await call.said()
         assert echo.keys == "4#", "no key comes twice"
         # Where it does not transcode, Asterisk leaves a gap for each key.
         assert set(echo.media.counts) <= {"gap"}, "nothing is lost"
         call.hangup()
-        assert await asyncio.wait_for(echo.ended, 5) == "caller_hangup"
+        assert await asyncio.wait_for(echo.ended, PATIENCE) == "caller_hangup"
 
     before = LeakSnapshot.take()
     async with open_rtp(asterisk) as board, SipPhone() as phone:
@@ -133,7 +134,7 @@ async def test_the_engine_hangs_up(asterisk, open_rtp):
         echo = await board.exchange.next_up()
         await echo.offer.control.hangup()
         assert (await call.ended()).by == "them"
-        assert await asyncio.wait_for(echo.ended, 5) == "hangup"
+        assert await asyncio.wait_for(echo.ended, PATIENCE) == "hangup"
         await board.exchange.idle()
         await assert_line_clean(asterisk)
         assert board.path.ports_open == 0
@@ -230,7 +231,7 @@ async def test_every_port_is_in_use(asterisk, open_rtp):
         await board.exchange.next_up()
         second = await phone.call(asterisk.sip_uri("agent"))
         refused = await board.exchange.next(2)
-        await asyncio.wait_for(refused.up.wait(), 5)
+        await asyncio.wait_for(refused.up.wait(), PATIENCE)
         assert isinstance(refused.problem, MediaError)
         assert "rtp.first_port" in str(refused.problem)
         await second.ended()
@@ -263,7 +264,7 @@ async def test_asterisk_closes_its_end(asterisk, open_rtp):
         echo = await board.exchange.next_up()
         [name] = [name for name in await asterisk.channels() if name.startswith("UnicastRTP")]
         await asterisk.cli(f"channel request hangup {name}")
-        assert await asyncio.wait_for(echo.ended, 5) == "media_lost"
+        assert await asyncio.wait_for(echo.ended, PATIENCE) == "media_lost"
         await call.ended()
         await board.exchange.idle()
         await assert_line_clean(asterisk)

@@ -18,9 +18,10 @@ from cordboard.telephony.asterisk.audiosocket_media import FLOOD_SECONDS, AudioS
 from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
 from cordboard.telephony.asterisk.source import AsteriskSource
+from cordboard.testing.patience import PATIENCE, until
 from cordboard.testing.virtual_time import virtual_time
 
-from .test_ari import Pbx, pbx, status, until
+from .test_ari import Pbx, pbx, status
 
 __all__ = ["pbx"]
 
@@ -55,7 +56,7 @@ async def test_a_hangup_without_an_answer_is_tried_again_until_it_is_done(pbx: P
     source._ari._request_seconds = 0.1
     await source.start()
     try:
-        offer = await asyncio.wait_for(offers.get(), 5)
+        offer = await asyncio.wait_for(offers.get(), PATIENCE)
         await offer.control.hangup()
         await offer.control.release()
         await until(lambda: not source._stranded and not source._tasks)
@@ -93,7 +94,7 @@ async def test_a_bridge_whose_removal_was_not_answered_is_removed_later(pbx: Pbx
     source._ari._request_seconds = 0.1
     await source.start()
     try:
-        offer = await asyncio.wait_for(offers.get(), 5)
+        offer = await asyncio.wait_for(offers.get(), PATIENCE)
         (line,) = source.lines
         pbx.answers[f"channels/{line.media_id}"] = status(404)
         pbx.answers[f"bridges/{line.bridge_id}"] = lambda connection, request: (

@@ -17,6 +17,7 @@ from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
 from cordboard.testing.correlation import share_heard
 from cordboard.testing.free_ports import free_port
 from cordboard.testing.leaks import LeakSnapshot, assert_line_clean
+from cordboard.testing.patience import PATIENCE
 from cordboard.testing.sip import SipPhone
 from cordboard.testing.timeline import RATE
 
@@ -62,10 +63,10 @@ async def test_sound_and_keys_pass_and_the_caller_hangs_up(asterisk, open_board,
         answer = call.heard()[int((said - call.started_at()) * RATE) :]
         assert share_heard(bursts(4, seed=2), answer) >= 0.8
         call.press("4#")
-        await asyncio.wait_for(echo.two_keys.wait(), 5)
+        await asyncio.wait_for(echo.two_keys.wait(), PATIENCE)
         assert echo.keys == "4#"
         call.hangup()
-        assert await asyncio.wait_for(echo.ended, 5) == "caller_hangup"
+        assert await asyncio.wait_for(echo.ended, PATIENCE) == "caller_hangup"
         await board.exchange.idle()
         await assert_line_clean(asterisk)
         assert board.source.lines == ()
@@ -110,7 +111,7 @@ async def test_the_engine_hangs_up(asterisk, open_board):
         echo = await board.exchange.next_up()
         await echo.offer.control.hangup()
         assert (await call.ended()).by == "them"
-        assert await asyncio.wait_for(echo.ended, 5) == "hangup"
+        assert await asyncio.wait_for(echo.ended, PATIENCE) == "hangup"
         await board.exchange.idle()
         await assert_line_clean(asterisk)
 
@@ -141,7 +142,7 @@ async def test_a_transfer_reaches_another_phone(asterisk, open_board, bursts, ta
         call = await phone.call(asterisk.sip_uri("agent"))
         echo = await board.exchange.next_up()
         await echo.offer.control.transfer(target)
-        assert await asyncio.wait_for(echo.ended, 5) == "transferred"
+        assert await asyncio.wait_for(echo.ended, PATIENCE) == "transferred"
         await board.exchange.idle()
         other = await colleague.incoming()
         await other.answered()
@@ -175,7 +176,7 @@ async def test_the_media_port_refuses(asterisk, open_board):
         await board.server.stop()
         call = await phone.call(asterisk.sip_uri("agent"))
         echo = await board.exchange.next()
-        await asyncio.wait_for(echo.up.wait(), 5)
+        await asyncio.wait_for(echo.up.wait(), PATIENCE)
         assert isinstance(echo.problem, MediaError)
         await call.ended()
         await board.exchange.idle()
@@ -195,7 +196,7 @@ async def test_the_media_connection_goes_to_somebody_else(asterisk, open_board):
         async with open_board(asterisk, audiosocket=config) as board, SipPhone() as phone:
             call = await phone.call(asterisk.sip_uri("agent"))
             echo = await board.exchange.next()
-            await asyncio.wait_for(echo.up.wait(), 5)
+            await asyncio.wait_for(echo.up.wait(), PATIENCE)
             assert "127.0.0.2" in str(echo.problem)
             await call.ended()
             await board.exchange.idle()
@@ -215,7 +216,7 @@ async def test_the_caller_hangs_up_while_the_media_is_being_opened(asterisk, ope
         except LineGone:
             pass
         else:
-            assert await asyncio.wait_for(ended, 5) == "caller_hangup"
+            assert await asyncio.wait_for(ended, PATIENCE) == "caller_hangup"
         await offer.control.release()
         await assert_line_clean(asterisk)
         assert board.server.connections == 0
@@ -250,7 +251,7 @@ async def test_a_lost_media_connection_is_told_from_a_hangup(asterisk, open_boar
         echo = await board.exchange.next_up()
         [name] = [name for name in await asterisk.channels() if name.startswith("AudioSocket")]
         await asterisk.cli(f"channel request hangup {name}")
-        assert await asyncio.wait_for(echo.ended, 5) == "media_lost"
+        assert await asyncio.wait_for(echo.ended, PATIENCE) == "media_lost"
         await call.ended()
         await board.exchange.idle()
         await assert_line_clean(asterisk)
@@ -297,7 +298,7 @@ async def test_a_bare_call_without_ari(asterisk, open_board, bursts):
         await call.said()
         await call.hear_speech(after=0.0)
         call.hangup()
-        assert await asyncio.wait_for(echo.ended, 5) == "caller_hangup"
+        assert await asyncio.wait_for(echo.ended, PATIENCE) == "caller_hangup"
         await board.exchange.idle()
         again = await phone.call(asterisk.sip_uri("bare"))
         echo = await board.exchange.next_up(2)
@@ -315,7 +316,7 @@ async def test_asterisk_sending_u_law_as_slin_is_found_out(asterisk, open_board)
         await call.answered()
         echo = await board.exchange.next_up()
         call.say((8000 * np.sin(np.arange(RATE) * 440 * 2 * np.pi / RATE)).astype(np.int16))
-        assert await asyncio.wait_for(echo.ended, 5) == "media_lost"
+        assert await asyncio.wait_for(echo.ended, PATIENCE) == "media_lost"
         assert "c(slin)" in echo.media.problem
         call.hangup()
         await board.exchange.idle()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -25,6 +24,7 @@ from cordboard.telephony.asterisk.websocket_path import WebsocketPath
 from cordboard.testing.asterisk import AsteriskInstance
 from cordboard.testing.correlation import align
 from cordboard.testing.leaks import LeakSnapshot, assert_line_clean
+from cordboard.testing.patience import PATIENCE, until
 from cordboard.testing.sip import SipPhone
 from cordboard.testing.timeline import RATE, Samples
 
@@ -77,13 +77,6 @@ def likeness(burst: Samples, heard: Samples) -> float:
     return align(burst, heard[max(0, first) : first + len(burst)], 0.02).correlation
 
 
-async def until(reached: Callable[[], bool]) -> None:
-    """For what gives no event: look every 5 ms."""
-    async with asyncio.timeout(10):
-        while not reached():  # noqa: ASYNC110 - see above
-            await asyncio.sleep(0.005)
-
-
 async def up(board, asterisk, phone, count=1):
     """A call that does not echo, in u-law."""
     board.exchange.formats = (ULAW_8K,)
@@ -115,10 +108,10 @@ async def test_sound_and_keys_pass_and_the_caller_hangs_up(asterisk, open_websoc
         alike = sorted(likeness(burst, call.heard()) for burst in np.split(bursts(), 4))
         assert alike[1] >= LEAST_ALIKE[audio_format], alike
         call.press("4#")
-        await asyncio.wait_for(echo.two_keys.wait(), 5)
+        await asyncio.wait_for(echo.two_keys.wait(), PATIENCE)
         assert echo.keys == "4#", "each key once"
         call.hangup()
-        assert await asyncio.wait_for(echo.ended, 5) == "caller_hangup"
+        assert await asyncio.wait_for(echo.ended, PATIENCE) == "caller_hangup"
 
     before = LeakSnapshot.take()
     async with open_websocket_board(asterisk) as board, SipPhone() as phone:
@@ -139,7 +132,7 @@ async def test_the_engine_hangs_up(asterisk, open_websocket_board):
         call, echo = await up(board, asterisk, phone)
         await echo.offer.control.hangup()
         assert (await call.ended()).by == "them"
-        assert await asyncio.wait_for(echo.ended, 5) == "hangup"
+        assert await asyncio.wait_for(echo.ended, PATIENCE) == "hangup"
         await over(board, asterisk, call)
 
 
@@ -154,7 +147,7 @@ async def test_sentences_are_heard_to_the_last_sample_and_marks_tell_when(
             media.mark(lambda: began.append(time.monotonic()))
             media.write(ulaw(sentence))
         media.mark(played.set)
-        await asyncio.wait_for(played.wait(), 10)
+        await asyncio.wait_for(played.wait(), PATIENCE)
         assert (media.heard_ms, media.queued_ms) == (1365, 0)
         await call.hear_silence(100)
         assert np.array_equal(loud(call), np.concatenate(sentences))
@@ -201,7 +194,7 @@ async def test_a_hold_silences_the_phone_and_loses_and_repeats_no_sample(
         delays.append(call.heard_segments(join=0.1)[-1].end - held_at)
         errors.append(abs(len(loud(call, since)) / 8 - (media.heard_ms - before)))
         media.resume()
-        await asyncio.wait_for(played.wait(), 5)
+        await asyncio.wait_for(played.wait(), PATIENCE)
         assert media.heard_ms - before == 800
         await call.hear_silence(100)
         assert np.array_equal(loud(call, since), noise(800, index))
@@ -312,7 +305,7 @@ async def test_what_goes_to_the_caller_is_shown_as_it_goes(asterisk, open_websoc
         await asyncio.sleep(0.1)
         echo.media.write(ulaw(noise(600)))
         echo.media.mark(played.set)
-        await asyncio.wait_for(played.wait(), 5)
+        await asyncio.wait_for(played.wait(), PATIENCE)
         await call.hear_silence(100)
         frames = [bytes(shown[at : at + 160]) for at in range(0, len(shown), 160)]
         silence = ULAW_8K.silence()
@@ -333,7 +326,7 @@ async def test_a_caller_who_hangs_up_in_the_middle_of_a_sentence_leaves_nothing(
         echo.media.mark(pytest.fail)
         await call.hear_speech()
         call.hangup()
-        assert await asyncio.wait_for(echo.ended, 5) == "caller_hangup"
+        assert await asyncio.wait_for(echo.ended, PATIENCE) == "caller_hangup"
         await over(board, asterisk, call)
         assert echo.media.queued_ms == 0
     await before.assert_nothing_left()
@@ -361,7 +354,7 @@ async def test_media_that_cannot_come_names_the_setting_to_look_at(asterisk, ope
     async with open_websocket_board(asterisk, url=elsewhere) as board, SipPhone() as phone:
         call = await phone.call(asterisk.sip_uri("agent"))
         echo = await board.exchange.next()
-        await asyncio.wait_for(echo.up.wait(), 10)
+        await asyncio.wait_for(echo.up.wait(), PATIENCE)
         assert isinstance(echo.problem, MediaError)
         assert "404" in str(echo.problem)
         assert board.path.counts == {"refused": 1}
@@ -378,7 +371,7 @@ async def test_asterisk_without_the_module_is_told_from_one_that_refuses(open_we
     ):
         await phone.call(bare.sip_uri("agent"))
         echo = await board.exchange.next()
-        await asyncio.wait_for(echo.up.wait(), 10)
+        await asyncio.wait_for(echo.up.wait(), PATIENCE)
         assert "chan_websocket" in str(echo.problem)
         await board.exchange.idle()
 
@@ -394,7 +387,7 @@ async def test_asterisk_is_killed_and_comes_back(open_websocket_board):
         echo.media.write(ulaw(noise(10_000)))
         await call.hear_speech()
         await own.kill()
-        assert await asyncio.wait_for(echo.ended, 10) == "asterisk_lost"
+        assert await asyncio.wait_for(echo.ended, PATIENCE) == "asterisk_lost"
         await board.exchange.idle()
         await own.start()
         await board.connected()
