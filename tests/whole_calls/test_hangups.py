@@ -33,7 +33,6 @@ async def test_mid_answer(hotline):
     answer = history.caller_turns[-1]
     assert answer.answer_start_ms is not None
     assert answer.answer_end_ms is None, "nobody heard the end of it"
-    assert history.ended_ms - answer.answer_start_ms < 4000
 
 
 @together
@@ -48,7 +47,6 @@ async def test_while_a_tool_looks_something_up(hotline):
 
     [use] = history.tools
     assert use.status == "cancelled"
-    assert use.answered_ms - use.asked_ms < 5_000, "long before the tool's timeout of 30 s"
     assert use.filler == "One moment please."
     assert (history.outcome, history.reason) == ("completed", "caller_hangup")
     await until(lambda: any(w.startswith("cancelled ") for w in hotline.server_words("orders")))

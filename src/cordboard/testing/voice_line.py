@@ -155,6 +155,10 @@ class VoiceLine:
         """The utterances of the far side."""
         return self._ear.track.segments(join=join)
 
+    def utterances_heard(self, since: float = float("-inf")) -> list[Samples]:
+        """The sound of each utterance of the far side after a moment, without gaps of the line."""
+        return self._ear.track.utterances(since)
+
     def heard_in_order(self) -> Samples:
         """The sound of every frame as it came, one after the other, without regard to time."""
         frames = self._ear.track.frames
