@@ -168,11 +168,12 @@ async def _open_board(
     audiosocket: AudioSocket | None = None,
     make_path: Callable[[AudioSocketServer, Pacer], MediaPath] | None = None,
     wait: bool = True,
+    **times: float,
 ) -> AsyncIterator[Board]:
-    """`make_path`: another transport than AudioSocket."""
+    """`make_path`: another transport than AudioSocket; `times`: of `AsteriskSource`."""
     exchange, pacer = EchoExchange(), Pacer(asyncio.get_running_loop())
     server = AudioSocketServer(
-        audiosocket or AudioSocket(port=0, context=context, connect_timeout_ms=1500),
+        audiosocket or AudioSocket(port=0, context=context, connect_timeout_ms=30_000),
         pacer,
         exchange.offer,
     )
@@ -184,7 +185,7 @@ async def _open_board(
         reconnect_max_ms=400,
     )
     path = make_path(server, pacer) if make_path else AudioSocketPath(server)
-    source = AsteriskSource(config, path, exchange.offer, variables={"ORDER"})
+    source = AsteriskSource(config, path, exchange.offer, variables={"ORDER"}, **times)
     await server.start()
     await path.start()
     await source.start()

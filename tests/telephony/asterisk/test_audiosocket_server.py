@@ -16,7 +16,7 @@ from cordboard.audio.pacer import Pacer
 from cordboard.calls.offer import Offer, TransferTarget
 from cordboard.config.schema import AudioSocket
 from cordboard.errors import LineUnsupported, ListenError, MediaError
-from cordboard.telephony.asterisk import audiosocket, audiosocket_media, audiosocket_server
+from cordboard.telephony.asterisk import audiosocket, audiosocket_media
 from cordboard.telephony.asterisk.audiosocket import Audio, Hangup, Parser
 from cordboard.telephony.asterisk.audiosocket_media import AudioSocketMedia
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
@@ -28,18 +28,18 @@ LOUD = b"\x01\x20" * 160
 class Port:
     """A server, and the offers it made."""
 
-    def __init__(self, context: str | None) -> None:
+    def __init__(self, context: str | None, **settings: float) -> None:
         self.offers: asyncio.Queue[Offer] = asyncio.Queue()
         self.pacer = Pacer(asyncio.get_running_loop())
         config = AudioSocket(port=0, context=context)
         self.server = AudioSocketServer(
-            config, self.pacer, self.offers.put_nowait, identify_seconds=0.3
+            config, self.pacer, self.offers.put_nowait, **{"identify_seconds": 0.3} | settings
         )
 
 
 @contextlib.asynccontextmanager
-async def open_port(context: str | None = "demo") -> AsyncIterator[Port]:
-    port = Port(context)
+async def open_port(context: str | None = "demo", **settings: float) -> AsyncIterator[Port]:
+    port = Port(context, **settings)
     await port.server.start()
     try:
         yield port
@@ -330,17 +330,16 @@ async def test_sound_behind_a_name_that_is_turned_away_is_not_heard_and_counts_o
         assert port.server.faults == {}
 
 
-async def test_strangers_who_fill_the_port_keep_no_call_out(port, monkeypatch):
-    monkeypatch.setattr(audiosocket_server, "MAX_UNIDENTIFIED", 4)
-    monkeypatch.setattr(port.server, "_identify_seconds", 60.0)
-    strangers = [await Peer.connect(port, b"") for _ in range(6)]
-    peer, *_ = await bare_call(port)
-    assert port.server.turned_away == {"too_many": 3}
-    for stranger in strangers[:3]:
-        assert await stranger.closed()
-    await peer.read(1)
-    for each in (peer, *strangers[3:]):
-        each.writer.close()
+async def test_strangers_who_fill_the_port_keep_no_call_out():
+    async with open_port(most_unidentified=4, identify_seconds=600) as port:
+        strangers = [await Peer.connect(port, b"") for _ in range(6)]
+        peer, *_ = await bare_call(port)
+        assert port.server.turned_away == {"too_many": 3}
+        for stranger in strangers[:3]:
+            assert await stranger.closed()
+        await peer.read(1)
+        for each in (peer, *strangers[3:]):
+            each.writer.close()
 
 
 async def test_a_caller_who_hangs_up_within_a_frame_is_no_fault(port):
@@ -357,9 +356,8 @@ async def test_a_caller_who_hangs_up_within_a_frame_is_no_fault(port):
     assert port.server.connections == 0
 
 
-async def test_a_peer_that_stops_reading_ends_the_call(port, monkeypatch):
+async def test_a_peer_that_stops_reading_ends_the_call(port):
     """The server's memory stays bounded, and the call hears of it."""
-    monkeypatch.setattr(audiosocket_media, "STALLED_SECONDS", 0.2)
     with socket.socket() as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         deaf.setblocking(False)
@@ -368,6 +366,7 @@ async def test_a_peer_that_stops_reading_ends_the_call(port, monkeypatch):
         await loop.sock_sendall(deaf, audiosocket.encode_uuid(uuid4()))
         offer = await asyncio.wait_for(port.offers.get(), PATIENCE)
         media = await offer.media()
+        media.stalled_seconds = 0.2
         ended = loop.create_future()
         media.on_closed(ended.set_result)
         # The kernel's buffers take a second or two of sound at the line's pace; the test hurries.
@@ -389,9 +388,9 @@ async def test_a_phone_on_hold_is_no_reason_to_end_a_call(port):
     peer.writer.close()
 
 
-async def test_a_dead_line_is_given_up_in_the_end(port, monkeypatch):
-    monkeypatch.setattr(audiosocket_media, "IDLE_SECONDS", 0.1)
+async def test_a_dead_line_is_given_up_in_the_end(port):
     peer, _, media = await bare_call(port)
+    media.idle_seconds = 0.1
     ended = asyncio.get_running_loop().create_future()
     media.on_closed(ended.set_result)
     assert await asyncio.wait_for(ended, PATIENCE) == "media_lost"

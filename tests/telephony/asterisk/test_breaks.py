@@ -11,7 +11,6 @@ import pytest
 
 from cordboard.calls.offer import TransferTarget
 from cordboard.errors import TransferFailed
-from cordboard.telephony.asterisk import control
 from cordboard.testing.asterisk import AsteriskInstance
 from cordboard.testing.leaks import assert_line_clean
 from cordboard.testing.patience import PATIENCE
@@ -153,12 +152,13 @@ async def test_a_new_engine_serves_the_callers_that_the_old_one_left(asterisk, o
             await assert_line_clean(asterisk)
 
 
-async def test_a_frozen_asterisk_is_noticed_and_cleared_up_when_it_thaws(
-    asterisk, open_board, monkeypatch
-):
+async def test_a_frozen_asterisk_is_noticed_and_cleared_up_when_it_thaws(asterisk, open_board):
     """Its kernel takes what we send for minutes; but nothing comes, and ARI does not answer."""
-    monkeypatch.setattr(control, "UNREACHABLE_IDLE_SECONDS", 0.5)
-    async with Cable(asterisk) as cable, open_board(cable) as board, SipPhone() as phone:
+    async with (
+        Cable(asterisk) as cable,
+        open_board(cable, unreachable_seconds=0.5) as board,
+        SipPhone() as phone,
+    ):
         call = await phone.call(asterisk.sip_uri("agent"))
         echo = await board.exchange.next_up()
         os.kill(asterisk.pid, signal.SIGSTOP)

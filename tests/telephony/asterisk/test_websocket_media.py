@@ -21,8 +21,7 @@ from cordboard.audio.format import ALAW_8K, SLIN_8K, SLIN_16K, ULAW_8K
 from cordboard.audio.pacer import Pacer
 from cordboard.config.schema import Asterisk
 from cordboard.errors import MediaError
-from cordboard.telephony.asterisk import websocket_media
-from cordboard.telephony.asterisk.websocket_media import WebsocketMedia
+from cordboard.telephony.asterisk.websocket_media import PeerTimes, WebsocketMedia
 from cordboard.telephony.asterisk.websocket_path import WebsocketArrival, WebsocketPath
 from cordboard.testing.free_ports import free_port
 from cordboard.testing.leaks import LeakSnapshot
@@ -158,7 +157,11 @@ def open_stage() -> OpenStage:
     """`async with open_stage() as stage`; afterwards nothing may be left."""
 
     @contextlib.asynccontextmanager
-    async def opened(listening: bool = True, **settings: object) -> AsyncIterator[Stage]:
+    async def opened(
+        listening: bool = True,
+        times: PeerTimes = PeerTimes(),  # noqa: B008 - frozen
+        **settings: object,
+    ) -> AsyncIterator[Stage]:
         before = LeakSnapshot.take()
         loop = asyncio.get_running_loop()
         port = free_port()
@@ -166,7 +169,7 @@ def open_stage() -> OpenStage:
             url=f"http://127.0.0.1:{port}/pbx", username="us", password=SecretStr("s3cret")
         )
         pacer = Pacer(loop)
-        stage = Stage(pacer, WebsocketPath(config, pacer), **settings)
+        stage = Stage(pacer, WebsocketPath(config, pacer, times=times), **settings)
         server = None
         if listening:
             server = await loop.create_server(lambda: Peer(stage), "127.0.0.1", port)
@@ -400,10 +403,8 @@ async def test_control_messages_that_make_no_sense_are_counted_and_the_call_goes
         await media.close()
 
 
-async def test_asterisk_that_says_nothing_any_more_is_lost(open_stage, monkeypatch):
-    monkeypatch.setattr(websocket_media, "ASK_SECONDS", 0.05)
-    monkeypatch.setattr(websocket_media, "ANSWER_SECONDS", 1.0)
-    async with open_stage() as stage:
+async def test_asterisk_that_says_nothing_any_more_is_lost(open_stage):
+    async with open_stage(times=PeerTimes(ask=0.05, answer=1.0)) as stage:
         media, peer, lost = await stage.claimed()
         await until(lambda: len(peer.texts) > 5)  # it answers: a phone on hold sends nothing
         assert not lost.done()
@@ -421,15 +422,16 @@ async def test_asterisk_that_sends_nothing_while_ari_is_away_is_lost(open_stage)
         await media.close()
 
 
-async def test_a_peer_that_does_not_read_is_lost_and_the_others_go_on(open_stage, monkeypatch):
-    monkeypatch.setattr(websocket_media, "STALLED_SECONDS", 0.2)
+async def test_a_peer_that_does_not_read_is_lost_and_the_others_go_on(open_stage):
     async with open_stage(start={"format": "slin16", "optimal_frame_size": 640}) as stage:
         config = Asterisk(
             url=stage.path.address.replace("ws:", "http:").removesuffix("/media/"),
             password=SecretStr("x"),
             codec="slin16",
         )
-        stage.path = WebsocketPath(config, stage.pacer, ahead_seconds=60)
+        stage.path = WebsocketPath(
+            config, stage.pacer, ahead_seconds=60, times=PeerTimes(stalled=0.2)
+        )
         deaf, deaf_peer, lost = await stage.claimed()
         good, good_peer, good_lost = await stage.claimed()
         deaf_peer.transport.pause_reading()
