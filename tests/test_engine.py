@@ -22,6 +22,7 @@ from cordboard.mcp.supervision.status import ServerState
 from cordboard.observe.degradation import RAISE_AFTER
 from cordboard.observe.metrics import Metrics
 from cordboard.testing.mcp_servers import FAULTY_SERVER
+from cordboard.testing.patience import PATIENCE
 
 
 def offline(tmp_path: Path, **more: Any) -> Config:
@@ -148,7 +149,10 @@ async def test_twenty_servers_five_broken_ones_among_them_are_not_waited_for(
     """None can be ready before the engine is: each waits until calls can come in, and then for a
     file that is written afterwards."""
     gate = tmp_path / "gate"
-    servers = {f"good{number}": faulty("lists", str(gate)) for number in range(15)}
+    servers = {
+        f"good{number}": faulty("lists", str(gate), start_timeout_ms=120_000)
+        for number in range(15)
+    }
     once = {"enabled": False}
     servers |= {
         "ghost": {"command": ["no-such-program-anywhere"]},
@@ -167,14 +171,14 @@ async def test_twenty_servers_five_broken_ones_among_them_are_not_waited_for(
     monkeypatch.setattr(ServerPool, "open", watched)
     engine = Engine(offline(tmp_path, mcp={"servers": servers}))
     try:
-        await asyncio.wait_for(engine.start(), 60)
+        await asyncio.wait_for(engine.start(), PATIENCE)
         fleet = engine._succession.generation.fleet
         assert engine._missing() == {}, "the engine is ready"
         assert ServerState.READY not in {status.state for status in fleet.status()}
         gate.write_text("[]")
         for name in servers:
             if name.startswith("good"):
-                assert await fleet.servers[name].wait_ready(60), fleet.servers[name].status()
+                assert await fleet.servers[name].wait_ready(PATIENCE), fleet.servers[name].status()
         assert missing == [{}], "they began to start when calls could come in"
         detail = engine.readiness()["mcp"].detail
         assert "ghost is failed" in detail
@@ -188,8 +192,8 @@ async def test_tools_that_are_not_offered_are_shown_and_cost_no_readiness(tmp_pa
     servers = {"shop": faulty(), "hostile": faulty("hostile")}
     engine = Engine(offline(tmp_path, mcp={"lock": "off", "servers": servers}))
     try:
-        await asyncio.wait_for(engine.start(), 60)
-        assert await engine.tools_settled(60)
+        await asyncio.wait_for(engine.start(), PATIENCE)
+        assert await engine.tools_settled(PATIENCE)
         state = engine.readiness()["mcp"]
         assert not state.ready
         assert "mcp.servers.hostile: the tool 'remote' is not offered: " in state.detail

@@ -25,8 +25,8 @@ from cordboard.testing.sip import SipPhone
 pytestmark = [pytest.mark.asterisk, pytest.mark.asyncio(loop_scope="session")]
 
 OF_THE_NET = {"gap", "jumped", "late", "lost", "concealed"}
-"""What a busy machine does to a stream of packets. Each key makes a gap, too, where Asterisk does not
-transcode."""
+"""What a busy machine does to a stream of packets. Each key makes a gap, too, where
+Asterisk does not transcode."""
 FORMATS = {"ulaw": ULAW_8K, "alaw": ALAW_8K, "slin": SLIN_8K, "g722": SLIN_16K}
 
 

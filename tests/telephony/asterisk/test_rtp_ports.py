@@ -61,7 +61,7 @@ async def ports():
 def peer():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
         made.bind(("127.0.0.1", 0))
-        made.settimeout(5)
+        made.settimeout(PATIENCE)
         yield made
 
 

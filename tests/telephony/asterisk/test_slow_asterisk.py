@@ -34,7 +34,7 @@ async def test_a_hangup_without_an_answer_is_tried_again_until_it_is_done(pbx: P
     def delete(connection, request):
         nonlocal deletes
         deletes += 1
-        return status(204)(connection, request) if deletes == 3 else None
+        return status(204)(connection, request) if deletes >= 3 else None
 
     pbx.answers |= {
         "channels": status(200, [{"id": "1.0", "state": "Up", "dialplan": STASIS}]),
@@ -53,14 +53,14 @@ async def test_a_hangup_without_an_answer_is_tried_again_until_it_is_done(pbx: P
         offers.put_nowait,
         stranded_seconds=0.05,
     )
-    source._ari._request_seconds = 0.1
+    source._ari._request_seconds = 0.3
     await source.start()
     try:
         offer = await asyncio.wait_for(offers.get(), PATIENCE)
         await offer.control.hangup()
         await offer.control.release()
         await until(lambda: not source._stranded and not source._tasks)
-        assert deletes == 3
+        assert deletes >= 3, "on a busy machine an answer may come too late"
         assert source.ready
     finally:
         await source.stop()
@@ -91,7 +91,7 @@ async def test_a_bridge_whose_removal_was_not_answered_is_removed_later(pbx: Pbx
         offers.put_nowait,
         stranded_seconds=0.05,
     )
-    source._ari._request_seconds = 0.1
+    source._ari._request_seconds = 0.3
     await source.start()
     try:
         offer = await asyncio.wait_for(offers.get(), PATIENCE)
