@@ -93,10 +93,13 @@ class Engine:
         listener: Listener | None = None,
         source: ConfigSource | None = None,
         loading: OfflineLoading | None = None,
+        *,
+        sheds_load: bool = True,
     ) -> None:
         """`listener(call_id, at_ms, event)` gets every ledger event of every call. `source` is the
         file that `config` is from; without it, nothing can be reloaded. `loading`: the offline
-        models, when their loading has begun already; they are the engine's from now on."""
+        models, when their loading has begun already; they are the engine's from now on. Without
+        `sheds_load` the engine takes calls however busy it is (`cordboard.engine_load`)."""
         self._begun_with = config
         """For what stays as it is until the engine is started again."""
         self._started_at = time.monotonic()
@@ -110,7 +113,11 @@ class Engine:
         self._stopping: asyncio.Task[None] | None = None
         self._said_ready = False
         self._load = EngineLoad(
-            self._metrics, lambda: self._workers, self._count_late, self._tell_ready
+            self._metrics,
+            lambda: self._workers,
+            self._count_late,
+            self._tell_ready,
+            sheds=sheds_load,
         )
         self._loading = loading
         self._workers: Workers | None = None

@@ -32,8 +32,12 @@ class EngineLoad:
         workers: Callable[[], Workers | None],
         on_measured: Callable[[], None],
         on_judged: Callable[[], None],
+        *,
+        sheds: bool = True,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`on_measured` is called at each measurement, `on_judged` after each judgement."""
+        """`on_measured` is called at each measurement, `on_judged` after each judgement. Without
+        `sheds` being late is never overload, as during the start."""
         self.degradation = Degradation()
         """What is given up while there is too much to do; read-only."""
         self.watchdog = LoopWatchdog(metrics.loop_blocked)
@@ -42,6 +46,8 @@ class EngineLoad:
         self._workers = workers
         self._on_measured = on_measured
         self._on_judged = on_judged
+        self._sheds = sheds
+        self._clock = clock
         self._overload = OverloadGuard(self.degradation, metrics.degradation_level)
         self._lag = LoopLagMonitor(self.measure)
         self._judged_at = 0.0
@@ -57,13 +63,14 @@ class EngineLoad:
 
     def started(self) -> None:
         """The engine has started: being late is soon overload."""
-        self._settled_at = time.monotonic() + SETTLING
+        if self._sheds:
+            self._settled_at = self._clock() + SETTLING
 
     def measure(self, lag: float) -> None:
         """Take the loop's lag, in seconds."""
         self._metrics.loop_lag(lag)
         self._on_measured()
-        now = time.monotonic()
+        now = self._clock()
         settled = now >= self._settled_at
         if settled:
             self._overload.note_lag(now, lag)

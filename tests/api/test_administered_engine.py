@@ -15,6 +15,7 @@ from cordboard.config.load import load
 from cordboard.config.source import ConfigSource
 from cordboard.engine import Engine
 from cordboard.testing.mcp_servers import FAULTY_SERVER
+from cordboard.testing.patience import PATIENCE
 
 from .conftest import Answer, ask
 
@@ -77,7 +78,7 @@ class Administered:
 
     async def server(self, name: str, state: str) -> dict[str, Any]:
         """The server's status as soon as it is in that state."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 servers = {s["server"]: s for s in (await self.get("/mcp/status"))["servers"]}
                 if name in servers and servers[name]["state"] == state:

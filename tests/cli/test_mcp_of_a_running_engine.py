@@ -14,6 +14,7 @@ import pytest
 
 from cordboard.testing.free_ports import free_port
 from cordboard.testing.mcp_servers import FAULTY_SERVER
+from cordboard.testing.patience import PATIENCE
 
 from .commands import PROGRAM, typed
 
@@ -51,7 +52,7 @@ async def file(tmp_path: Path) -> AsyncIterator[str]:
     )
     assert process.stderr is not None
     seen = b""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while b"mcp_server_ready" not in seen:
             line = await process.stderr.readline()
             assert line, seen.decode()
@@ -59,7 +60,7 @@ async def file(tmp_path: Path) -> AsyncIterator[str]:
     draining = asyncio.create_task(process.stderr.read())
     yield str(path)
     process.send_signal(signal.SIGTERM)
-    await asyncio.wait_for(process.wait(), 30)
+    await asyncio.wait_for(process.wait(), PATIENCE)
     await draining
 
 

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cordboard.testing.patience import PATIENCE
+
 ROOT = Path(__file__).parents[2]
-PATIENCE = 30.0
 
 
 def test_sighup_reloads_the_file_and_a_bad_one_changes_nothing(tmp_path: Path) -> None:

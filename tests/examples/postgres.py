@@ -23,8 +23,9 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError, InterfaceError
 
 from cordboard.testing.free_ports import free_port
+from cordboard.testing.patience import PATIENCE
 
-START_SECONDS = 30.0
+START_SECONDS = PATIENCE
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _LIBC = ctypes.CDLL(None, use_errno=True)
 

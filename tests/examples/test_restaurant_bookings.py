@@ -140,11 +140,11 @@ async def test_what_is_not_there(system: System) -> None:
 
 async def test_who_gives_up_waiting_has_booked_nothing(system: System) -> None:
     token = await system.token()
-    system.restaurant.faults.delay_ms = 300
+    system.restaurant.faults.delay_ms = 1_000
     body = {"date": "2026-12-03", "time": "19:00", "people": 8, "name": "Mary Jones"}
     try:
         with pytest.raises(httpx2.ReadTimeout):
-            await system.api("POST", "/bookings", token=token, json=body, timeout=0.1)
+            await system.api("POST", "/bookings", token=token, json=body, timeout=0.5)
         query = {"people": 8, "date": "2026-12-03", "time": "19:00"}
         seen = await system.api("GET", "/availability", token=token, params=query)
     finally:

@@ -14,12 +14,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from cordboard.testing.patience import PATIENCE
+
 from .conftest import EXAMPLE
 
 # isort: split
 from restaurant.__main__ import main
 
-SECONDS = 30.0
+SECONDS = PATIENCE
 ANY_PORTS = {
     "RESTAURANT_ISSUER_PORT": "0",
     "RESTAURANT_BACKEND_PORT": "0",

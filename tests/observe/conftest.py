@@ -24,7 +24,7 @@ from cordboard.observe.tracing import NO_TRACING, Tracing
 from cordboard.testing.fake_agent import FakeAgent, Script
 from cordboard.testing.fake_line import FakeLine
 
-SETTLE_SECONDS = 20.0
+SETTLE_SECONDS = 60.0
 
 
 class Collector:

@@ -21,6 +21,7 @@ from cordboard.engine import Engine
 from cordboard.observe.open_tracing import open_tracing
 from cordboard.testing.fake_agent import FakeAgent
 from cordboard.testing.fake_line import FakeLine
+from cordboard.testing.patience import PATIENCE
 
 from .conftest import Collector, room, said
 
@@ -181,7 +182,7 @@ async def test_an_engine_traces_its_calls(tmp_path: Path, collector: Collector) 
     try:
         line = FakeLine()
         engine.exchange.offer(line.offer())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             await connected.wait()
         assert line.media is not None
         line.media.break_off("caller_hangup")

@@ -7,7 +7,6 @@ import asyncio
 import json
 import os
 import sys
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -35,9 +34,9 @@ from cordboard.succession import Succession
 from cordboard.testing.fake_agent import FakeAgent
 from cordboard.testing.fake_line import FakeLine
 from cordboard.testing.mcp_servers import FAULTY_SERVER
+from cordboard.testing.patience import PATIENCE, until
 from cordboard.tools.tool import ToolReply
 
-PATIENCE = 20.0
 QUIET = {"filler_after_ms": 0, "caller_after_ms": 3_600_000, "agent_after_ms": 3_600_000}
 
 
@@ -55,14 +54,6 @@ def server(*behaviour: str, **settings: Any) -> dict[str, Any]:
 
 def context(*tools: str, **settings: Any) -> dict[str, Any]:
     return {"greeting": "Good morning.", "tools": [*tools], "silence": QUIET, **settings}
-
-
-async def until(reached: Callable[[], bool], what: str = "it") -> None:
-    """For what gives no event: look every 5 ms."""
-    deadline = time.monotonic() + PATIENCE
-    while not reached():
-        assert time.monotonic() < deadline, f"{what} did not come about"
-        await asyncio.sleep(0.005)
 
 
 class Guest:

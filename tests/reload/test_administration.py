@@ -12,8 +12,9 @@ from cordboard.errors import McpUnavailable
 from cordboard.mcp.definitions.lock import Lock
 from cordboard.mcp.definitions.lockfile import save_lock
 from cordboard.mcp.supervision.status import ServerState
+from cordboard.testing.patience import PATIENCE, until
 
-from .conftest import FAULTY_SERVER, Stand, context, lives, server, until
+from .conftest import FAULTY_SERVER, Stand, context, lives, server
 
 TOOLS = ("mcp_s_echo", "mcp_s_environment")
 
@@ -88,7 +89,7 @@ async def test_a_test_that_is_given_up_leaves_nothing(stand: Stand) -> None:
     asked = asyncio.create_task(stand.administration.mcp_test("mute"))
     await asyncio.sleep(0.2)
     asked.cancel()
-    await asyncio.wait({asked}, timeout=20)
+    await asyncio.wait({asked}, timeout=PATIENCE)
     assert asked.cancelled()
     assert not [task for task in asyncio.all_tasks() if task.get_name() == "mcp server mute"]
 

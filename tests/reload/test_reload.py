@@ -10,8 +10,9 @@ import pytest
 
 from cordboard.calls.events import Bound
 from cordboard.reload_report import Deferred
+from cordboard.testing.patience import PATIENCE, until
 
-from .conftest import Stand, context, server, until
+from .conftest import Stand, context, server
 
 ECHO = ("mcp_s_echo", "mcp_s_environment")
 
@@ -203,7 +204,7 @@ async def test_an_engine_that_stops_changes_nothing_any_more(stand: Stand) -> No
     await asyncio.sleep(0)
     stand.succession.freeze()
     await stand.administration.close()
-    report = await asyncio.wait_for(asked, 20)
+    report = await asyncio.wait_for(asked, PATIENCE)
     assert not report.applied
     assert "stopping" in str(report.problems[0])
     assert not (await stand.reload()).applied
@@ -220,7 +221,7 @@ async def test_a_reload_asked_for_during_the_start_is_done_after_it(stand: Stand
     await asyncio.sleep(0.02)
     assert not asked.done()
     await stand.administration.begin()
-    assert (await asyncio.wait_for(asked, 20)).generation == 2
+    assert (await asyncio.wait_for(asked, PATIENCE)).generation == 2
 
 
 async def test_secrets_of_a_new_file_are_known_before_anything_is_done(

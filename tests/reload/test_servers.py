@@ -11,9 +11,10 @@ import pytest
 
 from cordboard.mcp.supervision.status import ServerState
 from cordboard.reload_report import Deferred
+from cordboard.testing.patience import until
 from cordboard.tools.tool import Status
 
-from .conftest import Stand, context, lives, server, until
+from .conftest import Stand, context, lives, server
 
 TOOLS = ("mcp_s_echo", "mcp_s_environment")
 IDLE = (Deferred("mcp.servers.s", "no call is active"),)

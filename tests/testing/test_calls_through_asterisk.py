@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -14,9 +13,10 @@ import pytest
 
 from cordboard.errors import CallRefused, KitError
 from cordboard.testing.asterisk import AsteriskInstance
-from cordboard.testing.correlation import align, share_heard
+from cordboard.testing.correlation import came_through, share_heard
 from cordboard.testing.leaks import LeakSnapshot, assert_line_clean
 from cordboard.testing.media_thread import MediaThread
+from cordboard.testing.patience import PATIENCE
 from cordboard.testing.sip import SipPhone
 from cordboard.testing.timeline import Samples
 
@@ -30,26 +30,15 @@ async def test_an_echo_call_returns_what_was_said(
     async with SipPhone() as phone:
         call = await phone.call(asterisk.sip_uri("echo"))
         await call.answered()
-        # A stall of the machine delays the rest of a burst, and so shortens the pause after it: the
-        # pauses are long enough for a quarter of a second of it.
         call.say(bursts(5, every=0.6))
         stopped = await call.said()
-        await call.hear_silence(200)
-        echoes = [
-            (heard.start - said.start) * 1000
-            for said, heard in zip(
-                call.spoken_segments(join=0.24), call.heard_segments(join=0.24), strict=True
-            )
-        ]
+        await call.hear_silence()
         call.hangup()
         end = await call.ended()
 
-    assert len(echoes) == 5
-    assert min(echoes) < 5, f"echo latencies in ms: {echoes}"
-    assert 0 <= statistics.median(echoes) < 20, f"echo latencies in ms: {echoes}"
-    assert share_heard(call.spoken(), call.heard()) >= 0.8
+    assert came_through(bursts(5, every=0.6), call.heard_in_order())
     assert call.first_heard_at is not None
-    assert call.first_heard_at < stopped
+    assert call.spoken_segments()[0].start <= call.first_heard_at < stopped
     assert end.by == "us"
     await assert_line_clean(asterisk)
 
@@ -98,9 +87,9 @@ async def test_a_second_phone_answers_a_dial(asterisk: AsteriskInstance, bursts:
         there.say(bursts(3, seed=1))
         here.say(bursts(3, seed=2))
         await asyncio.gather(there.said(), here.said())
-        await here.hear_silence(200)
-        assert share_heard(there.spoken(), here.heard()) >= 0.8
-        assert share_heard(here.spoken(), there.heard()) >= 0.8
+        await asyncio.gather(here.hear_silence(), there.hear_silence())
+        assert came_through(bursts(3, seed=1), here.heard_in_order())
+        assert came_through(bursts(3, seed=2), there.heard_in_order())
         here.hangup()
         assert (await there.ended()).by == "them"
     await assert_line_clean(asterisk)
@@ -142,22 +131,25 @@ async def test_hold_and_resume(asterisk: AsteriskInstance, bursts: Bursts) -> No
 async def test_ten_phones_at_once_each_hear_themselves(
     asterisk: AsteriskInstance, bursts: Bursts
 ) -> None:
-    async def one_call(phone: SipPhone, seed: int) -> float:
+    async def one_call(phone: SipPhone, seed: int) -> tuple[float, float]:
+        """How much it hears of itself, and of the next one."""
         async with phone:
             call = await phone.call(asterisk.sip_uri("echo"))
             await call.answered()
             call.say(bursts(5, seed=seed))
             await call.said()
-            await call.hear_silence(300)
+            await call.hear_silence()
             call.hangup()
-        return align(call.spoken(), call.heard()).correlation
+        own, other = bursts(5, seed=seed), bursts(5, seed=(seed + 1) % 10)
+        heard = call.heard_in_order()
+        return share_heard(own, heard), share_heard(other, heard)
 
     before = LeakSnapshot.take()
     async with MediaThread() as media:
         phones = [SipPhone(f"phone{number}", media=media) for number in range(10)]
         calls = [one_call(phone, seed) for seed, phone in enumerate(phones)]
-        correlations = await asyncio.gather(*calls)
-    assert min(correlations) >= 0.99, correlations
+        shares = await asyncio.gather(*calls)
+    assert all(own >= 0.5 and other == 0 for own, other in shares), shares
     await assert_line_clean(asterisk)
     await before.assert_nothing_left()
 
@@ -173,8 +165,8 @@ async def test_sound_flows_while_the_event_loop_is_blocked(
         blocked_from = time.monotonic()
         time.sleep(1.0)  # noqa: ASYNC251 - the point of the test
         blocked_until = time.monotonic()
-        heard = [s for s in call.heard_segments(join=0.1) if s.start > blocked_from]
-        assert len([s for s in heard if s.start < blocked_until]) >= 2
+        starts = [part.start for part in call.heard_segments(join=0.1)]
+        assert any(blocked_from < start < blocked_until for start in starts)
         call.hangup()
 
 
@@ -265,7 +257,7 @@ asyncio.run(main())
         assert Path(f"/proc/{pid}").exists()
         runner.kill()
         await runner.wait()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while _is_alive(int(pid)):  # noqa: ASYNC110 - not our child: no event
                 await asyncio.sleep(0.02)
     finally:

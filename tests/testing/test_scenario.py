@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from cordboard.testing.media_thread import MediaThread
+from cordboard.testing.patience import PATIENCE
 from cordboard.testing.scenario import Conversation, ConversationRecord, ScriptLine
 from cordboard.testing.sip import PhoneCall, SipPhone
 from cordboard.testing.timeline import Samples
@@ -20,7 +21,7 @@ async def _agent(call: PhoneCall, sound: Samples, answers: int, *, hangs_up: boo
         said = await call.said()
         if turn < answers:
             await call.hear_speech(after=said)
-            await call.hear_silence(300)
+            await call.hear_silence()
     if hangs_up:
         call.hangup()
 
@@ -35,12 +36,12 @@ async def _talk(bursts: Bursts, lines: list[str], *, hangs_up: bool) -> Conversa
         other_end = await agent.incoming()
         serving = asyncio.create_task(_agent(other_end, bursts(2), len(lines), hangs_up=hangs_up))
         started: list[str] = []
-        conversation = Conversation(line, pause_ms=400, patience=5, on_line=started.append)
+        conversation = Conversation(line, pause_ms=1000, patience=PATIENCE, on_line=started.append)
         script = [ScriptLine(text, bursts(1)) for text in lines]
-        record = await conversation.run(script, wait_for_hangup=5 if hangs_up else 0)
+        record = await conversation.run(script, wait_for_hangup=PATIENCE if hangs_up else 0)
         await serving
     assert started == lines
-    assert len(line.turn_latencies(join=0.5)) == len(lines)
+    assert len(line.turn_latencies(join=0.65)) == len(lines)
     return record
 
 

@@ -40,6 +40,7 @@ PATIENT_DESK: dict[str, Any] = {
     **ORDER_DESK,
     "tools": ["hangup_call", "look_long"],
     "silence": {
+        "filler_after_ms": 900,
         "caller_after_ms": 2_000,
         "reprompts": ["Are you still there?"],
         "goodbye": "Then I hang up. Goodbye.",
@@ -78,6 +79,14 @@ BUY_BICYCLE: dict[str, Any] = {
 }
 """Changes the world: the caller is asked first."""
 
+UNHURRIED: dict[str, Any] = {
+    "filler_after_ms": 0,
+    "continuers": [],
+    "caller_after_ms": 120_000,
+    "agent_after_ms": 120_000,
+}
+"""Of each context that does not say otherwise: nothing is said because the machine is slow."""
+
 Change = Callable[[dict[str, Any]], None]
 
 
@@ -108,16 +117,14 @@ def write_config(folder: Path, asterisk: AsteriskInstance, change: Change | None
     tree["routes"] = {"4711": "personal"}
     server = tree["mcp"]["servers"]["aviation_atis"]
     server["command"][-1] = str(folder / "aviation_atis.yaml")
+    server["defaults"] = {**server["defaults"], "timeout_ms": 60_000}
+    server["defaults"].pop("slow_response_threshold_ms")
     tree["mcp"]["servers"]["orders"] = {
         "command": [sys.executable, "-m", "cordboard.testing.mcp_servers.faulty", "good"],
         "restart": {"backoff_ms": 300},
-        "defaults": {
-            "timeout_ms": 30_000,
-            "slow_response_threshold_ms": 300,
-            "slow_response_message": "One moment please.",
-        },
+        "defaults": {"timeout_ms": 60_000, "slow_response_message": "One moment please."},
         "tools": [
-            {"name": "waits", "expose_as": "check_order"},
+            {"name": "waits", "expose_as": "check_order", "slow_response_threshold_ms": 300},
             {"name": "slow", "expose_as": "place_order"},
             {"name": "plain", "expose_as": "opening_times"},
         ],
@@ -127,8 +134,13 @@ def write_config(folder: Path, asterisk: AsteriskInstance, change: Change | None
         "defaults": {"timeout_ms": 3_000},
         "tools": [{"name": "waits", "expose_as": "look_long"}],
     }
+    tree["audiosocket"]["connect_timeout_ms"] = 30_000
     if change is not None:
         change(tree)
+    for context in tree["contexts"].values():
+        context["silence"] = UNHURRIED | context.get("silence", {})
+    for server in tree["mcp"]["servers"].values():
+        server.setdefault("start_timeout_ms", 60_000)
     path = folder / "ai-agent.yaml"
     for name, content in (("aviation_atis.yaml", atis), (path.name, tree)):
         with (folder / name).open("w") as file:

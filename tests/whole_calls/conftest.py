@@ -31,7 +31,15 @@ from structlog.typing import EventDict
 
 from cordboard.agents.pipeline.offline import OfflineModels, load_offline_models
 from cordboard.agents.workers import Workers
-from cordboard.calls.events import LedgerEvent, Offered
+from cordboard.calls.events import (
+    Answered,
+    AudioEnded,
+    AudioStarted,
+    BargedIn,
+    Ended,
+    LedgerEvent,
+    Offered,
+)
 from cordboard.calls.history import CallHistory, read
 from cordboard.config.load import load
 from cordboard.config.source import ConfigSource
@@ -41,12 +49,12 @@ from cordboard.testing.caller_voice import render_speech
 from cordboard.testing.child_process import start_child
 from cordboard.testing.free_ports import free_port
 from cordboard.testing.leaks import assert_line_clean
+from cordboard.testing.patience import PATIENCE, until
 from cordboard.testing.sip import PhoneCall, SipPhone
-from cordboard.testing.timeline import RATE, Samples
+from cordboard.testing.timeline import Samples
 
 from .configuration import REPOSITORY, Change, write_config
 
-PATIENCE = 20.0  # seconds; a busy machine is slow, but not that slow
 DIALPLAN = """[from-test-extra]
 exten => careful,1,Stasis(cordboard)
  same => n,GotoIf($["${CORDBOARD_STATUS}"="busy"]?busy)
@@ -59,15 +67,13 @@ exten => 4711,1,Set(ORDER=blue bicycle)
  same => n,Hangup()
 """
 
+BEGINS = (AudioStarted, Answered)
+"""The agent begins to be heard."""
+SPEECH = (*BEGINS, AudioEnded, BargedIn, Ended)
+"""It begins, or has come to an end."""
+
 Event = TypeVar("Event", bound=LedgerEvent)
 Found = TypeVar("Found")
-
-
-async def until(reached: Callable[[], bool], timeout: float = PATIENCE) -> None:
-    """For what gives no event: look every 10 ms."""
-    async with asyncio.timeout(timeout):
-        while not reached():  # noqa: ASYNC110 - see above
-            await asyncio.sleep(0.01)
 
 
 def processes(marker: str) -> list[int]:
@@ -138,9 +144,13 @@ class Caller:
     line: PhoneCall
     number: str
     hotline: Hotline
+    known_as: str = ""
+    """The engine's name of this call, where the number does not tell it."""
 
     async def call_id(self) -> str:
         """The engine's name of this call, as soon as it has been offered."""
+        if self.known_as:
+            return self.known_as
 
         def look() -> str | None:
             for call_id, _, event in self.hotline.events:
@@ -155,20 +165,30 @@ class Caller:
         call_id = await self.call_id()
 
         def look() -> Event | None:
-            found = [e for name, _, e in self.hotline.events if name == call_id]
-            matching = [event for event in found if isinstance(event, kind)]
+            matching = [event for event in self.hotline.of(call_id) if isinstance(event, kind)]
             return matching[count - 1] if len(matching) >= count else None
 
         return await self.hotline.seen(look, f"{kind.type} number {count} of {self.number}")
 
     async def greeted(self) -> float:
         """Until the first sound of the greeting; when that was."""
-        await self.line.answered(PATIENCE)
-        return await self.line.hear_speech(PATIENCE, after=-math.inf)
+        await self.line.answered()
+        return await self.line.hear_speech(after=-math.inf)
 
     async def listen(self) -> None:
-        """Until the agent has fallen silent."""
-        await self.line.hear_silence(700, timeout=60)
+        """Until the agent has said all it owes and the phone has heard it, however long the agent
+        pauses in between."""
+        call_id = await self.call_id()
+
+        def over() -> bool | None:
+            speech = [event for event in self.hotline.of(call_id) if isinstance(event, SPEECH)]
+            return None if speech and isinstance(speech[-1], BEGINS) else True
+
+        while True:
+            await self.hotline.seen(over, f"the end of the answer to {self.number}")
+            await self.line.hear_silence(700)
+            if over():
+                return
 
     async def greeted_to_the_end(self) -> None:
         await self.greeted()
@@ -177,23 +197,27 @@ class Caller:
     async def say(self, text: str) -> float:
         """Speak a line; when its last sample left."""
         self.line.say(await self.hotline.speech.say(text))
-        return await self.line.said(PATIENCE)
+        return await self.line.said()
 
     async def ask(self, text: str) -> float:
         """Speak a line and hear the answer to its end; when the answer began."""
-        began = await self.line.hear_speech(PATIENCE, after=await self.say(text))
+        call_id = await self.call_id()
+
+        def answered() -> int:
+            """The last turn of which something was heard."""
+            begun = [event for event in self.hotline.of(call_id) if isinstance(event, BEGINS)]
+            return max((event.turn for event in begun), default=-1)
+
+        before = answered()
+        began = await self.line.hear_speech(after=await self.say(text))
+        await self.hotline.seen(lambda: answered() > before or None, f"an answer to {text!r}")
         await self.listen()
         return began
 
     async def heard(self, since: float = -math.inf) -> str:
         """What the caller heard since a moment, written down by a recogniser."""
-        sound, origin, words = self.line.heard(), self.line.started_at(), []
-        for part in self.line.heard_segments(join=0.6):
-            if part.end >= since:
-                first = max(0, round((part.start - 0.2 - origin) * RATE))
-                last = round((part.end + 0.2 - origin) * RATE)
-                words.append(await self.hotline.speech.understand(sound[first:last]))
-        return " ".join(words)
+        understand = self.hotline.speech.understand
+        return " ".join([await understand(part) for part in self.line.utterances_heard(since)])
 
     async def history(self) -> CallHistory:
         """The call from its file on disk, once it is over."""
@@ -219,6 +243,10 @@ class Hotline:
         """The engine's listener."""
         self.events.append((call_id, at_ms, event))
         self._news.set()
+
+    def of(self, call_id: str) -> list[LedgerEvent]:
+        """The ledger events of one call so far."""
+        return [event for name, _, event in self.events if name == call_id]
 
     async def seen(self, look: Callable[[], Found | None], what: str) -> Found:
         """Wait until the ledger events show what is looked for."""
@@ -361,7 +389,9 @@ def open_hotline(
         source = ConfigSource(loaded.path, os.environ, loaded.digest)
         with capture_logs() as log:
             async with SipPhone() as phone:
-                engine = Engine(loaded.config, lambda *entry: hotline.take(*entry), source)
+                engine = Engine(
+                    loaded.config, lambda *entry: hotline.take(*entry), source, sheds_load=False
+                )
                 hotline = Hotline(engine, folder / "calls", asterisk, speech, phone, log)
                 await engine.start()
                 try:

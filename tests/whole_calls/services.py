@@ -30,6 +30,8 @@ STORY = (
 )
 FAULTY = [sys.executable, "-m", "cordboard.testing.mcp_servers.faulty", "good"]
 KEY = "key-of-the-tests"
+SLOW_SECONDS = 3
+"""Of the slow tool: its filler is due after 0.4 s."""
 
 
 def tool(kind: str, name: str) -> str:
@@ -48,7 +50,7 @@ def rules(name: str) -> dict[str, Any]:
             "slow": {
                 "sentences": ["[please] (place|send) (my|the|an) order [now|please]"],
                 "tool": tool("slow", name),
-                "arguments": {"seconds": 2},
+                "arguments": {"seconds": SLOW_SECONDS},
             },
             "fails": {"sentences": ["[please] cancel my order [now|please]"],
                       "tool": tool("fails", name)},
@@ -184,7 +186,6 @@ def context(name: str) -> dict[str, Any]:
         "fallback_phrase": BRIDGE,
         "tools": [tool(kind, name) for kind in ("look_up", "slow", "fails")]
         + ["hangup_call", "transfer"],
-        "silence": {"caller_after_ms": 60_000},
     }
     return desk | {"rules": rules(name)}
 
@@ -204,20 +205,19 @@ async def desks(
             tree["providers"] = {"local": {"type": "pipeline"}} | providers
             for name in names:
                 tree["contexts"][f"desk_{name}"] = context(name)
+                defaults = {"timeout_ms": 60_000}
                 tree["mcp"]["servers"][f"desk_{name}"] = {
                     "command": FAULTY,
-                    "defaults": {
-                        "timeout_ms": 30_000,
-                        "slow_response_threshold_ms": 400,
-                        "slow_response_message": FILLER,
-                    },
+                    "defaults": defaults,
                     "tools": [
                         {"name": "plain", "expose_as": tool("look_up", name)},
                         {"name": "fails", "expose_as": tool("fails", name)},
                     ],
                 }
                 tree["mcp"]["servers"][f"slow_{name}"] = {
-                    **tree["mcp"]["servers"][f"desk_{name}"],
+                    "command": FAULTY,
+                    "defaults": defaults
+                    | {"slow_response_threshold_ms": 400, "slow_response_message": FILLER},
                     "tools": [{"name": "slow", "expose_as": tool("slow", name)}],
                 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
@@ -18,11 +17,9 @@ async def test_asterisk_is_killed_under_a_live_call_and_comes_back(open_hotline)
     async with open_hotline() as hotline:
         caller = await hotline.dial("ctx-orders")
         await caller.greeted()
-        killed_at = time.monotonic()
         await hotline.asterisk.kill()
         history = await caller.history()
         assert (history.outcome, history.reason) == ("failed", "asterisk_lost")
-        assert time.monotonic() - killed_at < 10
         await hotline.ready(False)
         status, ready = await hotline.get("/ready")
         assert status == 503
@@ -58,10 +55,8 @@ async def test_media_that_nobody_takes_or_that_never_comes_ends_the_call(open_ho
         tree["audiosocket"] |= {"advertise_host": "127.0.0.2", "connect_timeout_ms": 700}
 
     async def fails(hotline):
-        dialled_at = time.monotonic()
         caller = await hotline.dial("ctx-orders")
         assert (await caller.line.ended()).by == "them"
-        assert time.monotonic() - dialled_at < 8
         history = await caller.history()
         assert (history.outcome, history.reason) == ("failed", "media_failed")
         assert "audiosocket.advertise_host" in history.troubles[0]

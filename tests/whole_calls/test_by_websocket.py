@@ -35,11 +35,11 @@ async def test_greeting_question_interruption_key_and_hang_up(hotline):
     await caller.greeted_to_the_end()
     assert [name for name in await hotline.asterisk.channels() if name.startswith("WebSocket/")]
     asked_at = await caller.say("What is the weather in Bergen?")
-    await caller.line.hear_speech(20, after=asked_at)
+    await caller.line.hear_speech(after=asked_at)
     await caller.event(AudioStarted, count=2)
     interrupted_at = await caller.say("What is the weather in Trondheim?")
     await caller.event(ToolCalled, count=2)
-    await caller.line.hear_speech(20, after=interrupted_at)
+    await caller.line.hear_speech(after=interrupted_at)
     caller.line.press("4#")
     assert [(await caller.event(Key, count)).key for count in (1, 2)] == ["4", "#"]
     caller.line.hangup()
@@ -75,7 +75,7 @@ async def test_a_caller_who_hangs_up_in_the_middle_of_the_answer(hotline):
     caller = await hotline.dial("ctx-weather")
     await caller.greeted_to_the_end()
     asked_at = await caller.say("What is the weather in Bergen?")
-    await caller.line.hear_speech(20, after=asked_at)
+    await caller.line.hear_speech(after=asked_at)
     await asyncio.sleep(1)
     caller.line.hangup()
     history = await caller.history()

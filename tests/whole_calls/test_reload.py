@@ -10,8 +10,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from cordboard.calls.events import Bound, ToolAnswered
+from cordboard.testing.patience import until
 
-from .conftest import Hotline, until
+from .conftest import Hotline
 
 pytestmark = [
     pytest.mark.asterisk,

@@ -27,9 +27,10 @@ import pytest_asyncio
 from ruamel.yaml import YAML
 
 from cordboard.testing.child_process import start_child
+from cordboard.testing.patience import PATIENCE, until
 
 from .configuration import REPOSITORY
-from .conftest import PATIENCE, Caller, Hotline, OpenHotline, until
+from .conftest import Caller, Hotline, OpenHotline
 from .side_by_side import SideBySide
 
 pytestmark = [
@@ -38,8 +39,6 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
 ]
 EXAMPLE = REPOSITORY / "examples" / "restaurant"
-MOST_SILENCE_MS = 2_600
-"""Until something is said: to notice the end of the question, 1200 ms, and a busy machine."""
 together = SideBySide()
 
 
@@ -166,7 +165,7 @@ async def _ask(caller: Caller, line: str, *words: str) -> str:
     after = said_at
     async with asyncio.timeout(2 * PATIENCE):
         while True:
-            await caller.line.hear_speech(PATIENCE, after=after)
+            await caller.line.hear_speech(after=after)
             await caller.listen()
             heard = await caller.heard(since=said_at)
             if all(word in heard for word in words):
@@ -238,10 +237,8 @@ async def test_a_slow_and_a_failing_backend_are_apologised_for(hotline):
     history = await caller.history()
 
     assert [tool.status for tool in history.tools] == ["error", "error", "ok"]
-    waiting, failing, _ = history.caller_turns
+    waiting = history.caller_turns[0]
     assert waiting.filled, "something is said before the backend is given up"
-    for turn in (waiting, failing):
-        assert turn.latency["total_ms"] < MOST_SILENCE_MS
     assert "does not answer" in slow, slow
     assert "problem" in failed, failed
     assert "sorry" not in healed, healed

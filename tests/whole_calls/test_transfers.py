@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from cordboard.calls.events import Offered, Transferred
-from cordboard.testing.correlation import align
+from cordboard.testing.correlation import share_heard
 from cordboard.testing.sip import SipPhone
-from cordboard.testing.timeline import RATE, Samples
+from cordboard.testing.timeline import RATE
 
 from .side_by_side import SideBySide
 
@@ -29,19 +29,13 @@ def noise(seed: int):
     return sound.astype(np.int16)
 
 
-def likeness(burst: Samples, heard: Samples) -> float:
-    """How well one burst came through, wherever it is."""
-    first = round(align(burst, heard, 60).lag_seconds * RATE)
-    return align(burst, heard[max(0, first) : first + len(burst)], 0.02).correlation
-
-
 async def test_a_second_phone_takes_the_call_and_the_engine_lets_go(hotline):
     async with SipPhone("sales", ring_seconds=0.2) as sales:
         await hotline.asterisk.connect_phone("6001", sales.address)
         caller = await hotline.dial("ctx-reception")
         await caller.greeted_to_the_end()
         await caller.say("Please put me through to sales.")
-        there = await sales.incoming(20)
+        there = await sales.incoming()
         history = await caller.history()
         assert (history.outcome, history.reason) == ("transferred", "transfer:sales")
         assert "sales" in await caller.heard(since=caller.line.spoken_segments()[-1].end)
@@ -53,11 +47,8 @@ async def test_a_second_phone_takes_the_call_and_the_engine_lets_go(hotline):
         there.say(noise(2))
         await asyncio.gather(caller.line.said(), there.said())
         await there.hear_silence(300)
-        # Burst by burst: a machine that stalls moves one of them.
-        alike = [likeness(burst, there.heard()) for burst in np.split(noise(1), 5)]
-        assert np.median(alike) > 0.9, alike
-        # The caller has heard the end of the ringing tone before.
-        assert align(noise(2), caller.line.heard()[-3 * RATE :], 3).correlation > 0.5
+        assert share_heard(noise(1), there.heard_in_order()) >= 0.8
+        assert share_heard(noise(2), caller.line.heard_in_order()) >= 0.8
         channels = await hotline.asterisk.channels()
         assert len(channels) == 2, channels
         assert all(name.startswith("PJSIP/") for name in channels), channels
@@ -81,7 +72,7 @@ async def test_a_confirmed_transfer_happens_only_after_yes(hotline):
         assert "through to sales" in await caller.heard(since=began)
         assert not sales.calls
         await caller.say("Yes, please.")
-        there = await sales.incoming(20)
+        there = await sales.incoming()
         caller.line.hangup()
         assert (await there.ended()).by == "them"
         assert (await caller.history()).outcome == "transferred"
@@ -110,16 +101,17 @@ async def test_a_bare_audiosocket_call_talks_but_cannot_be_transferred(hotline):
     address = f"127.0.0.1:{hotline.engine.audiosocket_port}"
     await hotline.asterisk.set_global("AUDIOSOCKET", address)
     caller = await hotline.dial("bare")
-    await caller.greeted_to_the_end()
+    await caller.greeted()
     offers = [(name, event) for name, _, event in hotline.events if isinstance(event, Offered)]
-    [call_id] = [name for name, offer in offers if offer.source == "audiosocket"]
+    [caller.known_as] = [name for name, offer in offers if offer.source == "audiosocket"]
+    await caller.listen()
     began = await caller.ask("Please put me through to sales.")
     heard = await caller.heard(since=began)
     assert "cannot be transferred" in heard, heard
     await caller.say("Goodbye.")
     assert (await caller.line.ended()).by == "them"
 
-    history = await hotline.history(call_id)
+    history = await caller.history()
     assert (history.source, history.context) == ("audiosocket", "demo")
     assert (history.outcome, history.reason) == ("completed", "agent_hangup")
     assert [use.status for use in history.tools] == ["error", "ok"]

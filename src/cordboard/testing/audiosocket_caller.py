@@ -34,6 +34,7 @@ from cordboard.telephony.asterisk.audiosocket import (
 )
 from cordboard.testing.media_thread import MediaThread
 from cordboard.testing.mouth_and_ear import Ear, Mouth
+from cordboard.testing.patience import PATIENCE
 from cordboard.testing.timeline import FRAME_SECONDS, RATE, Samples
 from cordboard.testing.voice_line import CallEnd, VoiceLine
 
@@ -84,7 +85,7 @@ class SimulatedCaller(VoiceLine):
         self._stream = _AudioSocketStream(connection, self._mouth, self._ear, self._over)
         self._media.add(self._stream)
 
-    async def answered(self, timeout: float = 15.0) -> float:
+    async def answered(self, timeout: float = PATIENCE) -> float:
         """When the call was connected; a caller of this kind is answered at once."""
         return await self._until(lambda: self.answered_at, timeout)
 

@@ -60,3 +60,12 @@ def share_heard(said: Samples, heard: Samples, *, piece_ms: int = 40, alike: flo
         product = np.fft.irfft(spectrum * np.conj(np.fft.rfft(piece, width)), width)[: len(norms)]
         found += bool((product / norms).max() >= alike * float(np.sqrt((piece**2).sum())))
     return found / len(sounding)
+
+
+def came_through(said: Samples, heard: Samples, *, alike: float = 0.9) -> bool:
+    """Whether a line carried `said`: at least half of its pieces are in `heard`.
+
+    A stall of the machine costs a line single pieces; a wrong coding, a wrong rate or frames that
+    are lost one by one leave none.
+    """
+    return share_heard(said, heard, alike=alike) >= 0.5

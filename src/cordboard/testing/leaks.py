@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cordboard.testing.asterisk.instance import AsteriskInstance
+from cordboard.testing.patience import PATIENCE
 
 _POLL = 0.05  # seconds between two looks while things are still being put away
 # Threads that a library starts once and keeps, however many calls there are.
@@ -63,7 +64,7 @@ class LeakSnapshot:
             lines += [f"{kind}: {count} x {name}" for name, count in sorted(more.items())]
         return lines
 
-    async def assert_nothing_left(self, timeout: float = 5.0) -> None:
+    async def assert_nothing_left(self, timeout: float = PATIENCE) -> None:
         """Wait until nothing is left since this snapshot. Raises `AssertionError` naming it."""
         deadline = time.monotonic() + timeout
         while left := self.left_by(LeakSnapshot.take(self.folder)):
@@ -72,7 +73,7 @@ class LeakSnapshot:
             await asyncio.sleep(_POLL)
 
 
-async def assert_line_clean(asterisk: AsteriskInstance, timeout: float = 5.0) -> None:
+async def assert_line_clean(asterisk: AsteriskInstance, timeout: float = PATIENCE) -> None:
     """Wait until Asterisk has no channel and no bridge. Raises `AssertionError` naming them."""
     deadline = time.monotonic() + timeout
     while left := [*await asterisk.channels(), *await asterisk.bridges()]:

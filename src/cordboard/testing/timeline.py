@@ -35,6 +35,7 @@ SPEECH_LEVEL = 328
 
 _JITTER = 0.005  # s; a frame that is early by less is on time
 _EDGE = 0.15  # s; half of what divides two segments
+_LEAD = 0.2  # s; of quiet around speech, for a recogniser
 _LATE_TOLERANCE = 0.06  # s; a later frame leaves an audible gap, as in a 60 ms jitter buffer
 
 
@@ -136,6 +137,19 @@ class Track:
             if len(part):
                 sound[first + skip : first + skip + len(part)] = part
         return sound
+
+    def utterances(self, since: float = float("-inf"), *, join: float = 0.6) -> list[Samples]:
+        """The sound of each stretch of speech heard after `since`, with `_LEAD` around it.
+
+        Frames stand one after the other as they came: a gap that a late frame made on the clock is
+        not in the sound. Pauses shorter than `join` seconds do not divide it.
+        """
+        frames = [frame.samples for frame in self.frames if frame.audible_at >= since - _LEAD]
+        sound = np.concatenate(frames) if frames else np.zeros(0, np.int16)
+        loud = np.flatnonzero(np.abs(sound.astype(np.int32)) > SPEECH_LEVEL)
+        stretches = np.split(loud, np.flatnonzero(np.diff(loud) > join * RATE) + 1)
+        edge = round(_LEAD * RATE)
+        return [sound[max(0, s[0] - edge) : s[-1] + edge] for s in stretches if len(s)]
 
     def first_loud_after(self, moment: float) -> float | None:
         """When the first speech sample later than `moment` was audible; None if there is none.

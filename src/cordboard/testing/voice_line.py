@@ -20,6 +20,7 @@ import numpy as np
 from cordboard.audio.wav import read_mono, write_stereo
 from cordboard.errors import CallOver
 from cordboard.testing.mouth_and_ear import Ear, Mouth
+from cordboard.testing.patience import PATIENCE
 from cordboard.testing.room import Room
 from cordboard.testing.timeline import RATE, Samples, Segment, TurnLatency, turn_latencies
 
@@ -71,11 +72,11 @@ class VoiceLine:
         """Fall silent in the middle of a word."""
         self._mouth.stop()
 
-    async def said(self, timeout: float = 60.0) -> float:
+    async def said(self, timeout: float = PATIENCE) -> float:
         """Wait until all that was queued has been sent; the moment of its last sample."""
         return await self._until(lambda: self._mouth.finished_at, timeout)
 
-    async def spoke_after(self, moment: float, timeout: float = 5.0) -> float:
+    async def spoke_after(self, moment: float, timeout: float = PATIENCE) -> float:
         """Wait for a speech sample of this caller's later than `moment`; when it left."""
         return await self._until(lambda: self._mouth.track.first_loud_after(moment), timeout)
 
@@ -90,7 +91,7 @@ class VoiceLine:
         """All keys the far side has pressed so far."""
         return "".join(self._ear.keys)
 
-    async def hear_keys(self, count: int, timeout: float = 10.0) -> str:
+    async def hear_keys(self, count: int, timeout: float = PATIENCE) -> str:
         """Wait until `count` keys have been heard in all; returns them."""
         return await self._until(
             lambda: self.keys_heard if len(self._ear.keys) >= count else None, timeout
@@ -106,7 +107,7 @@ class VoiceLine:
         """When the latest speech sample so far was heard."""
         return self._ear.track.last_loud_at
 
-    async def hear_speech(self, timeout: float = 10.0, *, after: float | None = None) -> float:
+    async def hear_speech(self, timeout: float = PATIENCE, *, after: float | None = None) -> float:
         """Wait for speech of the far side later than `after` (default: now).
 
         Returns the moment of the first loud sample after it.
@@ -114,7 +115,7 @@ class VoiceLine:
         since = time.monotonic() if after is None else after
         return await self._until(lambda: self._ear.track.first_loud_after(since), timeout)
 
-    async def hear_silence(self, ms: int = 700, timeout: float = 60.0) -> float:
+    async def hear_silence(self, ms: int = 700, timeout: float = PATIENCE) -> float:
         """Wait until nothing loud was heard for `ms`; returns when the silence began."""
         called_at = time.monotonic()
         quiet_from: float | None = None
@@ -128,7 +129,7 @@ class VoiceLine:
                 with contextlib.suppress(TimeoutError):
                     await self._until(lambda: None, missing)
 
-    async def ended(self, timeout: float = 15.0) -> CallEnd:
+    async def ended(self, timeout: float = PATIENCE) -> CallEnd:
         """Wait until the call has ended, whoever ends it."""
         return await self._until(lambda: self.end, timeout)
 
@@ -153,6 +154,10 @@ class VoiceLine:
     def heard_segments(self, join: float = 0.3) -> list[Segment]:
         """The utterances of the far side."""
         return self._ear.track.segments(join=join)
+
+    def utterances_heard(self, since: float = float("-inf")) -> list[Samples]:
+        """The sound of each utterance of the far side after a moment, without gaps of the line."""
+        return self._ear.track.utterances(since)
 
     def heard_in_order(self) -> Samples:
         """The sound of every frame as it came, one after the other, without regard to time."""

@@ -24,6 +24,7 @@ from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
 from cordboard.telephony.asterisk.media_path import MediaPath
 from cordboard.telephony.asterisk.source import AsteriskSource
 from cordboard.testing.asterisk import AsteriskInstance
+from cordboard.testing.patience import PATIENCE, until
 from cordboard.testing.timeline import RATE, Samples
 
 DIALPLAN = """[from-test-extra]
@@ -80,7 +81,7 @@ class EchoExchange:
 
     async def next(self, count: int = 1) -> EchoCall:
         """The `count`-th call so far, once it has been offered."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while len(self.calls) < count:
                 self._arrived.clear()
                 await self._arrived.wait()
@@ -89,13 +90,13 @@ class EchoExchange:
     async def next_up(self, count: int = 1) -> EchoCall:
         """The same, once its media is up."""
         call = await self.next(count)
-        await asyncio.wait_for(call.up.wait(), 10)
+        await asyncio.wait_for(call.up.wait(), PATIENCE)
         assert call.problem is None, call.problem
         return call
 
     async def idle(self) -> None:
         """Until every call has ended and is cleared up."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while self._tasks:
                 await asyncio.wait(self._tasks)
 
@@ -133,13 +134,6 @@ class EchoExchange:
             await control.release()
 
 
-async def until(reached: Callable[[], bool]) -> None:
-    """For what gives no event: look every 10 ms."""
-    async with asyncio.timeout(10):
-        while not reached():  # noqa: ASYNC110 - see above
-            await asyncio.sleep(0.01)
-
-
 @dataclass
 class Board:
     """The telephony of an engine, on the echo exchange."""
@@ -174,11 +168,12 @@ async def _open_board(
     audiosocket: AudioSocket | None = None,
     make_path: Callable[[AudioSocketServer, Pacer], MediaPath] | None = None,
     wait: bool = True,
+    **times: float,
 ) -> AsyncIterator[Board]:
-    """`make_path`: another transport than AudioSocket."""
+    """`make_path`: another transport than AudioSocket; `times`: of `AsteriskSource`."""
     exchange, pacer = EchoExchange(), Pacer(asyncio.get_running_loop())
     server = AudioSocketServer(
-        audiosocket or AudioSocket(port=0, context=context, connect_timeout_ms=1500),
+        audiosocket or AudioSocket(port=0, context=context, connect_timeout_ms=30_000),
         pacer,
         exchange.offer,
     )
@@ -190,7 +185,7 @@ async def _open_board(
         reconnect_max_ms=400,
     )
     path = make_path(server, pacer) if make_path else AudioSocketPath(server)
-    source = AsteriskSource(config, path, exchange.offer, variables={"ORDER"})
+    source = AsteriskSource(config, path, exchange.offer, variables={"ORDER"}, **times)
     await server.start()
     await path.start()
     await source.start()

@@ -18,6 +18,7 @@ from cordboard.config.schema import Asterisk
 from cordboard.errors import AsteriskError
 from cordboard.telephony.asterisk.ari import AriClient
 from cordboard.telephony.asterisk.ari_messages import Event
+from cordboard.testing.patience import PATIENCE, until
 
 Answer = Callable[[ServerConnection, dict], object]
 
@@ -106,18 +107,11 @@ async def dialled(pbx: Pbx, wait: bool = True, **settings: float) -> AsyncIterat
     running = asyncio.create_task(engine.client.run())
     try:
         if wait:
-            await asyncio.wait_for(engine.ups.get(), 5)
+            await asyncio.wait_for(engine.ups.get(), PATIENCE)
         yield engine
     finally:
         running.cancel()
         await asyncio.wait((running,))
-
-
-async def until(reached: Callable[[], bool]) -> None:
-    """For what gives no event: look every 10 ms."""
-    async with asyncio.timeout(5):
-        while not reached():  # noqa: ASYNC110 - see above
-            await asyncio.sleep(0.01)
 
 
 @pytest.fixture
@@ -203,7 +197,7 @@ async def test_garbage_is_ignored(pbx):
         for garbage in ("{", "[]", '{"type": 7}', '{"type":"RESTResponse"}', b"\xff\xfe"):
             await connection.send(garbage)
         await connection.send('{"type":"StasisEnd","channel":{"id":"1.0"}}')
-        event = await asyncio.wait_for(engine.events.get(), 5)
+        event = await asyncio.wait_for(engine.events.get(), PATIENCE)
         assert event.type == "StasisEnd"
         assert engine.client.state.ready
 
@@ -212,9 +206,9 @@ async def test_an_event_that_cannot_be_handled_does_not_make_the_engine_deaf(pbx
     async with dialled(pbx) as engine:
         handle, engine.client._on_event = engine.client._on_event, lambda event: 1 / 0
         await pbx.connections[0].send('{"type":"StasisEnd","channel":{"id":"1.0"}}')
-        await asyncio.wait_for(engine.downs.get(), 5)
+        await asyncio.wait_for(engine.downs.get(), PATIENCE)
         engine.client._on_event = handle
-        await asyncio.wait_for(engine.ups.get(), 5)
+        await asyncio.wait_for(engine.ups.get(), PATIENCE)
         assert engine.client.state.ready
 
 
@@ -223,8 +217,8 @@ async def test_a_break_fails_the_requests_in_flight_and_is_mended(pbx):
     async with dialled(pbx) as engine:
         with pytest.raises(AsteriskError, match="broke"):
             await engine.client.request("GET", "never")
-        await asyncio.wait_for(engine.downs.get(), 5)
-        await asyncio.wait_for(engine.ups.get(), 5)
+        await asyncio.wait_for(engine.downs.get(), PATIENCE)
+        await asyncio.wait_for(engine.ups.get(), PATIENCE)
         assert engine.client.state.ready
         assert len(pbx.connections) == 2
 
@@ -240,7 +234,7 @@ async def test_asterisk_comes_up_after_us(pbx):
     async with dialled(pbx, wait=False) as engine:
         await until(lambda: "cannot reach" in engine.client.state.last_error)
         await pbx.start()
-        await asyncio.wait_for(engine.ups.get(), 5)
+        await asyncio.wait_for(engine.ups.get(), PATIENCE)
         assert engine.client.state.last_error == ""
 
 
@@ -254,7 +248,7 @@ async def test_a_refused_websocket_is_explained_without_the_secret(pbx, refusal,
         assert words in engine.client.state.last_error
         assert "s3cret" not in engine.client.state.last_error
         pbx.refuse = None
-        await asyncio.wait_for(engine.ups.get(), 5)
+        await asyncio.wait_for(engine.ups.get(), PATIENCE)
 
 
 async def test_an_application_that_is_not_registered_is_not_ready_and_tried_again(pbx):
@@ -264,7 +258,7 @@ async def test_an_application_that_is_not_registered_is_not_ready_and_tried_agai
         assert not engine.client.state.ready
         assert "applications/cordboard" in engine.client.state.last_error
         pbx.answers["applications/cordboard"] = good
-        await asyncio.wait_for(engine.ups.get(), 5)
+        await asyncio.wait_for(engine.ups.get(), PATIENCE)
         assert engine.client.state.ready
 
 
@@ -273,7 +267,7 @@ async def test_a_host_that_stops_answering_is_noticed(pbx):
     async with dialled(pbx, ping_seconds=0.2) as engine:
         [connection] = pbx.connections
         connection.transport.pause_reading()
-        await asyncio.wait_for(engine.downs.get(), 5)
+        await asyncio.wait_for(engine.downs.get(), PATIENCE)
         connection.transport.abort()
 
 

@@ -16,10 +16,11 @@ from cordboard.audio.pacer import Pacer
 from cordboard.calls.offer import Offer, TransferTarget
 from cordboard.config.schema import AudioSocket
 from cordboard.errors import LineUnsupported, ListenError, MediaError
-from cordboard.telephony.asterisk import audiosocket, audiosocket_media, audiosocket_server
+from cordboard.telephony.asterisk import audiosocket, audiosocket_media
 from cordboard.telephony.asterisk.audiosocket import Audio, Hangup, Parser
 from cordboard.telephony.asterisk.audiosocket_media import AudioSocketMedia
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
+from cordboard.testing.patience import PATIENCE
 
 LOUD = b"\x01\x20" * 160
 
@@ -27,18 +28,18 @@ LOUD = b"\x01\x20" * 160
 class Port:
     """A server, and the offers it made."""
 
-    def __init__(self, context: str | None) -> None:
+    def __init__(self, context: str | None, **settings: float) -> None:
         self.offers: asyncio.Queue[Offer] = asyncio.Queue()
         self.pacer = Pacer(asyncio.get_running_loop())
         config = AudioSocket(port=0, context=context)
         self.server = AudioSocketServer(
-            config, self.pacer, self.offers.put_nowait, identify_seconds=0.3
+            config, self.pacer, self.offers.put_nowait, **{"identify_seconds": 0.3} | settings
         )
 
 
 @contextlib.asynccontextmanager
-async def open_port(context: str | None = "demo") -> AsyncIterator[Port]:
-    port = Port(context)
+async def open_port(context: str | None = "demo", **settings: float) -> AsyncIterator[Port]:
+    port = Port(context, **settings)
     await port.server.start()
     try:
         yield port
@@ -69,7 +70,7 @@ class Peer:
 
     async def read(self, count: int) -> list[object]:
         """The next `count` events."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while len(self.events) < count:
                 self.events += self.parser.feed(await self.reader.read(4096))
         taken, self.events = self.events[:count], self.events[count:]
@@ -77,7 +78,7 @@ class Peer:
 
     async def closed(self) -> bool:
         """Wait until the server has ended the connection."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             with contextlib.suppress(ConnectionError):
                 while await self.reader.read(4096):
                     pass
@@ -87,7 +88,7 @@ class Peer:
 
 async def bare_call(port: Port) -> tuple[Peer, Offer, AudioSocketMedia]:
     peer = await Peer.connect(port, uuid4())
-    offer = await asyncio.wait_for(port.offers.get(), 5)
+    offer = await asyncio.wait_for(port.offers.get(), PATIENCE)
     media = await offer.media()
     assert isinstance(media, AudioSocketMedia)
     return peer, offer, media
@@ -97,7 +98,7 @@ async def test_who_expects_a_call_gets_its_connection_and_no_offer_is_made(port)
     name = uuid4()
     arrival = port.server.expect(name)
     peer = await Peer.connect(port, name)
-    media = await asyncio.wait_for(arrival, 5)
+    media = await asyncio.wait_for(arrival, PATIENCE)
     assert media.uuid == name
     assert port.offers.empty()
     peer.writer.close()
@@ -108,7 +109,7 @@ async def test_sound_in_the_same_segment_as_the_name_has_the_format_that_was_agr
     arrival = port.server.expect(name, SLIN_16K)
     first = audiosocket.encode_uuid(name) + audiosocket.encode_audio(bytes(640), 16_000)
     peer = await Peer.connect(port, first)
-    media = await asyncio.wait_for(arrival, 5)
+    media = await asyncio.wait_for(arrival, PATIENCE)
     await asyncio.sleep(0)
     assert media.format == SLIN_16K
     assert media.problem == ""
@@ -154,7 +155,7 @@ async def test_a_look_at_the_port_leaves_nothing(port):
 
 async def test_a_bare_call_is_offered_in_the_configured_context(port):
     peer = await Peer.connect(port, UUID("40325ec2-5efd-4bd3-805f-53576e581d13"))
-    offer = await asyncio.wait_for(port.offers.get(), 5)
+    offer = await asyncio.wait_for(port.offers.get(), PATIENCE)
     assert offer.call_id == "40325ec2-5efd-4bd3-805f-53576e581d13"
     assert (offer.source, offer.variables) == ("audiosocket", {"AI_CONTEXT": "demo"})
     with pytest.raises(LineUnsupported):
@@ -167,7 +168,7 @@ async def test_two_calls_with_one_uuid_are_two_calls(port):
     """Dialplans are found with a constant in place of ${UUID()}."""
     same = uuid4()
     peers = [await Peer.connect(port, same) for _ in range(2)]
-    names = [(await asyncio.wait_for(port.offers.get(), 5)).call_id for _ in peers]
+    names = [(await asyncio.wait_for(port.offers.get(), PATIENCE)).call_id for _ in peers]
     assert len(set(names)) == 2
     for peer in peers:
         peer.writer.close()
@@ -187,7 +188,7 @@ async def test_what_is_written_is_sent_in_20_ms_frames_and_counted(port):
     assert media.queued_ms == 107
     loop = asyncio.get_running_loop()
     began = loop.time()
-    await asyncio.wait_for(sent.wait(), 5)
+    await asyncio.wait_for(sent.wait(), PATIENCE)
     assert loop.time() - began >= 0.075, "sent at the pace of the line, not all at once"
     assert (media.heard_ms, media.queued_ms) == (106, 0)
     frames = [event.pcm for event in await peer.read(12)]
@@ -202,7 +203,7 @@ async def test_audio_and_keys_reach_the_call(port):
     media.on_audio(heard.extend)
     media.on_dtmf(keys.put_nowait)
     peer.writer.write(audiosocket.encode_audio(LOUD) * 3 + audiosocket.encode_dtmf("#"))
-    assert await asyncio.wait_for(keys.get(), 5) == "#"
+    assert await asyncio.wait_for(keys.get(), PATIENCE) == "#"
     assert bytes(heard) == LOUD * 3
     peer.writer.close()
 
@@ -213,7 +214,7 @@ async def test_the_caller_hangs_up(port):
     media.on_closed(ended.set_result)
     media.write(LOUD * 50)
     peer.writer.close()
-    assert await asyncio.wait_for(ended, 5) == "caller_hangup"
+    assert await asyncio.wait_for(ended, PATIENCE) == "caller_hangup"
     assert media.queued_ms == 0
     again = []
     media.on_closed(again.append)
@@ -229,7 +230,7 @@ async def test_we_hang_up_with_a_hangup_frame(port):
     told = []
     media.on_closed(told.append)
     await offer.control.hangup()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while Hangup() not in await peer.read(1):
             pass
     assert await peer.closed()
@@ -263,7 +264,7 @@ async def test_nonsense_in_a_call_ends_it_as_lost_and_is_counted(port, wrong, co
     ended = asyncio.get_running_loop().create_future()
     media.on_closed(ended.set_result)
     peer.writer.write(wrong)
-    assert await asyncio.wait_for(ended, 5) == "media_lost"
+    assert await asyncio.wait_for(ended, PATIENCE) == "media_lost"
     assert media.problem
     await peer.closed()
     assert port.server.faults == {counted: 1}
@@ -275,7 +276,7 @@ async def test_a_flood_of_sound_ends_the_call(port):
     ended = asyncio.get_running_loop().create_future()
     media.on_closed(ended.set_result)
     peer.writer.write(audiosocket.encode_audio(bytes(320)) * 50 * 20)  # 20 s at once
-    assert await asyncio.wait_for(ended, 5) == "media_lost"
+    assert await asyncio.wait_for(ended, PATIENCE) == "media_lost"
     assert "real time" in media.problem
     await peer.closed()
     assert port.server.faults == {"flood": 1}
@@ -300,7 +301,7 @@ async def test_a_flood_of_any_frames_ends_the_call(port, frame):
     media.on_dtmf(keys.append)
     media.on_audio(sounds.append)
     peer.writer.write(frame * 30_000)
-    assert await asyncio.wait_for(ended, 5) == "media_lost"
+    assert await asyncio.wait_for(ended, PATIENCE) == "media_lost"
     assert "flood" in media.problem
     assert len(keys) + len(sounds) <= audiosocket_media.FRAMES_PER_SECOND
     await peer.closed()
@@ -314,7 +315,7 @@ async def test_what_asterisk_catches_up_with_is_no_flood(port):
     media.on_audio(heard.extend)
     media.on_dtmf(keys.put_nowait)
     peer.writer.write(audiosocket.encode_audio(LOUD[:160]) * 990 + audiosocket.encode_dtmf("#"))
-    assert await asyncio.wait_for(keys.get(), 5) == "#"
+    assert await asyncio.wait_for(keys.get(), PATIENCE) == "#"
     assert len(heard) == 990 * 160
     assert media.problem == ""
     peer.writer.close()
@@ -329,17 +330,16 @@ async def test_sound_behind_a_name_that_is_turned_away_is_not_heard_and_counts_o
         assert port.server.faults == {}
 
 
-async def test_strangers_who_fill_the_port_keep_no_call_out(port, monkeypatch):
-    monkeypatch.setattr(audiosocket_server, "MAX_UNIDENTIFIED", 4)
-    monkeypatch.setattr(port.server, "_identify_seconds", 60.0)
-    strangers = [await Peer.connect(port, b"") for _ in range(6)]
-    peer, *_ = await bare_call(port)
-    assert port.server.turned_away == {"too_many": 3}
-    for stranger in strangers[:3]:
-        assert await stranger.closed()
-    await peer.read(1)
-    for each in (peer, *strangers[3:]):
-        each.writer.close()
+async def test_strangers_who_fill_the_port_keep_no_call_out():
+    async with open_port(most_unidentified=4, identify_seconds=600) as port:
+        strangers = [await Peer.connect(port, b"") for _ in range(6)]
+        peer, *_ = await bare_call(port)
+        assert port.server.turned_away == {"too_many": 3}
+        for stranger in strangers[:3]:
+            assert await stranger.closed()
+        await peer.read(1)
+        for each in (peer, *strangers[3:]):
+            each.writer.close()
 
 
 async def test_a_caller_who_hangs_up_within_a_frame_is_no_fault(port):
@@ -351,28 +351,28 @@ async def test_a_caller_who_hangs_up_within_a_frame_is_no_fault(port):
     media.on_audio(heard.extend)
     peer.writer.write(audiosocket.encode_audio(LOUD)[:100])
     peer.writer.close()
-    assert await asyncio.wait_for(ended, 5) == "caller_hangup"
+    assert await asyncio.wait_for(ended, PATIENCE) == "caller_hangup"
     assert (heard, port.server.faults) == (b"", {})
     assert port.server.connections == 0
 
 
-async def test_a_peer_that_stops_reading_ends_the_call(port, monkeypatch):
+async def test_a_peer_that_stops_reading_ends_the_call(port):
     """The server's memory stays bounded, and the call hears of it."""
-    monkeypatch.setattr(audiosocket_media, "STALLED_SECONDS", 0.2)
     with socket.socket() as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         deaf.setblocking(False)
         loop = asyncio.get_running_loop()
         await loop.sock_connect(deaf, ("127.0.0.1", port.server.port))
         await loop.sock_sendall(deaf, audiosocket.encode_uuid(uuid4()))
-        offer = await asyncio.wait_for(port.offers.get(), 5)
+        offer = await asyncio.wait_for(port.offers.get(), PATIENCE)
         media = await offer.media()
+        media.stalled_seconds = 0.2
         ended = loop.create_future()
         media.on_closed(ended.set_result)
         # The kernel's buffers take a second or two of sound at the line's pace; the test hurries.
         for _ in range(1000):
             media.tick(3)
-        assert await asyncio.wait_for(ended, 5) == "media_lost"
+        assert await asyncio.wait_for(ended, PATIENCE) == "media_lost"
         assert "read nothing" in media.problem
     assert port.server.connections == 0
     assert port.server.faults == {"stalled": 1}
@@ -388,12 +388,12 @@ async def test_a_phone_on_hold_is_no_reason_to_end_a_call(port):
     peer.writer.close()
 
 
-async def test_a_dead_line_is_given_up_in_the_end(port, monkeypatch):
-    monkeypatch.setattr(audiosocket_media, "IDLE_SECONDS", 0.1)
+async def test_a_dead_line_is_given_up_in_the_end(port):
     peer, _, media = await bare_call(port)
+    media.idle_seconds = 0.1
     ended = asyncio.get_running_loop().create_future()
     media.on_closed(ended.set_result)
-    assert await asyncio.wait_for(ended, 5) == "media_lost"
+    assert await asyncio.wait_for(ended, PATIENCE) == "media_lost"
     await peer.closed()
     assert port.server.faults == {"idle": 1}
 

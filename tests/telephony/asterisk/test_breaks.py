@@ -11,9 +11,9 @@ import pytest
 
 from cordboard.calls.offer import TransferTarget
 from cordboard.errors import TransferFailed
-from cordboard.telephony.asterisk import control
 from cordboard.testing.asterisk import AsteriskInstance
 from cordboard.testing.leaks import assert_line_clean
+from cordboard.testing.patience import PATIENCE
 from cordboard.testing.sip import SipPhone
 
 pytestmark = [pytest.mark.asterisk, pytest.mark.asyncio(loop_scope="session")]
@@ -95,7 +95,7 @@ async def test_a_call_goes_on_while_the_connection_is_broken(asterisk, open_boar
         await call.hear_speech()
         assert not echo.ended.done()
         call.hangup()
-        assert await asyncio.wait_for(echo.ended, 5) == "caller_hangup"
+        assert await asyncio.wait_for(echo.ended, PATIENCE) == "caller_hangup"
         await board.exchange.idle()
         await assert_line_clean(asterisk)
 
@@ -108,7 +108,7 @@ async def test_a_caller_who_hung_up_during_the_break_is_noticed_after_it(asteris
         await board.disconnected()
         call.hangup()
         await cable.plug()
-        assert await asyncio.wait_for(echo.ended, 10) == "caller_hangup"
+        assert await asyncio.wait_for(echo.ended, PATIENCE) == "caller_hangup"
         await board.exchange.idle()
         await assert_line_clean(asterisk)
 
@@ -152,18 +152,19 @@ async def test_a_new_engine_serves_the_callers_that_the_old_one_left(asterisk, o
             await assert_line_clean(asterisk)
 
 
-async def test_a_frozen_asterisk_is_noticed_and_cleared_up_when_it_thaws(
-    asterisk, open_board, monkeypatch
-):
+async def test_a_frozen_asterisk_is_noticed_and_cleared_up_when_it_thaws(asterisk, open_board):
     """Its kernel takes what we send for minutes; but nothing comes, and ARI does not answer."""
-    monkeypatch.setattr(control, "UNREACHABLE_IDLE_SECONDS", 0.5)
-    async with Cable(asterisk) as cable, open_board(cable) as board, SipPhone() as phone:
+    async with (
+        Cable(asterisk) as cable,
+        open_board(cable, unreachable_seconds=0.5) as board,
+        SipPhone() as phone,
+    ):
         call = await phone.call(asterisk.sip_uri("agent"))
         echo = await board.exchange.next_up()
         os.kill(asterisk.pid, signal.SIGSTOP)
         try:
             await cable.pull()
-            assert await asyncio.wait_for(echo.ended, 10) == "asterisk_lost"
+            assert await asyncio.wait_for(echo.ended, PATIENCE) == "asterisk_lost"
             await board.exchange.idle()
         finally:
             os.kill(asterisk.pid, signal.SIGCONT)
@@ -195,7 +196,7 @@ async def test_asterisk_is_killed_and_comes_back(open_board, bursts):
         await phone.call(asterisk.sip_uri("agent"))
         echo = await board.exchange.next_up()
         await asterisk.kill()
-        assert await asyncio.wait_for(echo.ended, 5) == "asterisk_lost"
+        assert await asyncio.wait_for(echo.ended, PATIENCE) == "asterisk_lost"
         await board.exchange.idle()
         assert not board.source.ready
         assert board.server.connections == 0

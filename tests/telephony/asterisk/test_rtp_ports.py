@@ -12,6 +12,7 @@ from cordboard.errors import ListenError, MediaError
 from cordboard.telephony.asterisk.rtp_ports import MAX_DATAGRAM, MAX_PER_TICK, RtpPorts
 from cordboard.testing.free_ports import free_port_range
 from cordboard.testing.leaks import LeakSnapshot
+from cordboard.testing.patience import PATIENCE
 
 
 class Taker:
@@ -44,7 +45,7 @@ class Taker:
         self.news.set()
 
     async def told(self) -> None:
-        await asyncio.wait_for(self.news.wait(), 5)
+        await asyncio.wait_for(self.news.wait(), PATIENCE)
         self.news.clear()
 
 
@@ -60,7 +61,7 @@ async def ports():
 def peer():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
         made.bind(("127.0.0.1", 0))
-        made.settimeout(5)
+        made.settimeout(PATIENCE)
         yield made
 
 

@@ -18,9 +18,10 @@ from cordboard.telephony.asterisk.audiosocket_media import FLOOD_SECONDS, AudioS
 from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
 from cordboard.telephony.asterisk.source import AsteriskSource
+from cordboard.testing.patience import PATIENCE, until
 from cordboard.testing.virtual_time import virtual_time
 
-from .test_ari import Pbx, pbx, status, until
+from .test_ari import Pbx, pbx, status
 
 __all__ = ["pbx"]
 
@@ -33,7 +34,7 @@ async def test_a_hangup_without_an_answer_is_tried_again_until_it_is_done(pbx: P
     def delete(connection, request):
         nonlocal deletes
         deletes += 1
-        return status(204)(connection, request) if deletes == 3 else None
+        return status(204)(connection, request) if deletes >= 3 else None
 
     pbx.answers |= {
         "channels": status(200, [{"id": "1.0", "state": "Up", "dialplan": STASIS}]),
@@ -52,14 +53,14 @@ async def test_a_hangup_without_an_answer_is_tried_again_until_it_is_done(pbx: P
         offers.put_nowait,
         stranded_seconds=0.05,
     )
-    source._ari._request_seconds = 0.1
+    source._ari._request_seconds = 0.3
     await source.start()
     try:
-        offer = await asyncio.wait_for(offers.get(), 5)
+        offer = await asyncio.wait_for(offers.get(), PATIENCE)
         await offer.control.hangup()
         await offer.control.release()
         await until(lambda: not source._stranded and not source._tasks)
-        assert deletes == 3
+        assert deletes >= 3, "on a busy machine an answer may come too late"
         assert source.ready
     finally:
         await source.stop()
@@ -90,10 +91,10 @@ async def test_a_bridge_whose_removal_was_not_answered_is_removed_later(pbx: Pbx
         offers.put_nowait,
         stranded_seconds=0.05,
     )
-    source._ari._request_seconds = 0.1
+    source._ari._request_seconds = 0.3
     await source.start()
     try:
-        offer = await asyncio.wait_for(offers.get(), 5)
+        offer = await asyncio.wait_for(offers.get(), PATIENCE)
         (line,) = source.lines
         pbx.answers[f"channels/{line.media_id}"] = status(404)
         pbx.answers[f"bridges/{line.bridge_id}"] = lambda connection, request: (

@@ -21,19 +21,11 @@ from cordboard.audio.format import ALAW_8K, SLIN_8K, SLIN_16K, ULAW_8K
 from cordboard.audio.pacer import Pacer
 from cordboard.config.schema import Asterisk
 from cordboard.errors import MediaError
-from cordboard.telephony.asterisk import websocket_media
-from cordboard.telephony.asterisk.websocket_media import WebsocketMedia
+from cordboard.telephony.asterisk.websocket_media import PeerTimes, WebsocketMedia
 from cordboard.telephony.asterisk.websocket_path import WebsocketArrival, WebsocketPath
 from cordboard.testing.free_ports import free_port
 from cordboard.testing.leaks import LeakSnapshot
-
-
-async def until(reached: Callable[[], bool]) -> None:
-    """For what gives no event: look every 5 ms."""
-    async with asyncio.timeout(10):
-        while not reached():  # noqa: ASYNC110 - see above
-            await asyncio.sleep(0.005)
-
+from cordboard.testing.patience import PATIENCE, until
 
 CONNECTION_ID = "3f0c9f7e-0000-4000-8000-a57e415cdb2d"
 CHANNEL_ID = "cordboard-test-media"
@@ -146,7 +138,7 @@ class Stage:
         return arrival
 
     async def media(self) -> WebsocketMedia:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             return await (await self.arrival()).media()
 
     async def claimed(self) -> tuple[WebsocketMedia, Peer, asyncio.Future[str]]:
@@ -165,7 +157,11 @@ def open_stage() -> OpenStage:
     """`async with open_stage() as stage`; afterwards nothing may be left."""
 
     @contextlib.asynccontextmanager
-    async def opened(listening: bool = True, **settings: object) -> AsyncIterator[Stage]:
+    async def opened(
+        listening: bool = True,
+        times: PeerTimes = PeerTimes(),  # noqa: B008 - frozen
+        **settings: object,
+    ) -> AsyncIterator[Stage]:
         before = LeakSnapshot.take()
         loop = asyncio.get_running_loop()
         port = free_port()
@@ -173,7 +169,7 @@ def open_stage() -> OpenStage:
             url=f"http://127.0.0.1:{port}/pbx", username="us", password=SecretStr("s3cret")
         )
         pacer = Pacer(loop)
-        stage = Stage(pacer, WebsocketPath(config, pacer), **settings)
+        stage = Stage(pacer, WebsocketPath(config, pacer, times=times), **settings)
         server = None
         if listening:
             server = await loop.create_server(lambda: Peer(stage), "127.0.0.1", port)
@@ -257,7 +253,7 @@ async def test_what_cannot_become_media_says_why_and_is_counted(
         assert stage.path.counts == {counted: 1}
         assert "s3cret" not in str(refusal.value)
         for peer in stage.peers:
-            await asyncio.wait_for(peer.gone.wait(), 5)
+            await asyncio.wait_for(peer.gone.wait(), PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -286,7 +282,7 @@ async def test_who_gives_up_leaves_nothing_behind(open_stage, start):
         arrival.give_up()
         arrival.give_up()
         await asyncio.wait((waiting,), timeout=5)
-        await asyncio.wait_for(stage.peers[0].gone.wait(), 5)
+        await asyncio.wait_for(stage.peers[0].gone.wait(), PATIENCE)
 
 
 async def test_an_arrival_that_was_never_named_can_be_given_up(open_stage):
@@ -334,14 +330,14 @@ async def test_sound_that_makes_no_sense_ends_the_media_with_a_reason(
         heard: list[bytes] = []
         media.on_audio(heard.append)
         BREAKS[what](peer)
-        problem = await asyncio.wait_for(lost, 10)
+        problem = await asyncio.wait_for(lost, PATIENCE)
         assert problem
         assert sum(stage.path.counts.values()) == 1
         assert ("flood" in stage.path.counts) == what.startswith("flood")
         media.end("media_lost")
         media.write(bytes(320))
         assert media.queued_ms == 0
-        await asyncio.wait_for(peer.gone.wait(), 5)
+        await asyncio.wait_for(peer.gone.wait(), PATIENCE)
         await media.close()
         if what == "flood":
             assert sum(map(len, heard)) <= 10 * 16_000 + 32_000
@@ -354,7 +350,7 @@ async def test_a_connection_closed_in_the_middle_of_a_frame_is_lost(open_stage):
         media.on_audio(heard.append)
         peer.transport.write(HALF_A_FRAME)
         peer.transport.close()
-        await asyncio.wait_for(lost, 5)
+        await asyncio.wait_for(lost, PATIENCE)
         assert heard == []
         await media.close()
 
@@ -363,7 +359,7 @@ async def test_asterisk_that_simply_closes_is_no_problem_to_log(open_stage):
     async with open_stage() as stage:
         media, peer, lost = await stage.claimed()
         peer.close(1000)
-        assert await asyncio.wait_for(lost, 5) == ""
+        assert await asyncio.wait_for(lost, PATIENCE) == ""
         reasons: list[str] = []
         media.on_closed(reasons.append)
         media.end("caller_hangup")
@@ -383,7 +379,7 @@ async def test_a_message_in_several_frames_is_put_together(open_stage):
         peer.raw(Frame(Opcode.PING, b"are you there"))
         peer.raw(Frame(Opcode.CONT, b"b" * 60))
         peer.say(event="DTMF_END", digit="5")
-        assert await asyncio.wait_for(keys, 5) == "5"
+        assert await asyncio.wait_for(keys, PATIENCE) == "5"
         assert heard == [b"a" * 100 + b"b" * 60]
         await media.close()
 
@@ -400,22 +396,20 @@ async def test_control_messages_that_make_no_sense_are_counted_and_the_call_goes
         peer.say(event="ERROR", error_text="Unable to parse JSON command")
         peer.text(orjson.dumps(START))  # a second one
         peer.say(event="DTMF_END", digit="#")
-        assert await asyncio.wait_for(key, 5) == "#"
+        assert await asyncio.wait_for(key, PATIENCE) == "#"
         assert not lost.done()
         assert stage.path.counts == {"malformed_message": 4, "command_refused": 1}
         assert media.heard_ms == 0
         await media.close()
 
 
-async def test_asterisk_that_says_nothing_any_more_is_lost(open_stage, monkeypatch):
-    monkeypatch.setattr(websocket_media, "ASK_SECONDS", 0.05)
-    monkeypatch.setattr(websocket_media, "ANSWER_SECONDS", 1.0)
-    async with open_stage() as stage:
+async def test_asterisk_that_says_nothing_any_more_is_lost(open_stage):
+    async with open_stage(times=PeerTimes(ask=0.05, answer=1.0)) as stage:
         media, peer, lost = await stage.claimed()
         await until(lambda: len(peer.texts) > 5)  # it answers: a phone on hold sends nothing
         assert not lost.done()
         stage.answering = False
-        assert "not answered" in await asyncio.wait_for(lost, 5)
+        assert "not answered" in await asyncio.wait_for(lost, PATIENCE)
         assert stage.path.counts == {"no_answer": 1}
         await media.close()
 
@@ -424,19 +418,20 @@ async def test_asterisk_that_sends_nothing_while_ari_is_away_is_lost(open_stage)
     async with open_stage() as stage:
         media, _, lost = await stage.claimed()
         media.idle_seconds = 0.1
-        assert "no frame from Asterisk" in await asyncio.wait_for(lost, 5)
+        assert "no frame from Asterisk" in await asyncio.wait_for(lost, PATIENCE)
         await media.close()
 
 
-async def test_a_peer_that_does_not_read_is_lost_and_the_others_go_on(open_stage, monkeypatch):
-    monkeypatch.setattr(websocket_media, "STALLED_SECONDS", 0.2)
+async def test_a_peer_that_does_not_read_is_lost_and_the_others_go_on(open_stage):
     async with open_stage(start={"format": "slin16", "optimal_frame_size": 640}) as stage:
         config = Asterisk(
             url=stage.path.address.replace("ws:", "http:").removesuffix("/media/"),
             password=SecretStr("x"),
             codec="slin16",
         )
-        stage.path = WebsocketPath(config, stage.pacer, ahead_seconds=60)
+        stage.path = WebsocketPath(
+            config, stage.pacer, ahead_seconds=60, times=PeerTimes(stalled=0.2)
+        )
         deaf, deaf_peer, lost = await stage.claimed()
         good, good_peer, good_lost = await stage.claimed()
         deaf_peer.transport.pause_reading()
@@ -460,7 +455,7 @@ async def test_while_asterisk_is_full_nothing_is_sent(open_stage):
         media.on_dtmf(key.put_nowait)
         peer.say(event="MEDIA_XOFF")
         peer.say(event="DTMF_END", digit="1")
-        await asyncio.wait_for(key.get(), 5)
+        await asyncio.wait_for(key.get(), PATIENCE)
         media.write(b"\1" * 1600)
         await asyncio.sleep(0.1)
         assert bytes(peer.sound) == b""

@@ -15,6 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from cordboard.testing.emulators.deepgram.agent import DeepgramAgentEmulator
 from cordboard.testing.emulators.script import Answer, Fault, Script, Use
+from cordboard.testing.patience import PATIENCE
 
 FUNCTION = {"name": "weather", "parameters": {"type": "object", "properties": {}}}
 SETTINGS: dict[str, Any] = {
@@ -59,7 +60,7 @@ class Client:
 
 @asynccontextmanager
 async def client(script: Script = _NOTHING, **values: Any) -> AsyncIterator[tuple[Client, Any]]:
-    async with asyncio.timeout(5), DeepgramAgentEmulator(script, **values) as emulator:
+    async with asyncio.timeout(PATIENCE), DeepgramAgentEmulator(script, **values) as emulator:
         address = f"{emulator.url.replace('http', 'ws', 1)}/v1/agent/converse"
         header = {"Authorization": f"Token {emulator.key}"}
         async with connect(address, additional_headers=header) as connection:

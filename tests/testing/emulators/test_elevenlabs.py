@@ -26,6 +26,7 @@ from cordboard.testing.emulators.elevenlabs.workspace import (
 )
 from cordboard.testing.emulators.http_service import Refused
 from cordboard.testing.emulators.script import Answer, Fault, Script, Use
+from cordboard.testing.patience import PATIENCE
 
 BEGIN = {"type": "conversation_initiation_client_data"}
 
@@ -49,7 +50,7 @@ def address(service: ElevenLabsEmulator, agent_id: str = "agent_1") -> str:
 
 async def end_of(socket: ClientConnection) -> tuple[int, str]:
     """How the service closes."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         with contextlib.suppress(ConnectionClosed):
             while True:
                 await socket.recv()
@@ -59,7 +60,7 @@ async def end_of(socket: ClientConnection) -> tuple[int, str]:
 
 
 async def event(socket: ClientConnection, kind: str) -> dict[str, Any]:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while True:
             message: dict[str, Any] = json.loads(await socket.recv())
             if message["type"] == kind:

@@ -103,6 +103,8 @@ class AudioSocketMedia(asyncio.Protocol):
         """Which call Asterisk says this is; None until it has said so."""
         self.idle_seconds = IDLE_SECONDS
         """How long Asterisk may send nothing at all."""
+        self.stalled_seconds = STALLED_SECONDS
+        """How long Asterisk may read nothing of what waits for it."""
         self.problem = ""
         """What was wrong with the connection, for the log; empty when nothing was."""
         self.fault = ""
@@ -223,8 +225,8 @@ class AudioSocketMedia(asyncio.Protocol):
         now = self._loop.time()
         if self._stalled_at is not None:
             # Nothing is taken while the peer does not read: what is queued has not been heard.
-            if now - self._stalled_at > STALLED_SECONDS:
-                self._fail("stalled", f"Asterisk has read nothing for {STALLED_SECONDS:.0f} s")
+            if now - self._stalled_at > self.stalled_seconds:
+                self._fail("stalled", f"Asterisk has read nothing for {self.stalled_seconds:g} s")
             return
         if now - self._heard_at > self.idle_seconds:
             self._fail("idle", f"no frame from Asterisk for {self.idle_seconds:g} s")

@@ -47,12 +47,14 @@ class AudioSocketServer:
         on_offer: Callable[[Offer], None],
         *,
         identify_seconds: float = IDENTIFY_SECONDS,
+        most_unidentified: int = MAX_UNIDENTIFIED,
     ) -> None:
         """`on_offer` gets the bare calls; it must return at once."""
         self._config = config
         self._pacer = pacer
         self._on_offer = on_offer
         self._identify_seconds = identify_seconds
+        self._most_unidentified = most_unidentified
         self._server: asyncio.Server | None = None
         self._unidentified: dict[AudioSocketMedia, asyncio.TimerHandle] = {}
         self._live: set[AudioSocketMedia] = set()
@@ -145,7 +147,7 @@ class AudioSocketServer:
     # audiosocket_media.ConnectionOwner
 
     def connected(self, media: AudioSocketMedia) -> None:
-        if len(self._unidentified) >= MAX_UNIDENTIFIED:
+        if len(self._unidentified) >= self._most_unidentified:
             self._turn_away(next(iter(self._unidentified)), "too_many")
         loop = asyncio.get_running_loop()
         self._unidentified[media] = loop.call_later(

@@ -54,6 +54,7 @@ class AsteriskLine:
         call_id: UUID,
         on_released: Callable[[AsteriskLine], None],
         on_stranded: Callable[[str], None],
+        unreachable_seconds: float = UNREACHABLE_IDLE_SECONDS,
     ) -> None:
         """`on_stranded(path)`: to be removed as soon as Asterisk can be reached again."""
         self.call_id = call_id
@@ -65,6 +66,7 @@ class AsteriskLine:
         self._app = app
         self._on_released = on_released
         self._on_stranded = on_stranded
+        self._unreachable_seconds = unreachable_seconds
         loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[Ending] = loop.create_future()
         self._media_joined = asyncio.Event()
@@ -111,7 +113,7 @@ class AsteriskLine:
     def reachable(self, yes: bool) -> None:
         """The ARI connection came or went."""
         if self._media is not None:
-            self._media.idle_seconds = IDLE_SECONDS if yes else UNREACHABLE_IDLE_SECONDS
+            self._media.idle_seconds = IDLE_SECONDS if yes else self._unreachable_seconds
 
     def _media_lost(self, problem: str) -> None:
         if not self._ari.state.connected:

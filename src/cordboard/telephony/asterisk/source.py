@@ -22,7 +22,7 @@ from cordboard.config.schema import Asterisk
 from cordboard.errors import AsteriskError, LineError, LineGone
 from cordboard.telephony.asterisk.ari import AriClient, AriState
 from cordboard.telephony.asterisk.ari_messages import Channel, Event
-from cordboard.telephony.asterisk.control import AsteriskLine
+from cordboard.telephony.asterisk.control import UNREACHABLE_IDLE_SECONDS, AsteriskLine
 from cordboard.telephony.asterisk.media_path import MediaPath
 from cordboard.telephony.endings import Ending
 
@@ -46,6 +46,7 @@ class AsteriskSource:
         *,
         variables: Collection[str] = (),
         stranded_seconds: float = STRANDED_SECONDS,
+        unreachable_seconds: float = UNREACHABLE_IDLE_SECONDS,
         on_internal_error: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`variables`: channel variables that contexts declare, read for every call.
@@ -69,6 +70,7 @@ class AsteriskSource:
         """Paths of channels and bridges that could not be removed: Asterisk was away, or gave no
         answer."""
         self._stranded_seconds = stranded_seconds
+        self._unreachable_seconds = unreachable_seconds
         self._tasks: set[asyncio.Task[None]] = set()
         self._running: asyncio.Task[None] | None = None
         self._connected = asyncio.Event()
@@ -152,6 +154,7 @@ class AsteriskSource:
             uuid4(),
             on_released=self._released,
             on_stranded=self._strand,
+            unreachable_seconds=self._unreachable_seconds,
         )
         self._lines[channel.id] = self._lines[line.media_id] = line
         self._spawn(self._offer(line, channel))

@@ -5,8 +5,8 @@ in `websocket_messages`, what is sent when in `websocket_playout`; the socket is
 `cordboard.websocket_connection`. Each arriving frame goes straight to the call by a function call.
 
 How a dead peer is told from a silent one: a phone on hold or muted sends nothing, and then neither
-does Asterisk. So it is asked for its status every `ASK_SECONDS` and has `ANSWER_SECONDS` to say
-anything at all; a peer that reads nothing while much is to be sent has `STALLED_SECONDS`.
+does Asterisk. So it is asked for its status, and has `PeerTimes` to say anything at all, or to read
+what is sent.
 
 A control message that cannot be understood is counted and passed over: the sound does not need it.
 Sound that makes no sense ends the media: half a sample, more than real time allows, frames that
@@ -19,6 +19,7 @@ import asyncio
 import ssl
 from collections import Counter, deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import structlog
 
@@ -41,15 +42,24 @@ from cordboard.websocket_connection import WebsocketConnection
 
 log = structlog.get_logger()
 
-STALLED_SECONDS = 2.0
-ASK_SECONDS = 3.0
-ANSWER_SECONDS = 10.0
 IDLE_SECONDS = 300.0
 FLOOD_SECONDS = 10.0
 """How much more sound than real time may arrive. Asterisk may catch up after a stall; no more."""
 MESSAGES_PER_SECOND = 2_000
 """More than these, of whatever kind, are a flood: Asterisk sends 50 of sound in a second, 100 for a
 phone with packets of 10 ms, and may catch up with `FLOOD_SECONDS` of them; our marks make 50."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerTimes:
+    """How Asterisk's life is told from its death, in seconds."""
+
+    ask: float = 3.0
+    """Between two questions for its status."""
+    answer: float = 10.0
+    """In which it says anything at all after a question."""
+    stalled: float = 2.0
+    """In which it reads something while much is to be sent."""
 
 
 class WebsocketMedia:
@@ -63,6 +73,7 @@ class WebsocketMedia:
         counts: Counter[str],
         *,
         ahead_seconds: float = AHEAD_SECONDS,
+        times: PeerTimes = PeerTimes(),
     ) -> None:
         """`counts` counts what goes wrong, by reason."""
         self._loop = asyncio.get_running_loop()
@@ -70,6 +81,7 @@ class WebsocketMedia:
         self._format = audio_format
         self._pacer = pacer
         self._counts = counts
+        self._times = times
         self._playout = RemotePlayout(audio_format, self, ahead_seconds=ahead_seconds)
         self._started: asyncio.Future[MediaStart] = self._loop.create_future()
         self._on_gone: Callable[[WebsocketMedia], None] | None = None
@@ -85,7 +97,7 @@ class WebsocketMedia:
         """When the sound that has arrived would end, were it played as it came."""
         self._asked_at: float | None = None
         """Since when an answer is awaited; None when none is."""
-        self._ask_next_at = self._heard_at + ASK_SECONDS
+        self._ask_next_at = self._heard_at + times.ask
         self._questions: deque[bool] = deque()
         """The unanswered GET_STATUS: whether each followed a pause that still holds."""
         self._stalled_at: float | None = None
@@ -226,12 +238,12 @@ class WebsocketMedia:
         if not self._connection.sending:
             return
         now = self._loop.time()
-        if self._stalled_at is not None and now - self._stalled_at > STALLED_SECONDS:
-            self._fail("stalled", f"Asterisk has read nothing for {STALLED_SECONDS:.0f} s")
+        if self._stalled_at is not None and now - self._stalled_at > self._times.stalled:
+            self._fail("stalled", f"Asterisk has read nothing for {self._times.stalled:g} s")
         elif now - self._heard_at > self.idle_seconds:
             self._fail("idle", f"no frame from Asterisk for {self.idle_seconds:g} s")
-        elif self._asked_at is not None and now - self._asked_at > ANSWER_SECONDS:
-            self._fail("no_answer", f"Asterisk has not answered for {ANSWER_SECONDS:.0f} s")
+        elif self._asked_at is not None and now - self._asked_at > self._times.answer:
+            self._fail("no_answer", f"Asterisk has not answered for {self._times.answer:g} s")
         else:
             self._playout.tick(now)
             if now >= self._ask_next_at and not self._questions:
@@ -336,7 +348,7 @@ class WebsocketMedia:
     def _ask(self, *, about_pause: bool) -> None:
         now = self._loop.time()
         self._questions.append(about_pause)
-        self._ask_next_at = now + ASK_SECONDS
+        self._ask_next_at = now + self._times.ask
         if self._asked_at is None:
             self._asked_at = now
         self._send_text(messages.encode_command("GET_STATUS"))

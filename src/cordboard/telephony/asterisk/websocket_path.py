@@ -26,7 +26,7 @@ from cordboard.audio.format import ALAW_8K, SLIN_8K, SLIN_16K, ULAW_8K, AudioFor
 from cordboard.audio.pacer import Pacer
 from cordboard.config.schema import Asterisk
 from cordboard.errors import MediaError
-from cordboard.telephony.asterisk.websocket_media import WebsocketMedia
+from cordboard.telephony.asterisk.websocket_media import PeerTimes, WebsocketMedia
 from cordboard.telephony.asterisk.websocket_messages import MediaStart
 from cordboard.telephony.asterisk.websocket_playout import AHEAD_SECONDS
 from cordboard.websocket_connection import WebsocketConnection, WebsocketRequest
@@ -51,11 +51,13 @@ class WebsocketPath:
         *,
         connect_seconds: float = CONNECT_SECONDS,
         ahead_seconds: float = AHEAD_SECONDS,
+        times: PeerTimes = PeerTimes(),  # noqa: B008 - frozen
     ) -> None:
         """`config.codec` leaves no choice of the format, unless it is `auto`."""
         self._pacer = pacer
         self._connect_seconds = connect_seconds
         self._ahead_seconds = ahead_seconds
+        self._times = times
         self._codec = config.codec
         chosen = tuple(each for each, name in _NAMES.items() if name == config.codec)
         self._formats = chosen or tuple(_NAMES)
@@ -121,6 +123,7 @@ class WebsocketPath:
             self._pacer,
             self.counts,
             ahead_seconds=self._ahead_seconds,
+            times=self._times,
         )
         try:
             start = await media.connect(self._host, self._port, self._tls)

@@ -11,11 +11,12 @@ import asyncio
 from pathlib import Path
 
 from cordboard.errors import KitError
+from cordboard.testing.patience import PATIENCE
 
 _GREETING_END = b"\n"
 
 
-async def run_command(control_socket: Path, command: str, timeout: float = 20.0) -> str:
+async def run_command(control_socket: Path, command: str, timeout: float = PATIENCE) -> str:
     """Run one command and return its output. Raises `KitError` when Asterisk does not answer."""
     try:
         async with asyncio.timeout(timeout):

@@ -28,6 +28,7 @@ from cordboard.testing.asterisk.dialplan import DialplanSettings
 from cordboard.testing.asterisk.installation import find_asterisk
 from cordboard.testing.child_process import start_child
 from cordboard.testing.free_ports import free_port, free_port_range
+from cordboard.testing.patience import PATIENCE
 
 _BOOT_POLL = 0.02  # seconds between two looks at a booting Asterisk
 _RTP_PORTS = 200  # a call through ExternalMedia RTP takes 4
@@ -57,7 +58,7 @@ class AsteriskInstance:
         audiosocket: str = "127.0.0.1:8090",
         phones: Mapping[str, tuple[str, int]] | None = None,
         files: Mapping[str, str] | None = None,
-        boot_timeout: float = 40.0,
+        boot_timeout: float = PATIENCE,
     ) -> None:
         self.app = app
         self.boot_seconds = 0.0

@@ -17,6 +17,7 @@ import structlog
 
 from cordboard.errors import CallOver, CallRefused, MalformedPacket
 from cordboard.testing.media_thread import MediaThread
+from cordboard.testing.patience import PATIENCE
 from cordboard.testing.sip.dialog import Dialog, sequence_of
 from cordboard.testing.sip.message import (
     SipMessage,
@@ -69,7 +70,7 @@ class PhoneCall(VoiceLine):
 
     # -- the caller's hands --------------------------------------------------------------------
 
-    async def answered(self, timeout: float = 15.0) -> float:
+    async def answered(self, timeout: float = PATIENCE) -> float:
         """Wait until the call is answered; when that was. Raises `CallRefused`, `TimeoutError`."""
 
         def look() -> float | None:
@@ -86,12 +87,12 @@ class PhoneCall(VoiceLine):
             self._send(self.dialog.request("BYE"))
             self._finish("us")
 
-    async def hold(self, timeout: float = 5.0) -> None:
+    async def hold(self, timeout: float = PATIENCE) -> None:
         """Put the far side on hold by a re-INVITE; nothing is sent until `resume`."""
         await self._reinvite("sendonly", timeout)
         self._stream.muted = True
 
-    async def resume(self, timeout: float = 5.0) -> None:
+    async def resume(self, timeout: float = PATIENCE) -> None:
         """Take the call from hold."""
         await self._reinvite("sendrecv", timeout)
         self._stream.muted = False
@@ -100,7 +101,7 @@ class PhoneCall(VoiceLine):
         """Send no RTP at all, as a phone does that suppresses silence."""
         self._stream.muted = on
 
-    async def transfer(self, uri: str, timeout: float = 10.0) -> int:
+    async def transfer(self, uri: str, timeout: float = PATIENCE) -> int:
         """Send the far side elsewhere (blind, REFER); the final status of its attempt."""
         refer = self.dialog.request("REFER", [("Refer-To", f"<{uri}>")])
         self._transfer_status = 0
@@ -236,7 +237,7 @@ class PhoneCall(VoiceLine):
         """Tell the far side how the call went that its REFER asked for (RFC 3515)."""
         self._notify("SIP/2.0 100 Trying", "active;expires=60")
         try:
-            await elsewhere.answered(timeout=60.0)
+            await elsewhere.answered()
             outcome = "SIP/2.0 200 OK"
         except CallRefused as refusal:
             outcome = f"SIP/2.0 {refusal.status or 503} Refused"

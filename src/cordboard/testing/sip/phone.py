@@ -24,6 +24,7 @@ from typing import Self
 
 from cordboard.errors import KitError, MalformedPacket
 from cordboard.testing.media_thread import MediaThread
+from cordboard.testing.patience import PATIENCE
 from cordboard.testing.sip.call import PhoneCall, PhoneServices
 from cordboard.testing.sip.dialog import Dialog, respond
 from cordboard.testing.sip.incoming import IncomingCall
@@ -124,7 +125,7 @@ class SipPhone(asyncio.DatagramProtocol):
         """Dial. Returns at once; wait with `answered()`."""
         return self._dial(uri, (headers or {}).items(), caller_name, caller_number)
 
-    async def incoming(self, timeout: float = 10.0) -> IncomingCall:
+    async def incoming(self, timeout: float = PATIENCE) -> IncomingCall:
         """Wait for the next call to this phone. Raises `TimeoutError`."""
         return await asyncio.wait_for(self._incoming.get(), timeout)
 

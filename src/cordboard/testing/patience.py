@@ -1,0 +1,26 @@
+"""How long the test kit and the tests wait for an event before they call it missing.
+
+A test waits for events; only a broken engine lets it wait to the end. The time is therefore chosen
+for the slowest machine, and nothing is measured against it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+PATIENCE = 60.0
+"""Seconds."""
+
+
+async def until(reached: Callable[[], bool], what: str = "") -> None:
+    """Wait for a state that announces itself by no event: look every 5 ms.
+
+    Raises `AssertionError` with `what` was waited for.
+    """
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not reached():  # noqa: ASYNC110 - see above
+                await asyncio.sleep(0.005)
+    except TimeoutError:
+        raise AssertionError(f"waited {PATIENCE:g} s for {what or reached}") from None
