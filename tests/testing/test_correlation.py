@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cordboard.testing.correlation import align, share_heard
+from cordboard.audio.g711 import linear_to_ulaw
+from cordboard.testing.correlation import align, came_through, share_heard
 
 NOISE = np.random.default_rng(1).normal(0, 4000, 12 * 320).astype(np.int16)
 """12 pieces of 40 ms."""
@@ -28,3 +29,13 @@ def test_what_is_missing_counts_and_silence_does_not():
 def test_nothing_said_or_heard_is_no_likeness():
     assert share_heard(PAUSE, NOISE) == 0
     assert share_heard(NOISE, PAUSE[:10]) == 0
+
+
+def test_a_sound_comes_through_in_parted_frames_and_not_in_another_coding():
+    frames = np.split(NOISE[: len(NOISE) // 160 * 160], len(NOISE) // 160)
+    parted = np.concatenate([np.concatenate((np.zeros(100, np.int16), f)) for f in frames])
+    assert came_through(NOISE, parted)
+    assert came_through(NOISE, np.concatenate(frames[: len(frames) * 2 // 3]))
+    assert not came_through(NOISE, np.concatenate(frames[: len(frames) // 3]))
+    coded = linear_to_ulaw(NOISE.tobytes()) * 4
+    assert not came_through(NOISE, np.frombuffer(coded, "<i2")), "taken for samples"

@@ -121,3 +121,21 @@ def test_who_speaks_while_the_phone_stutters_has_not_spoken_later() -> None:
     (segment,) = track.segments()
     assert track.audible(segment, spoken=True).end == pytest.approx(100.2, abs=0.001)
     assert track.audible(segment).end == pytest.approx(100.21, abs=0.001)
+
+
+def test_an_utterance_has_no_gap_where_a_frame_came_late() -> None:
+    """What is said is there, in order and without the holes of the line; long pauses divide it."""
+    early, late = [100 + n * 0.02 for n in range(5)], [100.5 + n * 0.02 for n in range(5)]
+    pause = [100.6 + n * 0.02 for n in range(50)]
+    after = [101.6 + n * 0.02 for n in range(5)]
+    track = _track(
+        *((at, LOUD) for at in early + late),
+        *((at, QUIET) for at in pause),
+        *((at, LOUD) for at in after),
+    )
+    first, second = track.utterances()
+    loud = [int(np.count_nonzero(part)) for part in (first, second)]
+    assert loud == [10 * FRAME_SAMPLES, 5 * FRAME_SAMPLES]
+    assert np.all(first[: 10 * FRAME_SAMPLES] != 0), "no gap"
+    assert len(track.utterances(since=101.5)) == 1
+    assert Track().utterances() == []

@@ -95,8 +95,8 @@ def assert_as_at_the_phone(
     Only the distances can be compared: the phone's clock begins elsewhere. On a quiet machine they
     agree within 5 ms; on a busy one, each stall parts them further.
     """
-    assert share_heard(question, left) >= 0.8
-    assert share_heard(line.heard_in_order(), right) >= 0.8
+    assert share_heard(question, left, piece_ms=20) >= 0.8
+    assert share_heard(line.heard_in_order(), right, piece_ms=20) >= 0.8
     whole = line.heard()
     spoken = align(question, line.spoken(), 60)
     said = align(question, left, 60)
