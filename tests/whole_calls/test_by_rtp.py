@@ -13,6 +13,8 @@ from cordboard.testing.free_ports import free_port_range
 from cordboard.testing.leaks import LeakSnapshot
 from cordboard.testing.patience import until
 
+from .bank import bank, keys_once_and_a_recording
+
 pytestmark = [
     pytest.mark.asterisk,
     pytest.mark.voices,
@@ -102,6 +104,11 @@ async def test_a_whole_conversation_beside_hang_ups_and_interruptions(open_hotli
         assert (await hotline.get("/health"))[1]["audio"]["rtp_ports"] == 1
         await asyncio.gather(conversation(hotline, caller), hang_ups_and_interruptions(hotline))
         assert set((await hotline.get("/health"))[1]["audio"]["rtp_events"]) <= OF_THE_NET
+
+
+async def test_each_key_comes_once_and_the_call_is_recorded(open_hotline):
+    async with open_hotline(bank("rtp"), settled=False) as hotline:
+        await keys_once_and_a_recording(hotline)
 
 
 async def test_asterisk_is_killed_under_a_live_call_and_comes_back(open_hotline):

@@ -9,6 +9,7 @@ import pytest_asyncio
 
 from cordboard.calls.events import AudioStarted, Key, ToolCalled
 
+from .bank import bank, keys_once_and_a_recording
 from .side_by_side import SideBySide
 
 pytestmark = [
@@ -19,13 +20,9 @@ pytestmark = [
 together = SideBySide()
 
 
-def by_websocket(tree):
-    tree["asterisk"]["media"] = "websocket"
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def shared_hotline(open_hotline):
-    async with open_hotline(by_websocket) as hotline:
+    async with open_hotline(bank("websocket")) as hotline:
         yield hotline
 
 
@@ -69,6 +66,11 @@ async def test_the_agent_hangs_up_when_its_goodbye_has_been_heard(hotline):
     assert [tool.name for tool in history.tools] == ["hangup_call"]
     assert "goodbye" in await caller.heard(since=said_at), "to its last word"
     await hotline.idle()
+
+
+@together
+async def test_each_key_comes_once_and_the_call_is_recorded(hotline):
+    await keys_once_and_a_recording(hotline)
 
 
 @together

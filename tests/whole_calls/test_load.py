@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import pytest_asyncio
 
 from cordboard.audio.format import SLIN_8K
 from cordboard.errors import AgentError, CallRefused
@@ -29,24 +30,31 @@ class Stillborn:
         """There is nothing to close."""
 
 
-async def test_a_caller_too_many_hears_the_dialplans_busy(open_hotline):
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shared_hotline(open_hotline):
+    """An engine that takes one call at a time."""
+
     def one_at_a_time(tree):
         tree["calls"]["max_calls"] = 1
 
     async with open_hotline(one_at_a_time, settled=False) as hotline:
-        first = await hotline.dial("ctx-demo")
-        await first.greeted()
-        second = await hotline.dial("careful")
-        with pytest.raises(CallRefused) as refusal:
-            await second.line.answered()
-        assert refusal.value.status == 486, "Busy() in the dialplan"
-        assert await hotline.metric("ai_agent_refused_offers_total", reason="busy") == 1
-        assert first.line.end is None, "the first has noticed nothing"
-        first.line.hangup()
-        await hotline.idle()
-        third = await hotline.dial("careful")
-        await third.greeted()
-        third.line.hangup()
+        yield hotline
+
+
+async def test_a_caller_too_many_hears_the_dialplans_busy(hotline):
+    first = await hotline.dial("ctx-demo")
+    await first.greeted()
+    second = await hotline.dial("careful")
+    with pytest.raises(CallRefused) as refusal:
+        await second.line.answered()
+    assert refusal.value.status == 486, "Busy() in the dialplan"
+    assert await hotline.metric("ai_agent_refused_offers_total", reason="busy") == 1
+    assert first.line.end is None, "the first has noticed nothing"
+    first.line.hangup()
+    await hotline.idle()
+    third = await hotline.dial("careful")
+    await third.greeted()
+    third.line.hangup()
 
 
 async def test_without_an_agent_the_dialplan_has_its_say(hotline, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from pydantic import SecretStr
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.offer import Offer
 from cordboard.config.schema import Asterisk, AudioSocket
-from cordboard.errors import MediaError
+from cordboard.errors import LineGone, MediaError
 from cordboard.telephony.asterisk import audiosocket
 from cordboard.telephony.asterisk.audiosocket_media import FLOOD_SECONDS, AudioSocketMedia
 from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
@@ -108,6 +109,41 @@ async def test_a_bridge_whose_removal_was_not_answered_is_removed_later(pbx: Pbx
         assert not source.lines, "the call is let go all the same"
         await until(lambda: not source._stranded and not source._tasks)
         assert len(deletes) >= 3
+    finally:
+        await source.stop()
+
+
+async def test_a_caller_whose_hangup_is_told_after_the_refused_answer_has_hung_up(pbx: Pbx) -> None:
+    gone = {"id": "1.0", "state": "Down", "cause": 127}
+
+    async def refuse(connection, request):
+        await status(500, {"message": "Failed to answer channel"})(connection, request)
+        for _ in range(50):  # turns of the event loop: the refusal is known before the hang-up
+            await asyncio.sleep(0)
+        await connection.send(json.dumps({"type": "ChannelDestroyed", "channel": gone}))
+
+    pbx.answers |= {
+        "channels": status(200, [{"id": "1.0", "state": "Ring", "dialplan": STASIS}]),
+        "bridges": status(200, []),
+        "asterisk/info": status(200, {"status": {"startup_time": "now"}}),
+        "channels/1.0/variable": status(404, {"message": "Provided variable was not found"}),
+        "channels/1.0/answer": refuse,
+    }
+    offers: asyncio.Queue[Offer] = asyncio.Queue()
+    server = AudioSocketServer(
+        AudioSocket(port=0), Pacer(asyncio.get_running_loop()), offers.put_nowait
+    )
+    source = AsteriskSource(
+        Asterisk(url=f"http://127.0.0.1:{pbx.port}", password=SecretStr("s3cret")),
+        AudioSocketPath(server),
+        offers.put_nowait,
+    )
+    await source.start()
+    try:
+        offer = await asyncio.wait_for(offers.get(), PATIENCE)
+        with pytest.raises(LineGone, match="caller_hangup"):
+            await offer.media()
+        await offer.control.release()
     finally:
         await source.stop()
 

@@ -36,7 +36,8 @@ log = structlog.get_logger()
 TRANSFER_SECONDS = 5.0
 """From the dialplan's 204 until the channel has left us; measured: a few ms."""
 SAME_BREAK_SECONDS = 0.25
-"""When Asterisk dies, its media and its websocket break together, in either order."""
+"""What belongs together and comes in either order: media and websocket break when Asterisk dies; a
+request fails, and the caller has hung up."""
 UNREACHABLE_IDLE_SECONDS = 15.0
 """While ARI is unreachable, so long without a frame means that Asterisk hangs (its kernel goes on
 acknowledging what we send). A phone on hold can be so long silent too, but not both by chance."""
@@ -146,6 +147,9 @@ class AsteriskLine:
             await asyncio.wait(
                 (connecting, self._ended), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
             )
+            if connecting.done() and connecting.exception() is not None:
+                # Asterisk refuses to answer a caller who has just hung up before it says so.
+                await asyncio.wait((self._ended,), timeout=SAME_BREAK_SECONDS)
             if connecting.done() and not (self._ended.done() and connecting.exception()):
                 return connecting.result()
             if self._ended.done():
