@@ -70,7 +70,7 @@ class Talk:
             await asyncio.sleep(0.005)
 
     async def until(self, kind: type, count: int = 1) -> Any:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             return await self.caller.until(kind, count)
 
     def words(self, turn: int) -> str:
