@@ -68,8 +68,8 @@ FIRST = (
     "tests/testing/test_scenario.py",
     "tests/whole_calls/",
 )
-NICENESS = 19
-"""Of the others."""
+NICENESS = 5
+"""Of the others. Much more, and beside busy programs they would get next to nothing."""
 
 
 SLOW = (
@@ -184,7 +184,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if "PYTEST_XDIST_WORKER" in os.environ and group_of(item.nodeid) != "first":
+    gives_way = "PYTEST_XDIST_WORKER" in os.environ and not item.config.option.fast
+    if gives_way and group_of(item.nodeid) != "first":
         os.nice(max(0, NICENESS - os.nice(0)))
 
 
