@@ -6,6 +6,7 @@
 #   CORDBOARD_CACHE=DIR     where those go (default .cache; may be shared by checkouts)
 #   CORDBOARD_ASTERISK=FILE the asterisk program to use, instead of looking for one
 #   PYTEST_ARGS="-k ari"    more arguments for `make test`
+#   ORDER=random            of the tests: `listed`, or the number of an order that was drawn before
 #   PROCESSES=2             how many processes share the tests (tests/conftest.py says how)
 #   RESTAURANT=--engine     arguments for `make restaurant`
 #   BENCH="turns --json F"  which benchmarks, and arguments for them (default: all)
@@ -18,6 +19,7 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 CORDBOARD_CACHE ?= .cache
 PYTEST_ARGS ?=
 PROCESSES ?= 2
+ORDER ?= random
 export PYTHON CORDBOARD_CACHE
 
 VENV := .venv
@@ -60,7 +62,11 @@ restaurant: $(ALL_READY) ## run the restaurant of examples/ (RESTAURANT=--engine
 .PHONY: test
 test: $(ALL_READY) asterisk mcp-servers ## run every test, real Asterisk and real voices included
 	@$(WITH_ASTERISK) $(WITH_MCP_SERVERS) $(BIN)/python -m pytest \
-	  --numprocesses=$(PROCESSES) $(PYTEST_ARGS)
+	  --numprocesses=$(PROCESSES) --order=$(ORDER) $(PYTEST_ARGS)
+
+.PHONY: test-fast
+test-fast: $(ALL_READY) ## run the tests that need no Asterisk, no models and no real time: a minute at most
+	@$(BIN)/python -m pytest --fast --numprocesses=$(PROCESSES) --order=$(ORDER) $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(ALL_READY) ## check style, formatting, types and the import rules

@@ -18,11 +18,13 @@ TOOL, ARGUMENTS = "echo", {"text": "Runway two seven is in use."}
 Progress = Callable[[str], None]
 
 
-async def measure_calls(report: Report, progress: Progress) -> None:
+async def measure_calls(
+    report: Report, progress: Progress, calls: int = CALLS, warm_up: int = WARM_UP
+) -> None:
     """Add a table and two targets to the report."""
     async with supervised("ours") as server, bare_session() as session:
-        progress(f"calls: both servers are up; {CALLS} calls each, in turns")
-        ours, bare = await _race(server, session)
+        progress(f"calls: both servers are up; {calls} calls each, in turns")
+        ours, bare = await _race(server, session, calls, warm_up)
     rows = []
     for name, seconds in (("SupervisedServer", ours), ("bare ClientSession", bare)):
         s = Summary.of(seconds)
@@ -40,7 +42,7 @@ async def measure_calls(report: Report, progress: Progress) -> None:
 
 
 async def _race(
-    server: SupervisedServer, session: ClientSession
+    server: SupervisedServer, session: ClientSession, calls: int, warm_up: int
 ) -> tuple[list[float], list[float]]:
     """The seconds of each call, ours and the SDK's. Who goes first changes with each turn: the
     second finds the caches of the processor warm."""
@@ -53,11 +55,11 @@ async def _race(
     async def call_bare() -> None:
         bare.append(await _timed(session.call_tool(TOOL, ARGUMENTS, read_timeout_seconds=TIMEOUT)))
 
-    for turn in range(WARM_UP + CALLS):
+    for turn in range(warm_up + calls):
         both = (call_ours, call_bare) if turn % 2 else (call_bare, call_ours)
         for call in both:
             await call()
-    return ours[WARM_UP:], bare[WARM_UP:]
+    return ours[warm_up:], bare[warm_up:]
 
 
 async def _timed(call: Awaitable[object]) -> float:

@@ -15,7 +15,8 @@ and gives way:
 
 A file's tests stay together. The process that is done first takes files from the other one.
 
-**Fast tests.** `make test-fast` runs the tests that `is_fast` marks.
+**Fast tests.** `--fast` (`make test-fast`) leaves out what needs Asterisk, models or real time, and
+what takes long.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
@@ -66,12 +68,28 @@ FIRST = (
     "tests/testing/test_scenario.py",
     "tests/whole_calls/",
 )
-NICENESS = 19
-"""Of the others."""
+NICENESS = 5
+"""Of the others. Much more, and beside busy programs they would get next to nothing."""
 
 
-SLOW = ()
-"""Folders and files that `make test-fast` leaves out, besides `FIRST`."""
+SLOW = (
+    "tests/audio/test_echo.py",
+    "tests/audio/test_turn_model.py",
+    "tests/benchmarks/",
+    "tests/chat/test_session.py",
+    "tests/examples/",
+    "tests/mcp/definitions/test_hostile_listing.py",
+    "tests/mcp/remote/",
+    "tests/mcp/supervision/",
+    "tests/mcp/test_faults.py",
+    "tests/mcp/test_fleet.py",
+    "tests/mcp/test_sdk.py",
+    "tests/mcp_real/",
+    "tests/mcp_servers/test_atis_server.py",
+    "tests/oracle/",
+    "tests/reload/",
+)
+"""Left out by `--fast`, besides `FIRST`: processes, databases, vendors' SDKs, seconds of sound."""
 MODELS = {"lend_models", "lent_models"}
 """Fixtures that load the models of the offline agent."""
 
@@ -82,13 +100,9 @@ def group_of(test: str) -> str:
 
 
 def is_fast(item: pytest.Item) -> bool:
-    """True if the test needs no Asterisk, no models, no real time and little of the processor."""
-    return not (
-        item.nodeid.startswith(FIRST + SLOW)
-        or any(item.iter_markers("asterisk"))
-        or any(item.iter_markers("voices"))
-        or MODELS & set(getattr(item, "fixturenames", ()))
-    )
+    """True if the test needs neither Asterisk nor models. Its file has been collected."""
+    marked = any(item.iter_markers("asterisk")) or any(item.iter_markers("voices"))
+    return not marked and not MODELS & set(getattr(item, "fixturenames", ()))
 
 
 def shuffled(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
@@ -111,6 +125,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="random|listed|NUMBER",
         help="order of the tests: random (the default), listed, or a number drawn before",
     )
+    parser.addoption(
+        "--fast", action="store_true", help="leave out what is slow or needs Asterisk or models"
+    )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Slow files are not even imported with `--fast`."""
+    if not config.option.fast:
+        return None
+    path = collection_path.relative_to(config.rootpath).as_posix()
+    return f"{path}/".startswith(FIRST + SLOW) or None
 
 
 @pytest.hookimpl(trylast=True)
@@ -153,12 +178,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = shuffled(items, int(config.option.order))
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=lambda item: group_of(item.nodeid) != "first")
-    for item in filter(is_fast, items):
-        item.add_marker("fast")
+    if config.option.fast:
+        config.hook.pytest_deselected(items=[item for item in items if not is_fast(item)])
+        items[:] = filter(is_fast, items)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if "PYTEST_XDIST_WORKER" in os.environ and group_of(item.nodeid) != "first":
+    gives_way = "PYTEST_XDIST_WORKER" in os.environ and not item.config.option.fast
+    if gives_way and group_of(item.nodeid) != "first":
         os.nice(max(0, NICENESS - os.nice(0)))
 
 

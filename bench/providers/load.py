@@ -27,11 +27,20 @@ from bench.providers.wires import FRAME_MS, WIRES, Wire
 from cordboard.audio.pacer import Pacer
 
 Way: TypeAlias = Literal["adapter", "own socket", "bare websockets"]
-SECONDS = 1.0
-"""Of one window in which processor time is counted."""
-WINDOWS = (2, 3, 8)
-"""At rest, hear, both ways."""
-SETTLE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The windows in which processor time is counted."""
+
+    seconds: float = 1.0
+    at_rest: int = 2
+    hear: int = 3
+    both: int = 8
+    settle: float = 0.5
+    """Seconds before the first window of each kind."""
+
+
 ARRIVE = 5.0
 """Seconds at most until everything under way has arrived."""
 
@@ -95,7 +104,9 @@ async def opened(
         await sender.close()
 
 
-async def measure(name: str, way: Way, calls: int, *, tls: bool = False) -> Load:
+async def measure(
+    name: str, way: Way, calls: int, *, tls: bool = False, windows: Windows = Windows()
+) -> Load:
     """Raises `ValueError` when something was lost."""
     wire = WIRES[name]
     load = Load(name, way, tls, calls)
@@ -104,13 +115,13 @@ async def measure(name: str, way: Way, calls: int, *, tls: bool = False) -> Load
         pacer = Pacer(asyncio.get_running_loop())
         pacer.register(frames)
         with _settled_heap():
-            load.at_rest_us = await _cost(calls, WINDOWS[0])
+            load.at_rest_us = await _cost(calls, windows, windows.at_rest)
             frames.on = True
-            load.hear_us = await _cost(calls, WINDOWS[1])
+            load.hear_us = await _cost(calls, windows, windows.hear)
             await service.do("sound", on=True)
-            await asyncio.sleep(SETTLE)
+            await asyncio.sleep(windows.settle)
             first = [(len(line.heard), len(line.sounded)) for line in lines]
-            load.both_us = await _cost(calls, WINDOWS[2])
+            load.both_us = await _cost(calls, windows, windows.both)
         await service.do("sound", on=False)
         frames.on = False
         load.late_ticks = pacer.late_ticks + pacer.skipped_ticks
@@ -131,14 +142,14 @@ class _settled_heap:  # noqa: N801 - reads as a function
         gc.unfreeze()
 
 
-async def _cost(calls: int, windows: int) -> float:
+async def _cost(calls: int, windows: Windows, count: int) -> float:
     """Microseconds of a call in 20 ms: the median of so many windows, in one of which the machine
     may have had other things to do."""
-    await asyncio.sleep(SETTLE)
+    await asyncio.sleep(windows.settle)
     costs = []
-    for _ in range(windows):
+    for _ in range(count):
         spent, began = time.process_time(), time.monotonic()
-        await asyncio.sleep(SECONDS)
+        await asyncio.sleep(windows.seconds)
         spent, took = time.process_time() - spent, time.monotonic() - began
         costs.append(spent / (calls * took * 1000 / FRAME_MS) * 1e6)
     return statistics.median(costs)

@@ -70,7 +70,7 @@ class Talk:
             await asyncio.sleep(0.005)
 
     async def until(self, kind: type, count: int = 1) -> Any:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             return await self.caller.until(kind, count)
 
     def words(self, turn: int) -> str:
@@ -86,9 +86,10 @@ class Talk:
 
 
 @contextlib.asynccontextmanager
-async def talking(first: Script, second: Script) -> AsyncIterator[Talk]:
+async def talking(first: Script, second: Script, **slow: float) -> AsyncIterator[Talk]:
+    """`slow`: of the first service."""
     async with (
-        OpenAIRealtimeEmulator(first, speed=20.0) as one,
+        OpenAIRealtimeEmulator(first, speed=20.0, **slow) as one,
         OpenAIRealtimeEmulator(second, speed=20.0) as two,
     ):
         talk = Talk(one, two)
@@ -112,7 +113,7 @@ async def test_the_next_service_answers_what_the_first_was_lost_over() -> None:
         faults=(Fault("sound", "close", code=1011),),
     )
     second = script(Answer("It is.", heard="Is it sunny?"), Answer("Bye."))
-    async with talking(first, second) as talk:
+    async with talking(first, second, transcription_seconds=60.0) as talk:
         await talk.until(AgentAudioDone)
         assert talk.words(0) == "Hello, this is Ada."
         talk.say()

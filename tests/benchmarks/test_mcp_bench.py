@@ -6,7 +6,6 @@ import asyncio
 import importlib
 import time
 
-import pytest
 from bench import mcp_boot, mcp_calls
 from bench.__main__ import BENCHMARKS
 from bench.mcp_deaths import BEFORE, OtherCalls, Victim
@@ -52,11 +51,9 @@ async def test_a_killed_server_is_timed_from_the_kill_on() -> None:
         await victim.server.close()
 
 
-async def test_both_ways_make_the_same_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp_calls, "CALLS", 4)
-    monkeypatch.setattr(mcp_calls, "WARM_UP", 1)
+async def test_both_ways_make_the_same_calls() -> None:
     report = Report("mcp")
-    await mcp_calls.measure_calls(report, lambda text: None)
+    await mcp_calls.measure_calls(report, lambda text: None, calls=4, warm_up=1)
     assert [row[1] for row in report.tables[0][2]] == ["4", "4"]
     assert [target.limit for target in report.targets] == [0.1, 0.7]
 

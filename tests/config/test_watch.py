@@ -37,12 +37,10 @@ class Watched:
 
 @pytest.fixture
 def watched(tmp_path: Path) -> Iterator[Watched]:
-    others = set(threading.enumerate())
     made = Watched(tmp_path)
     yield made
     made.watch.stop()
-    left = set(threading.enumerate()) - others
-    assert "cordboard-file-watch" not in {thread.name for thread in left}
+    assert made.watch._thread is None or not made.watch._thread.is_alive()
 
 
 def test_whatever_way_a_file_is_written_it_is_noticed(watched: Watched) -> None:

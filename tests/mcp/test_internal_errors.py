@@ -38,7 +38,7 @@ async def test_a_mistake_is_counted_and_the_server_started_again(
     server = SupervisedServer("it", config, observer)
     server.start()
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while len(observer.errors) < 2:
                 observer.another.clear()
                 await observer.another.wait()
@@ -57,7 +57,7 @@ async def test_so_is_one_on_the_way_to_a_remote_server(monkeypatch: pytest.Monke
     monkeypatch.setattr(HttpTransport, "_send", wrong)
     server.start()
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await observer.another.wait()
     finally:
         await server.close()

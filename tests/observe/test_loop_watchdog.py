@@ -17,7 +17,7 @@ def hold_the_loop(until: threading.Event) -> None:
 
 async def test_it_names_what_holds_the_loop_once_for_each_time() -> None:
     noticed = asyncio.Event()
-    watchdog = LoopWatchdog(noticed.set, blocked_after=0.05, beat=0.01)
+    watchdog = LoopWatchdog(noticed.set, blocked_after=0.5, beat=0.01)
     with capture_logs() as log:
         watchdog.start()
         for _ in range(2):
@@ -32,7 +32,7 @@ async def test_it_names_what_holds_the_loop_once_for_each_time() -> None:
     assert [entry["event"] for entry in log] == ["event_loop_blocked", "event_loop_was_blocked"] * 2
     assert any("hold_the_loop" in line for line in log[0]["at"]), log[0]
     assert watchdog.incidents == 2
-    assert watchdog.longest >= 0.05
+    assert watchdog.longest >= 0.5
 
 
 def release(released: threading.Event, log: list[object], seen: int) -> None:
@@ -45,12 +45,11 @@ def release(released: threading.Event, log: list[object], seen: int) -> None:
 
 
 async def test_a_loop_that_runs_is_left_alone() -> None:
-    others = set(threading.enumerate())
     watchdog = LoopWatchdog(blocked_after=5.0, beat=0.01)
     with capture_logs() as log:
         watchdog.start()
         await asyncio.sleep(0.1)
         watchdog.stop()
     assert (log, watchdog.incidents) == ([], 0)
-    left = set(threading.enumerate()) - others
-    assert not [thread for thread in left if thread.name == "cordboard-watchdog"]
+    assert watchdog._thread is not None
+    assert not watchdog._thread.is_alive()

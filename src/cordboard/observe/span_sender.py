@@ -53,6 +53,7 @@ class SpanSender(SpanProcessor):
         *,
         queue: int = QUEUE,
         interval: float = INTERVAL,
+        request_seconds: float = REQUEST_SECONDS,
     ) -> None:
         """`endpoint` is a collector's address, with or without `/v1/traces`."""
         base = endpoint.rstrip("/")
@@ -60,6 +61,7 @@ class SpanSender(SpanProcessor):
         self._on_dropped = on_dropped
         self._size = queue
         self._interval = interval
+        self._request_seconds = request_seconds
         self._queue: deque[ReadableSpan] = deque()
         self._batch: list[ReadableSpan] = []
         """Taken out of the queue, and not yet sent."""
@@ -105,12 +107,12 @@ class SpanSender(SpanProcessor):
 
     def _work(self) -> None:
         headers = {"content-type": "application/x-protobuf", **_headers(os.environ)}
-        with httpx2.Client(headers=headers, timeout=REQUEST_SECONDS) as client:
+        with httpx2.Client(headers=headers, timeout=self._request_seconds) as client:
             pause = self._interval
             while not self._stop.is_set():
                 self._wake.wait(pause)
                 self._wake.clear()
-                sent = self._send_all(client, REQUEST_SECONDS)
+                sent = self._send_all(client, self._request_seconds)
                 pause = self._interval if sent else min(2 * pause, LONGEST_PAUSE)
             self._send_all(client, _LAST_REQUEST_SECONDS)
         lost = len(self._batch) + len(self._queue)

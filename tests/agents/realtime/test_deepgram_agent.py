@@ -342,13 +342,13 @@ async def test_a_model_that_fails_for_good_ends_it() -> None:
 
 
 async def test_a_silent_client_is_closed_by_the_service_but_ours_keeps_awake() -> None:
-    async with asyncio.timeout(10), DeepgramAgentEmulator(Script(), idle_s=1.0) as emulator:
+    async with asyncio.timeout(30), DeepgramAgentEmulator(Script(), idle_s=2.0) as emulator:
         talk = Conversation(emulator, reconnect_attempts=0)
         dialect: Any = talk.agent._dialect
         await talk.start()
         for _ in range(4):
             dialect.keep_alive()
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(0.6)
         assert not emulator.violations
         await talk.caller.until(AgentFailed)
         assert emulator.violations == [

@@ -61,12 +61,12 @@ class Conversation:
             self.agent.hear(sound[at : at + 160])
 
     async def until(self, kind: type, count: int = 1) -> Any:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             return await self.caller.until(kind, count)
 
     async def until_said(self, turn: int, ending: str) -> None:
         """Wait for these words at the end of that turn's."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while not self.words(turn).endswith(ending):
                 count = len(self.caller.of(AgentWords)) + 1
                 await self.caller.until(AgentWords, count)
@@ -266,7 +266,7 @@ async def test_given_words_are_said_by_the_model_where_that_is_wanted() -> None:
     async with talking(SUN, slow_response="provider") as talk:
         talk.say()
         await talk.until(ToolAsked, 2)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while not talk.sound_ms(1):
                 talk.agent.say("One moment.", filler=True)
                 await asyncio.sleep(0.02)

@@ -386,7 +386,7 @@ async def test_a_prepared_agent_that_is_never_started_leaves_nothing() -> None:
         agent = agent_for(PlainDialect(service.port))
         await agent.prepare()
         await agent.close()
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(60):
             await service.connections[0].wait_closed()
 
 
@@ -644,7 +644,7 @@ async def test_nothing_is_told_after_the_close() -> None:
         count = len(caller.events)
         agent.hear(FRAME)
         agent.answer_tool(reply("t1"))
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(60):
             await service.connections[-1].wait_closed()
         assert len(caller.events) == count
         assert service.told[-1]["do"] == "goodbye"
@@ -712,7 +712,7 @@ async def test_a_connection_that_was_opened_ahead_is_used_and_replaced() -> None
         assert service.of("begin")
         await agent.close()
         await warm.close()
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(60):
             for connection in service.connections:
                 await connection.wait_closed()
         assert len(service.connections) == 2

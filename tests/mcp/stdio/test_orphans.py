@@ -57,13 +57,18 @@ def test_what_carries_the_mark_is_ended_and_nothing_else(
     assert [process.poll() is None for process in processes] == [False, False, True]
 
 
-def test_what_ignores_sigterm_is_killed(processes: list[subprocess.Popen[bytes]]) -> None:
-    mark = new_mark()
-    program = f"{sys.executable} -c 'import signal, time; signal.signal(15, 1); time.sleep(60)'"
-    processes.append(sleeper(mark, program))
-    time.sleep(0.3)
+def test_what_ignores_sigterm_is_killed(
+    processes: list[subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    mark, ready = new_mark(), tmp_path / "ready"
+    code = f'import signal, time; signal.signal(15, 1); open("{ready}", "w"); time.sleep(60)'
+    processes.append(sleeper(mark, f"{sys.executable} -c '{code}'"))
+    deadline = time.monotonic() + 60
+    while not ready.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     assert end_marked(mark) == [processes[0].pid]
-    assert processes[0].wait(5) == -9
+    assert processes[0].wait(60) == -9
 
 
 def test_a_sweep_ends_what_killed_engines_have_left_and_spares_the_living(
@@ -94,7 +99,7 @@ async def test_so_does_a_server_that_is_killed(start: Start) -> None:
     server = await start(restart={"enabled": False})
     escaped = int((await server.call("escapes", {}, 5)).content[0].text)  # type: ignore[union-attr]
     with pytest.raises(McpUnavailable):
-        await asyncio.wait_for(server.call("exits", {}, 60), 5)
+        await asyncio.wait_for(server.call("exits", {}, 60), 30)
     await until(lambda: server.state is ServerState.FAILED)
     assert await asyncio.to_thread(_ended, escaped)
 

@@ -77,7 +77,7 @@ async def test_a_server_that_was_stopped_answers_at_once_and_can_be_started_agai
     assert await gone(group)
     assert (server.state, server.listing) == (ServerState.STOPPED, ())
     with pytest.raises(McpUnavailable, match="stopped"):
-        await asyncio.wait_for(server.call("echo", {}, 60), 5)
+        await asyncio.wait_for(server.call("echo", {}, 60), 30)
     server.start()
     assert await server.wait_ready(READY_SECONDS)
     assert (await server.call("echo", {"text": "again"}, 5)).structured_content["text"] == "again"

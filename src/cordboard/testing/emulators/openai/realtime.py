@@ -47,7 +47,6 @@ from cordboard.testing.emulators.openai.realtime_wire import (
 from cordboard.testing.emulators.script import Fault, Prompter, Script, When
 from cordboard.testing.emulators.speech import Beeper, Speaker, TurnGate
 
-TRANSCRIPTION_SECONDS = 0.03
 _BENIGN = frozenset({"conversation_already_has_active_response", "response_cancel_not_active"})
 """What happens when messages cross: refused, and no violation."""
 
@@ -72,11 +71,14 @@ class OpenAIRealtimeEmulator:
         speaker: Speaker | None = None,
         key: str = "sk-emulated",
         speed: float = 8.0,
+        transcription_seconds: float = 0.03,
     ) -> None:
-        """`speed`: how much faster than time it speaks."""
+        """`speed`: how much faster than time it speaks; `transcription_seconds`: from the end of
+        the caller's turn to its text."""
         self.key = key
         self.speaker = speaker or Beeper()
         self.speed = speed
+        self.transcription_seconds = transcription_seconds
         self.prompter = Prompter(script or Script())
         self.works: list[Work] = []
         """The caller's turns, the last one last."""
@@ -432,7 +434,7 @@ class _Session:
     async def _transcribe(self, item_id: str, words: str) -> None:
         if self.settings["audio"]["input"]["transcription"] is None:
             return
-        await asyncio.sleep(TRANSCRIPTION_SECONDS)
+        await asyncio.sleep(self.emulator.transcription_seconds)
         name = "conversation.item.input_audio_transcription."
         where = {"item_id": item_id, "content_index": 0}
         self.say(name + "delta", **where, delta=words)
