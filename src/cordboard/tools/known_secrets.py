@@ -150,7 +150,8 @@ def _forms(secret: str) -> Iterator[str]:
                 yield from (core, quote(core, safe=""), quote_plus(core))
                 yield from (spoken,) if len(spoken) >= MIN_SECRET else ()
                 yield from (json.dumps(core)[1:-1], json.dumps(core, ensure_ascii=False)[1:-1])
-                yield from _in_base64(core.encode("utf-8", "replace"))
+                for written in {core, quote_plus(core)}:  # OAuth encodes both parts of a pair first
+                    yield from _in_base64(written.encode("utf-8", "replace"))
 
 
 def _cores(secret: str) -> Iterator[str]:
