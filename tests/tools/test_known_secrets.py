@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from cordboard.tools.known_secrets import INLINE_WEIGHT, KnownSecrets, without_parameters
 from cordboard.tools.masking import MASK
+from cordboard.tools.tool import ToolResult
 
 TOKEN = "SECRETENV77"
 values = st.recursive(
@@ -105,13 +106,19 @@ def test_data_that_contains_itself_ends() -> None:
 @pytest.mark.parametrize("rows", [1, INLINE_WEIGHT, 20_000])
 async def test_beside_the_loop_the_same_comes_out(rows: int) -> None:
     known = KnownSecrets([TOKEN])
-    data = {"rows": [{"n": number, "text": "x" * 40} for number in range(rows)]}
-    assert await known.data_aside(data) is data
+    data: dict[str, Any] = {"rows": [{"n": n, "text": "x" * 40} for n in range(rows)]}
+    assert (await known.masked(ToolResult(message="Fine.", data=data))).data is data
     data["rows"][-1]["text"] = f"key={TOKEN}"
-    masked = await known.data_aside(data)
-    assert masked["rows"][-1]["text"] == f"key={MASK}"
-    assert TOKEN.encode() not in orjson.dumps(masked)
-    assert masked["rows"][:-1] == data["rows"][:-1]
+    result = await known.masked(ToolResult(message=f"It is {TOKEN}.", data=data))
+    assert result.message == f"It is {MASK}."
+    assert result.data["rows"][-1]["text"] == f"key={MASK}"
+    assert TOKEN.encode() not in orjson.dumps(result.data)
+    assert result.data["rows"][:-1] == data["rows"][:-1]
+
+
+async def test_names_that_are_no_texts_are_no_failure() -> None:
+    result = ToolResult(data={1: {(2, 3): TOKEN}})
+    assert (await KnownSecrets([TOKEN]).masked(result)).data == {"1": {"(2, 3)": MASK}}
 
 
 @pytest.mark.parametrize(

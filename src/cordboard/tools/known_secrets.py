@@ -17,6 +17,7 @@ import json
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
@@ -24,6 +25,8 @@ from cordboard.config.secrets import names_a_secret
 from cordboard.tools.masking import MASK, masked_values
 from cordboard.tools.schema.safety import weight_of
 from cordboard.tools.speech.plain_text import one_line
+from cordboard.tools.speech.speech import FAILED
+from cordboard.tools.tool import Status, ToolResult
 
 MIN_SECRET: Final = 6
 """Characters. A shorter value is not masked: it would be found in innocent text."""
@@ -33,7 +36,9 @@ _MIN_ENCODED: Final = 7
 """Characters of base64 that are not chance."""
 _PIECE: Final = 64 * 1024
 _SCHEME = re.compile(r"(?i)(basic|bearer|token|apikey|digest) +(?P<rest>\S.*)")
-_PARAMETER = re.compile(r"([A-Za-z0-9_.\-]{1,64})=([^&\s\"'<>]+)")
+MAX_NAME: Final = 64
+_PARAMETER = re.compile(r"(?<![\w.\-])([\w.\-]+)=[^&\s\"'<>]+")
+"""Begins at a word, so that its work is linear."""
 
 
 class KnownSecrets:
@@ -50,18 +55,23 @@ class KnownSecrets:
 
     def text(self, text: str) -> str:
         """The text with every secret masked."""
-        return self._now().text(text)
+        return str(self._now().masked(text))
 
     def data(self, data: Any) -> Any:
         """The data with every secret masked, names included; the same object if there is none."""
-        return self._now().data(data)
+        return self._now().masked(data)
 
-    async def data_aside(self, data: Any) -> Any:
-        """The same, beside the event loop if there is much of it."""
+    async def masked(self, result: ToolResult) -> ToolResult:
+        """The result of a tool as anybody may see it. A long one is searched beside the event loop.
+
+        An error loses secret parameters too. Words of an error in which something had to be masked
+        are not fit to be spoken.
+        """
         search = self._now()
-        if not search or weight_of(data, INLINE_WEIGHT) <= INLINE_WEIGHT:
-            return search.data(data)
-        return await asyncio.to_thread(search.data, data)
+        has_work = search or result.status is not Status.OK
+        if has_work and _is_long((result.message, result.data)):
+            return await asyncio.to_thread(_masked, result, search)
+        return _masked(result, search)
 
     def _now(self) -> _Search:
         tokens = frozenset(self._fetched())
@@ -77,9 +87,26 @@ def without_parameters(text: str) -> str:
     quote the address that they were asked for."""
 
     def masked(found: re.Match[str]) -> str:
-        return f"{found[1]}={MASK}" if names_a_secret(found[1]) else found[0]
+        return f"{found[1]}={MASK}" if names_a_secret(found[1][-MAX_NAME:]) else found[0]
 
     return _PARAMETER.sub(masked, text)
+
+
+def _masked(result: ToolResult, search: _Search) -> ToolResult:
+    message, data = search.masked(result.message), search.masked(result.data)
+    if result.status is not Status.OK:
+        if without_parameters(message) != result.message:
+            message = FAILED
+        if isinstance(data, dict) and isinstance(data.get("error"), str):
+            data = {**data, "error": without_parameters(data["error"])}
+    return replace(result, message=message, data=data)
+
+
+def _is_long(data: Any) -> bool:
+    try:
+        return weight_of(data, INLINE_WEIGHT) > INLINE_WEIGHT
+    except TypeError:  # names that are no texts
+        return True
 
 
 class _Search:
@@ -87,24 +114,21 @@ class _Search:
 
     def __init__(self, forms: frozenset[str]) -> None:
         self._forms = tuple(sorted(forms, key=len, reverse=True))
-        self._pattern = re.compile("|".join(map(re.escape, self._forms)))
         self._in_numbers = any(form.isdigit() for form in forms)
 
     def __bool__(self) -> bool:
         return bool(self._forms)
 
-    def text(self, text: str) -> str:
-        return self._pattern.sub(MASK, text) if self._is_in(text) else text
-
-    def data(self, data: Any) -> Any:
+    def masked(self, data: Any) -> Any:
+        """The data, copied only if there is something to mask."""
         if not self._forms:
             return data
         pieces = [*self._pieces(data)]
-        found = frozenset(form for form in self._forms if any(form in piece for piece in pieces))
-        return masked_values(data, _Search(found).text) if found else data
-
-    def _is_in(self, text: str) -> bool:
-        return any(form in text for form in self._forms)
+        found = [form for form in self._forms if any(form in piece for piece in pieces)]
+        if not found:
+            return data
+        pattern = re.compile("|".join(map(re.escape, found)))
+        return masked_values(data, lambda text: pattern.sub(MASK, text))
 
     def _pieces(self, data: Any) -> Iterator[str]:
         """All texts of the data, joined to pieces of about `_PIECE` characters."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 
 import structlog
 
@@ -15,7 +14,6 @@ from cordboard.errors import LineError, ToolError, ToolTimeout
 from cordboard.tools.desk.approval import Approvals
 from cordboard.tools.desk.policy import DeskPolicy
 from cordboard.tools.desk.running import TOO_SLOW, Run
-from cordboard.tools.known_secrets import without_parameters
 from cordboard.tools.result_cache import CacheKey, ResultCache, cache_key
 from cordboard.tools.speech import speech
 from cordboard.tools.speech.plain_text import plain
@@ -60,7 +58,7 @@ class DeskWork:
             if kept is not None:
                 return kept
             run.begin()
-            result = await self._masked(await self._result(run))
+            result = await self._known.masked(await self._result(run))
             self._keep(run, result)
         except Exception as error:  # task border: a bug here or in a tool must not end the call
             who = {"call_id": run.line.call_id, "tool": run.spec.origin}
@@ -130,19 +128,6 @@ class DeskWork:
             return ToolResult(Status.TIMEOUT, said)
         except (ToolError, LineError) as error:
             return ToolResult(Status.ERROR, speech.spoken_error(str(error)), {"error": str(error)})
-
-    async def _masked(self, result: ToolResult) -> ToolResult:
-        """The result as anybody may see it, without the secrets that the configuration knows.
-
-        The words of a failure in which one had to be masked are not fit to be spoken.
-        """
-        message, data = self._known.text(result.message), await self._known.data_aside(result.data)
-        if result.status is not Status.OK:
-            message = without_parameters(message)
-            message = message if message == result.message else speech.FAILED
-            if isinstance(data, dict) and isinstance(data.get("error"), str):
-                data = {**data, "error": without_parameters(data["error"])}
-        return replace(result, message=message, data=data)
 
 
 def _checked(result: object, spec: ToolSpec) -> ToolResult:
