@@ -23,10 +23,11 @@ EVERYWHERE = """
     tools:
       look:
         kind: http
-        url: "https://${HOST}/v1"
+        url: "https://${HOST}/v1?appid_key=app1-77&city={pin}&sort_key=departure"
         headers: {Authorization: Bearer hushhush, Accept: application/json, X-Day: "2026-01-31",
                   X-Tenant: "acme-77", X-Api-Key: letters}
-        query: {api_key: literalkey, city: Zurich, pin: "{pin}", signed: "${SHOP_KEY}"}
+        query: {api_key: literalkey, city: Zurich, order_key: arrival, pin: "{pin}",
+                signed: "${SHOP_KEY}"}
         parameters: {pin: {type: string}}
         sign_with: signing-key
     mcp:
@@ -51,6 +52,7 @@ def test_what_is_masked_and_what_is_not() -> None:
         "acme-77",
         "letters",
         "literalkey",
+        "app1-77",
         "swordfish",
         "signing-key",
         "od-d3-value",

@@ -5,8 +5,8 @@ The log masks every secret field and all that `env` takes from the environment
 word, so the rule for results is narrower (`Config.secrets`):
 
 - every secret field (`token`, `password`, `api_key`, ...), and the key in an MCP server's address;
-- every value that comes from an environment variable, or stands in `env`, `headers`,
-  `header_templates`, `query` or `form`, under a name that says so, such as `SHOP_KEY`;
+- every value that comes from an environment variable whose name says so, such as `SHOP_KEY`, or
+  stands under such a name in `env`, `headers`, `header_templates`, `query`, `form` or a `url`;
 - every other header, and all else that `env` takes from the environment, unless it consists of
   words or of figures: `application/json`, `Zurich`, `2026-01-31`.
 """
@@ -59,6 +59,9 @@ def secrets_in(value: Any, name: str = "") -> Iterator[str]:
     elif isinstance(value, (tuple, list)):
         for item in value:
             yield from secrets_in(item)
+    elif name == "url" and isinstance(value, str):
+        for parameter in value.partition("?")[2].split("&"):
+            yield from _text(*parameter.partition("=")[::2])
 
 
 def _entry(name: str, key: str, item: Any) -> Iterator[str]:
@@ -67,7 +70,14 @@ def _entry(name: str, key: str, item: Any) -> Iterator[str]:
         if names_a_secret(key) or not is_ordinary(header):
             yield header
     elif name in _NAMED_TEXTS and isinstance(item, str):
-        if names_a_secret(key) and "{" not in item:  # a placeholder stands for an argument
-            yield item
+        yield from _text(key, item)
     else:
         yield from secrets_in(item)
+
+
+def _text(name: str, text: str) -> Iterator[str]:
+    """A text of the file under a name that somebody else has chosen: `sort_key: departure` is not
+    secret, and a {placeholder} stands for an argument."""
+    by_name = looks_secret(name.replace("-", "_"))
+    if "{" not in text and (by_name or (names_a_secret(name) and not is_ordinary(text))):
+        yield text
