@@ -70,6 +70,7 @@ def test_data_without_a_secret_is_not_even_copied(data: Any) -> None:
         ("-----BEGIN KEY-----\nMIIEabcdef\n-----END KEY-----\n", "it ends in MIIEabcdef"),
         ("4711471147", 4711471147),
         ("pa*ss*wo*rd", "password"),
+        ("not-utf8-\udce9", "not-utf8-\udce9"),
     ],
 )
 def test_what_a_secret_consists_of(configured: str, answered: Any) -> None:

@@ -171,10 +171,11 @@ def _forms(secret: str) -> Iterator[str]:
         for core in _cores(line.strip()):
             if len(core) >= MIN_SECRET:
                 spoken = one_line(core)  # an error's words
-                yield from (core, quote(core, safe=""), quote_plus(core))
+                in_form = quote_plus(core, errors="replace")
+                yield from (core, quote(core, safe="", errors="replace"), in_form)
                 yield from (spoken,) if len(spoken) >= MIN_SECRET else ()
                 yield from (json.dumps(core)[1:-1], json.dumps(core, ensure_ascii=False)[1:-1])
-                for written in {core, quote_plus(core)}:  # OAuth encodes both parts of a pair first
+                for written in {core, in_form}:  # OAuth encodes both parts of a pair first
                     yield from _in_base64(written.encode("utf-8", "replace"))
 
 
