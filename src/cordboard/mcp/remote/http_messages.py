@@ -59,12 +59,16 @@ async def read_any(
         try:
             return read_message(text)
         except McpError:
-            if ('"tools"' if isinstance(text, str) else b'"tools"') not in text:
+            if not _may_be_listing(text):
                 raise
     try:
         return await asyncio.to_thread(_read_large, text, tool_calls)
     except (ValueError, RecursionError) as error:
         raise McpError("its answer is no JSON-RPC message") from error
+
+
+def _may_be_listing(text: bytes | str) -> bool:
+    return '"tools"' in text if isinstance(text, str) else b'"tools"' in text
 
 
 def _read_large(text: bytes | str, tool_calls: Container[int]) -> types.JSONRPCMessage | None:
