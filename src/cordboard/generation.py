@@ -24,6 +24,7 @@ from cordboard.mcp.supervision.pool import Replacement, ServerPool
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.configured import configured_tools
 from cordboard.tools.http.shared import SharedClient
+from cordboard.tools.known_secrets import KnownSecrets
 from cordboard.tools.python import Functions, load_functions
 from cordboard.tools.toolbox import Toolbox
 from cordboard.tools.workflow import WorkflowMaker
@@ -51,6 +52,7 @@ class Generation:
         named = tools_of_servers(config.tools)
         self.fleet: Fleet = Fleet(config.mcp, pool, before, lock, named)
         self._functions: Functions = earlier._functions if earlier is not None else {}
+        self._known_secrets = KnownSecrets(config.secrets, self.fleet.fetched_tokens)
         self._http = SharedClient()
         self._own, self._problems = configured_tools(config, self._functions, self._http)
         self._workflows = WorkflowMaker(config.tools)
@@ -162,4 +164,4 @@ class Generation:
         others = (*self._own, *self.fleet.tools())
         specs = {entry.tool.spec.name: entry.tool.spec for entry in others}
         workflows = (ToolEntry(tool) for tool in self._workflows.made(specs))
-        return Catalogue((*others, *workflows), reuse, self._problems)
+        return Catalogue((*others, *workflows), reuse, self._problems, self._known_secrets)

@@ -63,6 +63,17 @@ async def test_a_try_is_on_record_with_secrets_masked(shop: Parlour) -> None:
     assert figures["calls"] == 1
 
 
+async def test_a_secret_that_a_server_tells_is_shown_and_recorded_nowhere(parlour: Parlour) -> None:
+    tool = {"name": "environment", "expose_as": "tell", "effects": "read_only"}
+    tells = server(tools=[tool], env={"SHOP_KEY": "SECRETENV77", "SHOP_MODE": "plain-words"})
+    await parlour.open(contexts={"demo": {"tools": ["tell"]}}, mcp={"servers": {"s": tells}})
+    report = await tried(parlour, "tell")
+    told = f"{report}{parlour.ledger(report.call_id)}{parlour.logged('tool_call')}"
+    assert report.outcome == "run"
+    assert "plain-words" in told
+    assert "SECRETENV77" not in told
+
+
 @pytest.mark.parametrize(("name", "outcome"), [("plain", "not_in_toolbox"), ("x", "no_such_tool")])
 async def test_a_tool_of_another_context_is_not_run(shop: Parlour, name: str, outcome: str) -> None:
     report = await tried(shop, name)

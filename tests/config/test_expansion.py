@@ -15,7 +15,7 @@ ANY = st.text(max_size=40) | st.text("${}:-AB", max_size=20)
 def test_a_variable_becomes_its_value() -> None:
     result = expand("Bearer ${TOKEN}!", {"TOKEN": "abc"})
     assert result.text == "Bearer abc!"
-    assert result.values == ("abc",)
+    assert result.values == (("TOKEN", "abc"),)
 
 
 def test_a_default_is_for_unset_and_empty_variables() -> None:

@@ -240,6 +240,7 @@ async def test_closing_stdout_ends_that_life(start: Start) -> None:
     with pytest.raises(McpUnavailable):
         await asyncio.wait_for(server.call("closes_stdout", {}, 60), 10)
     await until(lambda: server.status().restarts == 1)
+    assert server.status().last_error == "it closed its output"
 
 
 @pytest.mark.parametrize("tool", ["pretty", "wrong_id", "null_id"])

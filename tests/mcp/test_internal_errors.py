@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from typing import NoReturn
 
 import pytest
 
 from cordboard.config.mcp import McpServer
 from cordboard.mcp.remote.http_transport import HttpTransport
-from cordboard.mcp.supervision import server as module
 from cordboard.mcp.supervision.server import SupervisedServer
 from cordboard.mcp.supervision.status import SilentServerObserver
 
@@ -24,21 +24,18 @@ class Counting(SilentServerObserver):
         self.another.set()
 
 
-async def test_a_mistake_is_counted_and_the_server_started_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def wrong(*_: object) -> None:
+async def test_a_mistake_is_counted_and_the_server_started_again() -> None:
+    def wrong(*_: object) -> NoReturn:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(module, "transport_of", wrong)
     observer = Counting()
     config = McpServer.model_validate(
         {"command": [sys.executable], "restart": {"backoff_ms": 10, "max_restarts": 5}}
     )
-    server = SupervisedServer("it", config, observer)
+    server = SupervisedServer("it", config, observer, transport=wrong)
     server.start()
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len(observer.errors) < 2:
                 observer.another.clear()
                 await observer.another.wait()
@@ -57,7 +54,7 @@ async def test_so_is_one_on_the_way_to_a_remote_server(monkeypatch: pytest.Monke
     monkeypatch.setattr(HttpTransport, "_send", wrong)
     server.start()
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await observer.another.wait()
     finally:
         await server.close()

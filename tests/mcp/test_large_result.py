@@ -6,7 +6,10 @@ from typing import Any
 import mcp_types as types
 import pytest
 
+from cordboard.errors import McpError
 from cordboard.mcp.large_result import MAX_BLOCKS, read_large, whole_result
+from cordboard.mcp.remote.http_messages import read_any
+from cordboard.tools.schema.safety import MAX_SCHEMA_DEPTH, depth_of
 
 CALL = 7
 
@@ -112,3 +115,18 @@ def test_bytes_that_are_no_utf8_lose_only_themselves() -> None:
     (block,) = whole_result(types.CallToolResult.model_validate(message.result)).content
     assert isinstance(block, types.TextContent)
     assert block.text == "caf\ufffd"
+
+
+@pytest.mark.parametrize("levels", [600, 20_000])
+async def test_a_listing_is_read_but_for_what_is_nested_too_deep(levels: int) -> None:
+    deep = "[" * levels + '"]}"' + "]" * levels
+    tools = f'[{{"name":"a","inputSchema":{deep}}},{{"name":"b"}}]'
+    listing = f'{{"jsonrpc":"2.0","id":1,"result":{{"tools":{tools}}}}}'
+    message = await read_any(listing)
+    assert isinstance(message, types.JSONRPCResponse)
+    deep_one, other = message.result["tools"]
+    assert depth_of(deep_one, MAX_SCHEMA_DEPTH) > MAX_SCHEMA_DEPTH, "so it is refused"
+    assert other == {"name": "b"}
+    answer = listing.replace('"tools"', '"content"')
+    with pytest.raises(McpError):
+        await read_any(answer, {1})

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cordboard.mcp_servers.aviation_atis import phrases, report, speech
@@ -123,6 +123,8 @@ def test_an_aerodrome_without_a_name_is_spelled() -> None:
         ("Trondheim Værnes", "Trondheim Vaernes"),
         ("Zürich", "Zurich"),
         ("Chicago O'Hare", "Chicago O'Hare"),
+        ("'s-Hertogenbosch", "s Hertogenbosch"),
+        ("'", ""),
         ("TWY B closed btn 01L/19R", "TWY B closed btn zero one left one niner right"),
         (
             "Ground 121.9 MHz; 50% & wet!",
@@ -143,6 +145,7 @@ GROUPS = st.lists(st.sampled_from(sorted({g for line in TRICKY for g in line.spl
 
 
 @given(GROUPS, st.text(max_size=40), st.lists(st.text(max_size=60), max_size=3), st.booleans())
+@example([], "'", ["'s", "closed '"], False)
 def test_speech_never_contains_digits_or_symbols(
     groups: list[str], name: str, advisories: list[str], flag: bool
 ) -> None:

@@ -79,9 +79,12 @@ async def test_a_test_of_a_server_that_does_not_run_starts_it_aside_and_ends_it(
     (ready,) = stand.logged("mcp_server_ready")
     assert not lives(ready["pid"])
     assert [status.server for status in stand.administration.mcp_status()] == ["broken"]
+    assert ready["server"] == "s (trial)"
     failed = await stand.administration.mcp_test("broken")
     assert not failed.ok
     assert "cannot open the database" in failed.error
+    given_up, tried = stand.logged("mcp_server_failed")
+    assert (given_up["server"], tried["server"]) == ("broken", "broken (trial)")
 
 
 async def test_a_test_that_is_given_up_leaves_nothing(stand: Stand) -> None:
@@ -91,7 +94,7 @@ async def test_a_test_that_is_given_up_leaves_nothing(stand: Stand) -> None:
     asked.cancel()
     await asyncio.wait({asked}, timeout=PATIENCE)
     assert asked.cancelled()
-    assert not [task for task in asyncio.all_tasks() if task.get_name() == "mcp server mute"]
+    assert not [task for task in asyncio.all_tasks() if "mcp server mute" in task.get_name()]
 
 
 async def test_a_changed_server_that_waits_for_its_moment_is_tried_as_it_will_be(

@@ -25,8 +25,8 @@ class Expansion:
 
     text: str
     """The result; what could not be expanded counts as empty."""
-    values: tuple[str, ...] = ()
-    """The values that came from the environment, not the defaults. They may be secret."""
+    values: tuple[tuple[str, str], ...] = ()
+    """Name and value of each variable that was used, not the defaults. They may be secret."""
     missing: tuple[str, ...] = ()
     """Variables that are not set and have no default."""
     malformed: bool = False
@@ -35,7 +35,7 @@ class Expansion:
 
 def expand(text: str, environ: Mapping[str, str]) -> Expansion:
     """Replace the references in `text` by their values. Never raises."""
-    values: list[str] = []
+    values: list[tuple[str, str]] = []
     missing: list[str] = []
     malformed = False
 
@@ -53,7 +53,7 @@ def expand(text: str, environ: Mapping[str, str]) -> Expansion:
         if value is None:
             missing.append(inner["name"])
             return ""
-        values.append(value)
+        values.append((inner["name"], value))
         return value
 
     result = _REFERENCE.sub(value_of, text)

@@ -22,8 +22,10 @@ from cordboard.config.checks.semantics import check, with_defaults
 from cordboard.config.document import Document, KeyPath, parse
 from cordboard.config.expansion import expand
 from cordboard.config.explain import explain
+from cordboard.config.providers.services import paid_parts
 from cordboard.config.remote_url import path_secrets
 from cordboard.config.schema import Config
+from cordboard.config.secrets import is_ordinary, names_a_secret
 from cordboard.config.shape import Shape
 from cordboard.errors import ConfigError, ConfigProblem
 
@@ -38,8 +40,8 @@ class LoadedConfig:
     problems: tuple[ConfigProblem, ...] = ()
     """What is wrong without being fatal; the engine runs without those parts."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
-    """Values that must never be printed: secret fields, and what `mcp` servers get as `env` from
-    the environment. For `observe.logging`."""
+    """Values that must never be printed: secret fields, keys of services, what `mcp` servers get as
+    `env` from the environment, and variables whose names say so. For `observe.logging`."""
     digest: str = field(default="", repr=False)
     """Of the file's bytes (`digest_of`), to tell whether it has changed since."""
 
@@ -85,7 +87,11 @@ def read(text: str, path: Path, environ: Mapping[str, str]) -> LoadedConfig:
     if config is None or any(problem.fatal for problem in problems):
         raise ConfigError(problems)
     urls = [server.url or "" for server in config.mcp.servers.values()]
-    secrets = (expansion.secrets | _secret_values(config)).union(*map(path_secrets, urls))
+    in_addresses: frozenset[str] = frozenset().union(*map(path_secrets, urls))
+    parts = [part for provider in config.providers.values() for part in paid_parts(provider)]
+    elsewhere = in_addresses.union(part.key(environ) for part in parts)
+    config.keep_secret(expansion.secrets_of_results | elsewhere)
+    secrets = expansion.secrets | _secret_values(config) | elsewhere
     return LoadedConfig(config, path, tuple(problems), frozenset(secrets - {""}))
 
 
@@ -119,6 +125,8 @@ class _Expander:
         self.places: set[KeyPath] = set()
         """Where a value came from the environment."""
         self.secrets: set[str] = set()
+        self.secrets_of_results: set[str] = set()
+        """Those of them that are masked in what tools answer too (`cordboard.config.secrets`)."""
         document.tree = self._expanded(document.tree, ())
 
     def _expanded(self, value: Any, path: KeyPath) -> Any:
@@ -141,8 +149,12 @@ class _Expander:
             self.problems.append(self._document.problem(path, message))
         if result.values:
             self.places.add(path)
-            if "env" in path:
-                self.secrets.update(result.values)
+        for name, value in result.values:
+            by_name = names_a_secret(name)
+            if by_name or "env" in path:
+                self.secrets.add(value)
+            if by_name or ("env" in path and not is_ordinary(value)):
+                self.secrets_of_results.add(value)
         return result.text
 
 

@@ -91,6 +91,12 @@ class McpDefaults(Section):
     error_messages: ErrorMessages = Field(
         ErrorMessages(), description="What the caller is told when a tool fails."
     )
+    speak_errors: bool = Field(
+        True,
+        description="`false` = what the server says about a failure (`isError`) reaches neither "
+        "caller nor model: the caller hears an apology, the model learns that it failed, and the "
+        "words stand in the log.",
+    )
 
 
 class McpTool(ToolRules):

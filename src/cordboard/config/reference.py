@@ -54,7 +54,8 @@ contexts:
 - Times are whole numbers of milliseconds; their keys end in `_ms`.
 - A section whose key is there but which says nothing is as good as left out.
 - Values of secret keys, of `env`, and from the environment are never shown in messages; secret
-  keys, and what `env` takes from the environment, are masked in the log.
+  keys, and what `env` takes from the environment, are masked in the log and in what tools answer
+  ([tools.md](tools.md#secrets)).
 
 ## What is fatal, and what is degraded
 

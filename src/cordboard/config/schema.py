@@ -6,12 +6,12 @@ refused. Times are integers in ms and end in `_ms`. Reading and error messages: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, PrivateAttr, SecretStr, field_validator, model_validator
 
 from cordboard.config.budget import Budget
 from cordboard.config.call_phases import PostCallRetries, PostCallStep, PreCallStep, saved_names
@@ -31,6 +31,7 @@ from cordboard.config.prices import Prices
 from cordboard.config.providers.pipeline import PipelineProvider
 from cordboard.config.providers.provider import Provider
 from cordboard.config.rules import Rules
+from cordboard.config.secrets import secrets_in
 from cordboard.config.section import Section
 from cordboard.config.tools.entry import BUILTIN_TOOLS, BuiltinTool, ToolEntry, TransferDestination
 from cordboard.config.variables import placeholders
@@ -298,6 +299,16 @@ class Config(Section):
     mcp: Mcp = Field(Mcp(), description="The MCP servers.")
     calls: Calls = Field(Calls(), description="Rules for all calls.")
     chat: Chat = Field(Chat(), description="Conversations in writing.")
+    _from_environment: frozenset[str] = PrivateAttr(frozenset())
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The values that are masked in what tools answer (`cordboard.config.secrets`)."""
+        return self._from_environment.union(secrets_in(self)) - {""}
+
+    def keep_secret(self, values: Iterable[str]) -> None:
+        """Mask these too: of where they came from, the configuration itself shows nothing."""
+        self._from_environment = frozenset(values)
 
     @field_validator("tools", mode="before")
     @classmethod

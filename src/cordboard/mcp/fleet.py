@@ -138,6 +138,11 @@ class Fleet:
         if endings:
             await asyncio.wait(endings)
 
+    def fetched_tokens(self) -> Iterator[str]:
+        """The tokens by which its servers are called."""
+        for lease in self._leases.values():
+            yield from lease.server.fetched_tokens
+
     async def wait_settled(self, timeout: float) -> bool:
         """Whether the outcome of every server's first start is known within `timeout` seconds."""
         waited = [lease.server.settled for lease in self._leases.values() if lease.begun]

@@ -10,12 +10,14 @@ No server can forge that: what comes as JSON is never an object of ours.
 from __future__ import annotations
 
 from collections.abc import Container
+from contextlib import suppress
 from typing import Any
 
 import mcp_types as types
 from pydantic import TypeAdapter, ValidationError
 
-from cordboard.tools.large_json import parse_large
+from cordboard.tools.large_json import parse_large, shallow
+from cordboard.tools.schema.safety import depth_of
 
 LARGE_BYTES = 32 * 1024
 """Shorter messages cost the loop at most a few ms."""
@@ -23,6 +25,9 @@ MAX_OTHER_BYTES = 2 * 1024 * 1024
 """Longest message that is neither a tool's result nor a listing (`mcp.definitions.listing`)."""
 MAX_BLOCKS = 1_000
 """Most parts that the content of a long result may have."""
+
+MAX_LISTING_DEPTH = 100
+"""Levels of a listing that are read; a schema of more than `MAX_SCHEMA_DEPTH` is refused."""
 
 _KEY = "cordboard/whole"
 _OF_LISTING = ("tools", "nextCursor", "resultType", "ttlMs", "cacheScope")
@@ -41,7 +46,7 @@ def read_large(line: bytes, tool_calls: Container[int]) -> types.JSONRPCMessage 
     None for what nobody needs: a notification, an answer to nothing. Raises `ValueError` for what
     cannot be read. Takes up to 2 s; holds Python's lock only for moments. For a worker thread.
     """
-    message = parse_large(_mended(line))
+    message = _parsed(_mended(line))
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
         raise ValueError("it is no message")
     if "method" in message:
@@ -63,6 +68,24 @@ def whole_result(result: types.CallToolResult) -> types.CallToolResult:
     """The result itself, or the one that it stands in for."""
     carried = (result.meta or {}).get(_KEY)
     return carried.result if isinstance(carried, _Whole) else result
+
+
+def _parsed(line: bytes) -> Any:
+    """The JSON of a line; of a listing with a schema nested too deep for a parser, or for the SDK,
+    what is above that depth, so that the listing costs that tool only. Raises `ValueError`."""
+    with suppress(ValueError):
+        message = parse_large(line)
+        if not _is_listing(message) or depth_of(message, MAX_LISTING_DEPTH) <= MAX_LISTING_DEPTH:
+            return message
+    message = parse_large(shallow(line, MAX_LISTING_DEPTH))
+    if not _is_listing(message):
+        raise ValueError("it is nested too deep")
+    return message
+
+
+def _is_listing(message: Any) -> bool:
+    result = message.get("result") if isinstance(message, dict) else None
+    return isinstance(result, dict) and "tools" in result and "content" not in result
 
 
 def _request(message: dict[str, Any], size: int) -> types.JSONRPCRequest | None:

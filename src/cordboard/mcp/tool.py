@@ -30,9 +30,11 @@ from cordboard.mcp.printable import printable
 from cordboard.mcp.result import read_any_result
 from cordboard.mcp.supervision.server import SupervisedServer
 from cordboard.tools.desk.running import LATE_SECONDS
+from cordboard.tools.known_secrets import without_parameters
 from cordboard.tools.naming import exposed_name, mcp_origin
 from cordboard.tools.rules import apply_rules
 from cordboard.tools.schema.checker import ArgumentChecker, Checker
+from cordboard.tools.speech.speech import FAILED
 from cordboard.tools.tool import (
     Effects,
     ErrorWords,
@@ -98,7 +100,7 @@ class McpTool:
             raise ToolError(self._errors.unavailable or WITHDRAWN)
 
         async def progressed(progress: float, total: float | None, message: str | None) -> None:
-            run.progress(printable(message or "", 200))
+            run.progress(printable(self._server.mask(message or ""), 200))
 
         changes_the_world = self._spec.effects is Effects.DESTRUCTIVE
         try:
@@ -121,9 +123,19 @@ class McpTool:
         if not result.is_error and self.listed.output is not None:
             self._check_output(result.structured_content, self.listed.output)
         answer = await read_any_result(result, self._server.mask)
-        if answer.status is Status.ERROR and self._errors.error:
-            return replace(answer, message=self._errors.error)
-        return answer
+        return self._failed(answer, run) if answer.status is Status.ERROR else answer
+
+    def _failed(self, answer: ToolResult, run: ToolRun) -> ToolResult:
+        """An `isError`, as the operator wants it passed on."""
+        if not self._spec.speech.speaks_errors:
+            log.warning(
+                "mcp_tool_error",
+                call_id=run.line.call_id,
+                tool=self._spec.origin,
+                error=printable(without_parameters(answer.data["error"])),
+            )
+            answer = ToolResult(Status.ERROR, FAILED)
+        return replace(answer, message=self._errors.error or answer.message)
 
     @property
     def _errors(self) -> ErrorWords:
@@ -159,7 +171,10 @@ def make_spec(
         origin=mcp_origin(server, listed.name),
         server=server,
         limits=Limits(timeout_ms=defaults.timeout_ms),
-        speech=Speech(errors=ErrorWords(errors.timeout, errors.error, errors.unavailable)),
+        speech=Speech(
+            errors=ErrorWords(errors.timeout, errors.error, errors.unavailable),
+            speaks_errors=defaults.speak_errors,
+        ),
         filler=Filler(
             defaults.slow_response_threshold_ms,
             defaults.slow_response_message,

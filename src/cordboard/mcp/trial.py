@@ -35,11 +35,12 @@ class TestReport:
 async def try_out(server_id: str, config: McpServer) -> TestReport:
     """Start a server for this alone, and end it. Nothing of it is left afterwards.
 
-    Takes as long as its start does, `start_timeout_ms` at most, and its end.
+    Takes as long as its start does, `start_timeout_ms` at most, and its end. In the log it is not
+    taken for the server itself: its name there is `<server_id> (trial)`.
     """
     once = McpRestart(enabled=False)
     server = SupervisedServer(
-        server_id, config.model_copy(update={"start": "boot", "restart": once})
+        f"{server_id} (trial)", config.model_copy(update={"start": "boot", "restart": once})
     )
     loop = asyncio.get_running_loop()
     began = loop.time()

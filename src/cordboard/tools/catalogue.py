@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from cordboard.config.tools.entry import group_server
 from cordboard.errors import ConfigProblem, SchemaRefused
+from cordboard.tools.known_secrets import NO_SECRETS, KnownSecrets
 from cordboard.tools.naming import EXPOSED_NAME
 from cordboard.tools.result_cache import ResultCache
 from cordboard.tools.schema.checker import ArgumentChecker
@@ -40,10 +41,11 @@ class Catalogue(Mapping[str, Tool]):
         entries: Iterable[ToolEntry] = (),
         reuse: Catalogue | None = None,
         problems: Iterable[ConfigProblem] = (),
+        known_secrets: KnownSecrets = NO_SECRETS,
     ) -> None:
         """Check and compile all entries; `reuse`, an earlier catalogue of the same generation,
         lends what it compiled for the same tools, and its cache. `problems`: of tools that could
-        not even become entries."""
+        not even become entries. `known_secrets`: what is masked in all answers."""
         self._offered: dict[str, OfferedTool] = {}
         problems = [*problems]
         for name, candidates in _by_name(entries).items():
@@ -64,6 +66,7 @@ class Catalogue(Mapping[str, Tool]):
         """Tools that are not offered, and why. None of them is fatal."""
         self.cache: ResultCache = reuse.cache if reuse is not None else ResultCache()
         """What its tools have answered that may be given to every call."""
+        self._known_secrets = known_secrets
 
     def toolbox(self, names: Iterable[str]) -> Toolbox:
         """The toolbox of a call: the named tools, in that order, each once. `server.*` names all
@@ -76,7 +79,7 @@ class Catalogue(Mapping[str, Tool]):
                 missing.append(name)
             for entry in found:
                 offered.setdefault(entry.spec.name, entry)
-        return Toolbox(offered.values(), missing, self.cache)
+        return Toolbox(offered.values(), missing, self.cache, self._known_secrets)
 
     def _named(self, name: str) -> Sequence[OfferedTool]:
         server = group_server(name)

@@ -127,6 +127,27 @@ def parse_large(text: bytes) -> Any:
     raise ValueError("it ends too early")
 
 
+def shallow(text: bytes, depth: int) -> bytes:
+    """The JSON text with `null` for each container below `depth` levels. Raises `ValueError`."""
+    pieces: list[bytes] = []
+    level = rest = end = 0
+    while token := _TOKEN.search(text, end):
+        at, end = token.span()
+        kind = text[at]
+        if kind == _QUOTE:
+            if end == at + 1:
+                end = _string_end(text, end)
+        elif kind in {_BRACE, _BRACKET}:
+            level += 1
+            if level == depth + 1:
+                pieces += [text[rest:at], b"null"]
+        elif kind != _COMMA:
+            if level == depth + 1:
+                rest = end
+            level -= 1
+    return b"".join([*pieces, text[rest:]]) if level == 0 else b""
+
+
 def _string_end(text: bytes, begin: int) -> int:
     """The place after the quote that ends the string whose inside begins at `begin`."""
     while (quote := text.find(b'"', begin)) >= 0:

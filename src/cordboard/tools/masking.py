@@ -28,6 +28,7 @@ MAX_RECORDED = 1_000
 MAX_RECORDED_TEXT = 2_000
 """Characters of one value, or name, that are recorded."""
 MAX_RECORDED_DEPTH = 16
+MAX_MASKED_DEPTH = 100
 MAX_REFERENCE = 64
 MAX_SEARCHED = 50_000
 """Values (or 64 characters) of a result that are searched for secrets, about 20 ms of work; a
@@ -166,24 +167,43 @@ class Hidden:
             too_much = weight_of(data, MAX_SEARCHED) > MAX_SEARCHED
         except TypeError:  # names that are no texts
             too_much = True
-        return {"result": MASK} if too_much else self._value(data, 100)
+        return {"result": MASK} if too_much else masked_values(data, self.text)
 
-    def _value(self, value: Any, depth: int) -> Any:
+
+def masked_values(data: Any, mask: Callable[[str], str]) -> Any:
+    """A copy of the data with every text and name passed through `mask`; too deep a part of it,
+    and one that contains itself, becomes `MASK`."""
+    return _Copy(mask).value(data, MAX_MASKED_DEPTH)
+
+
+class _Copy:
+    def __init__(self, mask: Callable[[str], str]) -> None:
+        self._mask = mask
+        self._made: dict[int, Any] = {}
+        """By the identity of the container, which `data` keeps alive."""
+
+    def value(self, value: Any, depth: int) -> Any:
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):
-            return self.text(value)
+            return self._mask(value)
         if isinstance(value, (int, float)):
             # Longer numbers have no text in Python, and are no keys of a telephone.
             is_long = isinstance(value, int) and value.bit_length() > 4_000
-            return MASK if not is_long and self.text(repr(value)) != repr(value) else value
+            return MASK if not is_long and self._mask(repr(value)) != repr(value) else value
+        if not isinstance(value, (dict, list, tuple)):
+            return self._mask(str(value))
         if depth == 0:
             return MASK
+        if id(value) not in self._made:
+            self._made[id(value)] = MASK
+            self._made[id(value)] = self._container(value, depth - 1)
+        return self._made[id(value)]
+
+    def _container(self, value: Any, depth: int) -> Any:
         if isinstance(value, dict):
-            return {self.text(str(k)): self._value(item, depth - 1) for k, item in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [self._value(item, depth - 1) for item in value]
-        return self.text(str(value))
+            return {self._mask(str(k)): self.value(item, depth) for k, item in value.items()}
+        return [self.value(item, depth) for item in value]
 
 
 def _pattern_of(value: str) -> str:

@@ -56,6 +56,7 @@ def _speech(speech: Speech, rules: ToolRules) -> Speech:
             words.error or errors.error,
             words.unavailable or errors.unavailable,
         ),
+        speech.speaks_errors if rules.speak_errors is None else rules.speak_errors,
     )
 
 

@@ -7,14 +7,12 @@ Pure; one walk for each tool, kept with it.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
+from cordboard.config.secrets import looks_secret
 from cordboard.tools.tool import JsonObject, ToolSpec
 
-_SECRET = re.compile("(?i)pass(word|phrase|code)|secret|token|credential|api_?key|(^|_)pin($|_)")
 _OF_PROPERTIES: Final = ("additionalProperties", "unevaluatedProperties")
 _MAPS: Final = ("patternProperties", "dependentSchemas")
 _NO_SCHEMAS: Final = frozenset(
@@ -23,12 +21,6 @@ _NO_SCHEMAS: Final = frozenset(
 """Not about a value, or looked at where they are referred to."""
 _MAX_NODES: Final = 20_000
 """Far more than a schema has that may be compiled (`cordboard.tools.schema.safety`)."""
-
-
-@lru_cache(maxsize=4_096)
-def looks_secret(name: str) -> bool:
-    """Whether a field of that name holds a secret, whatever its schema says."""
-    return _SECRET.search(name) is not None
 
 
 @dataclass(frozen=True, slots=True)

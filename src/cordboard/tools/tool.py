@@ -81,6 +81,8 @@ class Speech:
     template: str | None = None
     """A sentence with `{dotted.path}` placeholders; empty = none."""
     errors: ErrorWords = ErrorWords()
+    speaks_errors: bool = True
+    """Whether the service's own words about a failure are passed on to caller and model."""
     field_read: Path | None = dataclasses.field(init=False, repr=False, compare=False)
     template_read: SpeechTemplate | None = dataclasses.field(init=False, repr=False, compare=False)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from cordboard.tools.known_secrets import NO_SECRETS, KnownSecrets
 from cordboard.tools.result_cache import ResultCache
 from cordboard.tools.schema.checker import ArgumentChecker
 from cordboard.tools.secret_names import SecretNames, secret_names
@@ -38,13 +39,14 @@ class OfferedTool:
 class Toolbox:
     """The tools of one call. Immutable, but for what is kept in its cache."""
 
-    __slots__ = ("_offered", "cache", "missing", "specs")
+    __slots__ = ("_offered", "cache", "known_secrets", "missing", "specs")
 
     def __init__(
         self,
         offered: Iterable[OfferedTool] = (),
         missing: Iterable[str] = (),
         cache: ResultCache | None = None,
+        known_secrets: KnownSecrets = NO_SECRETS,
     ) -> None:
         self._offered: Mapping[str, OfferedTool] = {entry.spec.name: entry for entry in offered}
         self.specs: tuple[ToolSpec, ...] = tuple(entry.spec for entry in self._offered.values())
@@ -53,6 +55,8 @@ class Toolbox:
         """Names that the context lists but nobody offers at this time."""
         self.cache = cache
         """Answers of these tools that may be given to every call; None = they are not kept."""
+        self.known_secrets = known_secrets
+        """What is masked in whatever they answer."""
 
     def find(self, name: str) -> OfferedTool | None:
         """The tool of that exposed name, or None when it is not in this box."""

@@ -28,7 +28,7 @@ def with_schema(**schema: Any) -> dict[str, Any]:
         ([], "it is a list, expected an object"),
         (None, "it is missing, expected an object"),
         (listed(name=7), "its name is a number, expected a text"),
-        (listed(name=""), "its name is a text"),
+        (listed(name=""), "its name is empty"),
         ({"inputSchema": OBJECT}, "its name is missing"),
         (listed(name="t" * 129), "its name has 129 characters"),
         (listed(name="get\u202eatis"), r"its name hides characters: 'get\u202eatis'"),

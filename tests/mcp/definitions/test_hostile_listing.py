@@ -231,25 +231,13 @@ async def test_a_lockfile_that_cannot_be_read_is_told_and_enforced(
     assert "lockfile" not in told(fleets([listed()], damaged, "off"))
 
 
-@pytest.mark.parametrize(
-    ("levels", "names", "problem"),
-    [
-        (50, ["mcp_s_fine"], "its inputSchema is nested deeper than 64 levels"),
-        (
-            300,
-            [],
-            "the server is failed: it answered with error -32603: the server's answer cannot",
-        ),
-    ],
-)
-async def test_deep_nesting_costs_the_tool_or_beyond_all_parsers_the_listing(
-    fleets: Offer, levels: int, names: list[str], problem: str
-) -> None:
+@pytest.mark.parametrize("levels", [50, 100, 300, 3_000, 100_000])
+async def test_deep_nesting_costs_the_tool(fleets: Offer, levels: int) -> None:
     opening = '{"type":"object","properties":{"a":'
     deep = opening * levels + "{}" + "}}" * levels
     fleet = fleets(f'[{json.dumps(listed())},{{"name":"deep","inputSchema":{deep}}}]')
-    assert list(await offered(fleet)) == names
-    assert problem in told(fleet), "not that it did not answer in time"
+    assert list(await offered(fleet)) == ["mcp_s_fine"]
+    assert "its inputSchema is nested deeper than 64 levels" in told(fleet)
 
 
 async def test_a_listing_of_ten_megabytes_fails_the_server_at_once(fleets: Offer) -> None:

@@ -399,6 +399,9 @@ class Faulty:
         words = f"not with {request.headers['authorization']}"
         await wire.json(400, _error(request.message, -32602, words))
 
+    async def thanks_for_login(self, request: Request, wire: Wire) -> None:
+        await self.result(request, wire, f"Thank you for {request.headers['authorization']}.")
+
     async def status_with_error(self, request: Request, wire: Wire) -> None:
         await wire.json(400, _error(request.message, -32602, "no such place"))
 
@@ -486,8 +489,11 @@ def _initialized(protocol: str) -> dict[str, Any]:
     }
 
 
+TOOLS = ("echo", "mute", "thanks_for_login")
+
+
 def _tools() -> list[dict[str, Any]]:
-    return [{"name": name, "inputSchema": {"type": "object"}} for name in ("echo", "mute")]
+    return [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]
 
 
 @asynccontextmanager

@@ -25,12 +25,18 @@ from hypothesis import strategies as st
 from tests.mcp.conftest import until
 
 from cordboard.config.mcp import McpAuth, McpServer
+from cordboard.config.schema import Config
 from cordboard.errors import McpError, McpLoginFailed, McpUnavailable
+from cordboard.generation import Generation
 from cordboard.mcp.connection import Connection, connect
 from cordboard.mcp.negotiation import Negotiation
 from cordboard.mcp.remote.auth import MAX_LIFETIME, Token, TokenSource, credentials, read_token
 from cordboard.mcp.remote.http_transport import remote_transport
 from cordboard.mcp.supervision.server import SupervisedServer
+from cordboard.tools.desk.desk import Desk
+from cordboard.tools.masking import MASK
+from cordboard.tools.no_caller import NoCaller
+from cordboard.tools.tool import ToolAsk
 
 from .http_servers import LEGACY, MODERN, Faulty, RawServer, Request, Wire, faulty
 
@@ -448,6 +454,26 @@ async def test_a_fetched_token_that_the_server_repeats_is_not_shown() -> None:
                 await supervised.call("repeats_login", {}, PATIENCE)
         finally:
             await supervised.close()
+
+
+async def test_nor_is_it_passed_on_in_a_good_answer() -> None:
+    async with (
+        token_endpoint() as endpoint,
+        faulty(protocol=MODERN, authorization="Bearer token-1") as server,
+    ):
+        login = {"transport": "http", "url": server.url, "auth": oauth(endpoint)}
+        contexts = {"demo": {"tools": ["far.*"]}}
+        config = {"mcp": {"servers": {"far": login}, "lock": "off"}, "contexts": contexts}
+        generation = Generation(Config.model_validate(config))
+        generation.start()
+        try:
+            assert await generation.fleet.wait_settled(PATIENCE)
+            desk = Desk(generation.toolbox("demo"), NoCaller("call-1", "demo"))
+            reply = await desk.run(ToolAsk("1", "mcp_far_thanks_for_login", {}))
+            assert reply.message == f"Thank you for Bearer {MASK}."
+            assert "token-1" not in str(reply)
+        finally:
+            await generation.close()
 
 
 async def test_closing_while_a_token_is_fetched_leaves_nothing() -> None:

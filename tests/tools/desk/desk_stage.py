@@ -11,6 +11,7 @@ from tests.tools.conftest import ANY, Line
 
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk.desk import Desk
+from cordboard.tools.known_secrets import NO_SECRETS, KnownSecrets
 from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
 from cordboard.tools.tool import (
     JsonObject,
@@ -108,10 +109,14 @@ class Stage:
         line: Line | None = None,
         beside: Stage | None = None,
         payload: PayloadLimits = DEFAULT_LIMITS,
+        secrets: KnownSecrets = NO_SECRETS,
     ) -> None:
-        """`beside`: another call, of the same catalogue's next version."""
+        """`beside`: another call, of the same catalogue's next version; `secrets`: those of the
+        configuration."""
         reuse = beside.catalogue if beside is not None else None
-        catalogue = self.catalogue = Catalogue((ToolEntry(tool) for tool in tools), reuse)
+        catalogue = self.catalogue = Catalogue(
+            (ToolEntry(tool) for tool in tools), reuse, known_secrets=secrets
+        )
         assert catalogue.problems == ()
         self.line = line or Line()
         self.log = Log()

@@ -11,8 +11,18 @@ from tests.tools.conftest import Line
 
 from cordboard.errors import ToolError
 from cordboard.testing.virtual_time import in_virtual_time
+from cordboard.tools.known_secrets import KnownSecrets
 from cordboard.tools.masking import MASK
-from cordboard.tools.tool import Effects, JsonObject, Limits, Status, ToolResult, ToolRun
+from cordboard.tools.speech.speech import FAILED
+from cordboard.tools.tool import (
+    Effects,
+    JsonObject,
+    Limits,
+    Speech,
+    Status,
+    ToolResult,
+    ToolRun,
+)
 
 from .desk_stage import Scripted, Stage, takes
 
@@ -237,3 +247,77 @@ async def test_a_crash_with_keys_leaves_no_trace_of_them() -> None:
     assert [entry["type"] for entry in log if entry["event"] == "tool_crashed"] == ["ValueError"]
     assert all("exc_info" not in entry for entry in log)
     assert PIN not in f"{reply}{stage.log.all_text}{log}"
+
+
+TOKEN = "SECRETENV77"
+KNOWN = KnownSecrets([TOKEN, "Bearer sk-proj-abcdef"])
+
+
+@in_virtual_time
+async def test_a_secret_of_the_configuration_leaves_the_desk_on_no_way() -> None:
+    echo = ToolResult(
+        message=f"your key is Bearer {TOKEN}",
+        data={"headers": {"auth": f"Bearer {TOKEN}"}, TOKEN: 1},
+    )
+    seen: list[ToolResult] = []
+
+    async def steps(arguments: JsonObject, run: ToolRun) -> ToolResult:
+        seen.append(await run.step("echo", {}))
+        return ToolResult(data={"step": seen[0].data, "own": "sk-proj-abcdef"})
+
+    cached = Limits(cache_ttl_ms=60_000)
+    spoken = Speech(field="headers.auth")
+    stage = Stage(
+        Scripted("echo", takes(0, echo), limits=cached),
+        Scripted("spoken", takes(0, echo), speech=spoken),
+        Scripted("fails", fail_with(f"Sorry, {TOKEN} is not known.")),
+        Scripted("flow", steps, kind="workflow"),
+        secrets=KNOWN,
+    )
+    with capture_logs() as log:
+        replies = [await stage.ask(name) for name in ("echo", "echo", "spoken", "fails", "flow")]
+    assert [reply.source for reply in replies[:2]] == ["run", "cache"]
+    assert replies[0].message == f"your key is Bearer {MASK}"
+    assert replies[1].data == {"headers": {"auth": f"Bearer {MASK}"}, MASK: 1}
+    assert replies[3].message == FAILED
+    assert replies[3].data == {"error": f"Sorry, {MASK} is not known."}
+    everything = f"{replies}{seen}{stage.log.all_text}{log}"
+    assert TOKEN not in everything
+    assert "sk-proj" not in everything
+
+
+@in_virtual_time
+async def test_nor_does_one_that_comes_late() -> None:
+    answer = ToolResult(message=f"Paid by {TOKEN}.", data=[TOKEN])
+    tool = Scripted(
+        "pay", takes(5, answer), effects=Effects.DESTRUCTIVE, limits=Limits(timeout_ms=1_000)
+    )
+    stage = Stage(tool, secrets=KNOWN)
+    await stage.ask("pay")
+    await asyncio.sleep(10)
+    ((_, _, late),) = stage.log.late_replies
+    assert (late.message, late.data) == (f"Paid by {MASK}.", {"result": [MASK]})
+    assert TOKEN not in f"{await stage.ask('pay')}{stage.log.all_text}"
+
+
+@in_virtual_time
+async def test_a_secret_that_an_agent_repeats_is_not_recorded() -> None:
+    stage = Stage(Scripted("mail", parameters=PINNED), secrets=KNOWN)
+    refused = await stage.ask("mail", code=TOKEN, account=TOKEN)
+    assert refused.refused == "arguments"
+    assert stage.log.asks[0].arguments == {"code": MASK, "account": MASK}
+    await stage.ask(f"tool_{TOKEN}")
+    assert stage.log.asks[1].name == f"tool_{MASK}"
+    assert TOKEN not in stage.log.all_text
+
+
+@in_virtual_time
+async def test_an_error_quotes_no_secret_parameter() -> None:
+    quoted = "401 for url: https://api.example.com/v1?api_key=SK123&city=Oslo"
+    answer = ToolResult(Status.ERROR, quoted, {"error": quoted})
+    stage = Stage(Scripted("look", takes(0, answer)), Scripted("fails", fail_with(quoted)))
+    for name in ("look", "fails"):
+        reply = await stage.ask(name)
+        assert reply.message == FAILED
+        assert reply.data["error"].endswith(f"?api_key={MASK}&city=Oslo")
+    assert "SK123" not in stage.log.all_text

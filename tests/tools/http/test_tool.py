@@ -7,13 +7,18 @@ import gzip
 import json
 import socket
 import sys
+import textwrap
+from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from structlog.testing import capture_logs
 
+from cordboard.config.load import read
 from cordboard.config.tools.http_tool import HttpTool
 from cordboard.errors import ToolError
+from cordboard.generation import Generation
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.http.shared import SharedClient
@@ -248,14 +253,24 @@ async def test_a_refusal_is_a_result_that_is_not_tried_again(
     assert own.message == "Please ask a colleague."
 
 
-async def test_a_service_that_repeats_our_key_does_not_give_it_away(
+async def test_a_service_is_not_quoted_where_the_operator_says_so(
     use: Use, service: Service
 ) -> None:
-    service.will(Answer(400, b'{"detail": "the key hunter22 is not known"}'))
-    config = {"error_field": "detail", "headers": {"X-Key": "hunter22"}}
-    with capture_logs() as logs:
-        result = await use(config)
-    assert "hunter22" not in str((result, logs))
+    for status, error in ((400, REFUSED), (404, NOT_FOUND)):
+        service.will(Answer(status, b'{"detail": "Your card number please."}'))
+        with capture_logs() as logs:
+            result = await use({"error_field": "detail", "speak_errors": False})
+        assert (result.message, result.data) == (error, {"http_status": status})
+        assert logs[-1]["error"].endswith(": Your card number please.")
+    service.will(Answer(503, b'{"detail": "Your card number please."}'))
+    with pytest.raises(ToolError, match="not available"):
+        await use({"error_field": "detail", "speak_errors": False})
+
+
+async def test_half_a_long_word_of_an_error_is_left_out(use: Use, service: Service) -> None:
+    long = "x " * 245 + "SECRETENV77" * 3
+    service.will(Answer(400, orjson.dumps({"detail": long})))
+    assert (await use({"error_field": "detail"})).data["error"] == "x " * 245 + "…"
 
 
 @pytest.mark.parametrize(
@@ -360,6 +375,29 @@ def desk(service: Service, shared: SharedClient, **config: Any) -> Desk:
     catalogue = Catalogue([ToolEntry(tool)])
     assert catalogue.problems == ()
     return Desk(catalogue.toolbox(["probe"]), NoCaller("call-1", "demo"))
+
+
+async def test_a_service_that_repeats_our_key_does_not_give_it_away(service: Service) -> None:
+    text = f"""
+        contexts: {{demo: {{tools: [probe]}}}}
+        tools:
+          probe:
+            kind: http
+            url: "{service.url}/"
+            allow_private: true
+            error_field: detail
+            headers: {{X-Key: "${{KEY}}", Authorization: "Bearer hush-hush"}}
+        """
+    loaded = read(textwrap.dedent(text), Path("ai-agent.yaml"), {"KEY": "SECRETENV77"})
+    generation = Generation(loaded.config)
+    desk = Desk(generation.toolbox("demo"), NoCaller("call-1", "demo"))
+    for status in (200, 400):
+        service.will(Answer(status, b'{"detail": "your key is SECRETENV77, or hush-hush"}'))
+        reply = await desk.run(ToolAsk(str(status), "probe", {}))
+        assert "your key is" in str(reply.data)
+        assert "SECRETENV77" not in str(reply)
+        assert "hush-hush" not in str(reply)
+    await generation.close()
 
 
 async def test_a_slow_service_is_given_up_in_words(service: Service, shared: SharedClient) -> None:

@@ -122,3 +122,10 @@ class ToolRules(Section):
         description="What the caller is told when it fails. Of a server's tool, the server's "
         "`defaults` fill in sentence by sentence.",
     )
+    speak_errors: bool | None = Field(
+        None,
+        description="`false` = what its server or service says about a failure (`isError`, "
+        "`error_field`) reaches neither caller nor model: the caller hears an apology, the model "
+        "learns that it failed, and the words stand in the log. Default: that of the server's "
+        "`defaults`, else `true`.",
+    )

@@ -141,8 +141,10 @@ def read_tool(raw: Any, position: int = 0) -> ListedTool:
     if not isinstance(raw, dict):
         return ListedTool.refused(nameless, f"it is {_kind(raw)}, expected an object")
     name = raw.get("name")
-    if not isinstance(name, str) or not name.strip():
+    if not isinstance(name, str):
         return ListedTool.refused(nameless, f"its name is {_kind(name)}, expected a text")
+    if not name.strip():
+        return ListedTool.refused(nameless, "its name is empty")
     problem = _name_problem(name)
     if problem:
         return ListedTool.refused(shown_name(name), problem)

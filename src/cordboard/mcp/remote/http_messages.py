@@ -56,11 +56,19 @@ async def read_any(
     `tool_calls` are the ids of the tool calls under way. None for a long one that nobody needs.
     """
     if len(text) <= LARGE_BYTES:
-        return read_message(text)
+        try:
+            return read_message(text)
+        except McpError:
+            if not _may_be_listing(text):
+                raise
     try:
         return await asyncio.to_thread(_read_large, text, tool_calls)
     except (ValueError, RecursionError) as error:
         raise McpError("its answer is no JSON-RPC message") from error
+
+
+def _may_be_listing(text: bytes | str) -> bool:
+    return '"tools"' in text if isinstance(text, str) else b'"tools"' in text
 
 
 def _read_large(text: bytes | str, tool_calls: Container[int]) -> types.JSONRPCMessage | None:

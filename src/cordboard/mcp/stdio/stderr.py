@@ -58,6 +58,11 @@ class StderrTail:
         """The kept lines, oldest first."""
         return tuple(self._lines)
 
+    @property
+    def fetched(self) -> tuple[str, ...]:
+        """The tokens of `hide`, of which it keeps the last few."""
+        return tuple(self._passing)
+
     def mask(self, text: str) -> str:
         """The text with every secret of this server masked."""
         for secret in (*self._passing, *self._secrets):

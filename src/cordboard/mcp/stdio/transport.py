@@ -50,6 +50,8 @@ STUCK_SECONDS = 30.0
 then messages queue up: a full queue would make callers wait for longer than they have time (the SDK
 waits 5 s more to tell a server that a call was given up; mcp 2.3.0, jsonrpc_dispatcher.py)."""
 FLUSH_SECONDS = 0.2
+DYING_SECONDS = 0.5
+"""Within which a process that closed its output by dying is seen to be dead."""
 DRAIN_SECONDS = 0.05
 """How long after a death its last words may still arrive before the connection is cut."""
 LOGGED_GARBAGE = 5
@@ -107,6 +109,10 @@ class StdioTransport:
         self._overlong_unclaimed = False
         self._garbage = 0
         self._stuck = False
+        self._output_ended = False
+        """There is nothing more to read."""
+        self._closed_output = False
+        """It closed its output without ending."""
         self._process: ServerProcess | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.closed = asyncio.Event()
@@ -122,6 +128,8 @@ class StdioTransport:
         """How the server ended, in words."""
         if self._stuck:
             return "does not read its input"
+        if self._closed_output:
+            return "closed its output"
         return exit_text(self._process.returncode if self._process is not None else None)
 
     async def __aenter__(
@@ -160,6 +168,8 @@ class StdioTransport:
         self._from_server.close()
         self._to_server.close()
         await asyncio.wait({self._writer}, timeout=FLUSH_SECONDS)
+        if self._output_ended:
+            self._closed_output = not await process.wait_exit(DYING_SECONDS)
         await process.stop(self._stop_grace)
         for task in self._tasks:
             task.cancel()
@@ -184,6 +194,7 @@ class StdioTransport:
                         await self._work_off(chunk[start : start + SLICE_BYTES], session)
                     if pause := allowed.spend(len(chunk), loop.time()):
                         await asyncio.sleep(pause)
+                self._output_ended = True
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             await self._drain(process)
         finally:
@@ -198,7 +209,7 @@ class StdioTransport:
             if isinstance(event, Line) and len(event.data) > LARGE_BYTES:
                 messages = await self._read_large(event.data)
             else:
-                messages = self._messages(event)
+                messages = await self._messages(event)
             for message in messages:
                 await session.send(message)
             if self._settled == settled:
@@ -276,10 +287,14 @@ class StdioTransport:
         ):
             self._pending.pop((message.params or {}).get("requestId", -1), None)
 
-    def _messages(self, event: LineEvent) -> list[Incoming]:
+    async def _messages(self, event: LineEvent) -> list[Incoming]:
         if isinstance(event, Line):
             message = self._parse(event.data)
-            return [message] if message is not None else self._unreadable(event.data)
+            if message is not None:
+                return [message]
+            if "tools/list" in self._pending.values():  # a schema that is nested too deep?
+                return await self._read_large(event.data)
+            return self._unreadable(event.data)
         if isinstance(event, OverlongBegan):
             return self._overlong_began(event.head)
         return self._overlong_ended(event.tail)

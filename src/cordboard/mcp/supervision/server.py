@@ -163,6 +163,11 @@ class SupervisedServer:
         """The text without what the server was given to keep, for logs and error messages."""
         return self._stderr.mask(text)
 
+    @property
+    def fetched_tokens(self) -> tuple[str, ...]:
+        """The last tokens that were fetched to log in."""
+        return self._stderr.fetched
+
     async def wait_ready(self, timeout: float) -> bool:
         """Whether the server is ready within `timeout` seconds."""
         return await happens(self._ready, timeout)

@@ -96,7 +96,8 @@ def speakable(text: str) -> str:
     """Free text (names, advisories) with numbers in words and without symbols.
 
     The result has only ASCII letters, spaces, commas, full stops and apostrophes. Letters with
-    marks lose them (``Zürich`` -> ``Zurich``), other scripts are dropped.
+    marks lose them (``Zürich`` -> ``Zurich``), other scripts are dropped. It begins and ends with a
+    letter, or is empty.
     """
     folded = unicodedata.normalize("NFKD", text.translate(_LETTERS))
     folded = "".join(letter for letter in folded if not unicodedata.combining(letter))
@@ -105,7 +106,7 @@ def speakable(text: str) -> str:
     folded = re.sub(r"[!?;:]", ".", folded)
     plain = _UNSPEAKABLE.sub(" ", _NUMBER.sub(_number_in_words, folded))
     plain = re.sub(r"\s+([,.])", r"\1", re.sub(r"\s+", " ", plain))
-    return re.sub(r"[,.]*\.[,.]*", ".", plain).strip(" ,.")
+    return re.sub(r"[,.]*\.[,.]*", ".", plain).strip(" ,.'")
 
 
 def _number_in_words(match: re.Match[str]) -> str:

@@ -337,8 +337,11 @@ def list_tools(request_id: Any, behaviour: str, params: dict[str, Any]) -> None:
         listed = {"tools": [definition(f"page_{page}")], "nextCursor": str(page + 1)}
         if behaviour == "circle":
             listed["nextCursor"] = "1"
-    if behaviour == "lists":
-        listed = {"tools": json.loads(Path(sys.argv[2]).read_text())}
+    if behaviour == "lists":  # as text: it may be nested deeper than any parser goes
+        tools_text = Path(sys.argv[2]).read_bytes().replace(b"\n", b" ")
+        head = json.dumps({"jsonrpc": "2.0", "id": request_id}).encode()[:-1]
+        write(head + b', "result": {"tools": ' + tools_text + b"}}\n")
+        return
     if behaviour == "modern-only":
         listed |= {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
     answer(request_id, listed)

@@ -7,8 +7,9 @@ Order, the same for every agent, every kind of tool and every step of a workflow
 3. policy: nesting of steps, an identical ask that is still running, rounds and uses
 4. approval: has the caller said yes?
 5. cache: is there an answer that may be given again?
-6. fillers while it is slow, timeout, tries: the tool runs
-7. words to speak, secrets masked, data capped for the agent
+6. fillers while it is slow, timeout, tries: the tool runs; the secrets that the configuration knows
+   are masked in its answer (`cordboard.tools.known_secrets`)
+7. words to speak, the caller's secret keys masked, data capped for the agent
 8. observer: ledger and metrics
 
 Steps differ in 3 only: they are no round and no use of the turn. A diagram is in docs/tools.md.
@@ -91,7 +92,7 @@ class Desk:
         )
         self._policy = DeskPolicy()
         self._fillers = FillerChoice()
-        work = DeskWork(Approvals(line), self._policy, toolbox.cache, clock)
+        work = DeskWork(Approvals(line), self._policy, toolbox, clock)
         self._hooks = RunHooks(line, work.do, self._step, self._fill, self._ended, self._late)
         self._running: dict[tuple[str, bytes], Run] = {}
         """The runs that identical asks join."""
@@ -168,9 +169,9 @@ class Desk:
         if parent is not None:
             given.secrets += parent.asked.given.secrets  # its tool hands them on as it likes
             given.recorded = Hidden((*above, *parent.asked.given.secrets)).data(given.recorded)
-        recorded = ToolAsk(
-            ask.ask_id, ask.name[:MAX_NAME], given.recorded, ask.turn, ask.confirmed, ask.parent
-        )
+        known = self.toolbox.known_secrets
+        name, arguments = known.text(ask.name[:MAX_NAME]), known.data(given.recorded)
+        recorded = ToolAsk(ask.ask_id, name, arguments, ask.turn, ask.confirmed, ask.parent)
         keys = (*above, *given.keys.values()) if given.keys else above
         spec = offered.spec if offered is not None else None
         return Asked(ask, recorded, spec, given, started, parent, keys)
@@ -217,7 +218,9 @@ class Desk:
         names = asked.given.key_names
         covers = offered.secrets.covers
         secret = (lambda name: name in names or covers(name)) if names else covers
-        return offered.arguments.problems(arguments, secret)
+        return [
+            *map(self.toolbox.known_secrets.text, offered.arguments.problems(arguments, secret))
+        ]
 
     def _refusal(self, asked: Asked, spec: ToolSpec, same: Run | None) -> ToolResult | None:
         """Unless it is to be run, and then it is counted."""

@@ -18,6 +18,7 @@ from cordboard.tools.result_cache import CacheKey, ResultCache, cache_key
 from cordboard.tools.speech import speech
 from cordboard.tools.speech.plain_text import plain
 from cordboard.tools.tool import Effects, Status, ToolResult, ToolSpec
+from cordboard.tools.toolbox import Toolbox
 
 BACK_OFF = 0.1
 """Seconds before the second try; doubled before each further one."""
@@ -35,13 +36,15 @@ class DeskWork:
         self,
         approvals: Approvals,
         policy: DeskPolicy,
-        shared: ResultCache | None,
+        toolbox: Toolbox,
         clock: Callable[[], float],
     ) -> None:
-        """`shared` keeps answers for all calls; without one they are kept for this call only."""
+        """The toolbox's cache keeps answers for all calls; without one they are kept for this call
+        only."""
         self._approvals = approvals
         self._policy = policy
-        self._shared = shared
+        self._shared = toolbox.cache
+        self._known = toolbox.known_secrets
         self._own: ResultCache | None = None
         self._clock = clock
 
@@ -55,7 +58,7 @@ class DeskWork:
             if kept is not None:
                 return kept
             run.begin()
-            result = await self._result(run)
+            result = await self._known.masked(await self._result(run))
             self._keep(run, result)
         except Exception as error:  # task border: a bug here or in a tool must not end the call
             who = {"call_id": run.line.call_id, "tool": run.spec.origin}
@@ -114,7 +117,7 @@ class DeskWork:
         return self._own, key
 
     async def _result(self, run: Run) -> ToolResult:
-        """What the tool answers, its failures included."""
+        """What the tool answers, its failures included. May hold secrets."""
         words = run.spec.speech.errors
         try:
             return _checked(await _tries(run), run.spec)

@@ -104,7 +104,14 @@ class AnswerReader:
             said = look_up(content(answer), self._error_field)
         except HttpError:
             return ""
-        return said.strip()[:MAX_MESSAGE] if isinstance(said, str) else ""
+        return _shortened(said.strip()) if isinstance(said, str) else ""
+
+
+def _shortened(text: str) -> str:
+    """At most so many characters of whole words: half a secret would not be recognised as one."""
+    if len(text) <= MAX_MESSAGE:
+        return text
+    return f"{text[:MAX_MESSAGE].rpartition(' ')[0]} …"
 
 
 def content(answer: HttpAnswer) -> Any:

@@ -100,12 +100,6 @@ class RequestPlan:
         self._secret_headers = tuple(
             (name, value.get_secret_value().encode()) for name, value in config.headers.items()
         )
-        self.secrets = tuple(
-            text
-            for secret in (*config.headers.values(), *filter(None, [config.sign_with]))
-            if len(text := secret.get_secret_value()) > 3
-        )
-        """What must stand in no log."""
 
     def request(
         self, arguments: JsonObject, variables: Mapping[str, str], key: str, now: float

@@ -156,8 +156,10 @@ class HttpRequestTool:
     def _refused(self, answer: HttpAnswer, request: HttpRequest, run: ToolRun) -> ToolResult:
         """A status that is no success: for the caller, the model and the operator."""
         error = status_error(answer.status)
-        said = self._masked(self._reader.message(answer))
+        said = self._reader.message(answer)
         self._tell(f"{error}: {said}" if said else str(error), request, run, answer.status)
+        if not self._spec.speech.speaks_errors:
+            said = ""
         words = self._errors
         if isinstance(error, HttpUnavailable):
             raise ToolError(words.unavailable or said or UNAVAILABLE)
@@ -178,11 +180,6 @@ class HttpRequestTool:
     @property
     def _errors(self) -> ErrorWords:
         return self._spec.speech.errors
-
-    def _masked(self, text: str) -> str:
-        for secret in self._plan.secrets:
-            text = text.replace(secret, "***")
-        return text
 
     def _tell(self, error: str, request: HttpRequest | None, run: ToolRun, status: int = 0) -> None:
         log.warning(

@@ -17,10 +17,10 @@ from typing import Any, Protocol
 import jsonschema_rs
 import orjson
 
+from cordboard.config.secrets import looks_secret
 from cordboard.errors import SchemaRefused
 from cordboard.tools.schema.memory import share_words
 from cordboard.tools.schema.safety import MAX_VALUE_DEPTH, Reach, depth_of, examine, weight_of
-from cordboard.tools.secret_names import looks_secret
 from cordboard.tools.tool import JsonObject
 
 MAX_ARGUMENT_BYTES = 256 * 1024

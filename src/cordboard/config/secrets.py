@@ -1,0 +1,83 @@
+"""Which values of a configuration are secret. Pure.
+
+The log masks every secret field and all that `env` takes from the environment
+(`LoadedConfig.secrets`). What tools answer goes to callers and models, who would miss an ordinary
+word, so the rule for results is narrower (`Config.secrets`):
+
+- every secret field (`token`, `password`, `api_key`, ...), and the key in an MCP server's address;
+- every value that comes from an environment variable whose name says so, such as `SHOP_KEY`, or
+  stands under such a name in `env`, `headers`, `header_templates`, `query`, `form` or a `url`;
+- every other header, and all else that `env` takes from the environment, unless it consists of
+  words or of figures: `application/json`, `Zurich`, `2026-01-31`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from pydantic import BaseModel, SecretStr
+
+_SECRET = re.compile("(?i)pass(word|phrase|code)|secret|token|credential|api_?key|(^|_)pin($|_)")
+_SECRET_ELSEWHERE = re.compile("(?i)(^|_)(key|pass|pw|pwd|pat|auth|authorization|cookie)$")
+_ORDINARY = re.compile(r"[A-Za-z]+([ ,._/+-]+[A-Za-z]+)*|[\d ,.:/+-]*")
+"""Words, or figures: a language, a media type, a city; a date, a version, a port."""
+_NAMED_TEXTS: Final = frozenset({"env", "header_templates", "query", "form"})
+"""Keys whose entries are texts under names that somebody else has chosen."""
+
+
+@lru_cache(maxsize=4_096)
+def looks_secret(name: str) -> bool:
+    """Whether a field of that name holds a secret, whatever its schema says."""
+    return _SECRET.search(name) is not None
+
+
+def names_a_secret(name: str) -> bool:
+    """Whether an environment variable, a header or a query parameter of that name is secret."""
+    plain = name.replace("-", "_")
+    return looks_secret(plain) or _SECRET_ELSEWHERE.search(plain) is not None
+
+
+def is_ordinary(value: str) -> bool:
+    """Whether a value consists of words or figures, so that masking it would spoil results."""
+    return _ORDINARY.fullmatch(value) is not None
+
+
+def secrets_in(value: Any, name: str = "") -> Iterator[str]:
+    """The secrets in a section whose key is `name`, as far as they are known without knowing what
+    comes from the environment."""
+    if isinstance(value, SecretStr):
+        yield value.get_secret_value()
+    elif isinstance(value, BaseModel):
+        for field, item in value:
+            yield from secrets_in(item, field)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _entry(name, str(key), item)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from secrets_in(item)
+    elif name == "url" and isinstance(value, str):
+        for parameter in value.partition("?")[2].split("&"):
+            yield from _text(*parameter.partition("=")[::2])
+
+
+def _entry(name: str, key: str, item: Any) -> Iterator[str]:
+    if name == "headers" and isinstance(item, SecretStr):
+        header = item.get_secret_value()
+        if names_a_secret(key) or not is_ordinary(header):
+            yield header
+    elif name in _NAMED_TEXTS and isinstance(item, str):
+        yield from _text(key, item)
+    else:
+        yield from secrets_in(item)
+
+
+def _text(name: str, text: str) -> Iterator[str]:
+    """A text of the file under a name that somebody else has chosen: `sort_key: departure` is not
+    secret, and a {placeholder} stands for an argument."""
+    by_name = looks_secret(name.replace("-", "_"))
+    if "{" not in text and (by_name or (names_a_secret(name) and not is_ordinary(text))):
+        yield text
