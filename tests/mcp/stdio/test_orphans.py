@@ -16,6 +16,7 @@ from tests.mcp.conftest import Start, faulty, gone, until
 from cordboard.errors import McpUnavailable
 from cordboard.mcp.stdio.orphans import MARK, end_marked, new_mark, sweep_orphans
 from cordboard.mcp.supervision.server import ServerState
+from cordboard.testing.patience import PATIENCE
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -81,10 +82,10 @@ def test_a_sweep_ends_what_killed_engines_have_left_and_spares_the_living(
     reused = f"{boot}:{namespace}:{os.getpid()}:1:{life}"
     marks = [dead, reused, new_mark(), elsewhere, earlier, "nonsense", "", ":" * 4]
     processes += [sleeper(mark) for mark in marks]
-    ended = sweep_orphans()
-    assert {process.pid for process in processes[:2]} <= set(ended)
+    assert os.getpid() not in sweep_orphans()
+    for process in processes[:2]:  # another engine of this machine may have swept them before us
+        process.wait(PATIENCE)
     assert [process.poll() is None for process in processes] == [False] * 2 + [True] * 6
-    assert os.getpid() not in ended
 
 
 async def test_a_server_ends_with_what_left_its_process_group(start: Start) -> None:
@@ -128,10 +129,8 @@ async def test_servers_of_a_killed_engine_are_swept_by_the_next(tmp_path: Path) 
         if line.startswith(b"pid"):
             break
     await engine.wait()
-    escaped = int(line.split()[1])
-    assert not _ended(escaped)
-    assert escaped in await asyncio.to_thread(sweep_orphans)
-    assert await gone(escaped)
+    await asyncio.to_thread(sweep_orphans)
+    assert await gone(int(line.split()[1]))
 
 
 def _ended(pid: int) -> bool:
