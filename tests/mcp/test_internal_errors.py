@@ -9,7 +9,6 @@ import pytest
 
 from cordboard.config.mcp import McpServer
 from cordboard.mcp.remote.http_transport import HttpTransport
-from cordboard.mcp.supervision import server as module
 from cordboard.mcp.supervision.server import SupervisedServer
 from cordboard.mcp.supervision.status import SilentServerObserver
 
@@ -24,18 +23,15 @@ class Counting(SilentServerObserver):
         self.another.set()
 
 
-async def test_a_mistake_is_counted_and_the_server_started_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_mistake_is_counted_and_the_server_started_again() -> None:
     def wrong(*_: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(module, "transport_of", wrong)
     observer = Counting()
     config = McpServer.model_validate(
         {"command": [sys.executable], "restart": {"backoff_ms": 10, "max_restarts": 5}}
     )
-    server = SupervisedServer("it", config, observer)
+    server = SupervisedServer("it", config, observer, transport=wrong)
     server.start()
     try:
         async with asyncio.timeout(30):
