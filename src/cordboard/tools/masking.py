@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import is_
 from typing import Any, Final
 
 from cordboard.tools.schema.safety import weight_of
@@ -171,12 +172,13 @@ class Hidden:
 
 
 def masked_values(data: Any, mask: Callable[[str], str]) -> Any:
-    """A copy of the data with every text and name passed through `mask`; too deep a part of it,
-    and one that contains itself, becomes `MASK`."""
-    return _Copy(mask).value(data, MAX_MASKED_DEPTH)
+    """The data with every text and name passed through `mask`; too deep a part of it, and one that
+    contains itself, becomes `MASK`. What has nothing to mask is not copied: with megabytes of new
+    objects the garbage collector would hold up the event loop."""
+    return _Masked(mask).value(data, MAX_MASKED_DEPTH)
 
 
-class _Copy:
+class _Masked:
     def __init__(self, mask: Callable[[str], str]) -> None:
         self._mask = mask
         self._made: dict[int, Any] = {}
@@ -192,7 +194,7 @@ class _Copy:
             is_long = isinstance(value, int) and value.bit_length() > 4_000
             return MASK if not is_long and self._mask(repr(value)) != repr(value) else value
         if not isinstance(value, (dict, list, tuple)):
-            return self._mask(str(value))
+            return self._other(value)
         if depth == 0:
             return MASK
         if id(value) not in self._made:
@@ -200,10 +202,18 @@ class _Copy:
             self._made[id(value)] = self._container(value, depth - 1)
         return self._made[id(value)]
 
+    def _other(self, value: Any) -> Any:
+        text = str(value)
+        masked = self._mask(text)
+        return value if masked == text else masked
+
     def _container(self, value: Any, depth: int) -> Any:
-        if isinstance(value, dict):
-            return {self._mask(str(k)): self.value(item, depth) for k, item in value.items()}
-        return [self.value(item, depth) for item in value]
+        items = value.values() if isinstance(value, dict) else value
+        made = [self.value(item, depth) for item in items]
+        names = [self._other(name) for name in value] if isinstance(value, dict) else []
+        if all(map(is_, made, items)) and all(map(is_, names, value)):
+            return value
+        return dict(zip(names, made, strict=True)) if isinstance(value, dict) else made
 
 
 def _pattern_of(value: str) -> str:
