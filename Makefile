@@ -7,7 +7,7 @@
 #   CORDBOARD_ASTERISK=FILE the asterisk program to use, instead of looking for one
 #   PYTEST_ARGS="-k ari"    more arguments for `make test`
 #   ORDER=random            of the tests: `listed`, or the number of an order that was drawn before
-#   PROCESSES=2             how many processes share the tests (tests/conftest.py says how)
+#   PROCESSES=3             how many processes share the tests (tests/conftest.py says how)
 #   RESTAURANT=--engine     arguments for `make restaurant`
 #   BENCH="turns --json F"  which benchmarks, and arguments for them (default: all)
 
@@ -18,7 +18,7 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 CORDBOARD_CACHE ?= .cache
 PYTEST_ARGS ?=
-PROCESSES ?= 2
+PROCESSES ?= 3
 ORDER ?= random
 export PYTHON CORDBOARD_CACHE
 

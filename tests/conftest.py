@@ -5,15 +5,9 @@ file. Files stay whole, so that an engine that serves a file starts once. The nu
 printed at the head and at the end of a run that failed; `--order=NUMBER` repeats it, and
 `--order=listed` takes the files and tests as they are written.
 
-**Processes.** `make test` runs two processes side by side, as most of the time of a call is
-waiting. One has all that keeps a clock, or must not run beside its like; the other one has the rest
-and gives way:
-
-- calls and echoes on a line in real time: two of them at once, and sound comes late;
-- whoever starts engines, or looks for what killed engines have left behind: a starting engine ends
-  the MCP servers of dead ones on this machine, whoever's they are.
-
-A file's tests stay together. The process that is done first takes files from the other one.
+**Processes.** `make test` runs three processes side by side on two processors, as most of the time
+of a call is waiting. Each takes whole files: first those that take long because they run in real
+time (`REAL_TIME`), then the rest.
 
 **Fast tests.** `--fast` (`make test-fast`) leaves out what needs Asterisk, models or real time, and
 what takes long.
@@ -50,7 +44,7 @@ settings.register_profile(
 )
 settings.load_profile("cordboard")
 
-FIRST = (
+REAL_TIME = (
     "tests/mcp/stdio/test_orphans.py",
     "tests/api/test_administered_engine.py",
     "tests/calls/post_call/test_queue.py",
@@ -68,10 +62,6 @@ FIRST = (
     "tests/testing/test_scenario.py",
     "tests/whole_calls/",
 )
-NICENESS = 5
-"""Of the others. Much more, and beside busy programs they would get next to nothing."""
-
-
 SLOW = (
     "tests/audio/test_echo.py",
     "tests/audio/test_turn_model.py",
@@ -89,14 +79,14 @@ SLOW = (
     "tests/oracle/",
     "tests/reload/",
 )
-"""Left out by `--fast`, besides `FIRST`: processes, databases, vendors' SDKs, seconds of sound."""
+"""Left out by `--fast`, besides `REAL_TIME`: processes, databases, SDKs, seconds of sound."""
 MODELS = {"lend_models", "lent_models"}
 """Fixtures that load the models of the offline agent."""
 
 
-def group_of(test: str) -> str:
-    """Name the group of a test: all tests of a group run in one process."""
-    return "first" if test.startswith(FIRST) else test.partition("::")[0]
+def file_of(test: str) -> str:
+    """Name the file of a test: all tests of a file run in one process."""
+    return test.partition("::")[0]
 
 
 def is_fast(item: pytest.Item) -> bool:
@@ -109,7 +99,7 @@ def shuffled(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
     """Return the tests in random order: the files, and within each file its tests."""
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
-        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+        files.setdefault(file_of(item.nodeid), []).append(item)
     dice = random.Random(seed)
     order = list(files.values())
     dice.shuffle(order)
@@ -135,7 +125,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if not config.option.fast:
         return None
     path = collection_path.relative_to(config.rootpath).as_posix()
-    return f"{path}/".startswith(FIRST + SLOW) or None
+    return f"{path}/".startswith(REAL_TIME + SLOW) or None
 
 
 @pytest.hookimpl(trylast=True)
@@ -177,28 +167,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.option.order != "listed":
         items[:] = shuffled(items, int(config.option.order))
     if "PYTEST_XDIST_WORKER" in os.environ:
-        items.sort(key=lambda item: group_of(item.nodeid) != "first")
+        items.sort(key=lambda item: not item.nodeid.startswith(REAL_TIME))
     if config.option.fast:
         config.hook.pytest_deselected(items=[item for item in items if not is_fast(item)])
         items[:] = filter(is_fast, items)
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    gives_way = "PYTEST_XDIST_WORKER" in os.environ and not item.config.option.fast
-    if gives_way and group_of(item.nodeid) != "first":
-        os.nice(max(0, NICENESS - os.nice(0)))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     from xdist.scheduler import LoadScopeScheduling
 
-    class InGroups(LoadScopeScheduling):
+    class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return group_of(nodeid)
+            return file_of(nodeid)
 
     config.option.loadscopereorder = False  # keep the order above
-    return InGroups(config, log)
+    return ByFile(config, log)
 
 
 Lend: TypeAlias = Callable[[], AbstractContextManager[None]]

@@ -1,4 +1,4 @@
-"""The order of the tests, and which must not run beside each other in the two processes."""
+"""The order of the tests, and which of them take real time."""
 
 from __future__ import annotations
 
@@ -9,28 +9,24 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from tests.conftest import FIRST, SLOW, group_of, shuffled
+from tests.conftest import REAL_TIME, SLOW, shuffled
 
 ROOT = Path(__file__).parents[2]
-STARTS_AN_ENGINE = re.compile(
-    r'import .*\bEngine\b|sweep_orphans\(|PROGRAM,$|"cordboard", "run"', re.MULTILINE
-)
 IN_REAL_TIME = re.compile(r"\bSipPhone\b|\bAsteriskInstance\b|\bSimulatedCaller\b")
 
 
-@pytest.mark.parametrize("kind", [STARTS_AN_ENGINE, IN_REAL_TIME], ids=["engines", "real time"])
-def test_none_is_left_out(kind: re.Pattern[str]) -> None:
+def test_what_takes_real_time_is_taken_first_and_is_not_among_the_fast_tests() -> None:
     found = [
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "tests").rglob("test_*.py")
-        if path != Path(__file__) and kind.search(path.read_text())
+        if path != Path(__file__) and IN_REAL_TIME.search(path.read_text())
     ]
     assert len(found) > 4
-    assert [path for path in found if group_of(path) != "first"] == []
+    assert [path for path in found if not path.startswith(REAL_TIME)] == []
 
 
-def test_whoever_goes_first_is_there() -> None:
-    assert [beginning for beginning in FIRST + SLOW if not (ROOT / beginning).exists()] == []
+def test_the_lists_name_what_is_there() -> None:
+    assert [name for name in REAL_TIME + SLOW if not (ROOT / name).exists()] == []
 
 
 def test_an_order_can_be_had_again_and_keeps_files_whole() -> None:
