@@ -30,7 +30,7 @@ MAX_EFFORT = 3_000_000
 """Characters read and positions made for all templates together. A template of 256 wordings with 10
 positions each costs about 20,000."""
 
-_EFFORT_OF_A_READING = 16
+_EFFORT_OF_A_READING = 100
 _LONGEST_SHOWN = 200
 _TOKEN = re.compile(r"\s*([()\[\]|]|\{[^{}]*\}|<[^<>]*>|[^\s()\[\]|{}<>]+|[{}<>])")
 _SLOT = re.compile(r"\{([a-z][a-z0-9_]*)(?::([a-z][a-z0-9_]*))?\}")
