@@ -45,7 +45,7 @@ class Administration:
         self._one_at_a_time = asyncio.Lock()
         self._reloads: set[asyncio.Task[ReloadReport]] = set()
         self._watch: FileWatch | None = None
-        self._digest = source.digest if source is not None else None
+        self._digests = source.digests if source is not None else {}
 
     # The life.
 
@@ -97,7 +97,7 @@ class Administration:
             loaded: LoadedConfig = await asyncio.to_thread(self._source.load)
         except ConfigError as error:
             return self._refused(*error.problems)
-        self._digest = loaded.digest
+        self._digests = loaded.digests
         try:
             changed = await self._succession.succeed(loaded.config)
         except ConfigError as error:
@@ -143,11 +143,11 @@ class Administration:
             log.error("config_not_watched", files=[*map(str, wanted)], error=str(error))
 
     def _files_to_watch(self) -> dict[Path, str | None]:
-        """The file, and what the operator has accepted of the servers' tools."""
+        """The file, the secrets it takes from files, and the accepted tools of the servers."""
         config = self._succession.config
         if self._source is None or not config.reload.watch:
             return {}
-        files: dict[Path, str | None] = {self._source.path: self._digest}
+        files: dict[Path, str | None] = {self._source.path: None, **self._digests}
         if config.mcp.lock != "off":
             files[self._source.path.parent / config.mcp.lock_file] = None
         return files

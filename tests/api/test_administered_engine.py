@@ -62,7 +62,7 @@ class Administered:
     async def start(self) -> None:
         environ = {"TOKEN": "correct-horse", "SHOP_KEY": SECRET}
         loaded = load(self.path, environ)
-        source = ConfigSource(self.path, environ, loaded.digest)
+        source = ConfigSource(self.path, environ, loaded.digests)
         self.engine = Engine(loaded.config, source=source)
         await self.engine.start()
 

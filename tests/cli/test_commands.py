@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,8 +29,9 @@ def test_every_command_explains_itself(run: Callable[..., Done], name: str) -> N
     assert "Usage: " in done.out
 
 
-def test_check_of_the_demo_file() -> None:
-    done = typed("check", "-c", DEMO)
+def test_check_of_the_demo_file(tmp_path: Path) -> None:
+    calls = f"calls: {{directory: {tmp_path}/calls}}\n"
+    done = typed("check", "-c", written(tmp_path, Path(DEMO).read_text() + calls))
     assert (done.status, done.err) == (0, "")
     assert "in order. Contexts: demo, reception." in done.out
 
@@ -53,6 +55,58 @@ def test_what_is_only_degraded_does_not_fail_the_check(tmp_path: Path) -> None:
     done = typed("check", "-c", written(tmp_path, text))
     assert done.status == 0
     assert "warning: " in done.err
+
+
+def test_open_ports_and_folders_are_warnings(tmp_path: Path) -> None:
+    (tmp_path / "calls").mkdir(mode=0o755)
+    text = (
+        "health: {host: 0.0.0.0}\n"
+        f"calls: {{directory: {tmp_path}/calls}}\n"
+        "contexts: {demo: {greeting: Hi}}\n"
+    )
+    done = typed("check", "-c", written(tmp_path, text))
+    first, second = done.err.splitlines()
+    assert done.status == 0
+    assert first.startswith("cordboard: warning: ")
+    assert ":1: health.host: other machines can reach 0.0.0.0" in first
+    assert ":2: calls.directory: everybody on this machine can look into" in second
+
+
+NESTED = "contexts: {demo: {rules: {intents: {a: {say: x, sentences: ['%s']}}}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            NESTED % ("(" * 400 + "a" + ")" * 400),
+            ":1: contexts.demo.rules.intents.a.sentences[0]: ",
+        ),
+        ("a: " + "[\n" * 50_000, ":51: nested more than 50 deep"),
+        ("#" * 50_000_000, ": cannot be read: larger than 1024 KiB"),
+        ("a: 0x" + "f" * 5_000, ":1: a: a number with more than 40 digits"),
+        ("\0\1\2", ":1: not valid YAML: the character U+0000 is not allowed"),
+    ],
+    ids=["sentence", "yaml", "huge", "number", "binary"],
+)
+def test_no_file_ends_in_a_traceback(tmp_path: Path, text: str, message: str) -> None:
+    done = typed("check", "-c", written(tmp_path, text))
+    assert done.status == 1
+    assert message in done.err
+
+
+def test_what_is_no_file_is_said(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path, reason in {
+        str(tmp_path / "pipe"): "not a regular file",
+        "/dev/zero": "not a regular file",
+        str(tmp_path): "Is a directory",
+        "x" * 5_000: "File name too long",
+    }.items():
+        for command in ("check", "run", "reload"):
+            done = typed(command, "-c", path)
+            assert done.status == 1
+            assert f"cannot be read: {reason}" in done.err
 
 
 def test_a_file_without_contexts(tmp_path: Path) -> None:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cordboard.config.expansion import expand
+from cordboard.config import expansion
+from cordboard.config.expansion import Expansion
+from cordboard.config.secret_files import SecretFiles
 
+NOWHERE = SecretFiles(Path("/nowhere"))
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
 PLAIN = st.text(st.characters(exclude_characters="$"), max_size=20)
 ANY = st.text(max_size=40) | st.text("${}:-AB", max_size=20)
+
+
+def expand(text: str, environ: dict[str, str]) -> Expansion:
+    return expansion.expand(text, environ, NOWHERE)
 
 
 def test_a_variable_becomes_its_value() -> None:
@@ -45,8 +54,18 @@ def test_other_dollars_and_braces_stay() -> None:
 
 
 def test_what_begins_like_a_reference_and_is_none() -> None:
-    for text in ("${", "${A", "${}", "${1}", "${A-b}", "${ A }", "${A:b}"):
-        assert expand(text, {"A": "a", "1": "b"}).malformed, text
+    for text in (
+        "${",
+        "${A",
+        "${}",
+        "${1}",
+        "${A-b}",
+        "${ A }",
+        "${A:b}",
+        "${file:}",
+        "${file:${A}}",
+    ):
+        assert expand(text, {"A": "a", "1": "b"}).problems, text
 
 
 @given(NAMES, ANY)
@@ -62,7 +81,7 @@ def test_a_default_is_never_expanded_again(name: str, default: str) -> None:
 @given(ANY)
 def test_escaped_text_comes_out_as_it_was(text: str) -> None:
     result = expand(text.replace("$", "$$"), {"A": "other", "B": "other"})
-    assert (result.text, result.values, result.malformed) == (text, (), False)
+    assert (result.text, result.values, result.problems) == (text, (), ())
 
 
 @given(st.lists(st.tuples(PLAIN, NAMES)), st.dictionaries(NAMES, ANY))

@@ -192,7 +192,7 @@ REFERENCE = (
         (
             'health: {port: "${SECRET}"}',
             "a.yaml:1: health.port: expected a whole number from 0 to 65535,"
-            " found a text from the environment (not shown)",
+            " found a text from outside the file (not shown)",
         ),
         (
             "health: 15000",
@@ -334,7 +334,7 @@ def test_problems_of_every_kind_are_reported_together_in_the_order_of_the_file()
         " or give a default: ${NOT_SET:-default}",
         "a.yaml:6: contexts.demo.greeting: the environment variable ALSO_NOT_SET is not set;"
         " set it, or give a default: ${ALSO_NOT_SET:-default}",
-        "a.yaml:6: contexts.demo.greeting: ${ without a name; write ${NAME},"
+        "a.yaml:6: contexts.demo.greeting: ${ without a name; write ${NAME} or ${file:PATH},"
         " or $${ when it is meant as such",
         "a.yaml:7: contexts.demo.promt: unknown key; did you mean prompt?",
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cordboard.config.load import digest_of
+from cordboard.config.files import digest_of
 from cordboard.config.watch import FileWatch
 
 PATIENCE = 20.0

@@ -122,7 +122,7 @@ class Stand:
         """Start on what was written; `wait` until the servers have settled."""
         source = ConfigSource(self.path, os.environ, register_secrets=self.secrets.update)
         loaded: LoadedConfig = source.load()
-        source = ConfigSource(self.path, os.environ, loaded.digest, self.secrets.update)
+        source = ConfigSource(self.path, os.environ, loaded.digests, self.secrets.update)
 
         async def no_models(config: Config) -> None:
             return None

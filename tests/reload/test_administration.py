@@ -165,6 +165,31 @@ async def test_a_changed_file_is_taken_by_itself(stand: Stand) -> None:
     await until(lambda: stand.administration._watch is None, "the end of the watch")
 
 
+async def test_a_reason_is_logged_also_of_a_file_that_cannot_be_read(stand: Stand) -> None:
+    stand.write(reload={"watch": True})
+    await stand.begin()
+    with stand.path.open("wb") as file:
+        file.truncate(50_000_000)
+    await until(lambda: stand.logged("reload_refused") != [])
+    (problem,) = stand.logged("reload_refused")[0]["problems"]
+    assert "cannot be read: larger than 1024 KiB" in problem
+    assert stand.logged("reload_failed") == []
+
+
+async def test_a_changed_secret_is_taken_by_itself(stand: Stand) -> None:
+    secret = stand.path.parent / "secrets" / "token"
+    secret.parent.mkdir()
+    secret.write_text("the old secret")
+    stand.write(reload={"watch": True}, admin={"token": "${file:secrets/token}"})
+    await stand.begin()
+    secret.write_text("the new secret")
+    await until(lambda: stand.succession.generation.number == 2)
+    token = stand.succession.config.admin.token
+    assert token is not None
+    assert token.get_secret_value() == "the new secret"
+    assert stand.logged("reloaded")[0]["changed"] == ["admin.token"]
+
+
 async def test_newly_accepted_tools_are_taken_by_themselves(stand: Stand) -> None:
     stand.write(
         reload={"watch": True},

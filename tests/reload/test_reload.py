@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,13 @@ BAD = {
     "a wrong value": ("contexts: {demo: {}}\ncalls:\n  max_calls: many\n", 3, "calls.max_calls"),
     "a name of nothing": ("contexts: {demo: {}}\nroutes:\n  '1': x\n", 3, "routes.1"),
     "empty": ("", 1, ""),
+    "a sentence nested 400 deep": (
+        "contexts:\n  demo:\n    rules:\n      intents:\n        a:\n          say: x\n"
+        f"          sentences:\n          - {'(' * 400}a{')' * 400}\n",
+        8,
+        "contexts.demo.rules.intents.a.sentences[0]",
+    ),
+    "lists nested 50,000 deep": ("contexts:\n  demo: " + "[\n" * 50_000, 51, ""),
 }
 
 
@@ -92,6 +100,41 @@ async def test_a_file_that_is_gone_changes_nothing(stand: Stand) -> None:
     stand.write(contexts={"demo": context(greeting="Back.")})
     assert (await stand.reload()).applied
     assert (await stand.ring()).greeting == "Back."
+
+
+async def test_what_is_no_file_of_a_possible_size_changes_nothing(stand: Stand) -> None:
+    stand.write()
+    await stand.begin()
+    with stand.path.open("wb") as file:
+        file.truncate(50_000_000)
+    (problem,) = (await stand.reload()).problems
+    assert "larger than 1024 KiB" in problem.message
+    stand.path.unlink()
+    os.mkfifo(stand.path)
+    (problem,) = (await stand.reload()).problems
+    assert "not a regular file" in problem.message
+    assert (await stand.ring()).greeting == "Good morning."
+
+
+async def test_a_secret_is_read_again_with_the_file(stand: Stand) -> None:
+    secret = stand.path.parent / "token"
+    secret.write_text("the old secret\n")
+    stand.write(admin={"token": "${file:token}"})
+    await stand.begin()
+    secret.write_text("the new secret\n")
+    report = await stand.reload()
+    assert (report.applied, report.changed) == (True, ("admin.token",))
+    assert {"the old secret", "the new secret"} <= stand.secrets
+    secret.unlink()
+    (problem,) = (await stand.reload()).problems
+    assert (problem.key, problem.message.partition(";")[0]) == (
+        "admin.token",
+        f"there is no file {secret}",
+    )
+    assert not any(secret in str(stand.log) for secret in stand.secrets)
+    token = stand.succession.config.admin.token
+    assert token is not None
+    assert token.get_secret_value() == "the new secret"
 
 
 async def test_a_file_that_says_the_same_makes_no_generation(stand: Stand) -> None:

@@ -386,7 +386,7 @@ def open_hotline(
     ) -> AsyncIterator[Hotline]:
         folder = tmp_path_factory.mktemp("hotline")
         loaded = load(write_config(folder, asterisk, change), os.environ)
-        source = ConfigSource(loaded.path, os.environ, loaded.digest)
+        source = ConfigSource(loaded.path, os.environ, loaded.digests)
         with capture_logs() as log:
             async with SipPhone() as phone:
                 engine = Engine(

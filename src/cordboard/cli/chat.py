@@ -109,14 +109,16 @@ def _first_context(config: Path) -> str:
     """The context that calls get which name none. Only that is read of the file: the rest may need
     an environment that is not this one's."""
     from cordboard.config.document import parse
+    from cordboard.config.load import text_of
+    from cordboard.errors import ConfigError
 
     try:
-        document = parse(config.read_text("utf-8-sig"), str(config))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = f"give --context; {config} cannot be read: {error}"
-        raise typer.BadParameter(reason) from None
+        document = parse(text_of(config), str(config))
+    except ConfigError as error:
+        raise typer.BadParameter(f"give --context; {error}") from None
     contexts = document.get(("contexts",))
-    name = document.get(("default_context",)) or next(iter(contexts or {}), "")
+    first = next(iter(contexts), "") if isinstance(contexts, dict) else ""
+    name = document.get(("default_context",)) or first
     if not name:
         raise typer.BadParameter(f"give --context; {config} names none")
     return str(name)

@@ -24,10 +24,12 @@ def command(config: ConfigOption = DEFAULT_CONFIG, online: OnlineOption = False)
     """Check the configuration without starting anything.
 
     Every problem is one line: file, line, key, what is wrong and what was expected. Warnings do
-    not keep the engine from running. Exit status 1 when it could not run, or when, with
-    `--online`, a service would not serve.
+    not keep the engine from running; ports that other machines reach and folders that cannot be
+    written are among them. Exit status 1 when it could not run, or when, with `--online`, a
+    service would not serve.
     """
-    from cordboard.cli.options import load_config
+    from cordboard.cli.options import load_config, print_warning
+    from cordboard.config.checks.surroundings import check_surroundings
 
     try:
         loaded = load_config(config)
@@ -37,6 +39,8 @@ def command(config: ConfigOption = DEFAULT_CONFIG, online: OnlineOption = False)
         count = sum(problem.fatal for problem in error.problems)
         print(f"{config}: {count} problem{'s' if count > 1 else ''}", file=sys.stderr)
         raise typer.Exit(1) from None
+    for warning in check_surroundings(loaded.config, loaded.document, loaded.secret_files):
+        print_warning(warning)
     contexts = ", ".join(loaded.config.contexts)
     print(f"{config}: in order. Contexts: {contexts}.")
     if online:

@@ -11,6 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from cordboard.config.load import LoadedConfig
+    from cordboard.errors import ConfigProblem
     from cordboard.observe.logging import SecretFilter
 
 DEFAULT_CONFIG = Path("config/ai-agent.yaml")
@@ -29,8 +30,13 @@ def load_config(path: Path) -> LoadedConfig:
 
     loaded = load(path, os.environ)
     for problem in loaded.problems:
-        print(f"cordboard: warning: {problem}", file=sys.stderr)
+        print_warning(problem)
     return loaded
+
+
+def print_warning(problem: ConfigProblem) -> None:
+    """Tell of what does not keep the engine from running."""
+    print(f"cordboard: warning: {problem}", file=sys.stderr)
 
 
 def set_up_log(level: str, loaded: LoadedConfig, *, json: bool = False) -> SecretFilter:

@@ -43,7 +43,7 @@ def command(
     gc.disable()  # what is imported and loaded now stays; looking for garbage takes a tenth longer
     loaded = load_config(config)
     secrets = set_up_log(log_level, loaded, json=log_json)
-    source = ConfigSource(loaded.path, os.environ, loaded.digest, secrets.register)
+    source = ConfigSource(loaded.path, os.environ, loaded.digests, secrets.register)
     run_async(_serve(loaded.config, source, begin_loading(loaded.config)))
 
 

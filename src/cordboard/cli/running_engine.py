@@ -17,8 +17,9 @@ from pydantic import ValidationError
 
 from cordboard.config.document import Document, parse
 from cordboard.config.expansion import expand
-from cordboard.config.load import load
+from cordboard.config.load import text_of
 from cordboard.config.schema import Admin, Health
+from cordboard.config.secret_files import SecretFiles
 from cordboard.errors import ConfigError, EngineRefused, EngineUnreachable
 
 READ_SECONDS = 10.0
@@ -37,8 +38,8 @@ class RunningEngine:
     host: str
     port: int
     token: str = field(default="", repr=False)
-    unset: tuple[str, ...] = ()
-    """Environment variables that the token needs and that are not set here."""
+    lacking: tuple[str, ...] = ()
+    """What has to be done to have the token: environment variables to set, a file to be read."""
 
     @property
     def url(self) -> str:
@@ -100,47 +101,58 @@ class RunningEngine:
         raise EngineRefused(words, status)
 
     def _no_token(self) -> str:
-        if self.unset:
-            return f"set {' and '.join(self.unset)} here as in the engine's environment"
+        if self.lacking:
+            return "; ".join(self.lacking)
         return f"set admin.token in {self.config}"
 
 
 def running_engine(config: Path, environ: Mapping[str, str]) -> RunningEngine:
     """Where the engine of a configuration file listens. Raises `ConfigError`."""
-    try:
-        text = config.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError):
-        load(config, environ)  # raises, with the reason in words
-        raise
-    document = parse(text, str(config))
-    unset: list[str] = []
-    health = Health.model_validate(_section(document, "health", Health, environ, []))
-    admin = Admin.model_validate(_section(document, "admin", Admin, environ, unset))
+    document = parse(text_of(config), str(config))
+    values = _Values(environ, SecretFiles(config.parent))
+    health = Health.model_validate(_section(document, "health", Health, values))
+    values.lacking.clear()
+    admin = Admin.model_validate(_section(document, "admin", Admin, values))
     if health.port == 0:
         message = "the port is 0, any free one; commands need a fixed one to find the engine"
         raise ConfigError([document.problem(("health", "port"), message)])
     token = admin.token.get_secret_value() if admin.token is not None else ""
     host = _ANYWHERE.get(health.host, health.host)
-    return RunningEngine(config, host, health.port, token, tuple(unset))
+    return RunningEngine(config, host, health.port, token, tuple(values.lacking))
+
+
+@dataclass
+class _Values:
+    """The values of `${...}`, as far as this shell has them."""
+
+    environ: Mapping[str, str]
+    files: SecretFiles
+    lacking: list[str] = field(default_factory=list)
+    """What has to be done to have the others."""
+
+    def put_into(self, text: str) -> str:
+        result = expand(text, self.environ, self.files)
+        if result.missing:
+            names = " and ".join(result.missing)
+            self.lacking.append(f"set {names} here as in the engine's environment")
+        self.lacking += result.problems
+        return result.text
 
 
 def _section(
     document: Document,
     name: str,
     kind: type[Health] | type[Admin],
-    environ: Mapping[str, str],
-    unset: list[str],
+    values: _Values,
 ) -> dict[str, Any]:
-    """One section with its texts expanded; `unset` takes the variables that are missing."""
+    """One section with its texts expanded."""
     section = document.get((name,)) or {}
     if not isinstance(section, dict):
         raise ConfigError([document.problem((name,), "expected a mapping")])
     expanded: dict[str, Any] = {}
     for key, value in section.items():
         if isinstance(value, str):
-            result = expand(value, environ)
-            unset += result.missing
-            value = result.text
+            value = values.put_into(value)
         expanded[key] = value
     try:
         kind.model_validate(expanded)

@@ -5,17 +5,22 @@ What looks like a date stays a text. Duplicate keys are refused, all of them at 
 would build objects are refused. Anchors, aliases and merge keys (`<<`) work.
 
 Pure: takes the text of the file, gives a `Document` or raises `ConfigError`. Messages never quote
-values, since any value may be a secret.
+values, since any value may be a secret. Depth, number of values and amount of text are limited, so
+that no text takes long to read or breaks what works on the values later.
 """
 
 from __future__ import annotations
 
 import math
+import re
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
@@ -26,8 +31,23 @@ KeyPath: TypeAlias = tuple[str | int, ...]
 """The way to a value from the root: keys of mappings, indexes (from 0) of lists."""
 
 _TAG = "tag:yaml.org,2002:"
-_MOST_VALUES = 100_000
-"""Far above any real configuration; stops aliases that multiply each other."""
+MAX_DEPTH = 50
+"""Sections and lists within each other; the deepest of the schema end at about 12, and JSON schemas
+of tool arguments add a few."""
+MAX_VALUES = 50_000
+"""Keys and values as written, and again values with each alias counted as often as it is used: far
+above any real configuration."""
+MAX_TEXT = 4_000_000
+"""Characters of all values, with each alias counted as often as it is used."""
+MAX_KEY = 1_000
+"""Characters of a key; YAML allows 1,024 before the colon."""
+MAX_DIGITS = 40
+"""Characters of a number."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NOT_TEXT = "half of a surrogate pair (\\uD800 to \\uDFFF), which is not a character"
+_TOO_DEEP = f"nested more than {MAX_DEPTH} deep"
+_TOO_MANY = f"more than {MAX_VALUES:,} keys and values"
 
 
 def dotted(path: KeyPath) -> str:
@@ -36,6 +56,12 @@ def dotted(path: KeyPath) -> str:
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
+
+
+def is_text(text: str) -> bool:
+    """False where half a surrogate pair is in it, which no file and no socket takes: an escape such
+    as \\uD800, or bytes of the environment that are not UTF-8 (PEP 383)."""
+    return _SURROGATE.search(text) is None
 
 
 @dataclass(slots=True)
@@ -85,17 +111,20 @@ def parse(text: str, file: str) -> Document:
     read, so that a caller can go on and report everything at once.
     """
     try:
-        yaml = YAML(typ="rt", pure=True)
-        yaml.composer.warn_double_anchors = False
+        yaml = YAML(typ="safe", pure=True)
+        yaml.Composer = _LimitedComposer
         root = yaml.compose(text)
+    except _TooMuch as error:
+        line = _marked_line(error)
+        raise ConfigError([ConfigProblem(str(error.problem), file=file, line=line)]) from None
     except MarkedYAMLError as error:
         raise ConfigError([_syntax_problem(error, file)]) from None
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         message = f"not valid YAML: the character U+{error.character:04X} is not allowed"
         raise ConfigError([ConfigProblem(message, file=file, line=line)]) from None
-    except RecursionError:
-        raise ConfigError([ConfigProblem("nested too deeply", file=file)]) from None
+    except (ValueError, OverflowError):  # of chr(); the library does not look
+        raise ConfigError([_no_character(text, file)]) from None
     if root is None:
         message = "the file is empty; expected at least `contexts:` with one context"
         raise ConfigError([ConfigProblem(message, file=file, line=1)])
@@ -104,6 +133,39 @@ def parse(text: str, file: str) -> Document:
         message = f"expected a mapping (`key: value` lines), found {found}"
         raise ConfigError([ConfigProblem(message, file=file, line=_line(root))])
     return _Builder(file).build(root)
+
+
+class _TooMuch(MarkedYAMLError):
+    """The text is beyond `MAX_DEPTH` or `MAX_VALUES`."""
+
+
+class _LimitedComposer(Composer):
+    """Stops at the limits, before the rest of the text is even scanned."""
+
+    def __init__(self, loader: Any = None) -> None:
+        super().__init__(loader)
+        self.warn_double_anchors = False
+        self._nodes = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self._nodes += 1
+        if self._nodes > MAX_VALUES or self.depth > MAX_DEPTH:
+            problem = _TOO_DEEP if self.depth > MAX_DEPTH else _TOO_MANY
+            raise _TooMuch(problem=problem, problem_mark=self.parser.peek_event().start_mark)
+        return super().compose_node(parent, index)
+
+
+def _no_character(text: str, file: str) -> ConfigProblem:
+    escapes = re.finditer(r"\\U([0-9A-Fa-f]{8})", text)
+    places = (escape.start() for escape in escapes if int(escape[1], 16) > sys.maxunicode)
+    line = next((text.count("\n", 0, place) + 1 for place in places), None)
+    message = "not valid YAML: an escape beyond \\U0010FFFF, the last character"
+    return ConfigProblem(message, file=file, line=line)
+
+
+def _marked_line(error: MarkedYAMLError) -> int | None:
+    mark = error.problem_mark or error.context_mark
+    return int(mark.line) + 1 if mark is not None else None
 
 
 def _syntax_problem(error: MarkedYAMLError, file: str) -> ConfigProblem:
@@ -117,7 +179,7 @@ def _syntax_problem(error: MarkedYAMLError, file: str) -> ConfigProblem:
         message += ")"
     if mark is not None and "{" in (mark.buffer or "")[mark.pointer : mark.pointer + 1]:
         message += "; inside { } or [ ], write a ${VARIABLE} in quotes"
-    return ConfigProblem(message, file=file, line=mark.line + 1 if mark is not None else None)
+    return ConfigProblem(message, file=file, line=_marked_line(error))
 
 
 def _line(node: Node) -> int:
@@ -131,13 +193,11 @@ class _Builder:
         self._document = Document(file)
         self._above: list[Node] = []
         self._values = 0
+        self._text = 0
 
     def build(self, root: MappingNode) -> Document:
         self._document.lines[()] = _line(root)
-        try:
-            self._document.tree = self._value(root, ())
-        except RecursionError:
-            raise ConfigError([self._document.problem((), "nested too deeply")]) from None
+        self._document.tree = self._mapping(root, ())
         return self._document
 
     def _complain(self, path: KeyPath, message: str, line: int | None = None) -> None:
@@ -146,24 +206,41 @@ class _Builder:
             problem = ConfigProblem(message, problem.key, problem.file, line)
         self._document.problems.append(problem)
 
-    def _value(self, node: Node, path: KeyPath) -> Any:
+    def _count(self, path: KeyPath, text: str = "") -> None:
+        """Aliases may use a value many times, each time within others."""
         self._values += 1
-        if any(node is above for above in self._above):
+        self._text += len(text)
+        if self._values > MAX_VALUES:
+            self._stop(path, f"{_TOO_MANY} (aliases in aliases)")
+        if self._text > MAX_TEXT:
+            self._stop(path, f"more than {MAX_TEXT:,} characters of text (aliases of long texts)")
+
+    def _stop(self, path: KeyPath, message: str) -> NoReturn:
+        raise ConfigError([*self._document.problems, self._document.problem(path, message)])
+
+    def _value(self, node: Node, path: KeyPath) -> Any:
+        if isinstance(node, ScalarNode):
+            self._count(path, node.value)
+            return self._scalar(node, path)
+        self._count(path)
+        if self._contains_itself(node):
             self._complain(path, "an alias that contains itself")
             return None
-        if self._values > _MOST_VALUES:
-            raise ConfigError(
-                [self._document.problem(path, "too many values (aliases in aliases)")]
-            )
-        if isinstance(node, ScalarNode):
-            return self._scalar(node, path)
-        self._above.append(node)
-        try:
-            if isinstance(node, MappingNode):
-                return self._mapping(node, path)
+        if isinstance(node, MappingNode):
+            return self._mapping(node, path)
+        with self._within(node, path):
             return self._sequence(node, path)
-        finally:
-            self._above.pop()
+
+    def _contains_itself(self, node: Node) -> bool:
+        return any(node is above for above in self._above)
+
+    @contextmanager
+    def _within(self, node: Node, path: KeyPath) -> Iterator[None]:
+        if len(self._above) == MAX_DEPTH:
+            self._stop(path, f"{_TOO_DEEP} (aliases in aliases)")
+        self._above.append(node)
+        yield
+        self._above.pop()
 
     def _sequence(self, node: Node, path: KeyPath) -> list[Any]:
         items = []
@@ -175,42 +252,52 @@ class _Builder:
     def _mapping(self, node: MappingNode, path: KeyPath) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
         first_lines: dict[str, int] = {}
-        for key_node, value_node in self._own_entries(node, path):
-            key = key_node.value
-            if key in first_lines:
-                message = f"duplicate key; it is already in line {first_lines[key]}"
-                self._complain((*path, key), message, _line(key_node))
-                continue
-            first_lines[key] = _line(key_node)
-            self._document.lines[(*path, key)] = _line(key_node)
-            mapping[key] = self._value(value_node, (*path, key))
-        for key_node, value_node in self._merged_entries(node, path):
-            if key_node.value not in mapping:
-                self._document.lines[(*path, key_node.value)] = _line(key_node)
-                mapping[key_node.value] = self._value(value_node, (*path, key_node.value))
+        with self._within(node, path):
+            for key_node, value_node in self._own_entries(node, path):
+                key = key_node.value
+                if key in first_lines:
+                    message = f"duplicate key; it is already in line {first_lines[key]}"
+                    self._complain((*path, key), message, _line(key_node))
+                    continue
+                first_lines[key] = _line(key_node)
+                self._document.lines[(*path, key)] = _line(key_node)
+                mapping[key] = self._value(value_node, (*path, key))
+            for key_node, value_node in self._merged_entries(node, path):
+                if key_node.value not in mapping:
+                    self._document.lines[(*path, key_node.value)] = _line(key_node)
+                    mapping[key_node.value] = self._value(value_node, (*path, key_node.value))
         return mapping
 
     def _own_entries(self, node: MappingNode, path: KeyPath) -> Iterator[tuple[ScalarNode, Node]]:
         for key_node, value_node in node.value:
             if not isinstance(key_node, ScalarNode):
                 self._complain(path, "a key must be a text", _line(key_node))
+            elif len(key_node.value) > MAX_KEY:
+                message = f"a key with more than {MAX_KEY:,} characters"
+                self._complain(path, message, _line(key_node))
+            elif not is_text(key_node.value):
+                self._complain(path, f"{_NOT_TEXT}, in a key", _line(key_node))
             elif str(key_node.tag) != _TAG + "merge":
                 yield key_node, value_node
 
     def _merged_entries(
         self, node: MappingNode, path: KeyPath
     ) -> Iterator[tuple[ScalarNode, Node]]:
-        """What `<<: *alias` or `<<: [*one, *two]` bring in; earlier ones win."""
+        """The entries that `<<: *alias` or `<<: [*one, *two]` bring in; earlier ones win."""
         for key_node, value_node in node.value:
             if str(key_node.tag) != _TAG + "merge":
                 continue
             sources = value_node.value if isinstance(value_node, SequenceNode) else [value_node]
             for source in sources:
-                if not isinstance(source, MappingNode) or source in self._above:
+                self._count((*path, "<<"))
+                if not isinstance(source, MappingNode) or self._contains_itself(source):
                     self._complain((*path, "<<"), "expected the alias of a mapping")
                     continue
-                yield from self._own_entries(source, path)
-                yield from self._merged_entries(source, path)
+                with self._within(source, path):
+                    for entry in self._own_entries(source, path):
+                        self._count(path)
+                        yield entry
+                    yield from self._merged_entries(source, path)
 
     def _scalar(self, node: ScalarNode, path: KeyPath) -> Any:
         text, tag = str(node.value), str(node.tag)
@@ -220,11 +307,17 @@ class _Builder:
                     return None
                 case "bool":
                     return text.lower() in ("true", "yes", "on")
+                case "int" | "float" if len(text) > MAX_DIGITS:
+                    self._complain(path, f"a number with more than {MAX_DIGITS} digits")
+                    return 0
                 case "int":
                     return _whole_number(text)
                 case "float":
                     return _number(text)
                 case "str" | "timestamp" | "value":
+                    if not is_text(text):
+                        self._complain(path, _NOT_TEXT)
+                        return ""
                     return text
         except ValueError:
             pass

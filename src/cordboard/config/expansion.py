@@ -1,8 +1,11 @@
-"""`${VAR}` in a text: the only way values from the environment enter the configuration.
+"""`${VAR}` and `${file:PATH}` in a text: the only ways by which values from outside the file enter
+the configuration.
 
-    ${NAME}            the value; NAME must be set (it may be empty)
-    ${NAME:-default}   the value, or `default` when NAME is unset or empty (as in a shell)
-    $$                 one dollar sign
+    ${NAME}                  the value; NAME must be set (it may be empty)
+    ${NAME:-default}         the value, or `default` when NAME is unset or empty (as in a shell)
+    ${file:PATH}             the content of a file, which must not be empty (`secret_files`)
+    ${file:PATH:-default}    the content, or `default` when there is no such file or it is empty
+    $$                       one dollar sign
 
 Everything else stays as it is, a lone `$` and `{placeholders}` included. It is done once, on texts
 that YAML has already parsed: a value can neither change the structure of the file nor be expanded
@@ -13,48 +16,111 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cordboard.config.document import is_text
+from cordboard.config.secret_files import SecretFiles, SecretMissing, SecretUnusable
+
+MOST_TEXT = 2_000_000
+"""Characters that one text may come to have; far above any prompt."""
 
 _REFERENCE = re.compile(r"\$(?:(?P<escaped>\$)|\{(?P<inner>[^}]*)(?P<end>\}?))")
-_INNER = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
+_INNER = re.compile(
+    r"(?:file:(?P<file>(?:(?!:-|\$\{).){1,4096})|(?P<name>[A-Za-z_][A-Za-z0-9_]*))(?::-(?P<default>.*))?",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """What became of one text."""
+    """The result of expanding one text."""
 
     text: str
-    """The result; what could not be expanded counts as empty."""
+    """What could not be expanded counts as empty."""
     values: tuple[tuple[str, str], ...] = ()
     """Name and value of each variable that was used, not the defaults. They may be secret."""
+    secrets: tuple[str, ...] = ()
+    """The values that came from a file: secret wherever they stand."""
+    files: tuple[Path, ...] = ()
+    """The files that they came from."""
     missing: tuple[str, ...] = ()
     """Variables that are not set and have no default."""
-    malformed: bool = False
-    """Whether there is a `${` that begins no reference."""
+    problems: tuple[str, ...] = ()
+    """Everything else that is wrong, in words, without any value."""
 
 
-def expand(text: str, environ: Mapping[str, str]) -> Expansion:
+def expand(text: str, environ: Mapping[str, str], files: SecretFiles) -> Expansion:
     """Replace the references in `text` by their values. Never raises."""
-    values: list[tuple[str, str]] = []
-    missing: list[str] = []
-    malformed = False
+    expander = _Expander(environ, files)
+    result = _REFERENCE.sub(expander.value_of, text)
+    return Expansion(
+        result,
+        tuple(expander.values),
+        tuple(expander.secrets),
+        tuple(expander.paths),
+        tuple(expander.missing),
+        tuple(dict.fromkeys(expander.problems)),
+    )
 
-    def value_of(reference: re.Match[str]) -> str:
-        nonlocal malformed
+
+@dataclass(slots=True)
+class _Expander:
+    environ: Mapping[str, str]
+    files: SecretFiles
+    values: list[tuple[str, str]] = field(default_factory=list)
+    secrets: list[str] = field(default_factory=list)
+    paths: list[Path] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    _room: int = MOST_TEXT
+
+    def value_of(self, reference: re.Match[str]) -> str:
         if reference["escaped"]:
             return "$"
         inner = _INNER.fullmatch(reference["inner"])
         if inner is None or not reference["end"]:
-            malformed = True
+            self.problems.append(
+                "${ without a name; write ${NAME} or ${file:PATH}, or $${ when it is meant as such"
+            )
             return ""
-        value, default = environ.get(inner["name"]), inner["default"]
-        if default is not None and not value:
-            return str(default)
+        value = self._from_file(inner) if inner["file"] else self._from_environment(inner)
         if value is None:
-            missing.append(inner["name"])
+            return inner["default"] or ""
+        self._room -= len(value)
+        if self._room < 0:
+            self.problems.append(f"the text comes to have more than {MOST_TEXT:,} characters")
             return ""
-        values.append((inner["name"], value))
         return value
 
-    result = _REFERENCE.sub(value_of, text)
-    return Expansion(result, tuple(values), tuple(missing), malformed)
+    def _from_environment(self, inner: re.Match[str]) -> str | None:
+        """None: the default applies."""
+        name, default = inner["name"], inner["default"]
+        value = self.environ.get(name)
+        if default is not None and not value:
+            return None
+        if value is None:
+            self.missing.append(name)
+        elif not is_text(value):
+            self.problems.append(f"the environment variable {name} is not UTF-8 text")
+            return None
+        else:
+            self.values.append((name, value))
+        return value
+
+    def _from_file(self, inner: re.Match[str]) -> str | None:
+        """None: the default applies."""
+        name, default = inner["file"], inner["default"]
+        try:
+            value = self.files.read(name)
+        except SecretMissing as error:
+            if default is None:
+                advice = f"write the secret into it, or give a default: ${{file:{name}:-default}}"
+                self.problems.append(f"{error}; {advice}")
+            return None
+        except SecretUnusable as error:
+            self.problems.append(str(error))
+            return None
+        self.secrets.append(value)
+        self.paths.append(self.files.path_of(name))
+        return value

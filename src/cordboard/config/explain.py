@@ -22,6 +22,8 @@ from cordboard.errors import ConfigProblem
 
 _SOUNDS_SECRET = re.compile(r"pass|secret|token|key|credential|auth|env$", re.IGNORECASE)
 _LONGEST_SHOWN = 60
+MOST_EXPLAINED = 100
+"""Looking for what a wrong word may have meant takes about a millisecond each."""
 _OWN_WORDS = ("value_error", "assertion_error")
 """Error types whose message was written in this project."""
 _LEADING_KEY = re.compile(r"(?P<key>[A-Za-z_][\w.\[\]]*): (?P<rest>.+)", re.DOTALL)
@@ -44,13 +46,13 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 def explain(
     error: ValidationError, document: Document, expanded: Collection[KeyPath]
 ) -> dict[KeyPath, ConfigProblem]:
-    """Every problem in `error`, by its place in the file.
+    """The problems in `error`, by their places in the file; `MOST_EXPLAINED` of them at most.
 
     `expanded` are the places whose values contain something from the environment.
     """
     explainer = _Explainer(document, expanded)
     found: dict[KeyPath, ConfigProblem] = {}
-    for details in error.errors(include_url=False, include_input=False):
+    for details in error.errors(include_url=False, include_input=False)[:MOST_EXPLAINED]:
         path, problem = explainer.problem(details)
         found.setdefault(path, problem)
     containers = {path[:length] for path in found for length in range(len(path))}
@@ -206,7 +208,7 @@ class _Explainer:
                 return "an empty list" if not value else "a list"
         kind = "" if isinstance(value, bool) else "a text" if isinstance(value, str) else "a number"
         if path in self._expanded:
-            return f"{kind} from the environment (not shown)"
+            return f"{kind} from outside the file (not shown)"
         if not self._may_show(path):
             return f"{kind or 'true or false'} (not shown)"
         if isinstance(value, bool):

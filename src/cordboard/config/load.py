@@ -1,15 +1,18 @@
 """Reading `ai-agent.yaml`: from a path to a checked `Config`, or to a list of all that is wrong.
 
-The steps, each a file or a folder: `document` (YAML with line numbers), `expansion` (`${VAR}`),
-`schema` (what may be said; `explain` puts its findings in words), `checks` (what must fit
-together). Problems of all steps are reported together, in the order of the file.
+The steps, each a file or a folder: `files` (bytes), `document` (YAML with line numbers),
+`expansion` (`${VAR}`, `${file:PATH}`), `schema` (what may be said; `explain` puts its findings in
+words), `checks` (what must fit together). Problems of all steps are reported together, in the order
+of the file.
 
-Reading is quick (a few ms) but reads the disk: do it before calls, or in a thread.
+Reading takes a few ms, for the largest files a few seconds, and reads the disk: do it before calls,
+or in a thread. Each step has limits, so that no file takes longer, and none raises anything but
+`ConfigError`.
 """
 
 from __future__ import annotations
 
-import hashlib
+import errno
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -20,14 +23,26 @@ from pydantic import BaseModel, SecretStr, ValidationError
 
 from cordboard.config.checks.semantics import check, with_defaults
 from cordboard.config.document import Document, KeyPath, parse
-from cordboard.config.expansion import expand
-from cordboard.config.explain import explain
+from cordboard.config.expansion import MOST_TEXT, expand
+from cordboard.config.explain import MOST_EXPLAINED, explain
+from cordboard.config.files import content_of, digest_of
 from cordboard.config.providers.services import paid_parts
 from cordboard.config.remote_url import path_secrets
 from cordboard.config.schema import Config
+from cordboard.config.secret_files import SecretFiles
 from cordboard.config.secrets import is_ordinary, names_a_secret
+from cordboard.config.sentences import Effort
 from cordboard.config.shape import Shape
 from cordboard.errors import ConfigError, ConfigProblem
+
+MOST_KIB = 1024
+"""Size limit of the file, far above any real configuration: it keeps the YAML reader, which is the
+slowest step, within seconds."""
+MOST_PROBLEMS = 200
+MOST_MESSAGE = 2_000
+"""Characters of a message, which may quote a text of the file."""
+SHORTEST_SECRET = 4
+"""Shorter values would mask ordinary words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,59 +55,118 @@ class LoadedConfig:
     problems: tuple[ConfigProblem, ...] = ()
     """What is wrong without being fatal; the engine runs without those parts."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
-    """Values that must never be printed: secret fields, keys of services, what `mcp` servers get as
-    `env` from the environment, and variables whose names say so. For `observe.logging`."""
-    digest: str = field(default="", repr=False)
-    """Of the file's bytes (`digest_of`), to tell whether it has changed since."""
-
-
-def digest_of(content: bytes) -> str:
-    """What tells one content of a file from another."""
-    return hashlib.sha256(content).hexdigest()
+    """Values that must never be printed: secret fields, keys of services, what comes from files,
+    what `mcp` servers get as `env` from the environment, and variables whose names say so. For
+    `observe.logging`."""
+    digests: Mapping[Path, str] = field(default_factory=dict, repr=False)
+    """Of the file and of each file that a `${file:...}` names (`files.digest_of`), to tell
+    whether it has changed since."""
+    document: Document = field(default_factory=lambda: Document(""), repr=False)
+    """The file as it was read, for further checks: keys with their lines."""
+    secret_files: Mapping[Path, KeyPath] = field(default_factory=dict, repr=False)
+    """The files that `${file:...}` names → the place that names them first."""
 
 
 def load(path: Path, environ: Mapping[str, str]) -> LoadedConfig:
     """Read, expand and check the file. Raises `ConfigError` with every problem at once."""
+    content = _content(path)
+    loaded = read(_decoded(content, path), path, environ)
+    return replace(loaded, digests={path: digest_of(content), **loaded.digests})
+
+
+def text_of(path: Path) -> str:
+    """The text of a configuration file. Raises `ConfigError`."""
+    return _decoded(_content(path), path)
+
+
+def _content(path: Path) -> bytes:
     try:
-        content = path.read_bytes()
-        text = content.decode("utf-8-sig")
+        return content_of(path, MOST_KIB)
     except OSError as error:
         message = f"cannot be read: {error.strerror or error}"
+        if error.errno == errno.EFBIG:
+            message += ", the most that a configuration may have"
         raise ConfigError([ConfigProblem(message, file=str(path))]) from None
+
+
+def _decoded(content: bytes, path: Path) -> str:
+    try:
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         problem = ConfigProblem("not UTF-8 text", file=str(path), line=line)
         raise ConfigError([problem]) from None
-    return replace(read(text, path, environ), digest=digest_of(content))
 
 
 def read(text: str, path: Path, environ: Mapping[str, str]) -> LoadedConfig:
-    """The same for a text that is not (yet) in the file; `path` only names it."""
+    """The same for a text that is not (yet) in the file; `path` names it, and `${file:...}` starts
+    at its folder."""
     document = parse(text, str(path))
-    expansion = _Expander(document, environ)
+    expansion = _Expander(document, environ, SecretFiles(path.parent))
     problems = [*document.problems, *expansion.problems]
     known = {problem.key for problem in problems}
     config: Config | None
+    more = 0
     try:
-        config = Config.model_validate(document.tree)
+        config = Config.model_validate(document.tree, context=Effort())
     except ValidationError as error:
         found = explain(error, document, expansion.places)
         problems += [problem for problem in found.values() if problem.key not in known]
-        config = _without(found, document)
+        more = max(0, error.error_count() - MOST_EXPLAINED)
+        config = _without(found, document) if not more else None
     if config is not None:
         config = with_defaults(config)
         found_later = check(config, document, environ)
         problems += [problem for problem in found_later if problem.key not in known]
     problems.sort(key=lambda problem: problem.line or 0)
     if config is None or any(problem.fatal for problem in problems):
-        raise ConfigError(problems)
+        raise ConfigError(_readable(problems, expansion.secrets, more))
     urls = [server.url or "" for server in config.mcp.servers.values()]
     in_addresses: frozenset[str] = frozenset().union(*map(path_secrets, urls))
     parts = [part for provider in config.providers.values() for part in paid_parts(provider)]
     elsewhere = in_addresses.union(part.key(environ) for part in parts)
     config.keep_secret(expansion.secrets_of_results | elsewhere)
     secrets = expansion.secrets | _secret_values(config) | elsewhere
-    return LoadedConfig(config, path, tuple(problems), frozenset(secrets - {""}))
+    return LoadedConfig(
+        config,
+        path,
+        tuple(_readable(problems, expansion.secrets)),
+        frozenset(secrets - {""}),
+        expansion.files.digests,
+        document,
+        expansion.secret_files,
+    )
+
+
+def _readable(
+    problems: list[ConfigProblem], secrets: Iterable[str], more: int = 0
+) -> list[ConfigProblem]:
+    """As many and as long as a person may want to read; `more` were found and not put in words.
+
+    A message quotes a text of the file at most, but a secret may have been put into that text.
+    """
+    more += max(0, len(problems) - MOST_PROBLEMS)
+    forms = {form for secret in secrets for form in (secret, repr(secret)[1:-1])}
+    masks = sorted((form for form in forms if len(form) >= SHORTEST_SECRET), key=len, reverse=True)
+    shown = [
+        replace(problem, message=_cut(_masked(problem.message, masks)))
+        for problem in problems[:MOST_PROBLEMS]
+    ]
+    if more:
+        last = shown[-1]
+        message = f"{more:,} more problems, which are not shown"
+        shown.append(ConfigProblem(message, file=last.file, line=last.line))
+    return shown
+
+
+def _masked(message: str, secrets: Iterable[str]) -> str:
+    for secret in secrets:
+        message = message.replace(secret, "***")
+    return message
+
+
+def _cut(message: str) -> str:
+    return message if len(message) <= MOST_MESSAGE else message[:MOST_MESSAGE] + "..."
 
 
 def _without(places: Iterable[KeyPath], document: Document) -> Config | None:
@@ -110,7 +184,7 @@ def _without(places: Iterable[KeyPath], document: Document) -> Config | None:
             return None
         del holder[path[-1]]
     try:
-        return Config.model_validate(tree)
+        return Config.model_validate(tree, context=Effort())
     except ValidationError:
         return None
 
@@ -118,15 +192,18 @@ def _without(places: Iterable[KeyPath], document: Document) -> Config | None:
 class _Expander:
     """Expands every text of a document in place."""
 
-    def __init__(self, document: Document, environ: Mapping[str, str]) -> None:
+    def __init__(self, document: Document, environ: Mapping[str, str], files: SecretFiles) -> None:
         self._document = document
         self._environ = environ
+        self.files = files
         self.problems: list[ConfigProblem] = []
         self.places: set[KeyPath] = set()
-        """Where a value came from the environment."""
+        """Where a value came from the environment or a file."""
         self.secrets: set[str] = set()
         self.secrets_of_results: set[str] = set()
         """Those of them that are masked in what tools answer too (`cordboard.config.secrets`)."""
+        self.secret_files: dict[Path, KeyPath] = {}
+        self._room = MOST_TEXT
         document.tree = self._expanded(document.tree, ())
 
     def _expanded(self, value: Any, path: KeyPath) -> Any:
@@ -137,24 +214,31 @@ class _Expander:
         return self._text(value, path) if isinstance(value, str) else value
 
     def _text(self, text: str, path: KeyPath) -> str:
-        result = expand(text, self._environ)
+        result = expand(text, self._environ, self.files)
         for name in result.missing:
             message = (
                 f"the environment variable {name} is not set; "
                 f"set it, or give a default: ${{{name}:-default}}"
             )
             self.problems.append(self._document.problem(path, message))
-        if result.malformed:
-            message = "${ without a name; write ${NAME}, or $${ when it is meant as such"
-            self.problems.append(self._document.problem(path, message))
-        if result.values:
-            self.places.add(path)
+        self.problems += [self._document.problem(path, message) for message in result.problems]
+        if not (result.values or result.secrets):
+            return result.text
+        self.places.add(path)
+        self.secrets.update(result.secrets)
+        self.secrets_of_results.update(result.secrets)
         for name, value in result.values:
             by_name = names_a_secret(name)
             if by_name or "env" in path:
                 self.secrets.add(value)
             if by_name or ("env" in path and not is_ordinary(value)):
                 self.secrets_of_results.add(value)
+        for file in result.files:
+            self.secret_files.setdefault(file, path)
+        self._room -= len(result.text)
+        if self._room < 0:
+            message = f"the values from outside the file make more than {MOST_TEXT:,} characters"
+            raise ConfigError([*self.problems, self._document.problem(path, message)])
         return result.text
 
 

@@ -49,13 +49,23 @@ contexts:
   done once, after YAML has been parsed, on values and not on keys: a `${...}` within the value
   of a variable stays as it is. Inside `{ }` or `[ ]` YAML wants it in quotes:
   `env: {TOKEN: "${TOKEN}"}`.
-- Relative paths (`calls.directory`, `cwd`, and those within an MCP server's `command`) start at the
-  working directory of the engine, not at the file. A server with its own `cwd` starts there.
+- `${file:PATH}` becomes the text of a file, as Docker, Kubernetes and systemd hand out secrets:
+  `token: "${file:/run/secrets/cordboard_token}"`. A relative path starts at the folder of the
+  configuration file. Line breaks at the end of the file are left out; it must be UTF-8 text of at
+  most 64 KiB, and not empty. `${file:PATH:-default}` has a default, for when the file is missing or
+  empty. Its value is a secret wherever it stands: it is shown in no message and masked in the log.
+  Each reload reads the file again, and with `reload.watch` a changed secret is taken by itself.
+- Other relative paths (`calls.directory`, `cwd`, and those within an MCP server's `command`) start
+  at the working directory of the engine, not at the file. A server with its own `cwd` starts there.
 - Times are whole numbers of milliseconds; their keys end in `_ms`.
 - A section whose key is there but which says nothing is as good as left out.
 - Values of secret keys, of `env`, and from the environment are never shown in messages; secret
-  keys, and what `env` takes from the environment, are masked in the log and in what tools answer
-  ([tools.md](tools.md#secrets)).
+  keys, values from files, and what `env` takes from the environment, are masked in the log and in
+  what tools answer ([tools.md](tools.md#secrets)).
+- The file is a regular file (no pipe, no device) of at most 1 MiB, with at most 50,000 keys and
+  values, nested at most 50 deep, aliases counted as often as they are used. A number has at most
+  40 digits, a key 1,000 characters. Sentence templates have limits of their own:
+  [offline-agent.md](offline-agent.md).
 
 ## What is fatal, and what is degraded
 
@@ -86,6 +96,13 @@ what is missing. `cordboard check` shows these as warnings, as far as they can b
 - `transfer` in a context while there are no destinations: it is not offered;
 - a tool that a context lists twice;
 - a folder (`calls.directory`) that cannot be written to: calls go on without a record.
+
+`cordboard check` also warns of what works and may not be meant, on the machine and as the user that
+it runs as. It looks without leaving anything behind:
+
+- a port that other machines can reach (`health.host`, `audiosocket.host`, `rtp.host` off loopback),
+  with what it answers there and which key narrows it;
+- records (`calls.directory`) or a secret (`${file:...}`) that every user of the machine can read.
 
 ## Placeholders
 

@@ -18,10 +18,19 @@ from datetime import time
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+    model_validator,
+)
 
 from cordboard.config.patterns import TIME_OF_DAY
-from cordboard.config.sentences import Wording, read_sentence
+from cordboard.config.sentences import Effort, Wording, read_sentence
 from cordboard.config.variables import CALL_VARIABLES
 
 SlotKind = Literal["list", "icao", "letters", "number", "digits", "date", "time", "name", "text"]
@@ -289,15 +298,22 @@ class Rules(_Part):
     )
     fallback: Fallback = Fallback()
     phrases: Phrases = Phrases()
+    _filled: dict[str, dict[str, str]] = PrivateAttr(default_factory=dict)
+    """Intent → slot → list, as in the sentences."""
 
     @model_validator(mode="after")
-    def _check(self) -> Rules:
+    def _check(self, info: ValidationInfo) -> Rules:
+        effort = info.context if isinstance(info.context, Effort) else Effort()
         for name, intent in self.intents.items():
+            filled = self._filled[name] = {}
             for number, text in enumerate(intent.sentences):
                 key = f"intents.{name}.sentences[{number}]"
-                for wording in self.wordings(text, key):
+                for wording in self._wordings(text, key, effort):
                     self._check_lists(wording, text, key)
-            self._check_keywords(name, intent)
+                    for position in wording:
+                        if position.list:
+                            filled.setdefault(position.slot, position.list)
+            self._check_keywords(name, intent, effort)
             for slot, list_name in self.slots_of(name).items():
                 if not list_name or list_name not in self._known_lists:
                     raise ValueError(
@@ -312,12 +328,12 @@ class Rules(_Part):
                     )
         return self
 
-    def _check_keywords(self, name: str, intent: Intent) -> None:
+    def _check_keywords(self, name: str, intent: Intent, effort: Effort) -> None:
         key = f"intents.{name}.keywords"
         for field, texts in (("keywords", intent.keywords), ("unless", intent.unless)):
             for number, text in enumerate(texts):
                 at = f"intents.{name}.{field}[{number}]"
-                if any(p.list for wording in self.wordings(text, at) for p in wording):
+                if any(p.list for w in self._wordings(text, at, effort) for p in w):
                     raise ValueError(f"{at}: {text!r}: {field} have no {{lists}}")
         if intent.unless and not intent.keywords:
             raise ValueError(f"intents.{name}.unless: only beside keywords")
@@ -348,22 +364,17 @@ class Rules(_Part):
     def _known_lists(self) -> frozenset[str]:
         return frozenset(self.lists) | frozenset(BUILT_IN_LISTS)
 
-    def wordings(self, text: str, key: str) -> tuple[Wording, ...]:
+    def _wordings(self, text: str, key: str, effort: Effort) -> tuple[Wording, ...]:
         """The wordings of a sentence of these rules; an error is prefixed with `key`."""
         try:
-            return read_sentence(text, self.words)
+            return read_sentence(text, self.words, effort=effort)
         except ValueError as error:
             raise ValueError(f"{key}: {error}") from None
 
     def slots_of(self, intent_name: str) -> dict[str, str]:
         """The slots of an intent → the name of their list, from sentences and `slots`."""
         intent = self.intents[intent_name]
-        found: dict[str, str] = {}
-        for text in intent.sentences:
-            for wording in self.wordings(text, f"intents.{intent_name}.sentences"):
-                for position in wording:
-                    if position.list:
-                        found.setdefault(position.slot, position.list)
+        found = dict(self._filled[intent_name])
         for name, slot in intent.slots.items():
             found[name] = slot.list or found.get(name) or (name if self._is_list(name) else "")
         return found

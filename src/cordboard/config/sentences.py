@@ -8,7 +8,9 @@ language of Home Assistant's hassil, read here by ourselves so that a configurat
 without any extra installed.
 
 `read_sentence` turns a template into its wordings: flat rows of positions. A choice between single
-words stays one position, so the number of wordings stays small; it is limited all the same.
+words stays one position, so the number of wordings stays small; it is limited all the same, and so
+are the length and depth of a template, its positions and the work for all templates of a file
+(`Effort`): whatever is written, it is read quickly or refused.
 Pure text work: no clocks, no files. Raises `SentenceError` (a ValueError) that quotes the sentence.
 """
 
@@ -19,8 +21,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 MAX_WORDINGS = 256
-MAX_DEPTH = 12
+"""Wordings of a template, and positions of a wording."""
+MAX_DEPTH = 24
+"""Brackets and pieces within each other."""
+MAX_LENGTH = 8
+"""Characters of a template or piece, for each of the wordings it may have."""
+MAX_EFFORT = 3_000_000
+"""Characters read and positions made for all templates together. A template of 256 wordings with 10
+positions each costs about 20,000."""
 
+_EFFORT_OF_A_READING = 100
+_LONGEST_SHOWN = 200
 _TOKEN = re.compile(r"\s*([()\[\]|]|\{[^{}]*\}|<[^<>]*>|[^\s()\[\]|{}<>]+|[{}<>])")
 _SLOT = re.compile(r"\{([a-z][a-z0-9_]*)(?::([a-z][a-z0-9_]*))?\}")
 _PIECE = re.compile(r"<([a-z][a-z0-9_]*)>")
@@ -28,6 +39,19 @@ _PIECE = re.compile(r"<([a-z][a-z0-9_]*)>")
 
 class SentenceError(ValueError):
     """A sentence template that cannot be read; the text says which and why."""
+
+
+class Effort:
+    """The work that may still be put into reading templates: those of one file share one."""
+
+    def __init__(self, left: int = MAX_EFFORT) -> None:
+        self._left = left
+
+    def spend(self, amount: int) -> None:
+        """Raises `SentenceError` when there is none left."""
+        self._left -= amount
+        if self._left < 0:
+            raise SentenceError("the sentences of the file have too many wordings in all")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,42 +70,66 @@ Wording = tuple[Position, ...]
 
 
 def read_sentence(
-    text: str, pieces: Mapping[str, str] | None = None, *, most: int = MAX_WORDINGS
+    text: str,
+    pieces: Mapping[str, str] | None = None,
+    *,
+    most: int = MAX_WORDINGS,
+    effort: Effort | None = None,
 ) -> tuple[Wording, ...]:
     """Read a template into its wordings, without repeats, in the order of the text.
 
     More than `most` wordings are refused.
     """
-    reader = _Reader(text, dict(pieces or {}), most)
+    reader = _Reader(text, pieces or {}, most, effort or Effort())
     wordings = tuple(dict.fromkeys(reader.read()))
     if any(all(position.optional for position in wording) for wording in wordings):
-        raise SentenceError(f"sentence {text!r}: could be empty; some word must always be there")
+        raise reader.error("could be empty; some word must always be there")
     return wordings
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "...")
 
 
 class _Reader:
     """A recursive-descent reader over the tokens of one template."""
 
-    def __init__(self, text: str, pieces: dict[str, str], most: int, depth: int = 0) -> None:
+    def __init__(
+        self,
+        text: str,
+        pieces: Mapping[str, str],
+        most: int,
+        effort: Effort,
+        depth: int = 0,
+        within: tuple[str, ...] = (),
+    ) -> None:
+        """`within`: the names of the pieces that this one stands in, and its own."""
         self._text = text
         self._most = most
         self._pieces = pieces
+        self._effort = effort
         self._depth = depth
-        self._tokens: list[str] = [match.group(1) for match in _TOKEN.finditer(text)]
+        self._within = within
         self._next = 0
+        if len(text) > most * MAX_LENGTH:
+            raise self.error(f"longer than {most * MAX_LENGTH:,} characters")
+        effort.spend(len(text) + _EFFORT_OF_A_READING)
+        self._tokens: list[str] = [match.group(1) for match in _TOKEN.finditer(text)]
 
     def read(self) -> list[Wording]:
-        if self._depth > MAX_DEPTH:
-            raise SentenceError(
-                f"sentence {self._text!r}: <pieces> refer to each other in a circle"
-            )
         wordings = self._choice("")
         if self._next < len(self._tokens):
-            raise self._error(f"{self._tokens[self._next]!r} closes nothing")
+            raise self.error(f"{self._tokens[self._next]!r} closes nothing")
         return wordings
 
-    def _error(self, why: str) -> SentenceError:
-        return SentenceError(f"sentence {self._text!r}: {why}")
+    def error(self, why: str) -> SentenceError:
+        """For a problem of this template."""
+        return SentenceError(f"sentence {_shown(self._text)}: {why}")
+
+    def _deeper(self) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise self.error(f"brackets and <pieces> are nested more than {MAX_DEPTH} deep")
 
     def _choice(self, closer: str) -> list[Wording]:
         """Read alternatives up to `closer` (not consumed)."""
@@ -91,10 +139,11 @@ class _Reader:
             branches.append(self._sequence(closer))
         if any(branch == [()] for branch in branches):
             where = f"before {closer!r}" if closer else "in it"
-            raise self._error(
-                f"an alternative {where} is empty (use [..] for what may be left out)"
-            )
-        return self._limited(list(_merged(branches)))
+            raise self.error(f"an alternative {where} is empty (use [..] for what may be left out)")
+        merged = list(_merged(branches))
+        self._limit(len(merged))
+        self._effort.spend(sum(len(position.words) for w in merged for position in w))
+        return merged
 
     def _sequence(self, closer: str) -> list[Wording]:
         wordings: list[Wording] = [()]
@@ -102,11 +151,15 @@ class _Reader:
             piece = self._tokens[self._next]
             if piece in ("|", ")", "]"):
                 if piece not in ("|", closer):
-                    raise self._error(f"{piece!r} closes nothing")
+                    raise self.error(f"{piece!r} closes nothing")
                 break
             self._next += 1
             part = self._part(piece)
-            wordings = self._limited([head + tail for head in wordings for tail in part])
+            self._limit(len(wordings) * len(part))
+            wordings = [head + tail for head in wordings for tail in part]
+            self._effort.spend(sum(map(len, wordings)))
+            if max(map(len, wordings)) > self._most:
+                raise self.error(f"a wording of more than {self._most} words")
         return wordings
 
     def _part(self, piece: str) -> list[Wording]:
@@ -117,14 +170,16 @@ class _Reader:
         if piece[0] == "<":
             return self._piece(piece)
         if piece in ("}", ">"):
-            raise self._error(f"{piece!r} closes nothing")
+            raise self.error(f"{piece!r} closes nothing")
         return [(Position(words=(piece,)),)]
 
     def _group(self, opener: str) -> list[Wording]:
         closer = ")" if opener == "(" else "]"
+        self._deeper()
         inner = self._choice(closer)
+        self._depth -= 1
         if self._next >= len(self._tokens):
-            raise self._error(f"{opener!r} is never closed")
+            raise self.error(f"{opener!r} is never closed")
         self._next += 1
         if opener == "(":
             return inner
@@ -138,22 +193,34 @@ class _Reader:
     def _slot(self, token: str) -> Position:
         match = _SLOT.fullmatch(token)
         if match is None:
-            raise self._error(f"{token!r} is not {{list}} or {{list:slot}} (lower-case names)")
+            raise self.error(f"{token!r} is not {{list}} or {{list:slot}} (lower-case names)")
         return Position(list=match.group(1), slot=match.group(2) or match.group(1))
 
     def _piece(self, name: str) -> list[Wording]:
         match = _PIECE.fullmatch(name)
         if match is None:
-            raise self._error(f"{name!r} is not <name> (lower-case)")
+            raise self.error(f"{name!r} is not <name> (lower-case)")
         if match.group(1) not in self._pieces:
-            raise self._error(f"{name} is not among `words`")
-        piece = self._pieces[match.group(1)]
-        return _Reader(piece, self._pieces, self._most, self._depth + 1).read()
+            raise self.error(f"{name} is not among `words`")
+        within = (*self._within, match.group(1))
+        if match.group(1) in self._within:
+            circle = " → ".join(f"<{other}>" for other in within)
+            raise self.error(f"<pieces> refer to each other in a circle: {circle}")
+        self._deeper()
+        piece = _Reader(
+            self._pieces[match.group(1)],
+            self._pieces,
+            self._most,
+            self._effort,
+            self._depth,
+            within,
+        )
+        self._depth -= 1
+        return piece.read()
 
-    def _limited(self, wordings: list[Wording]) -> list[Wording]:
-        if len(wordings) > self._most:
-            raise self._error(f"more than {self._most} wordings; write it as several sentences")
-        return wordings
+    def _limit(self, wordings: int) -> None:
+        if wordings > self._most:
+            raise self.error(f"more than {self._most} wordings; write it as several sentences")
 
 
 def _merged(branches: list[list[Wording]]) -> Iterator[Wording]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cordboard.config.load import LoadedConfig, load
@@ -11,12 +11,13 @@ from cordboard.config.load import LoadedConfig, load
 
 @dataclass(frozen=True, slots=True)
 class ConfigSource:
-    """A file and the environment that fills its `${VARIABLES}`."""
+    """A file and the environment that fills its `${VARIABLES}`; its `${file:...}` are read again
+    with it."""
 
     path: Path
     environ: Mapping[str, str]
-    digest: str = ""
-    """Of the text that is in force now (`LoadedConfig.digest`); a file that has changed since it
+    digests: Mapping[Path, str] = field(default_factory=dict)
+    """Of the files that are in force now (`LoadedConfig.digests`); a file that has changed since it
     was read is noticed by it."""
     register_secrets: Callable[[frozenset[str]], None] = lambda _: None
     """Is told of values that must never be printed, before anything is done with them."""

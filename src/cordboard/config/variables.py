@@ -36,7 +36,7 @@ _LONGEST_VALUE = 200
 
 _PLACEHOLDER = re.compile(
     r"(?P<escaped>\{\{|\}\})"
-    r"|\{\s*(?P<name>[A-Za-z_][\w .-]*?)\s*(?:\|(?P<default>[^{}|]*))?\}"
+    r"|\{\s*(?P<name>[A-Za-z_][\w.-]*(?: +[\w.-]+)*)\s*(?:\|(?P<default>[^{}|]*))?\}"
 )
 _NOT_PRINTED = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 

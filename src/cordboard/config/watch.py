@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cordboard.config.load import digest_of
+from cordboard.config.files import content_of, digest_of
 
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
@@ -27,6 +27,8 @@ QUIET_MS = 300
 """Within this time the writer of a half-written file goes on."""
 LONGEST_MS = 3_000
 """A folder in which something happens all the time is looked at so often all the same."""
+MOST_KIB = 16_384
+"""A file that is larger than this is not read; that it has become so is noticed."""
 STEP_MS = 100
 """How often the thread looks whether it is to stop."""
 
@@ -105,8 +107,11 @@ def _folders(paths: Iterable[Path]) -> list[Path]:
 
 
 def _digest(path: Path) -> str | None:
-    """None when there is no file to be read: between two names, or not yet."""
+    """None when there is no file: between two names, or not yet. A file that cannot be read counts
+    as a content, so that it is noticed once."""
     try:
-        return digest_of(path.read_bytes())
-    except OSError:
+        return digest_of(content_of(path, MOST_KIB))
+    except FileNotFoundError:
         return None
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"

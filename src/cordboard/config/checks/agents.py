@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import suggestion
+from cordboard.config.files import is_file
 from cordboard.config.providers.brains import GgufBrain
 from cordboard.config.providers.pipeline import PipelineProvider
 from cordboard.config.providers.services import chain_of, paid_parts, providers_in_use
@@ -48,7 +49,7 @@ def _models_in_files(config: Config, document: Document) -> Problems:
         for part, section in (("brain", provider.brain), ("tts", provider.tts)):
             if not isinstance(section, GgufBrain | PiperTts) or not section.model:
                 continue
-            if not Path(section.model).is_file():
+            if not is_file(Path(section.model)):
                 message = f"there is no file {section.model}; calls that want it will fail"
                 yield document.problem(("providers", name, part, "model"), message, fatal=False)
 

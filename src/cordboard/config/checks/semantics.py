@@ -19,6 +19,7 @@ from cordboard.config.checks.phases import check_phases
 from cordboard.config.checks.tools import check_list, check_tools, may_use, running_servers
 from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import inner_path, suggestion
+from cordboard.config.files import is_folder
 from cordboard.config.mcp import McpServer
 from cordboard.config.remote_url import url_problem
 from cordboard.config.schema import MEDIA_CODECS, Config, Context
@@ -208,7 +209,7 @@ def _programs(config: Config, document: Document, environ: Mapping[str, str]) ->
             continue
         program = server.command[0]
         place = ("mcp", "servers", name)
-        if server.cwd is not None and not server.cwd.is_dir():
+        if server.cwd is not None and not is_folder(server.cwd):
             message = f"there is no directory {server.cwd}; the server cannot start"
             yield document.problem((*place, "cwd"), message, fatal=False)
         elif not _can_be_run(program, server, environ):

@@ -1,0 +1,131 @@
+"""Warnings about the machine that a configuration is checked on: ports that other machines reach,
+folders that cannot be written, files that everybody reads.
+
+Only `cordboard check` looks: a port that is open on purpose is no news at every start, and the
+engine itself reports a folder that it cannot write on `/ready`.
+"""
+
+from __future__ import annotations
+
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from cordboard.config.document import Document, KeyPath
+from cordboard.config.remote_url import is_loopback
+from cordboard.config.schema import Config
+from cordboard.errors import ConfigProblem
+
+Problems = Iterator[ConfigProblem]
+
+_PROBE = bytes(4_096)
+"""Written and gone: a full disk refuses it."""
+
+
+def check_surroundings(
+    config: Config, document: Document, secret_files: Mapping[Path, KeyPath]
+) -> Problems:
+    """All warnings. `secret_files`: the files of `${file:...}` → the place that names them."""
+    yield from _health(config, document)
+    yield from _audiosocket(config, document)
+    yield from _rtp(config, document)
+    yield from _secrets(secret_files, document)
+    yield from _records(config, document)
+
+
+# --- ports ---------------------------------------------------------------------------------
+
+
+def _health(config: Config, document: Document) -> Problems:
+    if is_loopback(config.health.host):
+        return
+    rest = "everything else answers requests with `admin.token`"
+    if config.admin.token is None:
+        rest = "everything else is refused, as there is no `admin.token`"
+    yield _open_port(document, "health", config.health.host, f"/live answers anybody, {rest}")
+
+
+def _audiosocket(config: Config, document: Document) -> Problems:
+    if is_loopback(config.audiosocket.host):
+        return
+    by_ari = config.asterisk is not None and config.asterisk.media == "audiosocket"
+    bare = document.get(("audiosocket", "context"))
+    if not (by_ari or bare):
+        return  # nothing listens
+    who = "`audiosocket.allow_from` (default: the address of `asterisk.url`) says which may connect"
+    if bare:
+        who += (
+            "; a call of their own, without ARI, gets the agent of `audiosocket.context`: leave"
+            " that out where no dialplan calls AudioSocket() itself"
+        )
+    yield _open_port(document, "audiosocket", config.audiosocket.host, who)
+
+
+def _rtp(config: Config, document: Document) -> Problems:
+    if config.asterisk is None or config.asterisk.media != "rtp" or is_loopback(config.rtp.host):
+        return
+    what = (
+        "a call takes packets from the address that Asterisk named for it only, but nothing is"
+        " encrypted; keep `rtp.first_port` to `rtp.last_port` within a network you trust"
+    )
+    yield _open_port(document, "rtp", config.rtp.host, what)
+
+
+def _open_port(document: Document, section: str, host: str, what: str) -> ConfigProblem:
+    message = f"other machines can reach {host or 'every address'}: {what}"
+    return document.problem((section, "host"), message, fatal=False)
+
+
+# --- files and folders ---------------------------------------------------------------------
+
+
+def _secrets(secret_files: Mapping[Path, KeyPath], document: Document) -> Problems:
+    for path, place in secret_files.items():
+        if _mode_of(path) & stat.S_IROTH:
+            message = f"everybody on this machine can read the secret in {path}; chmod o= {path}"
+            yield document.problem(place, message, fatal=False)
+
+
+def _records(config: Config, document: Document) -> Problems:
+    """The folder of the records and those in it that the engine writes to."""
+    folder, place = config.calls.directory, ("calls", "directory")
+    for inner in (folder, folder / "post_call", folder / "usage"):
+        reason = _why_not_writable(inner)
+        if reason is not None:
+            message = f"{inner} cannot be written here: {reason}; calls would leave no record"
+            yield document.problem(place, message, fatal=False)
+            return
+    if _mode_of(folder) & (stat.S_IROTH | stat.S_IXOTH):
+        message = f"everybody on this machine can look into {folder}; chmod o= {folder}"
+        yield document.problem(place, message, fatal=False)
+
+
+def _why_not_writable(folder: Path) -> str | None:
+    """Why no file could be made in a folder, or in a missing one once it is made; None if it could.
+
+    Nothing is left behind: the probe has no name, and no folder is made.
+    """
+    try:
+        folder = _nearest(folder)
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            file.write(_PROBE)
+    except (OSError, ValueError) as error:
+        return f"{folder}: {getattr(error, 'strerror', None) or error}"
+    return None
+
+
+def _nearest(folder: Path) -> Path:
+    """The folder, or the one above it that is there. Raises `OSError` or `ValueError`."""
+    try:
+        folder.stat()
+    except FileNotFoundError:
+        return folder if folder == folder.parent else _nearest(folder.parent)
+    return folder
+
+
+def _mode_of(path: Path) -> int:
+    try:
+        return path.stat().st_mode
+    except (OSError, ValueError):
+        return 0
