@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 from cordboard.api.app import create_app
 from cordboard.api.server import HttpServer
 from cordboard.config.schema import Health
+from cordboard.testing.patience import PATIENCE
 
 from .conftest import ShownEngine, ask, ask_app
 
@@ -71,7 +72,7 @@ class Crowd:
         """Until the server has closed the first so many."""
         for reader, _ in self.ends[:first]:
             with contextlib.suppress(ConnectionError):
-                assert await asyncio.wait_for(reader.read(), 10) == b""
+                assert await asyncio.wait_for(reader.read(), PATIENCE) == b""
 
     async def go(self) -> None:
         for _, writer in self.ends:
@@ -115,7 +116,7 @@ async def test_a_client_between_two_requests_has_waited_since_the_last_one(
     for _ in range(3):
         await crowd.come(MOST_WAITING - 2, HALF)
         writer.write(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        await asyncio.wait_for(reader.readuntil(b'{"live":true}'), 10)
+        await asyncio.wait_for(reader.readuntil(b'{"live":true}'), PATIENCE)
     writer.close()
 
 
@@ -131,7 +132,7 @@ async def test_a_connection_without_a_whole_request_is_closed(
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(sent)
         with contextlib.suppress(ConnectionError):
-            await asyncio.wait_for(reader.read(), 10)  # to its end
+            await asyncio.wait_for(reader.read(), PATIENCE)  # to its end
         writer.close()
     finally:
         await server.close()
@@ -153,7 +154,7 @@ async def test_a_client_that_does_not_read_its_answers_is_closed(
         await loop.sock_sendall(client, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 3)
         assert (await ask(server.port, "/live")).status == 200  # so the other one is accepted
         assert descriptors() > alone
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while descriptors() > alone:  # noqa: ASYNC110 - the client's end does not tell
                 await asyncio.sleep(0.02)
     await server.close()
@@ -166,7 +167,7 @@ async def test_who_comes_while_many_are_answered_is_told_to_come_again(
 
     def metrics() -> bytes:
         asked.release()
-        answer.wait(10)
+        answer.wait(PATIENCE)
         return b""
 
     monkeypatch.setattr(engine, "metrics", metrics)
@@ -174,7 +175,7 @@ async def test_who_comes_while_many_are_answered_is_told_to_come_again(
     async with asyncio.TaskGroup() as group:
         slow = [group.create_task(ask_app(crowded, "/metrics")) for _ in range(2)]
         for _ in slow:
-            assert await asyncio.to_thread(asked.acquire, timeout=10)
+            assert await asyncio.to_thread(asked.acquire, timeout=PATIENCE)
         refused = await ask_app(crowded, "/health")
         assert (refused.status, refused.headers["retry-after"]) == (503, "1")
         assert (await ask_app(crowded, "/live")).status == 200

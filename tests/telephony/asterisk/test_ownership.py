@@ -17,6 +17,7 @@ from cordboard.telephony.asterisk.ari import AriClient
 from cordboard.telephony.asterisk.ari_messages import Event
 from cordboard.testing.asterisk import AsteriskInstance
 from cordboard.testing.leaks import assert_line_clean
+from cordboard.testing.patience import PATIENCE
 from cordboard.testing.sip import SipPhone
 
 from .test_breaks import Cable
@@ -43,7 +44,7 @@ class Elsewhere:
     async def open(self) -> AsyncIterator[Elsewhere]:
         running = asyncio.create_task(self._client.run())
         try:
-            await asyncio.wait_for(self._connected.wait(), 10)
+            await asyncio.wait_for(self._connected.wait(), PATIENCE)
             yield self
         finally:
             running.cancel()
@@ -51,7 +52,7 @@ class Elsewhere:
 
     async def caller(self) -> str:
         """The channel of the next caller who is here."""
-        return await asyncio.wait_for(self._started.get(), 10)
+        return await asyncio.wait_for(self._started.get(), PATIENCE)
 
     async def move(self, channel: str, app: str) -> None:
         await self._client.request("POST", f"channels/{channel}/move", app=app)
@@ -83,12 +84,12 @@ async def test_a_caller_who_is_moved_to_us_is_served_and_stays_after_a_break(
         await board.disconnected()
         await cable.plug()
         await board.connected()
-        await asyncio.wait_for(board.source.wait_ready(10), 10)
+        await asyncio.wait_for(board.source.wait_ready(PATIENCE), PATIENCE)
         assert not echo.ended.done(), "the caller is still with us"
         call.say(bursts())
         await call.hear_speech()
         call.hangup()
-        assert await asyncio.wait_for(echo.ended, 10) == "caller_hangup"
+        assert await asyncio.wait_for(echo.ended, PATIENCE) == "caller_hangup"
         await board.exchange.idle()
         assert len(board.exchange.calls) == 1
     await assert_line_clean(asterisk)
@@ -128,7 +129,7 @@ async def test_a_caller_who_was_moved_away_during_a_break_is_no_longer_ours(aste
         await elsewhere.move(line.channel_id, "elsewhere")
         channel = await elsewhere.caller()
         await cable.plug()
-        assert await asyncio.wait_for(echo.ended, 10) == "transferred"
+        assert await asyncio.wait_for(echo.ended, PATIENCE) == "transferred"
         await board.exchange.idle()
         async with open_board(asterisk) as next_one:
             assert next_one.exchange.calls == [], "the caller is the other application's"
