@@ -125,6 +125,7 @@ async def test_a_caller_whose_hangup_is_told_after_the_refused_answer_has_hung_u
         await connection.send(json.dumps({"type": "ChannelDestroyed", "channel": gone}))
 
     pbx.answers |= {
+        "applications/cordboard": application("1.0"),
         "channels": status(200, [{"id": "1.0", "state": "Ring", "dialplan": STASIS}]),
         "bridges": status(200, []),
         "asterisk/info": status(200, {"status": {"startup_time": "now"}}),
