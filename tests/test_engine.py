@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import http.client
 import json
 import os
 import sys
@@ -78,6 +79,50 @@ async def test_missing_keys_are_shown_and_keep_it_only_from_what_they_are_for(
         assert "sk-not-shown" not in json.dumps(engine.health())
     finally:
         await engine.stop(grace=0)
+
+
+@pytest.mark.usefixtures("lent_models")
+async def test_who_has_no_token_is_told_states_and_numbers_and_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    engine = Engine(
+        offline(
+            tmp_path,
+            admin={"token": "open-sesame"},
+            contexts={"bank_desk": {"provider": "costly"}},
+            providers={"costly": {"type": "openai_realtime"}},
+            mcp={"servers": {"ledgers": {"command": [sys.executable, "-c", "exit(3)"]}}},
+        )
+    )
+    await engine.start()
+    try:
+        await engine.tools_settled(20)
+        told = {path: await _get(engine, path) for path in ("/health", "/ready")}
+        for path, (status, body) in told.items():
+            assert status == (503 if path == "/ready" else 200)
+            assert not [n for n in ("bank_desk", "costly", "ledgers") if n in json.dumps(body)]
+            assert body["components"]["agents"]["ready"] is False
+        assert told["/health"][1]["active_calls"] == 0
+        status, health = await _get(engine, "/health", Authorization="Bearer open-sesame")
+        assert (status, health["active_calls"]) == (200, [])
+        assert "ledgers" in health["mcp_servers"]
+        assert "costly" in health["components"]["agents"]["detail"]
+    finally:
+        await engine.stop(grace=0)
+
+
+async def _get(engine: Engine, path: str, **headers: str) -> tuple[int, Any]:
+    def get() -> tuple[int, Any]:
+        connection = http.client.HTTPConnection("127.0.0.1", engine.http_port, timeout=20)
+        try:
+            connection.request("GET", path, headers=headers)
+            response = connection.getresponse()
+            return response.status, json.loads(response.read())
+        finally:
+            connection.close()
+
+    return await asyncio.to_thread(get)
 
 
 @pytest.mark.parametrize("sheds", [True, False])

@@ -40,7 +40,8 @@ from cordboard.agents.provider_health import ProviderHealth
 from cordboard.agents.readiness import agents_readiness
 from cordboard.agents.realtime.engine_voice import spoken
 from cordboard.agents.workers import Workers
-from cordboard.api.app import ComponentState, create_app, is_loopback
+from cordboard.api.app import ComponentState, create_app
+from cordboard.api.gate import is_loopback
 from cordboard.api.server import HttpServer
 from cordboard.audio.format import AudioFormat
 from cordboard.audio.pacer import Pacer
@@ -167,9 +168,11 @@ class Engine:
         )
 
     def _http_app(self) -> ASGIApp:
+        health = self._begun_with.health
         return create_app(
             self,
-            loopback_only=is_loopback(self._begun_with.health.host),
+            loopback_only=is_loopback(health.host),
+            allowed_hosts=(health.host, *health.allowed_hosts),
             administration=self.administration,
             token=lambda: self._config.admin.token,
             chat=self.chat,
@@ -288,11 +291,20 @@ class Engine:
             self._said_ready = True
             log.info("engine_ready", seconds=round(time.monotonic() - self._started_at, 2))
 
-    def health(self) -> Mapping[str, Any]:
-        """Everything worth knowing at a glance."""
+    def counts(self) -> Mapping[str, Any]:
+        """Version, uptime and numbers: nothing that names a call, a context or a provider."""
         return {
             "version": __version__,
             "uptime_seconds": round(time.monotonic() - self._started_at, 1),
+            "active_calls": len(self.exchange.calls),
+            "max_calls": self._config.calls.max_calls,
+            "chat_sessions": len(self.chat),
+        }
+
+    def health(self) -> Mapping[str, Any]:
+        """Everything worth knowing at a glance."""
+        return {
+            **self.counts(),
             "generation": self._succession.generation.number,
             "deferred": [
                 {"what": item.what, "until": item.until} for item in self._succession.deferred()
@@ -320,8 +332,6 @@ class Engine:
                 for status in self._succession.generation.fleet.status()
             },
             **self._load.health(),
-            "max_calls": self._config.calls.max_calls,
-            "chat_sessions": len(self.chat),
             "audio": {
                 "late_ticks": self._pacer.late_ticks,
                 "skipped_ticks": self._pacer.skipped_ticks,

@@ -29,8 +29,11 @@ class ShownEngine:
     def readiness(self) -> Mapping[str, ComponentState]:
         return self.components
 
+    def counts(self) -> dict[str, Any]:
+        return {"version": "1.2.3", "active_calls": 1}
+
     def health(self) -> dict[str, Any]:
-        return {"version": "1.2.3", "calls": {"active": 0}}
+        return {**self.counts(), "active_calls": [{"call_id": "one", "context": "demo"}]}
 
     def metrics(self) -> bytes:
         return b"ai_agent_active_calls 0.0\n"

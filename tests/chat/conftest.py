@@ -88,6 +88,8 @@ class Parlour:
         self.writer = LedgerWriter()
         self.log: list[EventDict] = []
         self.jobs: list[PostCallJob] = []
+        self.times: dict[str, float] = {}
+        """For the next `open`: how long conversations may take to end."""
         self.script: Script | None = None
         self.succession: Succession | None = None
 
@@ -109,7 +111,7 @@ class Parlour:
             script = self.script = Script(respond)
             brain = lambda _: script  # noqa: E731
         self.trials = ToolTrials(lambda: succession.generation, services)
-        self.sessions = ChatSessions(lambda: succession.generation, brain, services)
+        self.sessions = ChatSessions(lambda: succession.generation, brain, services, **self.times)
         return self.sessions
 
     def _loaded(self, tree: dict[str, Any]) -> Config:

@@ -261,6 +261,37 @@ async def test_what_changes_the_world_goes_on_and_is_told_with_the_next_message(
     assert (late["status"], late["told"]) == ("ok", True)
 
 
+@pytest.mark.parametrize("before", ["nothing", "the reader leaves", "it is ended"])
+async def test_a_hung_booking_does_not_hold_up_an_engine_that_stops(
+    parlour: Parlour, before: str
+) -> None:
+    tools = [{"name": "waits", "expose_as": "book", "effects": "destructive", "approval": "none",
+              "timeout_ms": 600_000}]  # fmt: skip
+
+    async def book(script: Script, text: str) -> AsyncGenerator[str, None]:
+        await script.ask("book")
+        yield "Booked."
+
+    parlour.times = {"close_seconds": 0.1, "tool_grace": 3_600}
+    sessions = await opened(
+        parlour, book, contexts={"demo": {"tools": ["book"]}}, server=server(tools=tools)
+    )
+    session, answer = sessions.begin("demo", "book")
+    async for event in answer:
+        if event.name == "tool_call":
+            break
+    if before == "the reader leaves":
+        answer.leave()
+    elif before == "it is ended":
+        session.end_soon("completed", "caller_hangup")
+    await asyncio.wait_for(sessions.close(grace=3_600), 30)
+    lines = parlour.ledger(session.session_id)
+    reason = "caller_hangup" if before == "it is ended" else "engine_stopped"
+    assert (lines[-1]["type"], lines[-1]["reason"]) == ("call.ended", reason)
+    results = [e for e in lines if e["type"] in ("tool.answered", "tool.late")]
+    assert "cancelled" in {line["status"] for line in results}
+
+
 async def test_a_filler_bridges_a_slow_tool(parlour: Parlour) -> None:
     tools = [{"name": "slow", "expose_as": "look", "effects": "read_only",
               "slow_response_threshold_ms": 50, "slow_response_message": "A moment."}]  # fmt: skip

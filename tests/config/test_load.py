@@ -167,7 +167,10 @@ REFERENCE = (
             "health: {prot: 1}",
             "a.yaml:1: health.prot: unknown key; did you mean port?",
         ),
-        ("health: {xyz: 1}", "a.yaml:1: health.xyz: unknown key; known here: host, port"),
+        (
+            "health: {xyz: 1}",
+            "a.yaml:1: health.xyz: unknown key; known here: allowed_hosts, host, port",
+        ),
         (
             "health: {port: http}",
             'a.yaml:1: health.port: expected a whole number from 0 to 65535, found the text "http"',

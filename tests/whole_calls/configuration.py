@@ -12,6 +12,8 @@ from ruamel.yaml import YAML
 from cordboard.testing.asterisk import AsteriskInstance
 
 REPOSITORY = Path(__file__).parents[2]
+TOKEN = "open-sesame-open-sesame"
+"""The admin token of every hotline."""
 ORDER_DESK: dict[str, Any] = {
     "greeting": "Order desk.",
     "tools": ["hangup_call", "check_order", "place_order", "opening_times"],
@@ -98,6 +100,7 @@ def write_config(folder: Path, asterisk: AsteriskInstance, change: Change | None
     atis["metar_file"] = str(shipped / atis["metar_file"])
     tree["health"]["port"] = 0
     tree["audiosocket"]["port"] = 0
+    tree["admin"] = {"token": TOKEN}
     tree["asterisk"] = {
         "url": asterisk.ari_url,
         "password": asterisk.ari_password,

@@ -53,7 +53,7 @@ from cordboard.testing.patience import PATIENCE, until
 from cordboard.testing.sip import PhoneCall, SipPhone
 from cordboard.testing.timeline import Samples
 
-from .configuration import REPOSITORY, Change, write_config
+from .configuration import REPOSITORY, TOKEN, Change, write_config
 
 DIALPLAN = """[from-test-extra]
 exten => careful,1,Stasis(cordboard)
@@ -310,14 +310,16 @@ class Hotline:
                 await asyncio.sleep(0.05)
 
     async def get(self, path: str) -> tuple[int, Any]:
-        """An answer of the HTTP port."""
-        status, body = await http_get(self.engine.http_port, path)
-        return status, orjson.loads(body)
+        """An answer of the HTTP port to the operator, who has the token."""
+        return await self._request("GET", path)
 
-    async def post(self, path: str, token: str) -> tuple[int, Any]:
+    async def post(self, path: str) -> tuple[int, Any]:
         """The same for a request that changes something."""
-        headers = {"Authorization": f"Bearer {token}"}
-        status, body = await http_request(self.engine.http_port, path, "POST", headers)
+        return await self._request("POST", path)
+
+    async def _request(self, method: str, path: str) -> tuple[int, Any]:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        status, body = await http_request(self.engine.http_port, path, method, headers)
         return status, orjson.loads(body)
 
     async def metric(self, name: str, **labels: str) -> float:

@@ -9,6 +9,7 @@ import pytest
 
 from cordboard.calls.events import AudioStarted, Key, Latency, ToolApproval, ToolCalled
 
+from .conftest import http_get
 from .side_by_side import SideBySide
 
 pytestmark = [
@@ -121,6 +122,11 @@ async def test_figures_of_the_http_port_follow_a_call(hotline):
         "state": "talking",
     }
     assert health["audio"]["connections"] == 1
+    for path in ("/health", "/ready"):
+        _, shown = await http_get(hotline.engine.http_port, path)
+        assert active["call_id"].encode() not in shown, "nothing of it without the token"
+        assert b"orders" not in shown
+        assert caller.number.encode() not in shown
     await caller.greeted_to_the_end()
     await caller.ask("What are the opening times?")
     caller.line.hangup()

@@ -19,12 +19,10 @@ pytestmark = [
     pytest.mark.voices,
     pytest.mark.asyncio(loop_scope="session"),
 ]
-TOKEN = "open-sesame-open-sesame"
 WAITING = {"what": "mcp.servers.orders", "until": "no call is active"}
 
 
 def by_hand(tree: dict[str, Any]) -> None:
-    tree["admin"] = {"token": TOKEN}
     tree["reload"] = {"watch": False}
 
 
@@ -51,7 +49,7 @@ async def test_a_live_call_goes_on_the_next_one_is_greeted_anew_and_a_server_wai
         await first.greeted_to_the_end()
         old = hotline.server_pid("orders")
         rewrite(hotline, change)
-        status, report = await hotline.post("/reload", TOKEN)
+        status, report = await hotline.post("/reload")
         assert (status, report["applied"], report["generation"]) == (200, True, 2)
         assert set(report["changed"]) == {
             "contexts.orders.greeting",
@@ -87,7 +85,7 @@ async def test_a_live_call_goes_on_the_next_one_is_greeted_anew_and_a_server_wai
 
         # A bad file changes nothing and says why.
         rewrite(hotline, lambda tree: tree["contexts"]["orders"].update(provider="nobody"))
-        status, report = await hotline.post("/reload", TOKEN)
+        status, report = await hotline.post("/reload")
         assert (status, report["applied"], report["generation"]) == (422, False, 2)
         (problem,) = report["problems"]
         assert problem["key"] == "contexts.orders.provider"

@@ -10,8 +10,8 @@
 POST needs the admin token (`cordboard.api.bearer`) and takes no body. There is no other defence
 against forged requests, and none is needed: a browser sends the header across origins only after a
 preflight, which is never granted, and the content types of plain forms are refused besides. GET is
-free on loopback and needs the token elsewhere. One piece of work at a time per server; everybody
-else is told 409, so that impatience starts no fleet of processes.
+free on loopback; elsewhere the gate asks for the token (`cordboard.api.gate`). One piece of work at
+a time per server; everybody else is told 409, so that impatience starts no fleet of processes.
 """
 
 from __future__ import annotations
@@ -51,13 +51,9 @@ log = structlog.get_logger()
 class AdministrationEndpoints:
     """The routes above, over one `Administration`."""
 
-    def __init__(
-        self, administration: Administration, check: TokenCheck, *, reading_is_free: bool
-    ) -> None:
-        """`reading_is_free`: GET needs no token."""
+    def __init__(self, administration: Administration, check: TokenCheck) -> None:
         self._administration = administration
         self._check = check
-        self._reading_is_free = reading_is_free
         self._busy: set[str] = set()
 
     def routes(self) -> list[Route]:
@@ -75,10 +71,7 @@ class AdministrationEndpoints:
             "/reload": self._reload,
         }
         return [
-            *(
-                Route(path, self._read(handler), methods=["GET"])
-                for path, handler in reading.items()
-            ),
+            *(Route(path, handler, methods=["GET"]) for path, handler in reading.items()),
             *(
                 Route(path, self._change(handler), methods=["POST"])
                 for path, handler in changing.items()
@@ -87,21 +80,13 @@ class AdministrationEndpoints:
 
     # Who may.
 
-    def _read(self, handler: Handler) -> Handler:
-        async def guarded(request: Request) -> Response:
-            if not self._reading_is_free and (refusal := self._check.refusal(request)):
-                return refusal
-            return await handler(request)
-
-        return guarded
-
     def _change(self, handler: Handler) -> Handler:
         async def guarded(request: Request) -> Response:
             if refusal := self._check.refusal(request):
                 return refusal
             await _check_body(request)
             answer = await handler(request)
-            log.info("admin_request", path=request.url.path, status=answer.status_code)
+            log.info("admin_request", path=request.scope["path"], status=answer.status_code)
             return answer
 
         return guarded

@@ -1,7 +1,7 @@
 """The HTTP face of the engine, for people, load balancers and Prometheus.
 
     GET /live      200 while the event loop runs
-    GET /ready     200 when calls can be answered, else 503; says which component is not ready, why
+    GET /ready     200 when calls can be answered, else 503; which component is not ready, and why
     GET /health    everything worth knowing at a glance, as JSON
     GET /metrics   Prometheus
     /mcp/..., POST /reload      administration (`cordboard.api.administration`)
@@ -9,32 +9,31 @@
     /tools/...                  single tools, and how they are used (`cordboard.api.tools`)
 
 It has no logic of its own: whatever it shows comes from an `EngineView`, whose methods return at
-once; what it does, an `Administration` does. On loopback it answers only requests that name
-loopback in their Host header, so that no web page can reach it through a name that it makes point
-here (DNS rebinding).
+once; what it does, an `Administration` does. `cordboard.api.gate` says which requests come in at
+all. `/ready` and `/health` show only numbers and states to a request without the admin token: the
+rest names calls, contexts, providers and servers, which other users of the machine could use.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pydantic import SecretStr
 from starlette.applications import Starlette
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from cordboard.api.administration import AdministrationEndpoints
 from cordboard.api.administration_view import Administration
 from cordboard.api.bearer import BearerGate
 from cordboard.api.chat import ChatEndpoints
+from cordboard.api.gate import LIVE, MOST_AT_ONCE, Gate
 from cordboard.api.token_check import TokenCheck
 from cordboard.api.tools import ToolEndpoints
 from cordboard.chat.sessions import ChatSessions
@@ -42,14 +41,8 @@ from cordboard.chat.tool_trial import ToolTrials
 from cordboard.observe.tool_usage_files import ToolUsageFiles
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-SECURITY_HEADERS = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-}
+WITHHELD = "shown with the admin token"
+"""Stands for the detail of a component when the request has no token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +64,11 @@ class EngineView(Protocol):
         """The components by name: `ari`, `media`, `agents`, `calls`, `mcp`, `ledger`."""
         ...
 
+    def counts(self) -> Mapping[str, Any]:
+        """Version, uptime and numbers, fit for JSON: nothing that names a call, a context, a
+        provider or a server."""
+        ...
+
     def health(self) -> Mapping[str, Any]:
         """Details, fit for JSON: version, uptime, generation, calls, servers, workers, lag."""
         ...
@@ -84,62 +82,94 @@ def create_app(
     engine: EngineView,
     *,
     loopback_only: bool,
+    allowed_hosts: Collection[str] = (),
     administration: Administration | None = None,
     token: Callable[[], SecretStr | None] = lambda: None,
     chat: ChatSessions | None = None,
     trials: ToolTrials | None = None,
     usage: ToolUsageFiles | None = None,
+    most_at_once: int = MOST_AT_ONCE,
 ) -> ASGIApp:
     """The application.
 
-    `loopback_only`: refuse Host headers that do not name loopback; reading is then free for all.
+    `loopback_only`: reading needs no token. `allowed_hosts`: names in Host headers that are the
+    engine's, besides addresses and `localhost`.
     `administration`: who does what `/mcp` and `/reload` ask; without it, they do not exist.
-    `token`: gives what a request must bring to change anything, at each request; with none,
-    nothing can be changed. `chat`, `trials` and `usage`: what `/chat` and `/tools` ask, likewise.
+    `token`: gives the admin token in force, at each request; with none, nothing can be changed,
+    and off loopback nothing read. `chat`, `trials` and `usage`: what `/chat` and `/tools` ask.
+    `most_at_once`: further requests are answered with 503, `/live` excepted.
     """
+    check = TokenCheck(BearerGate(token))
+    app = Starlette(
+        routes=_own_routes(engine, check),
+        exception_handlers={HTTPException: _refuse, Exception: _failed},
+    )
+    if administration is not None:
+        app.routes.extend(AdministrationEndpoints(administration, check).routes())
+    if chat is not None:
+        app.routes.extend(ChatEndpoints(chat, check).routes())
+    if trials is not None and usage is not None:
+        app.routes.extend(ToolEndpoints(trials, usage, check).routes())
+    app.router.redirect_slashes = False
+    return Gate(
+        app,
+        check,
+        loopback_only=loopback_only,
+        allowed_hosts=allowed_hosts,
+        most_at_once=most_at_once,
+    )
+
+
+def _own_routes(engine: EngineView, check: TokenCheck) -> list[Route]:
+    """What an `EngineView` answers."""
+
+    def has_token(request: Request) -> bool:
+        return "authorization" in request.headers
+
+    def refused_if_wrong(request: Request) -> Response | None:
+        return check.refusal(request) if has_token(request) else None
 
     async def live(request: Request) -> Response:
         return JSONResponse({"live": True})
 
     async def ready(request: Request) -> Response:
+        if refusal := refused_if_wrong(request):
+            return refusal
         components = engine.readiness()
         is_ready = all(state.ready for state in components.values() if state.required)
-        body = {"ready": is_ready, "components": _components(components)}
+        body = {"ready": is_ready, "components": _components(components, has_token(request))}
         return JSONResponse(body, status_code=200 if is_ready else 503)
 
     async def health(request: Request) -> Response:
-        return JSONResponse(dict(engine.health()))
+        if refusal := refused_if_wrong(request):
+            return refusal
+        if has_token(request):
+            return JSONResponse(dict(engine.health()))
+        components = _components(engine.readiness(), with_details=False)
+        return JSONResponse({**engine.counts(), "components": components})
 
     async def metrics(request: Request) -> Response:
         page = await asyncio.to_thread(engine.metrics)  # up to 100 ms of work
         return Response(page, headers={"Content-Type": METRICS_TYPE})
 
     handlers: dict[str, Callable[[Request], Awaitable[Response]]] = {
-        "/live": live,
+        LIVE: live,
         "/ready": ready,
         "/health": health,
         "/metrics": metrics,
     }
-    routes = [Route(path, handler, methods=["GET"]) for path, handler in handlers.items()]
-    check = TokenCheck(BearerGate(token))
-    if administration is not None:
-        endpoints = AdministrationEndpoints(administration, check, reading_is_free=loopback_only)
-        routes += endpoints.routes()
-    if chat is not None:
-        routes += ChatEndpoints(chat, check).routes()
-    if trials is not None and usage is not None:
-        routes += ToolEndpoints(trials, usage, check, reading_is_free=loopback_only).routes()
-    app = Starlette(
-        routes=routes,
-        exception_handlers={HTTPException: _refuse, Exception: _failed},
-    )
-    app.router.redirect_slashes = False
-    return _Gate(app, loopback_only=loopback_only)
+    return [Route(path, handler, methods=["GET"]) for path, handler in handlers.items()]
 
 
-def _components(states: Mapping[str, ComponentState]) -> dict[str, dict[str, Any]]:
+def _components(
+    states: Mapping[str, ComponentState], with_details: bool
+) -> dict[str, dict[str, Any]]:
     return {
-        name: {"ready": state.ready, "required": state.required, "detail": state.detail}
+        name: {
+            "ready": state.ready,
+            "required": state.required,
+            "detail": state.detail if with_details else state.detail and WITHHELD,
+        }
         for name, state in states.items()
     }
 
@@ -155,47 +185,3 @@ async def _refuse(request: Request, error: Exception) -> Response:
 async def _failed(request: Request, error: Exception) -> Response:
     """What went wrong is in the log, not in the answer."""
     return JSONResponse({"error": "Internal Server Error"}, status_code=500)
-
-
-class _Gate:
-    """Checks the Host header of each request and adds the security headers to each answer."""
-
-    def __init__(self, app: ASGIApp, *, loopback_only: bool) -> None:
-        self._app = app
-        self._loopback_only = loopback_only
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(SECURITY_HEADERS)
-            await send(message)
-
-        host = Headers(scope=scope).get("host", "")
-        if self._loopback_only and not names_loopback(host):
-            refusal = JSONResponse({"error": "Misdirected Request"}, status_code=421)
-            await refusal(scope, receive, send_with_headers)
-            return
-        await self._app(scope, receive, send_with_headers)
-
-
-def names_loopback(host: str) -> bool:
-    """Whether a Host header (`localhost:15000`, `127.0.0.1`, `[::1]:80`) names this machine."""
-    if host.startswith("["):
-        name = host[1:].partition("]")[0]
-    else:
-        name = host.rpartition(":")[0] if ":" in host else host
-    return is_loopback(name)
-
-
-def is_loopback(name: str) -> bool:
-    """Whether a host name or address is the loopback interface."""
-    if name.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False

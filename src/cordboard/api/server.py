@@ -1,15 +1,20 @@
 """The HTTP port: uvicorn inside the engine's own event loop.
 
 uvicorn is made to behave as a guest: it installs no signal handlers, never exits the process,
-configures no logging, and is gone completely after `close()`.
+configures no logging, and is gone completely after `close()`. A connection that waits for a whole
+request waits in a queue of bounded length (`_Waiting`), so that a thousand idle or dripping ones
+neither take all descriptors nor keep an honest client out.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import socket
 from collections.abc import Iterator
+from functools import partial
+from typing import Any, cast
 
 import structlog
 import uvicorn
@@ -21,11 +26,13 @@ from cordboard.errors import ListenError
 
 CLOSE_SECONDS = 2
 """How long requests that are being answered may take when the engine stops."""
-IDLE_SECONDS = 15
-"""How long a connection may go without a whole request; the next one must find room."""
+IDLE_SECONDS = 15.0
+"""How long a connection may go without a whole request, or without reading its answer."""
+MOST_WAITING = 256
+"""Connections without a whole request; a further one closes the one that has waited longest. An
+honest client sends its request at once: it is passed over by at most a few `_BACKLOG`s of
+connections that come at the same moment."""
 _BACKLOG = 64
-_MOST_CONNECTIONS = 64
-"""More at once are answered with 503; the port is for a few scrapers and people."""
 
 log = structlog.get_logger()
 
@@ -33,10 +40,19 @@ log = structlog.get_logger()
 class HttpServer:
     """Serves one application on one port, from `start` to `close`."""
 
-    def __init__(self, health: Health, app: ASGIApp) -> None:
+    def __init__(
+        self,
+        health: Health,
+        app: ASGIApp,
+        *,
+        idle_seconds: float = IDLE_SECONDS,
+        most_waiting: int = MOST_WAITING,
+    ) -> None:
         self._host = health.host
         self._port = health.port
         self._app = app
+        self._idle_seconds = idle_seconds
+        self._most_waiting = most_waiting
         self._server: _Guest | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -49,7 +65,7 @@ class HttpServer:
         """Open the port and begin to serve. Raises `ListenError` when the port cannot be opened."""
         listener = await _listen(self._host, self._port)
         self._port = int(listener.getsockname()[1])
-        self._server = _Guest(self._app)
+        self._server = _Guest(self._app, self._idle_seconds, _Waiting(self._most_waiting))
         self._task = asyncio.create_task(self._server.serve([listener]), name="http-server")
         started = asyncio.create_task(self._server.serving.wait())
         try:
@@ -71,39 +87,82 @@ class HttpServer:
         await task
 
 
+class _Waiting:
+    """The connections without a whole request, the one that has waited longest first."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._connections: dict[_ImpatientProtocol, None] = {}
+
+    def add(self, connection: _ImpatientProtocol) -> None:
+        """It waits from now on; one too many closes the first."""
+        self._connections[connection] = None
+        if len(self._connections) > self._most:
+            next(iter(self._connections)).drop()
+
+    def remove(self, connection: _ImpatientProtocol) -> None:
+        """It has sent a whole request, or is closed."""
+        self._connections.pop(connection, None)
+
+
 class _ImpatientProtocol(H11Protocol):
     """uvicorn's HTTP, which by itself waits for ever for a first request, or the rest of one."""
 
-    _look: asyncio.TimerHandle | None = None
-    _requests_seen: object = None
+    def __init__(self, *, idle_seconds: float, waiting: _Waiting, **uvicorn_s: Any) -> None:
+        super().__init__(**uvicorn_s)
+        self._idle_seconds = idle_seconds
+        self._waiting = waiting
+        self._look: asyncio.TimerHandle | None = None
+        self._seen: tuple[object, int] = (None, 0)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._look = self.loop.call_later(IDLE_SECONDS, self._close_if_idle)
+        self._look = self.loop.call_later(self._idle_seconds, self._close_if_idle)
+        self._waiting.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._look is not None:
             self._look.cancel()
+        self._waiting.remove(self)
         super().connection_lost(exc)
 
+    def handle_events(self) -> None:
+        super().handle_events()
+        if self._answering:
+            self._waiting.remove(self)
+
+    def on_response_complete(self) -> None:
+        self._waiting.add(self)
+        super().on_response_complete()
+
+    def drop(self) -> None:
+        """Close it at once, whatever it was still to be sent."""
+        self._waiting.remove(self)
+        self.transport.abort()
+
+    @property
+    def _answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
     def _close_if_idle(self) -> None:
-        """Close unless a request is being answered, or a new one came since the last look."""
-        cycle = self.cycle
-        answering = cycle is not None and not cycle.response_complete
-        if not answering and cycle is self._requests_seen:
-            self.transport.close()
+        """Close unless a request is being answered and read, or a new one came since the last
+        look."""
+        seen = (self.cycle, self.transport.get_write_buffer_size())
+        if seen == self._seen and (self.flow.write_paused or not self._answering):
+            self.drop()
             return
-        self._requests_seen = cycle
-        self._look = self.loop.call_later(IDLE_SECONDS, self._close_if_idle)
+        self._seen = seen
+        self._look = self.loop.call_later(self._idle_seconds, self._close_if_idle)
 
 
 class _Guest(uvicorn.Server):
     """uvicorn without its claim on the process."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, idle_seconds: float, waiting: _Waiting) -> None:
+        protocol = partial(_ImpatientProtocol, idle_seconds=idle_seconds, waiting=waiting)
         config = uvicorn.Config(
             app,
-            http=_ImpatientProtocol,
+            http=cast("type[asyncio.Protocol]", protocol),
             ws="none",
             loop="none",
             lifespan="off",
@@ -112,8 +171,7 @@ class _Guest(uvicorn.Server):
             server_header=False,
             proxy_headers=False,
             backlog=_BACKLOG,
-            limit_concurrency=_MOST_CONNECTIONS,
-            timeout_keep_alive=IDLE_SECONDS,
+            timeout_keep_alive=math.ceil(idle_seconds),
             timeout_graceful_shutdown=CLOSE_SECONDS,
         )
         super().__init__(config)

@@ -35,7 +35,7 @@ class TokenCheck:
         refusal = self._gate.refusal(request.headers.getlist("authorization"))
         if refusal is None:
             return None
-        self._tell(request.url.path, refusal.status)
+        self._tell(request.scope["path"], refusal.status)
         return JsonAnswer(
             {"error": refusal.error}, status_code=refusal.status, headers=dict(refusal.headers)
         )

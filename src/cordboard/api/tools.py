@@ -3,8 +3,8 @@
     POST /tools/{name}/try   {context, arguments?, provider?, approve?} → what an agent would get
     GET  /tools/usage        ?days=7&context=NAME → counts, errors and waits by day, context, tool
 
-A try needs the admin token: it runs the tool, whatever that does. The usage is free on loopback and
-needs the token elsewhere.
+A try needs the admin token: it runs the tool, whatever that does. The usage is free on loopback;
+elsewhere the gate asks for the token (`cordboard.api.gate`).
 """
 
 from __future__ import annotations
@@ -45,19 +45,10 @@ log = structlog.get_logger()
 class ToolEndpoints:
     """The routes above."""
 
-    def __init__(
-        self,
-        trials: ToolTrials,
-        usage: ToolUsageFiles,
-        check: TokenCheck,
-        *,
-        reading_is_free: bool,
-    ) -> None:
-        """`reading_is_free`: GET needs no token."""
+    def __init__(self, trials: ToolTrials, usage: ToolUsageFiles, check: TokenCheck) -> None:
         self._trials = trials
         self._usage_files = usage
         self._check = check
-        self._reading_is_free = reading_is_free
 
     def routes(self) -> list[Route]:
         """For the application."""
@@ -103,8 +94,6 @@ class ToolEndpoints:
         return JsonAnswer(body, status_code=_STATUS[report.outcome])
 
     async def _usage(self, request: Request) -> Response:
-        if not self._reading_is_free and (refusal := self._check.refusal(request)):
-            return refusal
         days = request.query_params.get("days", str(USUAL_DAYS))
         if not re.fullmatch("[0-9]{1,3}", days) or not 1 <= int(days) <= KEPT_DAYS:
             raise HTTPException(400, f"days: expected a number from 1 to {KEPT_DAYS}")

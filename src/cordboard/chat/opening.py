@@ -100,6 +100,10 @@ class Opening:
         )
         return self._brain.open(session), greeting
 
+    async def stop_lookups(self) -> None:
+        """Stop what still looks something up, at once."""
+        await self._pre_call.close(0)
+
     async def close(self, outcome: str, reason: str, grace: float) -> None:
         """The conversation is over: stop what still looks something up (what changes the world has
         `grace` seconds), end the ledger, and hand over the steps of `post_call`."""

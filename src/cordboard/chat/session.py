@@ -36,7 +36,6 @@ from cordboard.tools.desk.desk import Desk
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
 
 TOOL_GRACE = 10.0
-"""Seconds that a tool that changes the world may go on after its conversation."""
 UNCLEAR = "Please answer yes or no."
 _SHORT = {"y": True, "1": True, "n": False, "2": False}
 """Yes and no as they are typed, and as they are pressed on a telephone."""
@@ -58,14 +57,18 @@ class ChatSession:
         variables: Mapping[str, str],
         settings: Chat,
         on_over: Callable[[str], None],
+        *,
+        tool_grace: float = TOOL_GRACE,
     ) -> None:
         """`variables`: of the line, such as `caller_number` and those that the context declares.
-        `on_over` is told the session's id when nothing is left of it."""
+        `on_over` is told the session's id when nothing is left of it. `tool_grace`: seconds that a
+        tool that changes the world may go on after the conversation."""
         self._loop = asyncio.get_running_loop()
         self._generation = generation
         self._metrics = services.metrics
         self._settings = settings
         self._on_over = on_over
+        self._tool_grace = tool_grace
         opening = self._opening = Opening(
             context, generation, brain, services, variables, self._spent
         )
@@ -299,11 +302,17 @@ class ChatSession:
         """End it, and wait until nothing is left of it."""
         await asyncio.shield(self.end_soon(outcome, reason))
 
-    async def close(self, grace: float) -> None:
-        """End it because the engine stops; what is being answered has `grace` seconds."""
+    async def close(self, grace: float, tool_grace: float) -> None:
+        """End it because the engine stops. An answer that is being given has `grace` seconds, a
+        tool that changes the world `tool_grace`, both from now."""
+        until = self._loop.time() + tool_grace
         if self._answering is not None and self._question is None:
             await asyncio.wait((self._answering,), timeout=grace)
-        await self.end("shutdown", "engine_stopped")
+        ending = self.end_soon("shutdown", "engine_stopped")
+        await asyncio.wait((ending,), timeout=until - self._loop.time())
+        await self._desk.close(0)
+        await self._opening.stop_lookups()
+        await asyncio.shield(ending)
 
     async def _end(self, outcome: str, reason: str) -> None:
         self._stop_timers()
@@ -314,9 +323,9 @@ class ChatSession:
             await asyncio.wait((self._answering,))
         self._close_answer("ended", reason)
         try:
-            await self._desk.close(TOOL_GRACE)
+            await self._desk.close(self._tool_grace)
             self._record.close()
-            await self._opening.close(outcome, reason, TOOL_GRACE)
+            await self._opening.close(outcome, reason, self._tool_grace)
         finally:
             self._generation.release()
             self._on_over(self.session_id)

@@ -16,7 +16,7 @@ import structlog
 from cordboard.agents.pipeline.brain.base import Brain
 from cordboard.calls.services import CallServices
 from cordboard.chat.answer import Answer
-from cordboard.chat.session import ChatSession, check_length
+from cordboard.chat.session import TOOL_GRACE, ChatSession, check_length
 from cordboard.chat.transcript import read_transcript
 from cordboard.config.schema import Config
 from cordboard.errors import AgentError, ChatRefused
@@ -24,6 +24,8 @@ from cordboard.generation import Generation
 
 LINE_VARIABLES = ("caller_number", "caller_name", "called_number")
 """What may be said of whoever writes, besides what the context declares."""
+CLOSE_SECONDS = 3.0
+"""How long answers, and tools that change the world, may go on when the engine stops."""
 
 log = structlog.get_logger()
 
@@ -36,9 +38,14 @@ class ChatSessions:
         generation: Callable[[], Generation],
         brain: Callable[[str], Brain],
         services: CallServices,
+        *,
+        close_seconds: float = CLOSE_SECONDS,
+        tool_grace: float = TOOL_GRACE,
     ) -> None:
         """`generation` gives the one in force, `brain` what thinks for a context of it; the latter
-        raises `AgentError` when it cannot yet."""
+        raises `AgentError` when it cannot yet. `tool_grace`: as for `ChatSession`."""
+        self._close_seconds = close_seconds
+        self._tool_grace = tool_grace
         self._generation = generation
         self._brain = brain
         self._services = services
@@ -80,7 +87,14 @@ class ChatSessions:
         except AgentError as error:
             raise ChatRefused("not_ready", str(error)) from None
         session = ChatSession(
-            context, generation, brain, self._services, given, config.chat, self._over
+            context,
+            generation,
+            brain,
+            self._services,
+            given,
+            config.chat,
+            self._over,
+            tool_grace=self._tool_grace,
         )
         self._sessions[session.session_id] = session
         self._services.metrics.chat_sessions(len(self._sessions))
@@ -110,10 +124,13 @@ class ChatSessions:
         return found
 
     async def close(self, grace: float = 0) -> None:
-        """End all of them, and begin no more; answers that are being given have `grace` seconds.
-        Idempotent."""
+        """End all of them, and begin no more. Answers that are being given have `grace` seconds,
+        `close_seconds` at most, and so have tools that change the world: an engine without calls
+        is to be gone before `docker stop` kills it (10 s). Idempotent."""
         self._closed = True
-        endings = [session.close(grace) for session in self._sessions.values()]
+        most = self._close_seconds
+        sessions = self._sessions.values()
+        endings = [session.close(min(grace, most), most) for session in sessions]
         for failed in await asyncio.gather(*endings, return_exceptions=True):
             if isinstance(failed, Exception):  # a border: the other ones and the engine end too
                 log.error("chat_end_failed", error=repr(failed), exc_info=failed)

@@ -23,6 +23,7 @@ MEDIA_TYPE = r"^[\x20-\x7e]+$"
 LANGUAGE = r"^([a-z]{2,3})?$"
 VOICE_ID = r"^[A-Za-z0-9_-]{1,64}$"
 TIME_OF_DAY = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
+HOST_NAME = r"^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_])?$"
 DIALPLAN_CONTEXT = r"^[A-Za-z0-9_.-]{1,79}$"
 
 API_VERSION = r"^v[0-9]+[a-z0-9]*$"
@@ -52,6 +53,7 @@ PATTERNS_IN_WORDS = {
     VOICE_ID: "a voice's id (letters, digits, _ and -, at most 64)",
     LANGUAGE: "a language code such as en, or nothing",
     TIME_OF_DAY: "a time of day as 17:30",
+    HOST_NAME: "a host name (letters, digits, and . - _, at most 254)",
     DIALPLAN_CONTEXT: "a dialplan context (letters, digits, and . - _, at most 79)",
 }
 """How error messages and the reference say what a pattern means."""
@@ -68,6 +70,8 @@ ParameterName = Annotated[str, Field(pattern=_PARAMETER_NAME)]
 """A parameter of a tool that is described here."""
 StepId = Annotated[str, Field(pattern=_SERVER_ID)]
 """A step of a workflow; part of the paths to its answer."""
+HostName = Annotated[str, Field(pattern=HOST_NAME)]
+"""A machine's name, as it stands in the Host header of HTTP requests."""
 Port = Annotated[int, Field(ge=0, le=65535)]
 """A TCP port; 0 lets the system choose one."""
 VariableName = Annotated[str, Field(pattern=_VARIABLE_NAME)]

@@ -21,6 +21,7 @@ from cordboard.config.mcp import Mcp
 from cordboard.config.patterns import (
     APP,
     URL,
+    HostName,
     Name,
     Port,
     ToolName,
@@ -40,16 +41,26 @@ from cordboard.config.variables import placeholders
 class Health(Section):
     """The HTTP port of the engine: /live, /ready, /health, /metrics."""
 
-    host: str = Field("127.0.0.1", description="Address to bind to.")
+    host: str = Field(
+        "127.0.0.1",
+        description="Address to bind to. Off loopback, everything but `/live` needs `admin.token`.",
+    )
     port: Port = Field(15000, description="TCP port; 0 = any free one.")
+    allowed_hosts: tuple[HostName, ...] = Field(
+        (),
+        description="Names, without port, by which requests may ask for this port in their `Host` "
+        "header, such as a Kubernetes service or a proxy. IP addresses, `localhost` and `host` "
+        "need no mention; any other name is refused with 421.",
+    )
 
 
 class Admin(Section):
-    """Who may change what runs, by HTTP or the command line."""
+    """Who may change what runs, by HTTP or the command line, and see what it does."""
 
     token: SecretStr | None = Field(
         None,
-        description='Bearer token of requests that change something, usually "${CORDBOARD_TOKEN}". '
+        description='Bearer token, usually "${CORDBOARD_TOKEN}", of requests that change something '
+        "or ask for details, and off loopback of all but `/live`. "
         "Left out: such requests are refused.",
     )
 

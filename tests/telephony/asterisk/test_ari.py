@@ -10,12 +10,16 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 from pydantic import SecretStr
+from structlog.testing import capture_logs
+from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.exceptions import ConnectionClosedError
 from websockets.http11 import Request
 from websockets.http11 import Response as HttpResponse
 
 from cordboard.config.schema import Asterisk
 from cordboard.errors import AsteriskError
+from cordboard.telephony.asterisk import ari
 from cordboard.telephony.asterisk.ari import AriClient
 from cordboard.telephony.asterisk.ari_messages import Event
 from cordboard.testing.patience import PATIENCE, until
@@ -27,7 +31,7 @@ class Pbx:
     """Answers requests by `answers`: path → what to do; the application is there by default."""
 
     def __init__(self) -> None:
-        self.answers: dict[str, Answer] = {"applications/cordboard": status(200, {"name": "x"})}
+        self.answers: dict[str, Answer] = {"applications/cordboard": application()}
         self.requests: asyncio.Queue[dict] = asyncio.Queue()
         self.connections: list[ServerConnection] = []
         self.seen: list[Request] = []
@@ -74,6 +78,11 @@ def status(code: int, body: object = None) -> Answer:
         return connection.send(json.dumps(message))
 
     return answer
+
+
+def application(*channel_ids: str) -> Answer:
+    """Ours, with these channels in it."""
+    return status(200, {"name": "cordboard", "channel_ids": list(channel_ids)})
 
 
 class Engine:
@@ -249,6 +258,20 @@ async def test_a_refused_websocket_is_explained_without_the_secret(pbx, refusal,
         assert "s3cret" not in engine.client.state.last_error
         pbx.refuse = None
         await asyncio.wait_for(engine.ups.get(), PATIENCE)
+
+
+async def test_asterisk_killed_in_the_handshake_is_one_that_cannot_be_reached(pbx, monkeypatch):
+    @contextlib.asynccontextmanager
+    async def killed(*_: object, **__: object) -> AsyncIterator[ClientConnection]:
+        raise ConnectionClosedError(None, None)
+        yield
+
+    monkeypatch.setattr(ari, "connect", killed)
+    async with dialled(pbx, wait=False) as engine:
+        with capture_logs() as log:
+            await until(lambda: bool(log))
+        assert "cannot reach Asterisk at http://127.0.0.1" in engine.client.state.last_error
+        assert {line["event"] for line in log} == {"ari_disconnected"}
 
 
 async def test_an_application_that_is_not_registered_is_not_ready_and_tried_again(pbx):

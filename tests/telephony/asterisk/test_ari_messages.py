@@ -1,6 +1,7 @@
 """Whatever Asterisk sends is understood or named as malformed; nothing raises."""
 
 import json
+import unicodedata
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from cordboard.telephony.asterisk.ari_messages import (
     Response,
     decode,
     encode_request,
+    one_line,
 )
 
 JSON = st.recursive(
@@ -51,7 +53,6 @@ def test_a_stasis_start_as_asterisk_22_sends_it():
         caller_number="4711",
         exten="agent",
         application="Stasis",
-        application_data="cordboard,x",
     )
 
 
@@ -78,3 +79,34 @@ def test_query_values_of_any_text_are_carried_unchanged(query):
     carried = message.get("query_strings", [])
     assert {pair["name"]: pair["value"] for pair in carried} == query
     assert message["uri"] == "channels/1.0/variable"
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("+1900\r\nX-Forged: 1", "+1900 X-Forged: 1"),
+        ("\u202eecilA", "ecilA"),
+        ("Ali\u2066ce\x1b[2J\x00 \u200fSmith\u2028", "Ali ce [2J Smith"),
+        (" J\u00f8rgen O'Neil ", "J\u00f8rgen O'Neil"),
+        ("\r\n", ""),
+    ],
+)
+def test_a_caller_cannot_write_a_second_line_or_turn_the_words_around(given, shown):
+    body = {"id": "1.0", "caller": {"name": given, "number": given}, "dialplan": {"exten": given}}
+    channel = Channel.read(body)
+    assert (channel.caller_name, channel.caller_number, channel.exten) == (shown, shown, shown)
+
+
+@given(st.text())
+def test_a_cleaned_name_is_one_line_of_visible_characters_and_loses_no_other(name):
+    cleaned = one_line(name)
+    hidden = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+    assert not {unicodedata.category(c) for c in cleaned} & hidden
+    assert len(cleaned.splitlines()) <= 1
+    assert cleaned == cleaned.strip()
+    assert one_line(cleaned) == cleaned
+
+    def visible(text):
+        return [c for c in text if unicodedata.category(c) not in hidden and not c.isspace()]
+
+    assert visible(cleaned) == visible(name)

@@ -22,7 +22,7 @@ from cordboard.telephony.asterisk.source import AsteriskSource
 from cordboard.testing.patience import PATIENCE, until
 from cordboard.testing.virtual_time import virtual_time
 
-from .test_ari import Pbx, pbx, status
+from .test_ari import Pbx, application, pbx, status
 
 __all__ = ["pbx"]
 
@@ -38,6 +38,7 @@ async def test_a_hangup_without_an_answer_is_tried_again_until_it_is_done(pbx: P
         return status(204)(connection, request) if deletes >= 3 else None
 
     pbx.answers |= {
+        "applications/cordboard": application("1.0"),
         "channels": status(200, [{"id": "1.0", "state": "Up", "dialplan": STASIS}]),
         "bridges": status(200, []),
         "asterisk/info": status(200, {"status": {"startup_time": "now"}}),
@@ -76,6 +77,7 @@ async def test_a_bridge_whose_removal_was_not_answered_is_removed_later(pbx: Pbx
         return status(204)(connection, request) if len(deletes) >= 3 else None
 
     pbx.answers |= {
+        "applications/cordboard": application("1.0"),
         "channels": status(200, [{"id": "1.0", "state": "Up", "dialplan": STASIS}]),
         "bridges": status(200, []),
         "asterisk/info": status(200, {"status": {"startup_time": "now"}}),
@@ -123,6 +125,7 @@ async def test_a_caller_whose_hangup_is_told_after_the_refused_answer_has_hung_u
         await connection.send(json.dumps({"type": "ChannelDestroyed", "channel": gone}))
 
     pbx.answers |= {
+        "applications/cordboard": application("1.0"),
         "channels": status(200, [{"id": "1.0", "state": "Ring", "dialplan": STASIS}]),
         "bridges": status(200, []),
         "asterisk/info": status(200, {"status": {"startup_time": "now"}}),

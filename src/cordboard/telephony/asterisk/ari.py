@@ -171,7 +171,7 @@ class AriClient:
                 await self._serve(websocket)
         except InvalidStatus as error:
             self.state.last_error = self._refusal(error.response.status_code)
-        except (OSError, TimeoutError, InvalidHandshake, InvalidURI) as error:
+        except (OSError, TimeoutError, InvalidHandshake, InvalidURI, ConnectionClosed) as error:
             reason = str(error) or "no answer"
             self.state.last_error = f"cannot reach Asterisk at {self._config.url}: {reason}"
 

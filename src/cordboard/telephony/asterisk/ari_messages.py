@@ -7,6 +7,7 @@ on 22.10.1). Only what the engine uses is typed; the rest of an event stays in `
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,11 +18,15 @@ from cordboard.errors import AsteriskError
 
 Json = Any
 """Decoded JSON: what Asterisk sends is checked where it is used."""
+_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+"""Unicode categories: control, format (also direction of reading), surrogate, private use, line
+ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A channel as events and `GET channels` describe it."""
+    """A channel as events and `GET channels` describe it. What its caller chose (name, number,
+    extension) is cleaned: see `one_line`."""
 
     id: str
     state: str = ""
@@ -32,7 +37,6 @@ class Channel:
     """Where in the dialplan it is."""
     application: str = ""
     """The dialplan application it is in, e.g. `Stasis`."""
-    application_data: str = ""
 
     @classmethod
     def read(cls, body: Json) -> Channel:
@@ -43,11 +47,10 @@ class Channel:
         return cls(
             id=body["id"],
             state=_text(body, "state"),
-            caller_name=_text(caller, "name"),
-            caller_number=_text(caller, "number"),
-            exten=_text(dialplan, "exten"),
+            caller_name=one_line(_text(caller, "name")),
+            caller_number=one_line(_text(caller, "number")),
+            exten=one_line(_text(dialplan, "exten")),
             application=_text(dialplan, "app_name"),
-            application_data=_text(dialplan, "app_data"),
         )
 
 
@@ -135,6 +138,16 @@ def _response(body: dict[str, Json]) -> Response | Malformed:
     except orjson.JSONDecodeError:
         # The status counts; a 500 may carry plain text.
         return Response(request_id, status, {"message": str(text)[:200]})
+
+
+def one_line(text: str) -> str:
+    """A caller's words as plain text: no line breaks and other control characters (a SIP user may
+    hold them percent-encoded), and nothing invisible or that turns the direction of reading, which
+    would show an operator another name than the one that is there. A run of them is one space."""
+    if text.isascii() and text.isprintable():
+        return text.strip()
+    shown = (" " if unicodedata.category(c) in _UNSEEN else c for c in text)
+    return " ".join("".join(shown).split())
 
 
 def _part(body: Mapping[str, Json], key: str) -> Mapping[str, Json]:

@@ -161,6 +161,8 @@ class AsteriskLine:
             if not connecting.done():
                 connecting.cancel()
                 await asyncio.wait((connecting,))
+            if not connecting.cancelled():
+                connecting.exception()  # seen: the caller's end, or the timeout, says more
 
     async def _connect(self, arrival: MediaArrival) -> Media:
         """Send all requests at once: ARI does those of one websocket in their order."""

@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Callable, Collection, Coroutine
+from urllib.parse import quote
 from uuid import uuid4
 
 import structlog
@@ -21,7 +22,7 @@ from cordboard.calls.offer import Offer
 from cordboard.config.schema import Asterisk
 from cordboard.errors import AsteriskError, LineError, LineGone
 from cordboard.telephony.asterisk.ari import AriClient, AriState
-from cordboard.telephony.asterisk.ari_messages import Channel, Event
+from cordboard.telephony.asterisk.ari_messages import Channel, Event, one_line
 from cordboard.telephony.asterisk.control import UNREACHABLE_IDLE_SECONDS, AsteriskLine
 from cordboard.telephony.asterisk.media_path import MediaPath
 from cordboard.telephony.endings import Ending
@@ -76,9 +77,11 @@ class AsteriskSource:
         self._connected = asyncio.Event()
         """Set while connected and caught up."""
         self._asterisk_started = ""
-        self._ours = re.compile(
+        self._made_here = re.compile(
             rf"cordboard-{re.escape(config.app)}-[0-9a-f-]{{36}}-(media|bridge)"
         )
+        """Ids of the channels and bridges that lines make. Nobody who calls, and no dialplan, can
+        choose a channel's id: only ARI users with write access and AMI's Originate can."""
 
     async def start(self) -> None:
         """Begin connecting. Returns at once; `state` says when it is up."""
@@ -131,7 +134,7 @@ class AsteriskSource:
         line = self._lines.get(channel.id)
         if event.type == "StasisStart" and (line is None or line.ended):
             # An ended line: the caller has left us and is back, before the old call has let go.
-            if not self._ours.fullmatch(channel.id):
+            if not self._made_here.fullmatch(channel.id):
                 self._incoming(channel)
         elif line is not None and event.type == "ChannelDtmfReceived":
             digit = event.body.get("digit")
@@ -179,7 +182,7 @@ class AsteriskSource:
             self._released(line)
             return
         variables = {name: value for name, value in zip(names, values, strict=True) if value}
-        dialled = variables.pop(_DIALLED, "") or channel.exten
+        dialled = one_line(variables.pop(_DIALLED, "")) or channel.exten
         self._on_offer(
             Offer(
                 call_id=str(line.call_id),
@@ -222,11 +225,15 @@ class AsteriskSource:
         """
         # Both of before the question: what comes later is not missing in the answer.
         lines, stranded = self.lines, frozenset(self._stranded)
-        channels, bridges, info = await asyncio.gather(
+        # Whose a channel is stands here only: the `app_data` of a channel is what the dialplan
+        # said, and stays the same when the channel is moved to another application or to ours.
+        application, channels, bridges, info = await asyncio.gather(
+            self._ari.request("GET", f"applications/{quote(self._app)}"),
             self._ari.request("GET", "channels"),
             self._ari.request("GET", "bridges"),
             self._ari.request("GET", "asterisk/info", only="status"),
         )
+        ours = frozenset(application["channel_ids"])
         present = {channel.id: channel for channel in map(Channel.read, channels)}
         started = str(info["status"]["startup_time"])
         restarted = self._asterisk_started not in ("", started)
@@ -237,7 +244,7 @@ class AsteriskSource:
             if channel is None:
                 gone: Ending = "asterisk_lost" if restarted else "caller_hangup"
                 line.left(gone)
-            elif not self._in_our_application(channel):
+            elif line.channel_id not in ours:
                 line.left("transferred")
         await asyncio.gather(
             *(self._remove(f"channels/{key}") for key in present if self._orphan(key)),
@@ -247,10 +254,11 @@ class AsteriskSource:
         self._stranded -= stranded
         for channel in present.values():
             if (
-                self._in_our_application(channel)
+                channel.id in ours
+                and channel.application == "Stasis"  # and not merely watched by our application
                 and channel.id not in self._lines
                 and f"channels/{channel.id}" not in stranded
-                and not self._ours.fullmatch(channel.id)
+                and not self._made_here.fullmatch(channel.id)
             ):
                 log.warning("caller_adopted", channel=channel.id)
                 self._incoming(channel)
@@ -258,13 +266,9 @@ class AsteriskSource:
 
     def _orphan(self, key: str) -> bool:
         """Whether this channel or bridge is of our making and belongs to no call that lives."""
-        if not self._ours.fullmatch(key):
+        if not self._made_here.fullmatch(key):
             return False
         return key not in {name for line in self.lines for name in (line.media_id, line.bridge_id)}
-
-    def _in_our_application(self, channel: Channel) -> bool:
-        arguments = channel.application_data.split(",")
-        return channel.application == "Stasis" and arguments[0] == self._app
 
     async def _remove(self, path: str) -> None:
         try:

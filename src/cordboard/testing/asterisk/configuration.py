@@ -66,7 +66,8 @@ class AsteriskConfiguration:
     http_port: int
     rtp_ports: range
     ari_user: str
-    ari_password: str
+    ari_password_hash: str
+    """As crypt(3) makes it: any ARI user can read what stands in `ari.conf`."""
     dialplan: DialplanSettings
     pjsip: str = ""
     modules: str = ""
@@ -127,7 +128,8 @@ dontwarn = yes
             "http.conf": "[general]\nenabled=yes\nbindaddr=127.0.0.1\n"
             f"bindport={self.http_port}\nsessionlimit=500\n",
             "ari.conf": "[general]\nenabled=yes\npretty=no\n"
-            f"[{self.ari_user}]\ntype=user\nread_only=no\npassword={self.ari_password}\n",
+            f"[{self.ari_user}]\ntype=user\nread_only=no\npassword_format=crypt\n"
+            f"password={self.ari_password_hash}\n",
             "rtp.conf": f"[general]\nrtpstart={first}\nrtpend={last}\nstrictrtp=yes\n"
             "icesupport=no\n",
             "udptl.conf": f"[general]\nudptlstart={first}\nudptlend={last}\n",

@@ -1,0 +1,109 @@
+"""The gate before every request: by which name it was sent, whether it has the token, and room.
+
+A web page can make a name of its own point to this machine (DNS rebinding), and its visitor's
+browser then sends that name in the Host header. So a request must name the engine by an address,
+as `localhost`, or by a name that the configuration lists. Off loopback everything but `/live` also
+needs the admin token. `/live` is answered however many other requests are under way: orchestrators
+restart what does not answer it, and that would end live calls.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cordboard.api.answers import JsonAnswer
+from cordboard.api.token_check import TokenCheck
+
+LIVE = "/live"
+MOST_AT_ONCE = 64
+"""Requests that are answered at the same time; the port is for a few scrapers and people."""
+SECURITY_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+class Gate:
+    """Refuses what may not come in, and adds the security headers to each answer."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        check: TokenCheck,
+        *,
+        loopback_only: bool,
+        allowed_hosts: Collection[str],
+        most_at_once: int,
+    ) -> None:
+        """`loopback_only`: only `check` of the endpoints themselves asks for the token."""
+        self._app = app
+        self._check = check
+        self._loopback_only = loopback_only
+        self._allowed_hosts = frozenset(name.lower() for name in allowed_hosts)
+        self._most_at_once = most_at_once
+        self._answering = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(SECURITY_HEADERS)
+            await send(message)
+
+        handler: ASGIApp = self._refusal(Request(scope)) or self._app
+        self._answering += 1
+        try:
+            await handler(scope, receive, send_with_headers)
+        finally:
+            self._answering -= 1
+
+    def _refusal(self, request: Request) -> Response | None:
+        name = host_name(request.headers.get("host", ""))
+        if not (is_address(name) or name == "localhost" or name in self._allowed_hosts):
+            error = (
+                f"the Host header names {name[:64]!r}, which is not a name of this engine; ask by "
+                "its address, or list the name under health.allowed_hosts"
+            )
+            return JsonAnswer({"error": error}, status_code=421)
+        if request.scope["path"] == LIVE:
+            return None
+        if self._answering >= self._most_at_once:
+            error = f"{self._answering} requests are being answered; try again in a moment"
+            return JsonAnswer({"error": error}, status_code=503, headers={"Retry-After": "1"})
+        return None if self._loopback_only else self._check.refusal(request)
+
+
+def host_name(host: str) -> str:
+    """The name or address in a Host header such as `localhost:15000` or `[::1]:80`."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return (host.rpartition(":")[0] if ":" in host else host).lower()
+
+
+def is_address(name: str) -> bool:
+    """Whether it is an IP address rather than a name."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def is_loopback(name: str) -> bool:
+    """Whether a host name or address is the loopback interface."""
+    if is_address(name):
+        return ipaddress.ip_address(name).is_loopback
+    return name.lower() == "localhost"

@@ -1,0 +1,184 @@
+"""The HTTP port in a crowd: connections that say nothing, drip, or do not read their answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+import socket
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from starlette.types import ASGIApp
+
+from cordboard.api.app import create_app
+from cordboard.api.server import HttpServer
+from cordboard.config.schema import Health
+from cordboard.testing.patience import PATIENCE
+
+from .conftest import ShownEngine, ask, ask_app
+
+HALF = b"GET /live HTTP/1.1\r\nHost: local"
+MOST_WAITING = 100
+CROWD = 1_000
+
+
+def app(engine: ShownEngine) -> ASGIApp:
+    return create_app(engine, loopback_only=True)
+
+
+@pytest.fixture
+async def server(engine: ShownEngine) -> AsyncIterator[HttpServer]:
+    made = HttpServer(Health(port=0), app(engine), most_waiting=MOST_WAITING)
+    await made.start()
+    yield made
+    await made.close()
+
+
+@pytest.fixture(autouse=True)
+def _room_for_a_crowd() -> None:
+    """The clients' ends are in this process too."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < 2 * CROWD + 500:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 2 * CROWD + 500), hard))
+
+
+def descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+class Crowd:
+    """Clients that never send a whole request."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self.ends: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def come(self, count: int, sent: bytes) -> None:
+        """So many more, each with this beginning of a request."""
+        for _ in range(count):
+            reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+            writer.write(sent)
+            self.ends.append((reader, writer))
+
+    def drip(self, sent: bytes) -> None:
+        """Each sends a little more."""
+        for _, writer in self.ends:
+            writer.write(sent)
+
+    async def turned_out(self, first: int) -> None:
+        """Until the server has closed the first so many."""
+        for reader, _ in self.ends[:first]:
+            with contextlib.suppress(ConnectionError):
+                assert await asyncio.wait_for(reader.read(), PATIENCE) == b""
+
+    async def go(self) -> None:
+        for _, writer in self.ends:
+            writer.transport.abort()
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def crowd(server: HttpServer) -> AsyncIterator[Crowd]:
+    made = Crowd(server.port)
+    yield made
+    await made.go()
+
+
+@pytest.mark.parametrize("sent", [b"", HALF])
+async def test_a_thousand_idle_connections_keep_nobody_out_and_no_descriptors(
+    server: HttpServer, crowd: Crowd, sent: bytes
+) -> None:
+    before = descriptors()
+    await crowd.come(CROWD, sent)
+    for path in ("/live", "/ready", "/health", "/metrics"):
+        assert (await ask(server.port, path)).status == 200
+    await crowd.turned_out(CROWD - MOST_WAITING)
+    assert descriptors() - before <= CROWD + MOST_WAITING
+
+
+async def test_drips_do_not_make_a_connection_younger(server: HttpServer, crowd: Crowd) -> None:
+    await crowd.come(MOST_WAITING, HALF)
+    for _ in range(20):
+        crowd.drip(b"a")
+        assert (await ask(server.port, "/live")).status == 200
+    await crowd.come(CROWD - MOST_WAITING, HALF)
+    assert (await ask(server.port, "/live")).status == 200
+    await crowd.turned_out(CROWD - MOST_WAITING)
+
+
+async def test_a_client_between_two_requests_has_waited_since_the_last_one(
+    server: HttpServer, crowd: Crowd
+) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    for _ in range(3):
+        await crowd.come(MOST_WAITING - 2, HALF)
+        writer.write(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await asyncio.wait_for(reader.readuntil(b'{"live":true}'), PATIENCE)
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET /live HT", b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\nGET /li"]
+)
+async def test_a_connection_without_a_whole_request_is_closed(
+    engine: ShownEngine, sent: bytes
+) -> None:
+    server = HttpServer(Health(port=0), app(engine), idle_seconds=0.1)
+    await server.start()
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(sent)
+        with contextlib.suppress(ConnectionError):
+            await asyncio.wait_for(reader.read(), PATIENCE)  # to its end
+        writer.close()
+    finally:
+        await server.close()
+
+
+async def test_a_client_that_does_not_read_its_answers_is_closed(
+    engine: ShownEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise its request would be under way for ever."""
+    monkeypatch.setattr(engine, "metrics", lambda: b"x" * 8_000_000)
+    server = HttpServer(Health(port=0), app(engine), idle_seconds=0.2)
+    await server.start()
+    loop = asyncio.get_running_loop()
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.setblocking(False)
+        alone = descriptors()
+        await loop.sock_connect(client, ("127.0.0.1", server.port))
+        await loop.sock_sendall(client, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 3)
+        assert (await ask(server.port, "/live")).status == 200  # so the other one is accepted
+        assert descriptors() > alone
+        async with asyncio.timeout(PATIENCE):
+            while descriptors() > alone:  # noqa: ASYNC110 - the client's end does not tell
+                await asyncio.sleep(0.02)
+    await server.close()
+
+
+async def test_who_comes_while_many_are_answered_is_told_to_come_again(
+    engine: ShownEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answer = threading.Semaphore(0), threading.Event()
+
+    def metrics() -> bytes:
+        asked.release()
+        answer.wait(PATIENCE)
+        return b""
+
+    monkeypatch.setattr(engine, "metrics", metrics)
+    crowded = create_app(engine, loopback_only=True, most_at_once=2)
+    async with asyncio.TaskGroup() as group:
+        slow = [group.create_task(ask_app(crowded, "/metrics")) for _ in range(2)]
+        for _ in slow:
+            assert await asyncio.to_thread(asked.acquire, timeout=PATIENCE)
+        refused = await ask_app(crowded, "/health")
+        assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+        assert (await ask_app(crowded, "/live")).status == 200
+        answer.set()
+    assert [task.result().status for task in slow] == [200, 200]
+    assert (await ask_app(crowded, "/health")).status == 200
