@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import signal
 import socket
 import struct
@@ -122,7 +123,7 @@ def shut_doors(container: Container) -> Facts:
     """The rights of a container's first process, and where it may write."""
     status = Path(f"/proc/{container.pid}/status").read_text().splitlines()
     rights = dict(line.split(":\t") for line in status if line.startswith(("Cap", "NoNewPrivs")))
-    places = ("/", "/opt/cordboard", "/app", "/app/config", "/app/var", "/tmp", "/run/secrets")  # noqa: S108
+    places = ("/", "/opt/cordboard", "/app", "/app/config", "/app/var", "/tmp", "/run/secrets")
     written = [
         place
         for place in places
@@ -132,15 +133,26 @@ def shut_doors(container: Container) -> Facts:
     return {"rights": rights, "written": written, "uid": ids}
 
 
+def bare_calls(site: str) -> Path:
+    """A copy of the shipped configuration that takes calls without ARI."""
+    folder = Path(site, "bare")
+    shutil.copytree(ROOT / "config", folder)
+    yaml, path = YAML(typ="safe"), folder / "ai-agent.yaml"
+    said = yaml.load(path.read_text())
+    said["audiosocket"]["context"] = "reception"
+    yaml.dump(said, path)
+    return folder
+
+
 def alone(images: dict[str, str], site: str, var: str) -> Facts:
-    """`docker run --read-only`: the image with its own command and configuration, and a caller."""
-    del site
-    options = ["--read-only", "--tmpfs", "/tmp", "--mount", f"{var}:/app/var"]  # noqa: S108
+    """`docker run --read-only`: the image with its own command, and a caller past ARI."""
+    options = ["--read-only", "--tmpfs", "/tmp", "--mount", f"{var}:/app/var"]
+    options += ["--mount", f"{bare_calls(site)}:/app/config:ro"]
     engine = Container("engine", images["engine"], options)
     engine.wait_healthy()
-    facts = shut_doors(engine)
+    facts = shut_doors(engine) | {"metrics": get("/metrics")[1]}
     call = [sys.executable, "-c", "from cordboard.cli import main; main()", "call"]
-    call += ["--target", "127.0.0.1:8090", "--say", "What is the weather in Oslo?"]
+    call += ["--target", "127.0.0.1:8090", "--say", "When are you open?"]
     called = subprocess.run(call, capture_output=True, text=True, cwd=ROOT, check=False)
     engine.wait_until(lambda: "call.ended" in types(var), "done with the call")
     facts |= {"call": called.returncode, "said": called.stdout + called.stderr}
@@ -170,4 +182,4 @@ def together(images: dict[str, str], site: str, var: str) -> Facts:
 if __name__ == "__main__":
     loopback_up()
     scene = {"alone": alone, "together": together}[sys.argv[1]]
-    print(json.dumps(scene(json.loads(sys.argv[2]), *sys.argv[3:])))
+    sys.stdout.write(json.dumps(scene(json.loads(sys.argv[2]), *sys.argv[3:])))
