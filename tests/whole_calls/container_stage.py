@@ -9,6 +9,7 @@ service gets the files, mounts, environment and command that compose.yaml and it
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import json
 import os
@@ -97,15 +98,29 @@ def loopback_up() -> None:
         fcntl.ioctl(any_socket, 0x8914, request)  # SIOCSIFFLAGS
 
 
-def get(path: str, token: str = "") -> tuple[int, str]:
-    request = urllib.request.Request(f"http://127.0.0.1:15000{path}")
-    if token:
-        request.add_header("Authorization", f"Bearer {token}")
+def ask(url: str, authorization: str = "", method: str = "GET") -> tuple[int, str]:
+    request = urllib.request.Request(url, method=method)
+    if authorization:
+        request.add_header("Authorization", authorization)
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
+
+
+def get(path: str, token: str = "") -> tuple[int, str]:
+    """Ask the engine."""
+    return ask(f"http://127.0.0.1:15000{path}", f"Bearer {token}" if token else "")
+
+
+def dial(extension: str, site: str) -> None:
+    """Have Asterisk place a call to an extension of the softphones, and echo what it hears."""
+    password = Path(site, "secrets/asterisk/ari_password").read_text()
+    login = base64.b64encode(f"cordboard:{password}".encode()).decode()
+    query = f"endpoint=Local/{extension}@softphones&context=softphones&extension=799&priority=1"
+    status, answer = ask(f"http://127.0.0.1:8088/ari/channels?{query}", f"Basic {login}", "POST")
+    assert status == 200, answer
 
 
 def ledger(var: str) -> list[dict[str, Any]]:
@@ -169,14 +184,12 @@ def together(images: dict[str, str], site: str, var: str) -> Facts:
     engine.wait_until(lambda: get("/ready", token)[0] == 200, "ready")
     facts: Facts = {"metrics": get("/metrics", token)[1], "doors": shut_doors(engine)}
     facts["rights"] = shut_doors(asterisk)["rights"]
-    originate = "channel originate Local/701@softphones application Wait 60"
-    asterisk.execute("exec", "asterisk", "-rx", originate)
-    engine.wait_until(lambda: "audio.started" in types(var), "greeting")
+    dial("701", site)
+    engine.wait_until(lambda: "agent.audio_started" in types(var), "greeting")
     facts["live"] = get("/health", token)[1]
-    facts["stopped"] = engine.stop()
-    channels = asterisk.execute("exec", "asterisk", "-rx", "core show channels count")
-    facts |= {"ledger": ledger(var), "channels": channels.stdout, "asterisk": asterisk.stop()}
-    return facts
+    asterisk.execute("exec", "asterisk", "-rx", "channel request hangup all")
+    engine.wait_until(lambda: "call.ended" in types(var), "done with the call")
+    return facts | {"ledger": ledger(var), "stopped": [engine.stop(), asterisk.stop()]}
 
 
 if __name__ == "__main__":
