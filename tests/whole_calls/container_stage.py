@@ -165,7 +165,9 @@ def alone(images: dict[str, str], site: str, var: str) -> Facts:
     options += ["--mount", f"{bare_calls(site)}:/app/config:ro"]
     engine = Container("engine", images["engine"], options)
     engine.wait_healthy()
-    facts = shut_doors(engine) | {"metrics": get("/metrics")[1]}
+    up = 'ai_agent_mcp_server_up{server="aviation_atis"} 1.0'
+    engine.wait_until(lambda: up in get("/metrics")[1], "ready with its MCP server")
+    facts = shut_doors(engine)
     call = [sys.executable, "-c", "from cordboard.cli import main; main()", "call"]
     call += ["--target", "127.0.0.1:8090", "--say", "When are you open?"]
     called = subprocess.run(call, capture_output=True, text=True, cwd=ROOT, check=False)
