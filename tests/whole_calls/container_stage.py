@@ -186,6 +186,7 @@ def together(images: dict[str, str], site: str, var: str) -> Facts:
     engine.wait_until(lambda: get("/ready", token)[0] == 200, "ready")
     facts: Facts = {"metrics": get("/metrics", token)[1], "doors": shut_doors(engine)}
     facts["rights"] = shut_doors(asterisk)["rights"]
+    facts["asterisk_environment"] = Path(f"/proc/{asterisk.pid}/environ").read_text()
     dial("701", site)
     engine.wait_until(lambda: "agent.audio_started" in types(var), "greeting")
     facts["live"] = get("/health", token)[1]

@@ -75,6 +75,7 @@ def test_compose_brings_up_asterisk_and_engine_and_a_dialled_extension_is_greete
     offered, ended = seen["ledger"][0], seen["ledger"][-1]
     assert (offered["type"], offered["source"]) == ("call.offered", "asterisk")
     assert (ended["type"], ended["outcome"]) == ("call.ended", "completed")
+    assert "PASSWORD" not in seen["asterisk_environment"]
     assert "ai_agent_active_calls" in seen["metrics"]
     assert json.loads(seen["live"])["active_calls"], "the admin token opens /health"
     all_shut(seen["rights"])
