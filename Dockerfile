@@ -2,11 +2,12 @@
 #
 #   docker build -t cordboard .
 #   docker run --init --rm --network none cordboard cordboard demo     # the demo call, offline
-#   docker compose up                                                  # with an Asterisk: compose.yaml
+#   docker/prepare && docker compose up --build                        # with an Asterisk: compose.yaml
 #
-# Every package comes from requirements/ with its hash, as with `make`.
+# Every package comes from requirements/ with its hash, as with `make`. docs/container.md has more.
 
-FROM python:3.11-slim-bookworm AS build
+# python:3.11-slim-bookworm of September 2026: Python 3.11.16. How to move on: docs/container.md.
+FROM python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b AS build
 WORKDIR /build
 COPY requirements/ requirements/
 RUN python -m venv /opt/cordboard \
@@ -22,17 +23,13 @@ COPY src/ src/
 RUN /opt/builder/bin/pip wheel --no-deps --no-build-isolation --no-index --wheel-dir dist . \
  && /opt/cordboard/bin/pip install --no-deps --no-index dist/*.whl
 
-FROM python:3.11-slim-bookworm
+FROM python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b
 ENV PATH=/opt/cordboard/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 RUN useradd --system --uid 10001 --create-home cordboard \
  && install -d -o cordboard -g cordboard /app /app/var
 COPY --from=build /opt/cordboard /opt/cordboard
 WORKDIR /app
 COPY config/ config/
-# The same configuration with its `asterisk:` section switched on, for compose.yaml.
-RUN sed '/^# asterisk:/,/^$/ s/^# //' config/ai-agent.yaml >config/with-asterisk.yaml \
- && grep -q '^asterisk:' config/with-asterisk.yaml \
- && ASTERISK_ARI_PASSWORD=unused cordboard check --config config/with-asterisk.yaml
 USER cordboard
 VOLUME /app/var
 STOPSIGNAL SIGTERM

@@ -1,7 +1,8 @@
 # One command for each thing a developer does; `make` alone lists them.
 #
-# Every target sets up what it needs, once: Python packages into .venv, Asterisk and the MCP
-# servers of the tests into the cache. Settings, on the command line or in the environment:
+# Every target sets up what it needs, once: Python packages into .venv; Asterisk, the MCP servers
+# and the unpacked images of the tests into the cache. Settings, on the command line or in the
+# environment:
 #   PYTHON=python3.12       the interpreter that .venv is made with
 #   CORDBOARD_CACHE=DIR     where those go (default .cache; may be shared by checkouts)
 #   CORDBOARD_ASTERISK=FILE the asterisk program to use, instead of looking for one
@@ -60,7 +61,7 @@ restaurant: $(ALL_READY) ## run the restaurant of examples/ (RESTAURANT=--engine
 	@PYTHONPATH=examples/restaurant $(BIN)/python -m restaurant $(RESTAURANT)
 
 .PHONY: test
-test: $(ALL_READY) asterisk mcp-servers ## run every test, real Asterisk and real voices included
+test: $(ALL_READY) asterisk mcp-servers images ## run every test, real Asterisk and real voices included
 	@$(WITH_ASTERISK) $(WITH_MCP_SERVERS) $(BIN)/python -m pytest \
 	  --numprocesses=$(PROCESSES) --order=$(ORDER) $(PYTEST_ARGS)
 
@@ -91,7 +92,7 @@ matrix: $(ALL_READY) asterisk ## try every behaviour with every provider, and wr
 	exit $$failed
 
 .PHONY: setup
-setup: $(ALL_READY) asterisk mcp-servers ## only set up; run nothing
+setup: $(ALL_READY) asterisk mcp-servers images ## only set up; run nothing
 
 .PHONY: asterisk
 asterisk:
@@ -100,6 +101,11 @@ asterisk:
 .PHONY: mcp-servers
 mcp-servers: $(ALL_READY)
 	@scripts/install-mcp-servers
+
+.PHONY: images
+images: $(ALL_READY) ## build both images into folders for the tests, without docker
+	@$(BIN)/python scripts/image build . >/dev/null
+	@$(BIN)/python scripts/image build docker/asterisk >/dev/null
 
 .PHONY: lock
 lock: ## write requirements/ anew from pyproject.toml (needs uv)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from ruamel.yaml import YAML
 
 ROOT = Path(__file__).parents[2]
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
@@ -88,31 +87,3 @@ def test_the_dependency_page_names_every_direct_dependency_in_its_locked_version
     for requirement in map(Requirement, [*EVERYTHING, *GROUPS["models"]]):
         version = pins[canonicalize_name(requirement.name)]
         assert f"{requirement.name} {version}" in page, f"{requirement.name} {version}"
-
-
-def test_compose_publishes_the_ports_that_asterisk_uses() -> None:
-    compose = YAML(typ="safe").load((ROOT / "compose.yaml").read_text())
-    published = " ".join(compose["services"]["asterisk"]["ports"])
-    rtp = (ROOT / "docker" / "asterisk" / "etc" / "rtp.conf").read_text()
-    first, last = (re.search(rf"^{key} = (\d+)$", rtp, re.M) for key in ("rtpstart", "rtpend"))
-    assert first is not None
-    assert last is not None
-    assert f":{first[1]}-{last[1]}:{first[1]}-{last[1]}/udp" in published
-    assert ":5060:5060/udp" in published
-    assert compose["services"]["engine"]["network_mode"] == "service:asterisk"
-
-
-def test_the_image_can_switch_on_the_asterisk_section_of_the_shipped_configuration() -> None:
-    """The Dockerfile does it with sed; the words must stay where it looks for them."""
-    text = (ROOT / "config" / "ai-agent.yaml").read_text()
-    assert "sed '/^# asterisk:/,/^$/ s/^# //'" in (ROOT / "Dockerfile").read_text()
-    head, block = text.split("\n# asterisk:", 1)
-    block, tail = ("\n# asterisk:" + block).split("\n\n", 1)
-    switched_on = YAML(typ="safe").load(f"{head}{block.replace(chr(10) + '# ', chr(10))}\n\n{tail}")
-    assert switched_on["asterisk"] == {
-        "url": "http://127.0.0.1:8088",
-        "username": "cordboard",
-        "password": "${ASTERISK_ARI_PASSWORD}",
-        "app": "cordboard",
-        "media": "audiosocket",
-    }
