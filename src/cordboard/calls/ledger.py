@@ -36,6 +36,7 @@ RETRY_SECONDS = 2.0
 _TRIAL = b"\0" * 65_536
 """What is written to see whether there is room for more than the rest of a block."""
 
+Line = tuple[LedgerFile, bytes, int]
 Job = Callable[[], object]
 
 
@@ -55,7 +56,7 @@ class LedgerWriter:
         self._retry_seconds = retry_seconds
         self._most_waiting = most_waiting
         self._write_bytes = write
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._jobs: SimpleQueue[Line | Job | None] = SimpleQueue()
         self._open: set[LedgerFile] = set()
         self._noted: dict[LedgerFile, OpenCall] = {}
         self._stuck: dict[LedgerFile, None] = {}
@@ -66,7 +67,7 @@ class LedgerWriter:
         self._retry_at = 0.0
         self._note_failed = False
         self.failures = 0
-        """Tries that failed (disk full, no permission); the calls went on."""
+        """Lines that were not written when they came (disk full, no permission); calls went on."""
         self.trouble = ""
         """Why ledgers cannot be written now; empty when they can."""
         self._thread = threading.Thread(target=self._work, name="cordboard-ledger", daemon=True)
@@ -84,7 +85,7 @@ class LedgerWriter:
 
     def write(self, file: LedgerFile, line: bytes, at_ms: int) -> None:
         """Append a line. Returns at once."""
-        self._jobs.put(partial(self._take, file, line, at_ms))
+        self._jobs.put((file, line, at_ms))
 
     def finish(self, file: LedgerFile) -> None:
         """Nothing more comes for this file."""
@@ -115,7 +116,10 @@ class LedgerWriter:
     def _work(self) -> None:
         while (job := self._next()) is not None:
             try:
-                job()
+                if isinstance(job, tuple):
+                    self._take(*job)
+                else:
+                    job()
             except Exception as error:  # thread border: the other ledgers go on
                 log.exception("ledger_writer_failed", error=repr(error))
         for file in tuple(self._stuck):
@@ -126,7 +130,7 @@ class LedgerWriter:
         if self._open_calls is not None:
             self._open_calls.close()
 
-    def _next(self) -> Job | None:
+    def _next(self) -> Line | Job | None:
         """What is to be done next: in trouble also, now and then, to try again."""
         if not self.trouble:
             return self._jobs.get()
@@ -148,7 +152,8 @@ class LedgerWriter:
         before = file.waiting
         file.take(line, at_ms, room=self._waiting + len(line) <= self._most_waiting)
         self._waiting += file.waiting - before
-        self._try(file)
+        if not self._try(file):
+            self.failures += 1
 
     def _finish(self, file: LedgerFile) -> None:
         file.finished = True
@@ -167,7 +172,6 @@ class LedgerWriter:
                 self._put_note(file)
             file.write()
         except (OSError, ValueError) as error:  # the latter for a path that no system takes
-            self.failures += 1
             self._failed(file.path, file.path.parent, error)
             self._stuck[file] = None
             return False

@@ -23,6 +23,9 @@ from cordboard.calls.events import Gap, LedgerEvent
 NOT_RECORDED = {"not_recorded": "nested too deep"}
 """Stands for what an agent made up that no JSON can hold."""
 
+_PIECE = 65_536
+"""Bytes that are written at once."""
+
 Write = Callable[[int, bytes], int]
 """As `os.write`."""
 
@@ -103,7 +106,7 @@ class LedgerFile:
     def _drain(self) -> None:
         assert self._descriptor is not None  # noqa: S101 - `make` comes first
         while self._waiting:
-            written = self._write_bytes(self._descriptor, bytes(self._waiting))
+            written = self._write_bytes(self._descriptor, bytes(self._waiting[:_PIECE]))
             del self._waiting[:written]
 
 

@@ -315,6 +315,17 @@ async def test_nothing_is_made_on_the_disk_for_nobody(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+async def test_a_job_that_is_there_already_is_left_as_it_is(tmp_path: Path) -> None:
+    """The next engine makes the jobs of a killed one's calls anew: some may have been kept."""
+    async with receiver(500) as hook, stand(tmp_path, config(hook.url, max_attempts=2)) as here:
+        one = fresh()
+        await here.queue.put([one])
+        await here.until(lambda: here.files("failed") != [])
+        await here.queue.put([one])
+        assert here.files() == [], "it had been given up"
+        assert (here.counted("queued"), len(hook.deliveries)) == (1, 2)
+
+
 # --- killed --------------------------------------------------------------------------------
 
 PROGRAM = """
