@@ -25,6 +25,7 @@ from cordboard.config.schema import Config
 from cordboard.observe.metrics import Metrics
 from cordboard.testing.call_stage import CallStage, stage_config
 from cordboard.testing.fake_agent import FakeAgent
+from cordboard.testing.patience import until
 
 STEP = {"tool": "tell", "arguments": {"how": "{call.outcome} {call.reason}, {call.caller_name}"}}
 CONFIG = Config.model_validate({"contexts": {"demo": {"post_call": [STEP]}}})
@@ -227,9 +228,8 @@ async def test_a_call_is_noted_until_its_steps_are_in_the_queue(tmp_path: Path) 
     step = {"tool": "tell", "arguments": {"how": "{call.reason}"}}
     config = stage_config({"post_call": [step]})
     stage = CallStage(tmp_path, FakeAgent(), config, post_call=Slow())
-    async with asyncio.timeout(20):
-        while stage.line.media is None:  # noqa: ASYNC110 - a fake line has no events
-            await asyncio.sleep(0.005)
+    await until(lambda: stage.line.media is not None)
+    assert stage.line.media is not None
     stage.line.media.break_off("caller_hangup")
     await stage.over()
     await asyncio.to_thread(stage.writer.flush)

@@ -23,6 +23,7 @@ from cordboard.calls.history import read
 from cordboard.calls.ledger import Ledger, LedgerWriter
 from cordboard.calls.open_calls import OpenCall, OpenCalls
 from cordboard.calls.stopwatch import TurnStopwatch
+from cordboard.testing.patience import PATIENCE
 
 SOON = 0.01
 """Seconds after which a writer in trouble tries again."""
@@ -31,7 +32,7 @@ LINE = events.Answering(1, "x" * 1000)
 
 def until(reached: Callable[[], bool]) -> None:
     """For what the writer's thread does by itself."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while not reached():
         assert time.monotonic() < deadline
         time.sleep(0.002)
@@ -111,6 +112,13 @@ def test_a_folder_that_cannot_be_had_is_said_once_until_it_is_mended(tmp_path: P
         writer.close()
     assert types(folder / "today" / "call.jsonl") == ["call.connected"] * 4, "nothing is lost"
     assert [entry["event"] for entry in logs] == ["ledger_write_failed", "ledger_written_again"]
+
+
+def test_an_engine_that_is_stopped_while_it_starts_is_not_held_up(tmp_path: Path) -> None:
+    writer = LedgerWriter()
+    writer.close()
+    writer.prepare(tmp_path)
+    writer.flush()
 
 
 def test_a_path_that_no_system_takes_ends_the_writing_of_nobody_else(tmp_path: Path) -> None:

@@ -84,8 +84,8 @@ async def test_the_next_engine_ends_the_calls_of_one_that_was_killed(tmp_path: P
         assert read(ledger).outcome == ""
         log = tmp_path / "second.log"
         with _program(path, log) as program:
-            await hook.wait_for(1)
-            ended = await asyncio.to_thread(_logged, log, "killed_call_ended")
+            await asyncio.to_thread(_logged, log, "post_call_delivered")
+            ended = _logged(log, "killed_call_ended")
             program.send_signal(signal.SIGTERM)
             assert await asyncio.to_thread(program.wait, PATIENCE) == 0
         log = tmp_path / "third.log"

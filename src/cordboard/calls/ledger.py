@@ -70,6 +70,8 @@ class LedgerWriter:
         """Lines that were not written when they came (disk full, no permission); calls went on."""
         self.trouble = ""
         """Why ledgers cannot be written now; empty when they can."""
+        self._closing = threading.Lock()
+        self._closed = False
         self._thread = threading.Thread(target=self._work, name="cordboard-ledger", daemon=True)
         self._thread.start()
 
@@ -101,14 +103,19 @@ class LedgerWriter:
 
     def flush(self) -> None:
         """Wait until everything handed over so far is in its file, or waits for the disk. Blocks:
-        not on the loop."""
+        not on the loop. Returns at once after `close`."""
         written = threading.Event()
-        self._jobs.put(written.set)
+        with self._closing:
+            if self._closed:
+                return
+            self._jobs.put(written.set)
         written.wait()
 
     def close(self) -> None:
         """Write what is waiting and stop. Blocks for that long; harmless twice."""
-        self._jobs.put(None)
+        with self._closing:
+            self._closed = True
+            self._jobs.put(None)
         self._thread.join()
 
     # The thread.
