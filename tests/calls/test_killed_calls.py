@@ -184,11 +184,14 @@ def test_what_cannot_be_understood_stays_and_is_told(tmp_path: Path) -> None:
     elsewhere |= {"provider": "local", "started_at": ""}
     (folder / "x.json").write_text(json.dumps(elsewhere))
     (tmp_path / "2026-11-22" / "c.jsonl").unlink()
+    (folder / "y.json").write_text(json.dumps(elsewhere | {"ledger": "2026-11-22/d.jsonl"}))
+    (tmp_path / "2026-11-22" / "d.jsonl").write_text('{"at_ms": 1}\n5\n')
     with capture_logs() as logs:
         jobs = end_all(tmp_path)
     assert {job.call_id for job in jobs} == {"b"}
-    assert [entry["event"] for entry in logs].count("killed_call_not_ended") == 3
-    assert left(tmp_path) == ["2026-11-22.a.json", "2026-11-22.c.json", "x.json"]
+    assert [entry["event"] for entry in logs].count("killed_call_not_ended") == 5
+    names = ["2026-11-22.a.json", "2026-11-22.c.json", "2026-11-22.d.json", "x.json", "y.json"]
+    assert left(tmp_path) == names
 
 
 def test_two_engines_that_start_at_once_do_not_do_the_same(tmp_path: Path) -> None:

@@ -62,8 +62,8 @@ async def _end(
     try:
         ledger, call = await asyncio.to_thread(calls.read, file)
         history, was_open = await asyncio.to_thread(end_ledger, ledger)
-    except (OSError, ValueError) as error:
-        log.error("killed_call_not_ended", file=str(file), error=str(error))
+    except (OSError, ValueError, KeyError, TypeError) as error:  # the latter two: no ledger
+        log.error("killed_call_not_ended", file=str(file), error=repr(error))
         return
     if was_open:
         log.warning("killed_call_ended", call_id=call.call_id, path=str(ledger))

@@ -12,6 +12,7 @@ is called in threads.
 
 from __future__ import annotations
 
+import datetime
 import fcntl
 import os
 import secrets
@@ -126,7 +127,8 @@ class AbandonedCalls:
             found = orjson.loads(file.read_bytes())
             ledger = self._directory / found.pop("ledger")
             call = OpenCall(**found)
-        except (KeyError, TypeError, AttributeError, orjson.JSONDecodeError) as error:
+            datetime.datetime.fromisoformat(call.started_at)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"not an open call: {error!r}") from None
         if ".." in ledger.parts or not ledger.is_relative_to(self._directory):
             raise ValueError("its ledger is elsewhere")
