@@ -280,3 +280,32 @@ async def test_a_reload_reaches_what_is_not_read_from_the_generation(tmp_path: P
         assert health["deferred"] == [{"what": "asterisk", "until": "the engine is restarted"}]
     finally:
         await engine.stop(grace=0)
+
+
+@pytest.mark.usefixtures("lent_models")
+async def test_ledgers_that_cannot_be_written_are_shown_and_keep_nobody_from_calling(
+    tmp_path: Path,
+) -> None:
+    blocked = tmp_path / "calls"
+    blocked.write_text("not a folder")
+    engine = Engine(offline(blocked))
+    await engine.start()
+    try:
+        state = engine.readiness()["ledger"]
+        assert (state.ready, state.required) == (False, False)
+        assert "calls are not recorded" in state.detail
+    finally:
+        await engine.stop(grace=0)
+
+
+@pytest.mark.usefixtures("lent_models")
+async def test_a_directory_of_calls_that_others_may_enter_is_shown(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    engine = Engine(offline(tmp_path))
+    await engine.start()
+    try:
+        state = engine.readiness()["ledger"]
+        assert state.ready
+        assert f"chmod 700 {tmp_path}" in state.detail
+    finally:
+        await engine.stop(grace=0)

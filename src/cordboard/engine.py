@@ -48,8 +48,11 @@ from cordboard.audio.pacer import Pacer
 from cordboard.calls.binding import Binding
 from cordboard.calls.events import LedgerEvent
 from cordboard.calls.exchange import Exchange
+from cordboard.calls.folder import shut
+from cordboard.calls.killed_calls import end_killed_calls
 from cordboard.calls.last_words import TROUBLE
 from cordboard.calls.ledger import LedgerWriter
+from cordboard.calls.open_calls import OpenCalls
 from cordboard.calls.post_call.queue import PostCallQueue
 from cordboard.calls.recording.retention import INTERVAL, sweep
 from cordboard.calls.recording.writer import RecordingWriter
@@ -109,7 +112,8 @@ class Engine:
         self._tracing = self._open_tracing()
         self._stack = AsyncExitStack()
         self._pool = ServerPool(self._metrics, is_open=False)
-        self._writer = LedgerWriter()
+        self._writer = LedgerWriter(OpenCalls(config.calls.directory))
+        self._folder_warning = ""
         self._recordings = RecordingWriter(self._metrics.recording_dropped)
         self._stopping: asyncio.Task[None] | None = None
         self._said_ready = False
@@ -266,9 +270,7 @@ class Engine:
             "media": self._media_state(),
             "calls": ComponentState(accepting, "" if accepting else "the engine is stopping"),
             "mcp": self._mcp_state(),
-            "ledger": ComponentState(
-                not self._writer.trouble, self._writer.trouble, required=False
-            ),
+            "ledger": self._ledger_state(),
         }
         if any(context.recording.enabled for context in self._config.contexts.values()):
             trouble = self._recordings.trouble
@@ -367,7 +369,7 @@ class Engine:
         stack.callback(self._writer.close)
         stack.callback(self._recordings.close)
         fixed = self._begun_with
-        await asyncio.to_thread(self._writer.prepare, fixed.calls.directory)
+        await asyncio.to_thread(self._prepare_folder, fixed.calls.directory)
         await self._usage.start()
         stack.push_async_callback(self._usage.close)
         self._load.start()
@@ -405,6 +407,8 @@ class Engine:
             stack.push_async_callback(self._source.stop)
         opening_servers = asyncio.create_task(self._open_servers(), name="open mcp servers")
         stack.callback(opening_servers.cancel)
+        ending_calls = asyncio.create_task(self._end_killed_calls(), name="killed calls")
+        stack.callback(ending_calls.cancel)
         await self.administration.begin()
 
     async def _load_models(self, config: Config) -> OfflineModels | None:
@@ -420,6 +424,23 @@ class Engine:
             if self._models is not None:
                 self._stack.callback(self._models.close)
         return self._models
+
+    def _prepare_folder(self, directory: Path) -> None:
+        """Look at the folder for ledgers before the first call. Blocks."""
+        try:
+            self._folder_warning = shut(directory)
+        except OSError as error:
+            log.warning("calls_directory_not_shut", path=str(directory), error=str(error))
+        self._writer.prepare(directory)
+
+    async def _end_killed_calls(self) -> None:
+        """Task border: end what an engine that was killed has left."""
+        directory, contexts = self._begun_with.calls.directory, self._config.contexts
+        try:
+            await end_killed_calls(directory, contexts, self._post_call, self._metrics)
+        except Exception as error:  # task border: this engine's calls go on
+            log.exception("killed_calls_failed", error=repr(error))
+            self._metrics.internal_error("killed_calls")
 
     async def _open_servers(self) -> None:
         """Let MCP servers start: when calls can come in, and when what an engine that was killed
@@ -472,6 +493,11 @@ class Engine:
         if self._succession.providers is None:
             return ComponentState(False, "models are being loaded")
         return ComponentState(*agents_readiness(self._config, os.environ, self._provider_health))
+
+    def _ledger_state(self) -> ComponentState:
+        """Not required: calls go on without a record."""
+        trouble = self._writer.trouble
+        return ComponentState(not trouble, trouble or self._folder_warning, required=False)
 
     def _mcp_state(self) -> ComponentState:
         """Not required: without a server or a tool the other ones and contexts still work."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from uuid import UUID
@@ -12,7 +13,7 @@ import pytest
 from cordboard.agents.base import Agent
 from cordboard.calls.binding import Binding
 from cordboard.calls.exchange import FAREWELL, Exchange
-from cordboard.calls.history import CallHistory, read
+from cordboard.calls.history import CallHistory, find, read
 from cordboard.calls.last_words import STOPPING
 from cordboard.calls.ledger import LedgerWriter
 from cordboard.calls.services import CallServices
@@ -301,3 +302,25 @@ def test_a_call_under_the_name_of_one_that_is_still_ending_gets_a_name_of_its_ow
         hang_up(second)
 
     assert len(play(tmp_path, scenario, open_agent).histories()) == 2
+
+
+def test_a_call_under_the_name_of_one_that_is_over_gets_a_ledger_of_its_own(
+    tmp_path: Path,
+) -> None:
+    """A stranger could else add to the record of somebody's call."""
+
+    async def scenario(hall: Hall) -> None:
+        for _ in range(2):
+            line = hall.ring(FakeLine("the-same"))
+            await asyncio.sleep(1)
+            hang_up(line)
+            await asyncio.sleep(1)
+
+    play(tmp_path, scenario).writer.close()
+    paths = sorted(tmp_path.glob("*/*.jsonl"))
+    assert [path.name for path in paths] == ["the-same-2.jsonl", "the-same.jsonl"]
+    for path in paths:
+        types = [line["type"] for line in map(json.loads, path.read_text().splitlines())]
+        assert (types.count("call.offered"), types.count("call.ended")) == (1, 1)
+    assert find(tmp_path, "the-same") == paths[0], "the last one"
+    assert find(tmp_path, "the") is None

@@ -143,6 +143,13 @@ def test_of_calls_that_share_a_file_the_last_is_told(tmp_path: Path) -> None:
     assert history.transcript() == [("agent", "Good morning.")]
 
 
+def test_a_gap_is_shown_and_what_is_there_is_told() -> None:
+    call = (*CALL[:2], (1400, events.Gap(7, 900)), *CALL[5:])
+    history = CallHistory.from_lines(lines_of(call))
+    assert [(gap.lost, gap.since_ms, gap.until_ms) for gap in history.gaps] == [(7, 900, 1400)]
+    assert history.transcript()[-1][0] == "agent"
+
+
 def test_a_reprompt_long_after_an_answer_is_said_but_no_part_of_its_sound() -> None:
     call = (
         *CALL[:16],

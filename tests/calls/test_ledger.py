@@ -1,19 +1,58 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 import structlog
 
 from cordboard.calls import events
 from cordboard.calls.events import Heard
+from cordboard.calls.history import read
 from cordboard.calls.ledger import Ledger, LedgerWriter
+from cordboard.calls.open_calls import OpenCall, OpenCalls
 from cordboard.calls.stopwatch import TurnStopwatch
+from cordboard.testing.patience import PATIENCE
+
+SOON = 0.01
+"""Seconds after which a writer in trouble tries again."""
+LINE = events.Answering(1, "x" * 1000)
+
+
+def until(reached: Callable[[], bool]) -> None:
+    """For what the writer's thread does by itself."""
+    deadline = time.monotonic() + PATIENCE
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def types(path: Path) -> list[str]:
+    return [json.loads(line)["type"] for line in path.read_text().splitlines()]
+
+
+def mode(path: Path) -> str:
+    return f"{stat.S_IMODE(path.stat().st_mode):o}"
+
+
+@contextmanager
+def umask(bits: int) -> Iterator[None]:
+    before = os.umask(bits)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def test_each_event_is_one_line_stamped_in_call_time(tmp_path: Path) -> None:
@@ -58,7 +97,7 @@ def test_what_cannot_be_written_is_counted_and_harms_nobody(tmp_path: Path) -> N
 def test_a_folder_that_cannot_be_had_is_said_once_until_it_is_mended(tmp_path: Path) -> None:
     folder = tmp_path / "calls"
     folder.write_text("not a folder")
-    writer = LedgerWriter()
+    writer = LedgerWriter(retry_seconds=SOON)
     with structlog.testing.capture_logs() as logs:
         writer.prepare(folder)
         assert "calls are not recorded" in writer.trouble
@@ -68,10 +107,18 @@ def test_a_folder_that_cannot_be_had_is_said_once_until_it_is_mended(tmp_path: P
         writer.flush()
         assert writer.failures == 3
         folder.unlink()
+        until(lambda: writer.trouble == "")
         ledger.record(events.Connected())
         writer.close()
-    assert writer.trouble == ""
-    assert [entry["event"] for entry in logs] == ["ledger_write_failed"]
+    assert types(folder / "today" / "call.jsonl") == ["call.connected"] * 4, "nothing is lost"
+    assert [entry["event"] for entry in logs] == ["ledger_write_failed", "ledger_written_again"]
+
+
+def test_an_engine_that_is_stopped_while_it_starts_is_not_held_up(tmp_path: Path) -> None:
+    writer = LedgerWriter()
+    writer.close()
+    writer.prepare(tmp_path)
+    writer.flush()
 
 
 def test_a_path_that_no_system_takes_ends_the_writing_of_nobody_else(tmp_path: Path) -> None:
@@ -106,6 +153,237 @@ def test_nothing_follows_the_last_line(tmp_path: Path) -> None:
     writer.close()
     (line,) = (tmp_path / "call.jsonl").read_text().splitlines()
     assert json.loads(line)["type"] == "call.ended"
+
+
+@pytest.mark.parametrize("bits", [0, 0o022, 0o777])
+def test_only_the_engines_user_can_read_a_ledger(tmp_path: Path, bits: int) -> None:
+    path = tmp_path / "var" / "calls" / "today" / "call.jsonl"
+    with umask(bits):
+        writer = LedgerWriter(OpenCalls(tmp_path / "var" / "calls"))
+        ledger = Ledger(writer, path, 0.0)
+        ledger.note(OpenCall("call", "call", "demo", "local", "2026-11-22T12:00:00.000+00:00"))
+        ledger.record(events.Connected())
+        writer.flush()
+        found = {each: mode(each) for each in (tmp_path / "var").rglob("*")}
+        writer.close()
+    assert len(found) == 7
+    assert {each for each, bits in found.items() if bits != "700"} == {
+        each for each in found if each.is_file()
+    }
+    assert {found[each] for each in found if each.is_file()} == {"600"}
+    assert mode(tmp_path / "var") == "700"
+
+
+def test_a_ledger_that_exists_is_never_opened_again(tmp_path: Path) -> None:
+    path = tmp_path / "call.jsonl"
+    writer = LedgerWriter()
+    names = []
+    for _ in range(3):
+        ledger = Ledger(writer, path, 0.0)
+        ledger.record(events.Connected())
+        ledger.record(events.Ended("completed", "caller_hangup", 10))
+        ledger.close()
+        writer.flush()
+        names.append(ledger.path.name)
+    writer.close()
+    assert names == ["call.jsonl", "call-2.jsonl", "call-3.jsonl"]
+    assert all(types(tmp_path / name) == ["call.connected", "call.ended"] for name in names), (
+        "each call has its own"
+    )
+
+
+class Disk(Protocol):
+    """A disk that can be full."""
+
+    folder: Path
+
+    def write(self, descriptor: int, content: bytes) -> int: ...
+
+    def fill(self, room: int = 0) -> None:
+        """Leave so many bytes at most."""
+
+    def free(self) -> None:
+        """Make room again."""
+
+
+@dataclass
+class FeignedDisk:
+    """All files together have at most `limit` bytes; half a write where that ends."""
+
+    folder: Path
+    limit: int = 1_000_000_000
+
+    def write(self, descriptor: int, content: bytes) -> int:
+        room = self.limit - self._used()
+        if room <= 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return os.write(descriptor, content[:room])
+
+    def fill(self, room: int = 0) -> None:
+        self.limit = self._used() + room
+
+    def free(self) -> None:
+        self.limit = 1_000_000_000
+
+    def _used(self) -> int:
+        used = 0
+        for path in self.folder.rglob("*.*"):
+            with suppress(FileNotFoundError):  # the writer's trial is over
+                used += path.stat().st_size
+        return used
+
+
+@dataclass
+class SmallDisk:
+    """A file system of one megabyte in memory."""
+
+    folder: Path
+    write = staticmethod(os.write)
+
+    def fill(self, room: int = 0) -> None:
+        with (self.folder / "ballast").open("ab", buffering=0) as ballast:
+            for size in (65_536, 4_096, 1):
+                with suppress(OSError):
+                    while ballast.write(b"\0" * size):
+                        pass
+            ballast.truncate(ballast.tell() - room)
+
+    def free(self) -> None:
+        (self.folder / "ballast").unlink()
+
+
+@pytest.fixture(params=["feigned", "real"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
+    if request.param == "feigned":
+        yield FeignedDisk(tmp_path)
+        return
+    mounting = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(tmp_path)]
+    done = subprocess.run(mounting, check=False, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
+    try:
+        yield SmallDisk(tmp_path)
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def test_lines_wait_for_a_full_disk_and_none_is_lost(disk: Disk) -> None:
+    writer = LedgerWriter(retry_seconds=SOON, write=disk.write)
+    old = Ledger(writer, disk.folder / "today" / "old.jsonl", 0.0)
+    old.record(events.Connected())
+    writer.flush()
+    disk.fill()
+    for _ in range(10):
+        old.record(LINE)
+    old.record(events.Ended("completed", "caller_hangup", 10))
+    old.close()
+    new = Ledger(writer, disk.folder / "today" / "new.jsonl", 0.0)
+    new.record(events.Connected())
+    writer.flush()
+    assert "No space left" in writer.trouble
+    assert writer.failures > 0
+    disk.free()
+    until(lambda: writer.trouble == "")
+    new.record(events.Key("1"))
+    writer.close()
+    assert types(old.path) == ["call.connected", *["agent.text"] * 10, "call.ended"]
+    assert types(new.path) == ["call.connected", "caller.key"]
+
+
+def test_ledgers_are_not_ready_before_a_new_file_can_be_written(disk: Disk) -> None:
+    """A file that is there may still have room in its last block: that means nothing."""
+    writer = LedgerWriter(retry_seconds=SOON, write=disk.write)
+    ledger = Ledger(writer, disk.folder / "call.jsonl", 0.0)
+    ledger.record(events.Connected())
+    writer.flush()
+    disk.fill()
+    for _ in range(10):
+        ledger.record(LINE)
+    writer.flush()
+    disk.fill(20_000)
+
+    def written() -> bool:
+        ledger.record(events.Key("1"))
+        writer.flush()
+        return ledger.path.read_bytes().endswith(b'"key":"1","secret":false}\n')
+
+    until(written)
+    assert writer.trouble, "there is room for some lines, and none for a new file"
+    disk.free()
+    until(lambda: writer.trouble == "")
+    writer.close()
+    assert types(ledger.path)[:12] == ["call.connected", *["agent.text"] * 10, "caller.key"]
+
+
+def test_a_gap_says_how_much_is_lost_and_the_end_is_kept(disk: Disk) -> None:
+    writer = LedgerWriter(retry_seconds=SOON, write=disk.write, most_waiting=2_500)
+    ledger = Ledger(writer, disk.folder / "call.jsonl", 0.0)
+    ledger.record(events.Connected(), at=1.0)
+    writer.flush()
+    disk.fill(500 if isinstance(disk, FeignedDisk) else 0)  # half a line is written
+    for number in range(10):
+        ledger.record(LINE, at=2.0 + number)
+    ledger.record(events.Ended("completed", "caller_hangup", 10), at=20.0)
+    ledger.close()
+    writer.flush()
+    disk.free()
+    until(lambda: writer.trouble == "")
+    writer.close()
+    lines = [json.loads(line) for line in ledger.path.read_text().splitlines()]
+    kept = [line for line in lines if line["type"] == "agent.text"]
+    [gap] = [line for line in lines if line["type"] == "ledger.gap"]
+    assert [line["type"] for line in lines] == [
+        "call.connected", *["agent.text"] * len(kept), "ledger.gap", "call.ended",
+    ]  # fmt: skip
+    assert 0 < len(kept) < 10
+    assert gap["lost"] == 10 - len(kept)
+    assert gap["since_ms"] == 2000 + 1000 * len(kept)
+    [written] = read(ledger.path).gaps
+    assert written.lost == gap["lost"]
+
+
+def test_a_call_that_begins_on_a_full_disk_keeps_its_head(disk: Disk) -> None:
+    writer = LedgerWriter(retry_seconds=SOON, write=disk.write, most_waiting=400)
+    disk.fill()
+    ledger = Ledger(writer, disk.folder / "call.jsonl", 0.0)
+    offered = events.Offered("id", "2026-11-22T12:00:00.000+00:00", "asterisk", "1", "", "2")
+    ledger.record(offered)
+    for _ in range(3):
+        ledger.record(LINE)
+    writer.flush()
+    disk.free()
+    until(lambda: writer.trouble == "")
+    ledger.record(events.Key("1"))
+    writer.close()
+    assert types(ledger.path) == ["call.offered", "ledger.gap", "agent.text", "caller.key"]
+    history = read(ledger.path)
+    assert (history.call_id, [gap.lost for gap in history.gaps]) == ("id", [2])
+
+
+FEW_DESCRIPTORS = """
+import os, resource, sys
+from pathlib import Path
+from cordboard.calls import events
+from cordboard.calls.ledger import Ledger, LedgerWriter
+writer = LedgerWriter(retry_seconds=0.01)
+ledgers = [Ledger(writer, Path(sys.argv[1]) / f"{n}.jsonl", 0.0) for n in range(100)]
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+for ledger in ledgers:
+    ledger.record(events.Connected())
+writer.flush()
+assert "Too many open files" in writer.trouble, writer.trouble
+for ledger in ledgers:
+    ledger.record(events.Ended("completed", "caller_hangup", 10))
+    ledger.close()
+writer.close()
+"""
+
+
+def test_ledgers_wait_for_a_free_descriptor(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", FEW_DESCRIPTORS, str(tmp_path)], check=True)
+    paths = list(tmp_path.iterdir())
+    assert len(paths) == 100
+    assert all(types(path) == ["call.connected", "call.ended"] for path in paths)
 
 
 CRASH = """

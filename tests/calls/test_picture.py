@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cordboard.calls.history import CallHistory, Overlap, Silence, ToolUse, Turn
+from cordboard.calls.history import CallHistory, Gap, Overlap, Silence, ToolUse, Turn
 from cordboard.calls.picture import LANE, PIXELS_PER_SECOND, RATE, ROW_SECONDS, Samples, draw
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -187,3 +187,10 @@ def test_a_picture_of_a_ledger_from_before_the_detector_was_timed() -> None:
     turn = spoken(1, 1000)
     turn.latency = {name: ms for name, ms in LATENCY.items() if name != "vad_ms"}
     assert "end of turn: 450 ms" in texts(draw(call(turn), NOTHING, NOTHING))
+
+
+def test_a_gap_in_the_ledger_is_shown() -> None:
+    history = call(spoken(1, 1000))
+    assert "missing" not in texts(draw(history, NOTHING, NOTHING))
+    history.gaps.append(Gap(7, 2000, 2500))
+    assert "7 lines of the ledger are missing" in texts(draw(history, NOTHING, NOTHING))

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.calls.post_call.webhooks import receiver
+
+from cordboard.calls.history import read
+from cordboard.testing.audiosocket_caller import SimulatedCaller
+from cordboard.testing.free_ports import free_port
 from cordboard.testing.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -26,21 +33,90 @@ def test_sighup_reloads_the_file_and_a_bad_one_changes_nothing(tmp_path: Path) -
         "reload": {"watch": False},
     }
     path.write_text(json.dumps(tree))
+    with _program(path, log) as program:
+        _logged(log, "engine_ready")
+        path.write_text("contexts:\n  demo: {greetin: x}\n")
+        program.send_signal(signal.SIGHUP)
+        refused = _logged(log, "reload_refused")
+        assert (refused["why"], refused["level"]) == ("SIGHUP", "error")
+        assert f"{path}:2: contexts.demo.greetin: unknown key" in refused["problems"][0]
+        path.write_text(json.dumps({**tree, "contexts": {"demo": {"greeting": "New."}}}))
+        program.send_signal(signal.SIGHUP)
+        reloaded = _logged(log, "reloaded")
+        assert (reloaded["generation"], reloaded["changed"]) == (2, ["contexts.demo.greeting"])
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(PATIENCE) == 0
+
+
+async def test_the_next_engine_ends_the_calls_of_one_that_was_killed(tmp_path: Path) -> None:
+    path, calls, port = tmp_path / "ai-agent.yaml", tmp_path / "calls", free_port()
+    async with receiver() as hook:
+        note = {
+            "kind": "http",
+            "method": "POST",
+            "url": hook.url,
+            "allow_private": True,
+            "parameters": {"reason": {"type": "string"}, "said": {"type": "string"}},
+            "body": {"reason": "{reason}", "said": "{said}"},
+        }
+        arguments = {"reason": "{call.reason}", "said": "{call.transcript_text}"}
+        tree: dict[str, Any] = {
+            "contexts": {
+                "demo": {
+                    "greeting": "Good morning.",
+                    "post_call": [{"tool": "note", "arguments": arguments}],
+                }
+            },
+            "tools": {"note": note},
+            "health": {"port": 0},
+            "audiosocket": {"port": port, "context": "demo"},
+            "calls": {"directory": str(calls)},
+            "reload": {"watch": False},
+        }
+        path.write_text(json.dumps(tree))
+        with _program(path, tmp_path / "first.log") as program:
+            await asyncio.to_thread(_logged, tmp_path / "first.log", "engine_ready")
+            async with SimulatedCaller("127.0.0.1", port):
+                await asyncio.to_thread(_until_said, calls)
+                program.kill()
+                await asyncio.to_thread(program.wait, PATIENCE)
+        (ledger,) = calls.glob("*/*.jsonl")
+        assert read(ledger).outcome == ""
+        log = tmp_path / "second.log"
+        with _program(path, log) as program:
+            await asyncio.to_thread(_logged, log, "post_call_delivered")
+            ended = _logged(log, "killed_call_ended")
+            program.send_signal(signal.SIGTERM)
+            assert await asyncio.to_thread(program.wait, PATIENCE) == 0
+        log = tmp_path / "third.log"
+        with _program(path, log) as program:
+            await asyncio.to_thread(_logged, log, "engine_ready")
+            program.send_signal(signal.SIGTERM)
+            assert await asyncio.to_thread(program.wait, PATIENCE) == 0
+    history = read(ledger)
+    assert (history.outcome, history.reason) == ("killed", "engine_killed")
+    assert ended["call_id"] == history.call_id
+    (delivery,) = hook.deliveries
+    assert delivery.body == {"reason": "engine_killed", "said": "agent: Good morning."}
+    assert "killed_call_ended" not in log.read_text()
+    assert not list((calls / "open").iterdir())
+    others = [each for each in calls.rglob("*") if each.stat().st_mode & 0o077]
+    assert not others, "what another user may read"
+
+
+def _until_said(calls: Path) -> None:
+    def said() -> bool:
+        return any("agent.text" in path.read_text() for path in calls.glob("*/*.jsonl"))
+
+    _until(said, calls.parent / "first.log")
+
+
+@contextmanager
+def _program(path: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, "-m", "cordboard", "run", "--log-json", "-c", str(path)]
     with log.open("w") as output, subprocess.Popen(command, stderr=output, cwd=ROOT) as program:
         try:
-            _logged(log, "engine_ready")
-            path.write_text("contexts:\n  demo: {greetin: x}\n")
-            program.send_signal(signal.SIGHUP)
-            refused = _logged(log, "reload_refused")
-            assert (refused["why"], refused["level"]) == ("SIGHUP", "error")
-            assert f"{path}:2: contexts.demo.greetin: unknown key" in refused["problems"][0]
-            path.write_text(json.dumps({**tree, "contexts": {"demo": {"greeting": "New."}}}))
-            program.send_signal(signal.SIGHUP)
-            reloaded = _logged(log, "reloaded")
-            assert (reloaded["generation"], reloaded["changed"]) == (2, ["contexts.demo.greeting"])
-            program.send_signal(signal.SIGTERM)
-            assert program.wait(PATIENCE) == 0
+            yield program
         finally:
             program.kill()
 

@@ -133,7 +133,8 @@ async def test_once_a_minute_what_has_changed_is_written(tmp_path: Path) -> None
         while not path.exists():  # noqa: ASYNC110 - it is written in a thread
             await asyncio.sleep(0.01)
     assert from_json(orjson.loads(path.read_bytes())).keys() == {("demo", "find")}
-    assert list(path.parent.glob("*.part")) == []
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    assert [each.stat().st_mode & 0o777 for each in (path.parent, path)] == [0o700, 0o600]
     await files.close()
 
 

@@ -70,7 +70,7 @@ async def test_after_a_crash_the_next_life_takes_the_caller_back_and_sigterm_end
         assert written[:3] == ["call.offered", "call.bound", "call.connected"]
         assert written[-1] == "agent.audio_ended", "the last thing that happened"
         [history] = program.histories()
-        assert history.outcome == "", "nobody wrote an end"
+        assert history.outcome == "", "nobody has written an end yet"
         assert history.turns[0].answer
 
         # The caller is still in Asterisk. A new engine finds and greets them.
@@ -79,6 +79,7 @@ async def test_after_a_crash_the_next_life_takes_the_caller_back_and_sigterm_end
         await program.run()
         await call.hear_speech(after=silent_since)
         assert len(program.ledgers()) == 2
+        await until(lambda: read_lines(path)[-1]["type"] == "call.ended")
 
         # This one is asked to stop, with the caller on the line and its servers at work.
         await until(lambda: program.servers() != [])
@@ -86,7 +87,7 @@ async def test_after_a_crash_the_next_life_takes_the_caller_back_and_sigterm_end
         assert (await call.ended()).by == "them"
         assert await program.ended() == 0
     endings = [(history.outcome, history.reason) for history in program.histories()]
-    assert sorted(endings) == [("", ""), ("shutdown", "engine_stopped")]
+    assert sorted(endings) == [("killed", "engine_killed"), ("shutdown", "engine_stopped")]
     assert program.servers() == []
     assert "Traceback" not in program.log.read_text()
     await assert_line_clean(asterisk)

@@ -227,6 +227,7 @@ class Call:
 
     def _introduce(self) -> None:
         """Write down who calls, and what answers."""
+        self._phases.begin()
         self._ledger.record(
             events.Offered(
                 self.call_id,

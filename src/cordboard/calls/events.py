@@ -402,17 +402,30 @@ class Trouble(LedgerEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class Gap(LedgerEvent):
+    """Lines are missing before this one: the disk did not take them, or the engine was killed while
+    it wrote."""
+
+    type = "ledger.gap"
+    lost: int
+    """How many lines."""
+    since_ms: int
+    """Time of the first of them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ended(LedgerEvent):
     """The call is over; always the last line."""
 
     type = "call.ended"
     outcome: str
-    """`completed` (either side hung up), `transferred`, `failed` or `shutdown`."""
+    """`completed` (either side hung up), `transferred`, `failed`, `shutdown`, or `killed`: the
+    engine was, and the next one has written this line."""
     reason: str
     """`caller_hangup`, `agent_hangup`, `caller_silent`, `max_duration`, `budget`; `transfer:` and
-    the destination, `transferred` (by somebody else, in the PBX); `engine_stopped`; `agent_failed`,
-    `media_failed` (the sound never came), `media_lost`, `asterisk_lost`, `line_failed` or
-    `internal_error`."""
+    the destination, `transferred` (by somebody else, in the PBX); `engine_stopped`,
+    `engine_killed`; `agent_failed`, `media_failed` (the sound never came), `media_lost`,
+    `asterisk_lost`, `line_failed` or `internal_error`."""
     duration_ms: int
     cost: float | None = None
     """Of all `agent.used` whose cost is known; null when none is."""
@@ -423,6 +436,6 @@ EVENTS: tuple[type[LedgerEvent], ...] = (
     Offered, Bound, Connected, PreCallDone, SpeechBegan, TurnEnded, Heard, Key, Answering,
     AudioStarted, AudioEnded, Held, Resumed, BargedIn, Silence, ToolCalled, ToolApproval,
     ToolFiller, ToolAnswered, ToolLate, Latency, Answered, Transferred, RecordingStarted,
-    RecordingPaused, RecordingResumed, RecordingStopped, AgentUsed, Trouble, Ended,
+    RecordingPaused, RecordingResumed, RecordingStopped, AgentUsed, Trouble, Gap, Ended,
 )  # fmt: skip
 """Every event, in about the order in which a call meets them."""

@@ -7,6 +7,8 @@ picture and the tests all look at calls through this.
 
 from __future__ import annotations
 
+import glob
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,6 +68,15 @@ class Overlap:
     """It went on, or was interrupted; None while that is not known."""
     verdict: str = ""
     """`interruption`, or why it went on: `backchannel`, `noise`, `echo`, `key`, `undecided`."""
+
+
+@dataclass(slots=True)
+class Gap:
+    """Lines that are missing. Times are ms since the offer."""
+
+    lost: int
+    since_ms: int
+    until_ms: int
 
 
 @dataclass(slots=True)
@@ -129,9 +140,11 @@ class CallHistory:
     silences: list[Silence] = field(default_factory=list)
     approvals: list[Approval] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    """Where the ledger lacks something; empty when it has everything."""
     transfers: list[LedgerLine] = field(default_factory=list)
     outcome: str = ""
-    """Empty while the call runs, or when its engine died."""
+    """Empty while the call runs, and after its engine was killed until the next one starts."""
     reason: str = ""
     ended_ms: int | None = None
 
@@ -171,14 +184,30 @@ def read(path: Path) -> CallHistory:
     return CallHistory.from_lines(read_lines(path))
 
 
-def read_lines(path: Path) -> list[LedgerLine]:
-    """The lines of a ledger file; a half-written line is dropped.
+def find(directory: Path, call_id: str) -> Path | None:
+    """The ledger of a call in a directory of calls; of several calls of one id, the last one's."""
+    numbered = re.compile(re.escape(call_id) + r"(?:-(\d+))?\.jsonl")
+    found = [
+        (path.parent.name, int(match[1] or 1), path)
+        for path in directory.glob(f"????-??-??/{glob.escape(call_id)}*.jsonl")
+        if (match := numbered.fullmatch(path.name))
+    ]
+    return max(found)[2] if found else None
 
-    Where a dialplan gives all its calls one id (bare AudioSocket), several calls of a day share a
-    file: these are the lines of the last one.
+
+def read_lines(path: Path) -> list[LedgerLine]:
+    """The lines of a ledger file; a half-written line is dropped. Raises `OSError`."""
+    return parse_lines(path.read_bytes())
+
+
+def parse_lines(content: bytes) -> list[LedgerLine]:
+    """The same of a file's content.
+
+    In files of older versions several calls of a day may share one: these are the lines of the last
+    one.
     """
     lines: list[LedgerLine] = []
-    for raw in path.read_bytes().splitlines():
+    for raw in content.splitlines():
         try:
             line = orjson.loads(raw)
         except orjson.JSONDecodeError:
@@ -228,6 +257,8 @@ class _Reader:
             history.connected_ms = line["at_ms"]
         elif kind == "call.trouble":
             history.troubles.append(f"{line['where']}: {line['message']}")
+        elif kind == "ledger.gap":
+            history.gaps.append(Gap(line["lost"], line["since_ms"], line["at_ms"]))
         elif kind == "line.transfer":
             history.transfers.append(line)
         elif kind == "call.ended":

@@ -3,103 +3,264 @@
 `Ledger.record` costs a few microseconds on the event loop: it encodes the event and hands the
 bytes to the one writer thread of the process, which appends them to the call's file at once. A
 crash of the engine loses what that thread has not yet written: a few milliseconds' worth.
+
+A disk that takes nothing harms no call: lines wait in memory (`ledger_file`), and the thread tries
+again with every line and every other second. Ledgers count as written again when a new file can be
+written and nothing waits any more.
 """
 
 from __future__ import annotations
 
-import errno
-import json
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any, BinaryIO
+from queue import Empty, SimpleQueue
 
-import orjson
 import structlog
 
+from cordboard import private_files
 from cordboard.calls.events import LedgerEvent
+from cordboard.calls.ledger_file import LedgerFile, Write, encode_event
+from cordboard.calls.open_calls import OpenCall, OpenCalls
 
 log = structlog.get_logger()
 
-NOT_RECORDED = {"not_recorded": "nested too deep"}
-"""Stands for what an agent made up that no JSON can hold."""
+MOST_WAITING = 16_000_000
+"""Bytes of lines of all calls that may wait for the disk."""
+MOST_FILES = 10_000
+"""Ledgers of ended calls that may wait for it."""
+RETRY_SECONDS = 2.0
+_TRIAL = b"\0" * 65_536
+"""What is written to see whether there is room for more than the rest of a block."""
+
+Line = tuple[LedgerFile, bytes, int]
+Job = Callable[[], object]
 
 
 class LedgerWriter:
     """The thread that writes all ledgers. Create one per process; `close()` at the end."""
 
-    def __init__(self) -> None:
-        self._jobs: SimpleQueue[tuple[Path, bytes | None] | threading.Event | None] = SimpleQueue()
-        self._files: dict[Path, BinaryIO] = {}
+    def __init__(
+        self,
+        open_calls: OpenCalls | None = None,
+        *,
+        retry_seconds: float = RETRY_SECONDS,
+        most_waiting: int = MOST_WAITING,
+        write: Write = os.write,
+    ) -> None:
+        """`open_calls`: where calls are noted that have no end yet; None = nowhere."""
+        self._open_calls = open_calls
+        self._retry_seconds = retry_seconds
+        self._most_waiting = most_waiting
+        self._write_bytes = write
+        self._jobs: SimpleQueue[Line | Job | None] = SimpleQueue()
+        self._open: set[LedgerFile] = set()
+        self._noted: dict[LedgerFile, OpenCall] = {}
+        self._stuck: dict[LedgerFile, None] = {}
+        """Those of which something waits for the disk; the oldest first."""
+        self._waiting = 0
+        """Bytes that wait for it, of all of them."""
+        self._trial_folder = Path()
+        self._retry_at = 0.0
+        self._note_failed = False
         self.failures = 0
-        """Writes that failed (disk full, no permission); the calls went on."""
+        """Lines that were not written when they came (disk full, no permission); calls went on."""
         self.trouble = ""
-        """Why ledgers cannot be written now; empty when the last write went well."""
+        """Why ledgers cannot be written now; empty when they can."""
+        self._closing = threading.Lock()
+        self._closed = False
         self._thread = threading.Thread(target=self._work, name="cordboard-ledger", daemon=True)
         self._thread.start()
 
+    def file(self, path: Path) -> LedgerFile:
+        """A ledger to be `write`n; the file is made with its first line."""
+        return LedgerFile(path, self._write_bytes)
+
     def prepare(self, directory: Path) -> None:
-        """Make the folder for ledgers, so that `trouble` is known before the first call. Blocks."""
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            if not os.access(directory, os.W_OK | os.X_OK):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(directory))
-        except OSError as error:
-            self._failed(directory, error)
+        """Make the folder for ledgers and try to write there, so that `trouble` is known before the
+        first call. Blocks."""
+        self._jobs.put(partial(self._prepare, directory))
+        self.flush()
 
-    def write(self, path: Path, line: bytes) -> None:
+    def write(self, file: LedgerFile, line: bytes, at_ms: int) -> None:
         """Append a line. Returns at once."""
-        self._jobs.put((path, line))
+        self._jobs.put((file, line, at_ms))
 
-    def finish(self, path: Path) -> None:
+    def finish(self, file: LedgerFile) -> None:
         """Nothing more comes for this file."""
-        self._jobs.put((path, None))
+        self._jobs.put(partial(self._finish, file))
+
+    def note(self, file: LedgerFile, call: OpenCall) -> None:
+        """The next engine is to end this call if this one is killed. Returns at once."""
+        self._jobs.put(partial(self._note, file, call))
+
+    def settle(self, file: LedgerFile) -> None:
+        """The call is over, and what has to follow is in hand. Returns at once."""
+        self._jobs.put(partial(self._settle, file))
 
     def flush(self) -> None:
-        """Wait until everything handed over so far is in its file. Blocks: not on the loop."""
+        """Wait until everything handed over so far is in its file, or waits for the disk. Blocks:
+        not on the loop. Returns at once after `close`."""
         written = threading.Event()
-        self._jobs.put(written)
+        with self._closing:
+            if self._closed:
+                return
+            self._jobs.put(written.set)
         written.wait()
 
     def close(self) -> None:
         """Write what is waiting and stop. Blocks for that long; harmless twice."""
-        self._jobs.put(None)
+        with self._closing:
+            self._closed = True
+            self._jobs.put(None)
         self._thread.join()
 
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            if isinstance(job, threading.Event):
-                job.set()
-                continue
-            path, line = job
-            try:
-                self._append(path, line)
-            except Exception as error:  # noqa: BLE001 - thread border: the other ledgers go on
-                self.failures += 1
-                self._failed(path, error)
-        for file in self._files.values():
-            file.close()
+    # The thread.
 
-    def _failed(self, path: Path, error: Exception) -> None:
+    def _work(self) -> None:
+        while (job := self._next()) is not None:
+            try:
+                if isinstance(job, tuple):
+                    self._take(*job)
+                else:
+                    job()
+            except Exception as error:  # thread border: the other ledgers go on
+                log.exception("ledger_writer_failed", error=repr(error))
+        for file in tuple(self._stuck):
+            if not self._try(file):
+                self._give_up(file)
+        for file in self._open:
+            file.close()
+        if self._open_calls is not None:
+            self._open_calls.close()
+
+    def _next(self) -> Line | Job | None:
+        """What is to be done next: in trouble also, now and then, to try again."""
+        if not self.trouble:
+            return self._jobs.get()
+        wait = self._retry_at - time.monotonic()
+        if wait > 0:
+            try:
+                return self._jobs.get(timeout=wait)
+            except Empty:
+                pass
+        return self._recover
+
+    def _prepare(self, directory: Path) -> None:
+        try:
+            self._try_new_file(directory)
+        except OSError as error:
+            self._failed(directory, directory, error)
+
+    def _take(self, file: LedgerFile, line: bytes, at_ms: int) -> None:
+        before = file.waiting
+        file.take(line, at_ms, room=self._waiting + len(line) <= self._most_waiting)
+        self._waiting += file.waiting - before
+        if not self._try(file):
+            self.failures += 1
+
+    def _finish(self, file: LedgerFile) -> None:
+        file.finished = True
+        if file not in self._stuck:
+            self._close(file)
+        elif len(self._stuck) > MOST_FILES:
+            self._give_up(next(stuck for stuck in self._stuck if stuck.finished))
+
+    def _try(self, file: LedgerFile) -> bool:
+        """Write what waits of a ledger."""
+        before = file.waiting
+        try:
+            if not file.made:
+                file.make()
+                self._open.add(file)
+                self._put_note(file)
+            file.write()
+        except (OSError, ValueError) as error:  # the latter for a path that no system takes
+            self._failed(file.path, file.path.parent, error)
+            self._stuck[file] = None
+            return False
+        finally:
+            self._waiting += file.waiting - before
+        self._stuck.pop(file, None)
+        if file.finished:
+            self._close(file)
+        return True
+
+    def _close(self, file: LedgerFile) -> None:
+        file.close()
+        self._open.discard(file)
+
+    def _give_up(self, file: LedgerFile) -> None:
+        log.error("ledger_incomplete", path=str(file.path))
+        self._waiting -= file.waiting
+        self._stuck.pop(file, None)
+        self._close(file)
+
+    def _failed(self, path: Path, folder: Path, error: Exception) -> None:
         """Say it once, not for each line of each call until it is mended."""
         if not self.trouble:
             log.error("ledger_write_failed", path=str(path), error=str(error))
+            self._retry_at = time.monotonic() + self._retry_seconds
+        self._trial_folder = folder
         self.trouble = f"calls are not recorded: {error}"
 
-    def _append(self, path: Path, line: bytes | None) -> None:
-        if line is None:
-            file = self._files.pop(path, None)
-            if file is not None:
-                file.close()
+    def _recover(self) -> None:
+        """Look whether ledgers can be written again."""
+        self._retry_at = time.monotonic() + self._retry_seconds
+        try:
+            self._try_new_file(self._trial_folder)
+        except (OSError, ValueError) as error:
+            self.trouble = f"calls are not recorded: {error}"
             return
-        if path not in self._files:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._files[path] = path.open("ab", buffering=0)
-        self._files[path].write(line)
-        self.trouble = ""
+        for file in tuple(self._stuck):
+            if not self._try(file) and file.finished:
+                self._give_up(file)  # new files can be written, and it cannot
+        if not self._stuck:
+            self.trouble = ""
+            log.info("ledger_written_again")
+
+    def _try_new_file(self, folder: Path) -> None:
+        """Raises `OSError` when a new file cannot be written there."""
+        path = folder / f".trial.{os.getpid()}.{threading.get_ident()}"
+        path.unlink(missing_ok=True)  # of an engine that was killed just then
+        descriptor = private_files.create(path)
+        try:
+            left = len(_TRIAL)
+            while left:
+                left -= self._write_bytes(descriptor, _TRIAL[:left])
+        finally:
+            os.close(descriptor)
+            path.unlink()
+
+    # What is noted of open calls.
+
+    def _note(self, file: LedgerFile, call: OpenCall) -> None:
+        self._noted[file] = call
+        if file.made:
+            self._put_note(file)
+
+    def _put_note(self, file: LedgerFile) -> None:
+        """Best effort: ledgers are written also where this cannot be."""
+        call = self._noted.get(file)
+        if call is None or self._open_calls is None:
+            return
+        try:
+            self._open_calls.put(file.path, call)
+            self._note_failed = False
+        except OSError as error:
+            if not self._note_failed:
+                log.error("open_call_not_noted", path=str(file.path), error=str(error))
+            self._note_failed = True
+
+    def _settle(self, file: LedgerFile) -> None:
+        if self._noted.pop(file, None) is not None and self._open_calls is not None:
+            try:
+                self._open_calls.remove(file.path)
+            except OSError as error:
+                log.error("open_call_not_removed", path=str(file.path), error=str(error))
 
 
 class Ledger:
@@ -121,7 +282,12 @@ class Ledger:
         self._listener = listener
         self._clock = clock
         self._closed = False
-        self.path = path
+        self._file = writer.file(path)
+
+    @property
+    def path(self) -> Path:
+        """The file. Until its first line is written it may still get a number."""
+        return self._file.path
 
     def ms(self, at: float) -> int:
         """Call time in ms of a loop time in seconds."""
@@ -136,9 +302,7 @@ class Ledger:
             log.debug("ledger_closed", event_type=event.type)
             return
         at_ms = self.ms(self._clock() if at is None else at)
-        self._writer.write(
-            self.path, _encode({"at_ms": at_ms, "type": event.type, **event.fields()})
-        )
+        self._writer.write(self._file, encode_event(at_ms, event), at_ms)
         if self._listener is None:
             return
         try:
@@ -148,27 +312,16 @@ class Ledger:
             self._listener = None
             self._on_listener_failed()
 
+    def note(self, call: OpenCall) -> None:
+        """From now on until `settle` the next engine ends this call if this engine is killed;
+        `call` is what it needs to know, all of it each time."""
+        self._writer.note(self._file, call)
+
     def close(self) -> None:
         """Nothing more is recorded."""
         self._closed = True
-        self._writer.finish(self.path)
+        self._writer.finish(self._file)
 
-
-def _encode(line: Mapping[str, Any]) -> bytes:
-    """One line of JSON, whatever an agent or a phone line put into its fields."""
-    try:
-        return orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE)
-    except TypeError:  # lone surrogates, integers over 64 bits, keys that are no texts
-        return _encode_strange(line)
-
-
-def _encode_strange(line: Mapping[str, Any]) -> bytes:
-    try:
-        text = json.dumps(line, default=str, ensure_ascii=False, skipkeys=True)
-    except (RecursionError, ValueError):  # nested too deep, or in a circle
-        plain = {
-            key: value if isinstance(value, (str, int, float)) else NOT_RECORDED
-            for key, value in line.items()
-        }
-        text = json.dumps(plain, ensure_ascii=False)
-    return text.encode("utf-8", "replace") + b"\n"
+    def settle(self) -> None:
+        """It is closed, and the steps after the call are in hand."""
+        self._writer.settle(self._file)

@@ -6,14 +6,14 @@ import asyncio
 import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from cordboard.calls.binding import Binding
 from cordboard.calls.events import Ended
 from cordboard.calls.history import CallHistory, read
 from cordboard.calls.ledger import Ledger, LedgerWriter
-from cordboard.calls.post_call.job import FinishedCall, facts_of, jobs_of
+from cordboard.calls.open_calls import Kind, OpenCall
+from cordboard.calls.post_call.job import finished, jobs_of
 from cordboard.calls.pre_call import PreCall, PreCallParts
 from cordboard.calls.services import CallServices
 from cordboard.generation import Generation
@@ -23,7 +23,7 @@ from cordboard.tools.toolbox import Toolbox
 
 @dataclass(frozen=True, slots=True)
 class CallPhases:
-    """The phases of one call."""
+    """The phases of one call, or of a conversation in writing."""
 
     binding: Binding
     variables: dict[str, str]
@@ -31,6 +31,11 @@ class CallPhases:
     ledger: Ledger
     services: CallServices
     started_at: datetime.datetime
+    kind: Kind = "call"
+
+    def begin(self) -> None:
+        """Note that the call is open; before the first line of its ledger."""
+        self._note({})
 
     def pre_call(self, generation: Generation) -> PreCall:
         """The steps before it. Lazy servers that they need begin to start."""
@@ -48,38 +53,41 @@ class CallPhases:
                 self.ledger,
                 services.metrics,
                 services.tracing,
+                self._note,
             ),
         )
 
     async def post_call(self, ended: Ended, results: Mapping[str, Any]) -> None:
         """Hand over the steps after it; they are on the disk when this returns. The ledger must be
         closed. `results` are those of `pre_call`."""
-        queue, binding = self.services.post_call, self.binding
-        steps = binding.context.post_call
-        if queue is None or not steps:
-            return
-        now = datetime.datetime.now().astimezone()
-        history = await asyncio.to_thread(_history, self.services.writer, self.ledger.path)
-        history.outcome, history.reason = ended.outcome, ended.reason
-        history.ended_ms = ended.duration_ms
-        call = FinishedCall(
+        queue, steps = self.services.post_call, self.binding.context.post_call
+        if queue is not None and steps:
+            history = await asyncio.to_thread(_history, self.services.writer, self.ledger)
+            history.outcome, history.reason = ended.outcome, ended.reason
+            history.ended_ms = ended.duration_ms
+            await queue.put(jobs_of(finished(self._as_open(results), history), steps))
+        self.ledger.settle()
+
+    def _note(self, results: Mapping[str, Any]) -> None:
+        self.ledger.note(self._as_open(results))
+
+    def _as_open(self, results: Mapping[str, Any]) -> OpenCall:
+        binding = self.binding
+        return OpenCall(
+            self.kind,
             self.variables["call_id"],
             binding.context_name,
             binding.provider_name,
-            self.variables,
-            facts_of(
-                history, self.started_at.isoformat("T", "seconds"), now.isoformat("T", "seconds")
-            ),
-            results,
-            now.timestamp(),
+            self.started_at.isoformat(timespec="milliseconds"),
+            dict(self.variables),
+            dict(results),
         )
-        await queue.put(jobs_of(call, steps))
 
 
-def _history(writer: LedgerWriter, path: Path) -> CallHistory:
+def _history(writer: LedgerWriter, ledger: Ledger) -> CallHistory:
     """What was written down of the call; nothing, where it could not be. Blocks."""
     writer.flush()
     try:
-        return read(path)
+        return read(ledger.path)
     except OSError:
         return CallHistory()

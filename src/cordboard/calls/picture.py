@@ -5,7 +5,7 @@
     agent   ____________▂▅▇▇▅▃▁______
             each wait drawn between the two voices, and below them, stage by stage, to scale;
             where the agent held its voice under another's, and what it took that one for;
-            silences that were too long, and what was said in them
+            silences that were too long, and what was said in them; gaps in the ledger
 
 The time line is drawn once, as long as the call, and shown in rows like lines of a page. It is
 drawn from the call's history and its two channels of sound, and needs nothing else: no browser, no
@@ -22,7 +22,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from cordboard.calls.history import CallHistory, Overlap, Silence, Turn
+from cordboard.calls.history import CallHistory, Gap, Overlap, Silence, Turn
 
 Samples = NDArray[np.int16]
 
@@ -66,6 +66,8 @@ def draw(history: CallHistory, caller: Samples, agent: Samples, offset_ms: float
         strip.overlap(overlap)
     for silence in history.silences:
         strip.silence(silence)
+    for gap in history.gaps:
+        strip.gap(gap)
     page = _Page(strip)
     page.title(history)
     page.waterfall([turn for turn in history.caller_turns if turn.latency])
@@ -195,6 +197,13 @@ class _Strip(_Shapes):
         self._box(x, y, max(2.0, to - x), 9, SILENCE, f"{words}: {silence.text}", opacity=0.25)
         self._line(to, y - 3, to, y + 12, SILENCE, 2)
         self._text(to + 5, y + 9, words, colour=SILENCE, size=11)
+
+    def gap(self, gap: Gap) -> None:
+        """A stretch of which lines of the ledger are missing."""
+        x, to, bottom = self.x(gap.since_ms), self.x(gap.until_ms), 2 * LANE + BETWEEN
+        words = f"{gap.lost} lines of the ledger are missing"
+        self._box(x, 0, max(2.0, to - x), bottom, WAIT, words, opacity=0.12)
+        self._text(x + 4, bottom - 4, words, colour=WAIT, size=11)
 
     def _span(self, start: float, end: float, y: float, colour: str, text: str) -> None:
         x, width = self.x(start), max(2.0, self.x(end) - self.x(start))

@@ -54,6 +54,8 @@ class PreCallParts:
     ledger: Ledger
     metrics: Metrics
     tracing: Tracing
+    on_data: Callable[[Mapping[str, Any]], None] = lambda _: None
+    """Is given `PreCall.data` whenever there is more of it."""
 
 
 class PreCall:
@@ -137,6 +139,7 @@ class PreCall:
         if reply.ok and step.save_as is not None:
             self._replies[step.save_as] = reply
             parts.variables.update(self._spoken())
+            parts.on_data(self.data)
 
 
 def _text(reply: ToolReply | None, path: str) -> str:

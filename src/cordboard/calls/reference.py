@@ -28,8 +28,26 @@ Every call leaves one file, `{{calls.directory}}/{{date}}/{{call id}}.jsonl`. It
 the call runs, one JSON object a line; a crash of the engine loses at most the last second.
 Transcript, latencies, pictures and the live view are made of it and of nothing else.
 
+- Only the engine's user can read it: files are 0600 and folders 0700, whatever the umask. Folders
+  of its own that an earlier version made wider are narrowed at the start. The mode of a
+  `calls.directory` that exists is the operator's: when other users may enter, the log
+  (`calls_directory_open`) and `/ready` say so.
+- A file that exists is never opened again. When a second call of a day has the same id, its file
+  is `{{call id}}-2.jsonl`, the next one `-3`.
 - The first line is `call.offered`, the last `call.ended`. A file without the latter belongs to a
-  call that is still running, or whose engine died.
+  call that is still running, or whose engine was killed and has not been started since.
+- An engine that starts ends the ledgers of a killed one: `call.ended` with the outcome `killed` and
+  the reason `engine_killed`, at the time of the last line; then come the steps of
+  [`post_call`](call-phases.md#post_call). It finds them in `calls.directory/open/`, where each call
+  has a file until everything is done for it. Calls of another engine that lives on the same
+  directory are left alone.
+- When the disk takes nothing (it is full, or there is no free file descriptor), lines wait in
+  memory, 16 MB of all calls together, and are written later: nothing is lost. Beyond that they are
+  lost, except the newest one of each call, and a line `ledger.gap` says how many. `/ready` shows
+  the trouble under `ledger` until a new file can be written and nothing waits any more; it does not
+  make the engine unready. `ledger_write_failures` in `/health` counts lines that were not written
+  when they came. An engine that stops while its disk is still full logs the ledgers that remain
+  incomplete (`ledger_incomplete`).
 - Every line has `at_ms`, milliseconds since the offer, and `type`. Lines are written as things
   become known; one that tells of a moment that is past bears that moment's time, so `at_ms` may
   step back a little.
@@ -42,8 +60,7 @@ Transcript, latencies, pictures and the live view are made of it and of nothing 
 - The schema has version {events.SCHEMA} (`schema` in the first line). Types and fields may be added
   to it; none is renamed or removed without another number. Readers pass over what they do not know.
 - A half-written last line, and half characters in texts, do no harm to a reader such as the one
-  below. Where a dialplan gives all its calls one id (bare AudioSocket), the calls of a day share a
-  file, one after the other.
+  below. The next engine cuts off a half-written last line, and writes a `ledger.gap` instead.
 - Calls that were not admitted (the engine was stopping, no agent was ready) have no ledger; they
   are counted (`ai_agent_refused_offers_total`) and logged.
 """

@@ -60,11 +60,14 @@ class Opening:
         )
         provider = config.providers[self.provider_name]
         binding = Binding(context, self._context, self.provider_name, provider)
-        self._phases = CallPhases(binding, self.variables, self.ledger, services, self._started_at)
+        self._phases = CallPhases(
+            binding, self.variables, self.ledger, services, self._started_at, "chat"
+        )
         self._pre_call = self._phases.pre_call(generation)
 
     def begin(self) -> None:
         """Write down who is there, and begin to look up what the context wants to know."""
+        self._phases.begin()
         started = self._started_at.isoformat(timespec="milliseconds")
         numbers = (
             self._given.get(name, "") for name in ("caller_number", "caller_name", "called_number")

@@ -20,6 +20,7 @@ import structlog
 
 from cordboard.calls import events
 from cordboard.calls.ledger import Ledger
+from cordboard.calls.open_calls import OpenCall
 from cordboard.calls.services import CallServices
 from cordboard.chat.sessions import known_context
 from cordboard.chat.tool_record import ToolRecord
@@ -104,6 +105,7 @@ class ToolTrials:
         ledger = self._ledger(call_id)
         now = datetime.datetime.now().astimezone()
         started_at = now.isoformat(timespec="milliseconds")
+        ledger.note(OpenCall("try", call_id, context, provider_name, started_at))
         ledger.record(events.Offered(call_id, started_at, SOURCE, "", "", ""))
         specs = [spec.name for spec in toolbox.specs]
         number = generation.number
@@ -132,6 +134,7 @@ class ToolTrials:
             ended = ledger.ms(asyncio.get_running_loop().time())
             ledger.record(events.Ended("completed", "try", ended))
             ledger.close()
+            ledger.settle()
         outcome: Outcome = "run"
         if name in toolbox.missing:
             outcome = "not_there_now"

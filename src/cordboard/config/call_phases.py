@@ -22,7 +22,7 @@ from cordboard.config.patterns import ToolName, VariableName
 from cordboard.config.section import Section
 
 POST_CALL_VARIABLES: Mapping[str, str] = {
-    "outcome": "How the call ended: completed, transferred, failed, shutdown.",
+    "outcome": "How the call ended: completed, transferred, failed, shutdown, killed.",
     "reason": "Why it ended, such as caller_hangup.",
     "started_at": "When it was offered, in ISO 8601.",
     "ended_at": "When it was over, in ISO 8601.",

@@ -313,6 +313,10 @@ class Metrics:
         self._active_calls.dec()
         self._calls.labels(context, provider, outcome).inc()
 
+    def call_killed(self, context: str, provider: str) -> None:
+        """Count a call of an earlier engine that was killed while it went on."""
+        self._calls.labels(context, provider, "killed").inc()
+
     def chat_sessions(self, count: int) -> None:
         """Say how many conversations in writing go on."""
         self._chat_sessions.set(count)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-import os
 from pathlib import Path
 from typing import Any
 
 import orjson
 import structlog
 
+from cordboard import private_files
 from cordboard.observe.tool_usage import Cells, ToolUsage, as_json, from_json, report
 
 KEPT_DAYS = 90
@@ -122,14 +122,8 @@ class ToolUsageFiles:
         return {}
 
     def _write(self, day: datetime.date, cells: Cells) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._path(day)
-        beside = path.with_suffix(f".{os.getpid()}.part")
-        try:
-            beside.write_bytes(orjson.dumps(as_json(day, cells)))
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
+        private_files.make_folder(self._folder)
+        private_files.replace(self._path(day), orjson.dumps(as_json(day, cells)))
 
     def _sweep(self, today: datetime.date) -> None:
         """Delete what was kept long enough; nothing but files of our own making."""

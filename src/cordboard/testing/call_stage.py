@@ -5,7 +5,8 @@
 
 The line and the agent are stand-ins, everything between is the real thing: call, conversation,
 desk, toolbox, generation, ledger. `play_call` asserts after every call what must hold after every
-call: line released, media and agent closed, generation given back, no task left, a whole ledger.
+call: line released, media and agent closed, generation given back, no task left, a whole ledger,
+nothing for the next engine to do.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from cordboard.calls.call import Call
 from cordboard.calls.events import Ended, LedgerEvent
 from cordboard.calls.history import CallHistory, LedgerLine, read_lines
 from cordboard.calls.ledger import LedgerWriter
+from cordboard.calls.open_calls import OpenCalls
 from cordboard.calls.post_call.job import JobTaker
 from cordboard.calls.recording.writer import RecordingWriter
 from cordboard.calls.services import CallServices
@@ -139,7 +141,7 @@ class CallStage:
         self.line = line or FakeLine()
         self.generation = FakeGeneration(config, tools)
         self.metrics = Metrics()
-        self.writer = LedgerWriter()
+        self.writer = LedgerWriter(OpenCalls(directory))
         self.recordings = RecordingWriter(self.metrics.recording_dropped)
         self.events: list[LedgerEvent] = []
         self._directory = directory
@@ -198,6 +200,8 @@ class CallStage:
         assert kinds[0] == "call.offered", kinds  # noqa: S101
         assert kinds.count("call.ended") == 1, kinds  # noqa: S101
         assert kinds[-1] == "call.ended", kinds  # noqa: S101
+        open_calls = list((self._directory / "open").rglob("*.json"))
+        assert not open_calls, "the call counts as open"  # noqa: S101
 
 
 def play_call(

@@ -16,11 +16,12 @@ from typing import Literal
 
 import orjson
 
+from cordboard import private_files
 from cordboard.agents.pipeline.offline import load_offline_models
 from cordboard.agents.pipeline.tts.base import Voice
 from cordboard.agents.workers import Workers
 from cordboard.calls.events import LedgerEvent, Offered
-from cordboard.calls.history import CallHistory, read_lines
+from cordboard.calls.history import CallHistory, find, read_lines
 from cordboard.calls.picture import draw
 from cordboard.config.schema import Asterisk, AudioSocket, Config, Health
 from cordboard.engine import Engine
@@ -95,8 +96,7 @@ class Bench:
         return await phone.call(self._asterisk.sip_uri(f"ctx-{context}"))
 
     def _ledger(self, call_id: str) -> list[dict[str, object]]:
-        paths = self._config.calls.directory.glob(f"*/{call_id}.jsonl")
-        return [dict(line) for path in paths for line in read_lines(path)]
+        return _lines(self._config.calls.directory, call_id)
 
 
 @asynccontextmanager
@@ -113,7 +113,7 @@ async def bench(
         known = ", ".join(config.contexts)
         raise ConfigError([ConfigProblem(f"there is no context {context!r}; known: {known}")])
     try:
-        await asyncio.to_thread(directory.mkdir, parents=True, exist_ok=True)
+        await asyncio.to_thread(private_files.make_folder, directory)
     except OSError as error:
         message = f"the ledger cannot be written to {directory}: {error.strerror or error}"
         raise ConfigError([ConfigProblem(message)]) from None
@@ -200,9 +200,14 @@ async def call_target(
         conversation = Conversation(line, patience=PATIENCE, on_line=on_line)
         record = await conversation.run(script, wait_for_hangup=5.0)
         placed = PlacedCall(line, record)
-        for path in config.calls.directory.glob(f"*/{call_id}.jsonl") if call_id else ():
-            placed.ledger = [dict(entry) for entry in read_lines(path)]
+        if call_id:
+            placed.ledger = _lines(config.calls.directory, call_id)
         return placed
+
+
+def _lines(directory: Path, call_id: str) -> list[dict[str, object]]:
+    path = find(directory, call_id)
+    return [] if path is None else [dict(line) for line in read_lines(path)]
 
 
 def _on_free_ports(
@@ -230,13 +235,15 @@ def _on_free_ports(
 
 def save(placed: PlacedCall, folder: Path) -> list[tuple[str, Path]]:
     """Write the recording (caller left, agent right), the ledger and the picture of a call."""
-    folder.mkdir(parents=True, exist_ok=True)
+    private_files.make_folder(folder)
     recording, ledger, picture = (folder / f"call.{kind}" for kind in ("wav", "jsonl", "svg"))
+    private_files.replace(recording, b"")
     placed.line.write_wav(recording)
-    ledger.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in placed.ledger))
+    private_files.replace(ledger, b"".join(orjson.dumps(line) + b"\n" for line in placed.ledger))
     offset_ms = 0.0
     if placed.offered_at is not None:
         offset_ms = (placed.line.started_at() - placed.offered_at) * 1000
     caller, agent = placed.line.spoken(), placed.line.heard()
-    picture.write_text(draw(placed.history, caller, agent, offset_ms), encoding="utf-8")
+    drawing = draw(placed.history, caller, agent, offset_ms)
+    private_files.replace(picture, drawing.encode("utf-8"))
     return [("recording", recording), ("ledger", ledger), ("picture", picture)]

@@ -210,7 +210,7 @@ async def test_one_that_is_put_back_is_tried_anew(tmp_path: Path) -> None:
         stand(tmp_path, config(hook.url, max_attempts=1), look_again=0.02) as here,
     ):
         await here.queue.put([fresh()])
-        await here.until(lambda: here.queue.health()["failed"] == 1)
+        await here.until(lambda: here.files("failed") != [] and not here.files())
         (kept,) = here.files("failed")
         (here.directory / "failed" / kept).rename(here.directory / kept)
         await here.until(lambda: here.counted("delivered") == 1)
@@ -313,6 +313,17 @@ async def test_nothing_is_made_on_the_disk_for_nobody(tmp_path: Path) -> None:
     async with stand(tmp_path, config("http://127.0.0.1:9/")):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_job_that_is_there_already_is_left_as_it_is(tmp_path: Path) -> None:
+    """The next engine makes the jobs of a killed one's calls anew: some may have been kept."""
+    async with receiver(500) as hook, stand(tmp_path, config(hook.url, max_attempts=2)) as here:
+        one = fresh()
+        await here.queue.put([one])
+        await here.until(lambda: here.files("failed") != [] and not here.files())
+        await here.queue.put([one])
+        assert here.files() == [], "it had been given up"
+        assert (here.counted("queued"), len(hook.deliveries)) == (1, 2)
 
 
 # --- killed --------------------------------------------------------------------------------

@@ -17,10 +17,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from cordboard import private_files
 from cordboard.calls.post_call.job import PostCallJob, decode
 
 SUFFIX = ".json"
-_TEMPORARY = ".tmp"
 _LOCK = ".lock"
 _HALF_WRITTEN = 60.0
 """Seconds after which a file that is not in its place never will be."""
@@ -36,14 +36,14 @@ class PostCallFiles:
 
     def prepare(self) -> None:
         """Make the folders. Raises `OSError`."""
-        self.failed.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.directory.chmod(0o700)
+        private_files.make_folder(self.failed)
+        private_files.narrow(self.directory)
 
     def own(self) -> bool:
         """Whether this engine is the one that does the jobs; another one may be until it ends."""
         if self._lock is not None:
             return True
-        descriptor = os.open(self.directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = private_files.open_lock(self.directory / _LOCK)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -61,7 +61,8 @@ class PostCallFiles:
     def write(self, *jobs: PostCallJob) -> None:
         """Write jobs, new or changed; they are on the disk when it returns. Raises `OSError`."""
         for job in jobs:
-            self._put(self.directory / f"{job.name}{SUFFIX}", job.encode())
+            path = self.directory / f"{job.name}{SUFFIX}"
+            private_files.replace(path, job.encode(), sync=True)
         _sync_folder(self.directory)
 
     def remove(self, name: str) -> None:
@@ -71,9 +72,15 @@ class PostCallFiles:
 
     def give_up(self, job: PostCallJob) -> None:
         """Keep a job among the failed ones. Raises `OSError`."""
-        self._put(self.failed / f"{job.name}{SUFFIX}", job.encode())
+        path = self.failed / f"{job.name}{SUFFIX}"
+        private_files.replace(path, job.encode(), sync=True)
         _sync_folder(self.failed)
         self.remove(job.name)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a job of that name, to be done or given up."""
+        file = f"{name}{SUFFIX}"
+        return (self.directory / file).exists() or (self.failed / file).exists()
 
     def names(self) -> set[str]:
         """The jobs that are there. Raises `OSError`."""
@@ -106,23 +113,10 @@ class PostCallFiles:
         engine may be writing just now."""
         before = time.time() - _HALF_WRITTEN
         for folder in (self.directory, self.failed):
-            for path in folder.glob(f".*{_TEMPORARY}"):
+            for path in folder.glob(f".*{private_files.TEMPORARY}"):
                 with suppress(FileNotFoundError):
                     if path.stat().st_mtime < before:
                         path.unlink()
-
-    def _put(self, path: Path, content: bytes) -> None:
-        temporary = path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY}")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            with open(descriptor, "wb", closefd=True) as file:  # noqa: PTH123 - a descriptor
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
 
 
 def _sync_folder(folder: Path) -> None:

@@ -7,6 +7,7 @@ the call was over; it is the same for every delivery, also by another engine aft
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -15,6 +16,7 @@ from typing import Any, Protocol
 import orjson
 
 from cordboard.calls.history import CallHistory
+from cordboard.calls.open_calls import OpenCall
 from cordboard.config.call_phases import RESULTS, PostCallRetries, PostCallStep
 from cordboard.config.data_template import read_json_template
 from cordboard.config.tools.http_tool import CALL
@@ -128,6 +130,23 @@ def jobs_of(call: FinishedCall, steps: Sequence[PostCallStep]) -> list[PostCallJ
         )
         for number, step in enumerate(steps, 1)
     ]
+
+
+def finished(call: OpenCall, history: CallHistory) -> FinishedCall:
+    """A call whose ledger is closed. All times follow from what its ledger says, so the engine that
+    has taken the call and the one that finds it after a crash make jobs with the same keys."""
+    started_at = datetime.datetime.fromisoformat(call.started_at)
+    ended_at = started_at + datetime.timedelta(milliseconds=history.ended_ms or 0)
+    times = (moment.isoformat("T", "seconds") for moment in (started_at, ended_at))
+    return FinishedCall(
+        call.call_id,
+        call.context,
+        call.provider,
+        call.variables,
+        facts_of(history, *times),
+        call.results,
+        ended_at.timestamp(),
+    )
 
 
 def facts_of(history: CallHistory, started_at: str, ended_at: str) -> dict[str, Any]:

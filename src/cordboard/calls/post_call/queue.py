@@ -114,11 +114,12 @@ class PostCallQueue:
         self._work = asyncio.create_task(self._keep_on(), name="post_call")
 
     async def put(self, jobs: Iterable[PostCallJob]) -> None:
-        """Take jobs over. When it returns they are on the disk, or, where that fails, in memory."""
+        """Take jobs over. When it returns they are on the disk, or, where that fails, in memory.
+        A job that is there already is left as it is."""
         new = tuple(jobs)
         unwritten = False
         try:
-            await asyncio.to_thread(self._write_new, new)
+            new = await asyncio.to_thread(self._write_new, new)
             self._troubles.pop("write", None)
         except OSError as error:
             unwritten = True
@@ -241,9 +242,12 @@ class PostCallQueue:
             self._files.tidy()
         return self._files.names(), self._files.count_failed()
 
-    def _write_new(self, jobs: tuple[PostCallJob, ...]) -> None:
+    def _write_new(self, jobs: tuple[PostCallJob, ...]) -> tuple[PostCallJob, ...]:
+        """Write those that are not there; returns them."""
         self._files.prepare()
-        self._files.write(*jobs)
+        new = tuple(job for job in jobs if not self._files.has(job.name))
+        self._files.write(*new)
+        return new
 
     # One job.
 

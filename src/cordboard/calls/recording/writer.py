@@ -22,6 +22,7 @@ from queue import SimpleQueue
 import numpy as np
 import structlog
 
+from cordboard import private_files
 from cordboard.audio.format import AudioFormat
 from cordboard.audio.g711 import alaw_to_linear, linear_to_ulaw, ulaw_to_linear
 from cordboard.audio.wav_header import LARGEST, WavHeader
@@ -53,7 +54,7 @@ class RecordingFile:
         samples = len(left) // self.source.bytes_per_sample
         self._missing += samples  # until it is written
         if self._descriptor is None:
-            self._descriptor = _create(self.path)
+            self._descriptor = private_files.create(self.path)
         while self._missing > samples:
             piece = min(self._missing - samples, FILL_FRAMES)
             self._put(self.header.silence * piece, piece)
@@ -196,12 +197,6 @@ class RecordingWriter:
         with self._lock:
             file.dropped += samples
         self._on_dropped(samples / file.source.rate)
-
-
-def _create(path: Path) -> int:
-    """A new file that only its owner may read. Never one that exists: it may be somebody's."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
 
 
 def _side_by_side(left: bytes, right: bytes, source: AudioFormat, header: WavHeader) -> bytes:

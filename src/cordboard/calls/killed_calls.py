@@ -1,0 +1,107 @@
+"""Calls that were going on when their engine was killed: the next engine ends their ledgers and has
+the steps after them done.
+
+Each ledger gets its `call.ended` (`killed`, `engine_killed`), at the time of its last line; half a
+line at its end is cut off, which `ledger.gap` tells. Engines that live are left alone, also on the
+same directory (`open_calls`). If this is broken off, or the engine is killed again, the next one
+goes on: it finds the same times, so the steps have the same idempotency keys.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import structlog
+
+from cordboard.calls.events import Ended, Gap
+from cordboard.calls.history import CallHistory, LedgerLine, parse_lines
+from cordboard.calls.ledger_file import encode_event
+from cordboard.calls.open_calls import AbandonedCalls, abandoned
+from cordboard.calls.post_call.job import JobTaker, finished, jobs_of
+from cordboard.config.schema import Context
+from cordboard.observe.metrics import Metrics
+
+log = structlog.get_logger()
+
+KILLED = "killed"
+ENGINE_KILLED = "engine_killed"
+
+
+async def end_killed_calls(
+    directory: Path, contexts: Mapping[str, Context], queue: JobTaker, metrics: Metrics
+) -> None:
+    """End those in a directory of calls. `contexts` are those in force: the steps after a call are
+    theirs. Whatever fails is logged and left for the next start."""
+    try:
+        found = await asyncio.to_thread(lambda: list(abandoned(directory)))
+    except OSError as error:
+        log.error("killed_calls_not_found", error=str(error))
+        return
+    try:
+        for calls in found:
+            for file in await asyncio.to_thread(list, calls):
+                await _end(calls, file, contexts, queue, metrics)
+            await asyncio.to_thread(calls.remove)
+    except OSError as error:
+        log.error("killed_calls_not_removed", error=str(error))
+    finally:
+        for calls in found:
+            calls.release()
+
+
+async def _end(
+    calls: AbandonedCalls,
+    file: Path,
+    contexts: Mapping[str, Context],
+    queue: JobTaker,
+    metrics: Metrics,
+) -> None:
+    try:
+        ledger, call = await asyncio.to_thread(calls.read, file)
+        history, was_open = await asyncio.to_thread(end_ledger, ledger)
+    except (OSError, ValueError, KeyError, TypeError) as error:  # the latter two: no ledger
+        log.error("killed_call_not_ended", file=str(file), error=repr(error))
+        return
+    if was_open:
+        log.warning("killed_call_ended", call_id=call.call_id, path=str(ledger))
+        if call.kind == "call":
+            metrics.call_killed(call.context, call.provider)
+    context = contexts.get(call.context)
+    if context is not None and context.post_call and call.kind != "try":
+        await queue.put(jobs_of(finished(call, history), context.post_call))
+    try:
+        await asyncio.to_thread(file.unlink)
+    except OSError as error:
+        log.error("killed_call_not_ended", file=str(file), error=str(error))
+
+
+def end_ledger(path: Path) -> tuple[CallHistory, bool]:
+    """End a ledger if it has no end; its history, and whether it had none. Blocks. Raises
+    `OSError`."""
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with open(descriptor, "r+b") as file:  # noqa: PTH123 - a descriptor
+        content = file.read()
+        size = content.rfind(b"\n") + 1
+        lines = parse_lines(content[:size])
+        is_open = not lines or lines[-1]["type"] != "call.ended"
+        if is_open:
+            end = _end_lines(lines, whole=0 < size == len(content))
+            file.seek(size)
+            file.truncate()
+            file.write(b"".join(end))
+            lines += parse_lines(b"".join(end))
+    return CallHistory.from_lines(lines), is_open
+
+
+def _end_lines(lines: list[LedgerLine], *, whole: bool) -> list[bytes]:
+    """The end of a ledger; when it is not `whole`, with a word of what is missing."""
+    last_ms = max((line["at_ms"] for line in lines), default=0)
+    costs = [line for line in lines if line["type"] == "agent.used" and line["cost"] is not None]
+    cost = round(sum(line["cost"] for line in costs), 6) if costs else None
+    currency = costs[-1]["currency"] if costs else ""
+    ended = Ended(KILLED, ENGINE_KILLED, last_ms, cost, currency)
+    missing = [] if whole else [Gap(1, last_ms)]
+    return [encode_event(last_ms, event) for event in (*missing, ended)]

@@ -1,0 +1,171 @@
+"""Which calls go on, on disk: so that the next engine ends the ledgers of a killed one.
+
+    calls.directory/open/
+        3f9c…/                       one engine; gone when it has stopped in order
+            .lock                    locked (flock) while that engine lives; the kernel unlocks it
+            2026-11-22.<id>.json     one call: its ledger has no end yet, or the steps after it
+                                     are not in the queue yet
+
+A call's file has what those steps may say of it and the ledger does not. Everything here blocks: it
+is called in threads.
+"""
+
+from __future__ import annotations
+
+import datetime
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+
+from cordboard import private_files
+from cordboard.calls.ledger_file import encode_line
+
+FOLDER = "open"
+_LOCK = ".lock"
+_SUFFIX = ".json"
+_UNFINISHED = "."
+"""First letter of a folder that is not locked yet."""
+
+
+Kind = Literal["call", "chat", "try"]
+"""A call, a conversation in writing, or the try of a single tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCall:
+    """What the next engine has to know of a call to end it."""
+
+    kind: Kind
+    call_id: str
+    context: str
+    provider: str
+    started_at: str
+    """As in `call.offered`."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """The call's own, for the steps after it."""
+    results: Mapping[str, Any] = field(default_factory=dict)
+    """Of `pre_call`, so far."""
+
+
+class OpenCalls:
+    """The open calls of this engine."""
+
+    def __init__(self, directory: Path) -> None:
+        """`directory`: of the calls. Nothing is made before the first call."""
+        self._directory = directory
+        self._folder: Path | None = None
+        self._lock = -1
+
+    def put(self, ledger: Path, call: OpenCall) -> None:
+        """Note that a call with this ledger is open, or more of it. Raises `OSError`."""
+        relative = ledger.relative_to(self._directory)
+        content = encode_line({"ledger": str(relative), **asdict(call)})
+        name = _name(ledger)
+        try:
+            private_files.replace(self._own() / name, content)
+        except FileNotFoundError:  # somebody has deleted the folder
+            self._disown()
+            private_files.replace(self._own() / name, content)
+
+    def remove(self, ledger: Path) -> None:
+        """Everything is done for this call. Raises `OSError`."""
+        if self._folder is not None:
+            (self._folder / _name(ledger)).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """The engine stops. What is left is for the next one. Idempotent."""
+        if self._folder is not None:
+            with suppress(OSError):
+                _remove_if_empty(self._folder)
+            self._disown()
+
+    def _own(self) -> Path:
+        """This engine's folder, locked before others can see it."""
+        if self._folder is None:
+            name = secrets.token_hex(8)
+            parent = self._directory / FOLDER
+            making = parent / f"{_UNFINISHED}{name}"
+            private_files.make_folder(making)
+            lock = private_files.open_lock(making / _LOCK)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                making.rename(parent / name)
+            except OSError:
+                os.close(lock)
+                raise
+            self._lock, self._folder = lock, parent / name
+        return self._folder
+
+    def _disown(self) -> None:
+        os.close(self._lock)
+        self._folder = None
+
+
+class AbandonedCalls:
+    """The open calls of an engine that is no more. This process has its lock until `release`."""
+
+    def __init__(self, directory: Path, folder: Path, lock: int) -> None:
+        self._directory = directory
+        self._folder = folder
+        self._lock = lock
+
+    def __iter__(self) -> Iterator[Path]:
+        """The calls' files."""
+        yield from sorted(self._folder.glob(f"*{_SUFFIX}"))
+
+    def read(self, file: Path) -> tuple[Path, OpenCall]:
+        """The ledger of a call, and what is known of it. Raises `OSError`, and `ValueError` for a
+        file that says neither."""
+        try:
+            found = orjson.loads(file.read_bytes())
+            ledger = self._directory / found.pop("ledger")
+            call = OpenCall(**found)
+            datetime.datetime.fromisoformat(call.started_at)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"not an open call: {error!r}") from None
+        if ".." in ledger.parts or not ledger.is_relative_to(self._directory):
+            raise ValueError("its ledger is elsewhere")
+        return ledger, call
+
+    def remove(self) -> None:
+        """Remove the folder if all its calls are done. Raises `OSError`."""
+        _remove_if_empty(self._folder)
+
+    def release(self) -> None:
+        """Unlock it."""
+        os.close(self._lock)
+
+
+def abandoned(directory: Path) -> Iterator[AbandonedCalls]:
+    """What killed engines have left in a directory of calls; release each. Raises `OSError`."""
+    for folder in sorted((directory / FOLDER).glob(f"[!{_UNFINISHED}]*")):
+        try:
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:  # another engine has just done it
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(lock)
+            if isinstance(error, BlockingIOError):
+                continue  # that engine lives
+            raise
+        yield AbandonedCalls(directory, folder, lock)
+
+
+def _name(ledger: Path) -> str:
+    return f"{ledger.parent.name}.{ledger.stem}{_SUFFIX}"
+
+
+def _remove_if_empty(folder: Path) -> None:
+    if not any(folder.glob(f"*{_SUFFIX}")):
+        for left in folder.iterdir():
+            left.unlink(missing_ok=True)
+        folder.rmdir()

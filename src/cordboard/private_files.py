@@ -1,0 +1,84 @@
+"""Folders and files that only the engine's user can read: 0700 and 0600, whatever the umask.
+
+Ledgers, recordings, jobs after calls, markers of live calls and counts of use are made by these
+functions and in no other way. They block: call them in threads.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+_FOLDER_MODE = 0o700
+_FILE_MODE = 0o600
+_OTHERS = 0o077
+TEMPORARY = ".tmp"
+"""End of the names of files that `replace` has not finished; they begin with a dot."""
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and the missing ones above it. A folder that exists stays as it is. Raises
+    `OSError`."""
+    if path.is_dir():
+        return
+    if not path.parent.is_dir():
+        make_folder(path.parent)
+    try:
+        path.mkdir(_FOLDER_MODE)
+    except FileExistsError:
+        if not path.is_dir():  # else another thread or engine was faster
+            raise
+    else:
+        path.chmod(_FOLDER_MODE)
+
+
+def create(path: Path) -> int:
+    """Make a new file, and its folder if need be; returns a descriptor to write with. Raises
+    `FileExistsError` for a file that exists, and other kinds of `OSError`."""
+    make_folder(path.parent)
+    return _open(path, os.O_WRONLY | os.O_EXCL)
+
+
+def open_lock(path: Path) -> int:
+    """A descriptor of a file to be locked; the file is made when it is not there. Raises
+    `OSError`."""
+    return _open(path, os.O_RDWR)
+
+
+def replace(path: Path, content: bytes, *, sync: bool = False) -> None:
+    """Write a file as a whole: a reader sees the old content or the new, never a part. With `sync`
+    the content is on the disk when it returns; the file's name may not be. Raises `OSError`."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
+    descriptor = _open(temporary, os.O_WRONLY | os.O_TRUNC)
+    try:
+        with open(descriptor, "wb", closefd=True) as file:  # noqa: PTH123 - a descriptor
+            file.write(content)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def open_to_others(folder: Path) -> bool:
+    """Whether the mode of a folder lets other users in. Raises `OSError`."""
+    return bool(stat.S_IMODE(folder.stat().st_mode) & _OTHERS)
+
+
+def narrow(folder: Path) -> None:
+    """Shut a folder to other users. Raises `OSError`."""
+    if open_to_others(folder):
+        folder.chmod(_FOLDER_MODE)
+
+
+def _open(path: Path, flags: int) -> int:
+    descriptor = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _FILE_MODE)
+    try:
+        os.fchmod(descriptor, _FILE_MODE)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor

@@ -1,0 +1,64 @@
+"""What the engine makes is its user's alone, whatever the umask."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cordboard import private_files
+
+
+@pytest.fixture(params=[0, 0o022, 0o777], autouse=True)
+def _umask(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_new_folders_are_shut_and_old_ones_stay_as_they_are(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    private_files.make_folder(tmp_path / "a" / "b")
+    private_files.make_folder(tmp_path / "a" / "b")
+    assert [mode(path) for path in (tmp_path, tmp_path / "a", tmp_path / "a" / "b")] == [
+        0o755, 0o700, 0o700,
+    ]  # fmt: skip
+
+
+def test_a_new_file_takes_the_place_of_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "file"
+    os.close(private_files.create(path))
+    assert mode(path) == 0o600
+    with pytest.raises(FileExistsError):
+        private_files.create(path)
+
+
+def test_a_file_is_replaced_as_a_whole_and_narrowed(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    path.chmod(0o644)
+    private_files.replace(path, b"new", sync=True)
+    assert (path.read_bytes(), mode(path)) == (b"new", 0o600)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_in_the_way_of_a_folder_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        private_files.make_folder(tmp_path / "file" / "folder")
+
+
+def test_wide_folders_are_narrowed(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    folder.chmod(0o755)
+    assert private_files.open_to_others(folder)
+    private_files.narrow(folder)
+    assert not private_files.open_to_others(folder)
