@@ -174,8 +174,8 @@ def read(path: Path) -> CallHistory:
 def read_lines(path: Path) -> list[LedgerLine]:
     """The lines of a ledger file; a half-written line is dropped.
 
-    Where a dialplan gives all its calls one id (bare AudioSocket), several calls of a day share a
-    file: these are the lines of the last one.
+    In files of earlier versions several calls of a day may share one id: these are the lines of the
+    last one.
     """
     lines: list[LedgerLine] = []
     for raw in path.read_bytes().splitlines():

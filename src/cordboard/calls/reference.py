@@ -42,8 +42,8 @@ Transcript, latencies, pictures and the live view are made of it and of nothing 
 - The schema has version {events.SCHEMA} (`schema` in the first line). Types and fields may be added
   to it; none is renamed or removed without another number. Readers pass over what they do not know.
 - A half-written last line, and half characters in texts, do no harm to a reader such as the one
-  below. Where a dialplan gives all its calls one id (bare AudioSocket), the calls of a day share a
-  file, one after the other.
+  below. `call_id` is always of the engine's making; what the telephone's side calls the call is
+  `external_id`, by which its own records can be found.
 - Calls that were not admitted (the engine was stopping, no agent was ready) have no ledger; they
   are counted (`ai_agent_refused_offers_total`) and logged.
 """

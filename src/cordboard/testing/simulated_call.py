@@ -7,6 +7,7 @@ caller reaches it by a real AudioSocket connection, or by SIP through a throw-aw
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -33,6 +34,8 @@ from cordboard.testing.sip import PhoneCall, SipPhone
 PATIENCE = 60.0
 """Seconds in which an answer must begin, and end: a long weather report takes half a minute."""
 SETTLE_SECONDS = 20.0
+CALLS_PER_MINUTE = 600
+"""The benchmarks place more than an engine takes from its port by default."""
 Via = Literal["audiosocket", "sip"]
 CallerLine = SimulatedCaller | PhoneCall
 Listener = Callable[[str, int, LedgerEvent], None]
@@ -180,12 +183,13 @@ async def call_target(
 ) -> PlacedCall:
     """Call a running engine (or an Asterisk in front of one) instead of one of our own.
 
-    The ledger of an AudioSocket call is found by its id when `config` is that of the engine. Raises
-    `CallRefused` when nobody answers.
+    The ledger of an AudioSocket call is found by its UUID when `config` is that of the engine.
+    Raises `CallRefused` when nobody answers.
     """
     async with AsyncExitStack() as stack:
         line: CallerLine
-        call_id = ""
+        uuid = ""
+        began = time.time()
         if via == "sip":
             phone = await stack.enter_async_context(SipPhone("caller"))
             call = await phone.call(f"sip:ctx-{context}@{host}:{port}")
@@ -196,13 +200,23 @@ async def call_target(
             line = call
         else:
             caller = await stack.enter_async_context(SimulatedCaller(host, port))
-            call_id, line = str(caller.call_id), caller
+            uuid, line = str(caller.uuid), caller
         conversation = Conversation(line, patience=PATIENCE, on_line=on_line)
         record = await conversation.run(script, wait_for_hangup=5.0)
         placed = PlacedCall(line, record)
-        for path in config.calls.directory.glob(f"*/{call_id}.jsonl") if call_id else ():
-            placed.ledger = [dict(entry) for entry in read_lines(path)]
+        if uuid:
+            placed.ledger = await asyncio.to_thread(_ledger_of, config.calls.directory, uuid, began)
         return placed
+
+
+def _ledger_of(directory: Path, uuid: str, since: float) -> list[dict[str, object]]:
+    """The ledger of the call that came under this UUID, written to after that `time.time()`."""
+    for path in directory.glob("*/*.jsonl"):
+        with contextlib.suppress(OSError):  # it may be deleted meanwhile
+            lines = read_lines(path) if path.stat().st_mtime >= since - 1 else []
+            if lines and lines[0].get("external_id") == uuid:
+                return [dict(line) for line in lines]
+    return []
 
 
 def _on_free_ports(
@@ -221,11 +235,16 @@ def _on_free_ports(
     return config.model_copy(
         update={
             "health": Health(port=0),
-            "audiosocket": AudioSocket(port=0, context=context),
+            "audiosocket": _port_for(None if asterisk is not None else context),
             "asterisk": ari,
             "calls": config.calls.model_copy(update={"directory": directory}),
         }
     )
+
+
+def _port_for(context: str | None) -> AudioSocket:
+    """Open to bare calls only when the callers come without Asterisk."""
+    return AudioSocket(port=0, context=context, calls_per_minute=CALLS_PER_MINUTE)
 
 
 def save(placed: PlacedCall, folder: Path) -> list[tuple[str, Path]]:
