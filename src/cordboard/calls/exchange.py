@@ -162,7 +162,7 @@ class Exchange:
         """Turn a caller away. There is no call, and so no ledger: it is logged and counted."""
         self._services.metrics.offer_refused(reason)
         if offer.source == BARE:
-            self._bare_refused_log.warn(reason, error=error)
+            self._bare_refused_log.warn(reason, **({"error": error} if error else {}))
         else:
             log.warning("offer_refused", call_id=offer.call_id, reason=reason, error=error)
         await turn_away(offer, reason, self._services.metrics.internal_error)
