@@ -36,6 +36,7 @@ BENCHMARKS = {
     "providers": "what the realtime adapters cost and add, beside bare sockets and vendors' SDKs",
     "peers": "what a frame costs beside Pipecat and LiveKit Agents",
     "load": "a hundred whole calls through a real Asterisk, and five hundred short ones",
+    "doors": "a stranger at the AudioSocket port while calls come in, some of them late",
     "turns": "turn-taking and barge-in, by scripted callers with a human's recorded voice",
 }
 
@@ -69,6 +70,9 @@ def main() -> int:
     parser.add_argument(
         "--together", type=int, default=0, help="turns: callers at the same time, at most"
     )
+    parser.add_argument(
+        "--calls", type=int, default=0, help="doors: so many calls in each part (1000 and 200)"
+    )
     chosen = parser.parse_args()
     unknown = [name for name in chosen.name if name not in BENCHMARKS]
     if unknown:
@@ -77,7 +81,9 @@ def main() -> int:
     console = Console(highlight=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = WIDTH
-    options = Options(chosen.half, tuple(chosen.only), chosen.pictures, chosen.together)
+    options = Options(
+        chosen.half, tuple(chosen.only), chosen.pictures, chosen.together, chosen.calls
+    )
     began = datetime.now(UTC)
     reports: dict[str, object] = {}
     failed = False

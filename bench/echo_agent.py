@@ -77,8 +77,14 @@ class EchoAgent:
 class EchoEngine(Engine):
     """The engine, but every caller gets an agent of the bench's."""
 
-    def __init__(self, config: Config, make_agent: Callable[[], Agent] = EchoAgent) -> None:
-        super().__init__(config)
+    def __init__(
+        self,
+        config: Config,
+        make_agent: Callable[[], Agent] = EchoAgent,
+        *,
+        sheds_load: bool = True,
+    ) -> None:
+        super().__init__(config, sheds_load=sheds_load)
         self._make_agent = make_agent
 
     def _open_agent(self, binding: Binding) -> Agent:

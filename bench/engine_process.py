@@ -117,9 +117,12 @@ async def running_engine(
             config,
             {
                 "health": {"port": engine.http_port},
-                "audiosocket": {"port": engine.audiosocket_port},
                 "calls": {"directory": str(folder / "ledger")},
                 **(changes or {}),
+                "audiosocket": {
+                    **(changes or {}).get("audiosocket", {}),
+                    "port": engine.audiosocket_port,
+                },
             },
             folder / "engine.yaml",
         )

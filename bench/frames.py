@@ -132,7 +132,7 @@ def _write(path: Path, greeting: str) -> None:
         config,
         {
             "health": {"port": 0},
-            "audiosocket": {"port": 0, "context": CONTEXT},
+            "audiosocket": {"port": 0, "context": CONTEXT, "calls_per_minute": 6_000},
             "contexts": {CONTEXT: context},
             "tools": {},
             "mcp": {"enabled": False},

@@ -22,6 +22,8 @@ class Options:
 
     together: int = 0
     """Callers at the same time, at most (turns); 0 = as many as are foreseen."""
+    calls: int = 0
+    """Calls of each part (doors); 0 = as many as are foreseen."""
 
     def chosen(self, group: str) -> bool:
         return not self.only or group in self.only

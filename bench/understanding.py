@@ -38,7 +38,7 @@ from bench.questions import (
 from bench.report import Report, Target
 from bench.word_errors import errors, words
 from cordboard.agents.pipeline.brain.rules.speech import split_sentences
-from cordboard.calls.events import Answering, Heard, LedgerEvent, ToolCalled
+from cordboard.calls.events import Answering, Heard, LedgerEvent, Offered, ToolCalled
 from cordboard.config.schema import Config
 from cordboard.errors import AsteriskMissing, CallOver
 from cordboard.testing.audiosocket_caller import SimulatedCaller
@@ -139,9 +139,7 @@ async def measure(progress: Progress) -> Report:
                 CONTEXT,
                 "audiosocket",
                 Path(folder),
-                lambda call_id, _, event: (
-                    everyone[call_id].take(event) if call_id in everyone else None
-                ),
+                _Listener(everyone),
                 progress,
             ) as place,
             MediaThread() as media,
@@ -189,6 +187,20 @@ def _names(config: Config) -> dict[str, str]:
     return {code: names[0] for code, names in rules.lists["aerodrome"].values.items()}
 
 
+class _Listener:
+    """Gives each question the events of its call, which the caller's UUID tells."""
+
+    def __init__(self, everyone: dict[str, Asked]) -> None:
+        self._everyone = everyone
+        self._calls: dict[str, Asked] = {}
+
+    def __call__(self, call_id: str, _: int, event: LedgerEvent) -> None:
+        if isinstance(event, Offered) and event.external_id in self._everyone:
+            self._calls[call_id] = self._everyone[event.external_id]
+        if call_id in self._calls:
+            self._calls[call_id].take(event)
+
+
 @dataclass(frozen=True, slots=True)
 class _Line:
     """What a call needs."""
@@ -205,7 +217,7 @@ async def _ask_all(questions: list[Asked], line: _Line, everyone: dict[str, Aske
     async def ask(question: Asked) -> None:
         async with free:
             caller = SimulatedCaller("127.0.0.1", line.port, media=line.media)
-            everyone[str(caller.call_id)] = question
+            everyone[str(caller.uuid)] = question
             async with caller:
                 with suppress(CallOver):
                     await _ask(caller, question, line)

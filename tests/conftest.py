@@ -54,6 +54,7 @@ REAL_TIME = (
     "tests/telephony/asterisk/test_breaks.py",
     "tests/telephony/asterisk/test_rtp_calls.py",
     "tests/telephony/asterisk/test_source.py",
+    "tests/telephony/asterisk/test_strangers.py",
     "tests/telephony/asterisk/test_websocket_calls.py",
     "tests/test_engine.py",
     "tests/testing/sip/test_phone_to_phone.py",

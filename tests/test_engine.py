@@ -7,6 +7,7 @@ import gc
 import http.client
 import json
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,13 @@ from structlog.testing import capture_logs
 
 from cordboard.config.schema import Config
 from cordboard.config.source import ConfigSource
-from cordboard.engine import Engine
+from cordboard.engine import NO_WAY_IN, Engine
 from cordboard.engine_load import SETTLING, EngineLoad
 from cordboard.mcp.supervision.pool import ServerPool
 from cordboard.mcp.supervision.status import ServerState
 from cordboard.observe.degradation import RAISE_AFTER
 from cordboard.observe.metrics import Metrics
+from cordboard.testing.free_ports import free_port
 from cordboard.testing.mcp_servers import FAULTY_SERVER
 from cordboard.testing.patience import PATIENCE
 
@@ -256,7 +258,7 @@ async def test_a_reload_reaches_what_is_not_read_from_the_generation(tmp_path: P
         settings = {"health": {"port": 0}, "calls": {"directory": str(tmp_path)}}
         path.write_text(json.dumps({"reload": {"watch": False}, **settings, **tree}))
 
-    write(contexts={"one": {}}, audiosocket={"port": 0})
+    write(contexts={"one": {}}, audiosocket={"port": 0, "context": "one"})
     source = ConfigSource(path, os.environ)
     engine = Engine(source.load().config, source=source)
     await engine.start()
@@ -264,7 +266,7 @@ async def test_a_reload_reaches_what_is_not_read_from_the_generation(tmp_path: P
         port = engine.audiosocket_port
         write(
             contexts={"two": {"recording": {"enabled": True}, "variables": ["ORDER"]}},
-            audiosocket={"port": 0, "advertise_host": "10.1.2.3"},
+            audiosocket={"port": 0, "advertise_host": "10.1.2.3", "context": "two"},
             asterisk={"password": "x"},
         )
         report = await engine.administration.reload()
@@ -272,7 +274,7 @@ async def test_a_reload_reaches_what_is_not_read_from_the_generation(tmp_path: P
             ("asterisk", "the engine is restarted")
         ]
         assert engine._audiosocket.address == f"10.1.2.3:{port}"
-        assert engine._audiosocket._config.context == "two", "the first context is the default"
+        assert engine._audiosocket._config.context == "two"
         assert "recordings" in engine.readiness()
         assert "ari" not in engine.readiness(), "which is not connected"
         health = engine.health()
@@ -309,3 +311,86 @@ async def test_a_directory_of_calls_that_others_may_enter_is_shown(tmp_path: Pat
         assert f"chmod 700 {tmp_path}" in state.detail
     finally:
         await engine.stop(grace=0)
+
+
+async def connects(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+@pytest.mark.parametrize(
+    ("tree", "is_open"),
+    [
+        ({}, False),
+        ({"audiosocket": {"context": None}}, False),
+        ({"asterisk": {"media": "websocket"}}, False),
+        ({"asterisk": {"media": "rtp"}}, False),
+        ({"asterisk": {"media": "audiosocket"}}, True),
+        ({"audiosocket": {"context": "demo"}}, True),
+        ({"audiosocket": {"context": "demo"}, "asterisk": {"media": "websocket"}}, True),
+    ],
+    ids=["nothing", "null", "websocket", "rtp", "audiosocket", "bare calls", "both"],
+)
+@pytest.mark.usefixtures("lent_models")
+async def test_the_audiosocket_port_is_open_only_when_calls_can_come_by_it(
+    tmp_path: Path, tree: dict[str, Any], is_open: bool
+) -> None:
+    port = free_port()
+    tree = {**tree, "audiosocket": {"port": port, **tree.get("audiosocket", {})}}
+    if "asterisk" in tree:
+        tree["asterisk"] |= {"url": "http://127.0.0.1:9", "password": "secret"}
+    engine = Engine(offline(tmp_path, **tree))
+    await engine.start()
+    try:
+        assert await connects(port) is is_open
+        media = engine.readiness()["media"]
+        assert media.ready
+        assert media.detail == ("" if is_open or "asterisk" in tree else NO_WAY_IN)
+    finally:
+        await engine.stop(grace=0)
+
+
+@pytest.mark.usefixtures("lent_models")
+async def test_a_reload_opens_and_shuts_the_audiosocket_port(tmp_path: Path) -> None:
+    path, port = tmp_path / "ai-agent.yaml", free_port()
+
+    def write(**audiosocket: Any) -> None:
+        fixed = {"health": {"port": 0}, "calls": {"directory": str(tmp_path)}}
+        fixed |= {"contexts": {"demo": {}}, "reload": {"watch": False}}
+        path.write_text(json.dumps({**fixed, "audiosocket": {"port": port, **audiosocket}}))
+
+    write()
+    source = ConfigSource(path, os.environ)
+    engine = Engine(source.load().config, source=source)
+
+    async def reload(**audiosocket: Any) -> None:
+        write(**audiosocket)
+        await engine.administration.reload()
+        await asyncio.gather(*engine._following)
+
+    await engine.start()
+    try:
+        assert not await connects(port)
+        await reload(context="demo")
+        assert await connects(port)
+        _, live = await asyncio.open_connection("127.0.0.1", port)
+        await reload()
+        assert not await connects(port)
+        assert engine.readiness()["media"].detail == NO_WAY_IN
+        live.close()
+        with socket.create_server(("127.0.0.1", port)):
+            await reload(context="demo")
+            media = engine.readiness()["media"]
+            assert not media.ready
+            assert f"{port} cannot be opened" in media.detail
+        await reload()
+        await reload(context="demo")
+        assert await connects(port), "the other program has let it go"
+        assert engine.readiness()["media"].ready
+    finally:
+        await engine.stop(grace=0)
+    assert not await connects(port)

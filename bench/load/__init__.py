@@ -114,7 +114,7 @@ async def _running(transport: str, agent: str) -> AsyncIterator[tuple[AsteriskIn
         with tempfile.TemporaryDirectory(prefix="bench") as name:
             file = Path(name) / "engine.yaml"
             file.write_bytes(orjson.dumps(_configuration(asterisk, transport, name)))
-            async with _serving(file, agent) as server:
+            async with serving(file, agent) as server:
                 yield asterisk, server
 
 
@@ -139,7 +139,8 @@ def _configuration(asterisk: AsteriskInstance, transport: str, folder: str) -> d
 
 
 @asynccontextmanager
-async def _serving(file: Path, agent: str) -> AsyncIterator[Server]:
+async def serving(file: Path, agent: str) -> AsyncIterator[Server]:
+    """A `bench.load.server` with this configuration and agent, ready for calls."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",

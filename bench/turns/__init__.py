@@ -70,7 +70,7 @@ async def _take_turns(
         books = ledgers(engine.folder / "ledger")
         verdict.overload += overload(engine.log())
     for one in _whole(played, verdict):
-        book = books.get(one.call_id, [])
+        book = books.get(one.uuid, [])
         continuers = sum(line.get("kind") == "continuer" for line in book)
         verdict.turns.append(judge_turn(one, continuers))
         for stage, seconds in stages(book).items():
@@ -93,7 +93,7 @@ async def _speak_over(
         books = ledgers(engine.folder / "ledger")
         verdict.overload += overload(engine.log())
     for one in _whole(played, verdict):
-        book = books.get(one.call_id, [])
+        book = books.get(one.uuid, [])
         interruption = one.case.kind.startswith("interruption")
         verdict.overlaps.append(judge_overlap(one, undisturbed.heard, book, interruption))
 
@@ -118,6 +118,7 @@ def _changes(greeting: str, half: Half) -> dict[str, Any]:
     }
     return {
         "default_context": CONTEXT,
+        "audiosocket": {"context": CONTEXT, "calls_per_minute": 6_000},
         "contexts": {CONTEXT: context},
         "tools": {},
         "mcp": {"enabled": False},

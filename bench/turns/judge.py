@@ -85,8 +85,9 @@ class Verdict:
 
 
 def ledgers(folder: Path) -> dict[str, list[LedgerLine]]:
-    """Every call's ledger below a folder, by call id."""
-    return {path.stem: read_lines(path) for path in folder.glob("*/*.jsonl")}
+    """Every call's ledger below a folder, by the UUID under which it came."""
+    books = map(read_lines, folder.glob("*/*.jsonl"))
+    return {str(book[0]["external_id"]): book for book in books if book}
 
 
 def overload(log: str) -> list[str]:

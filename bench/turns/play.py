@@ -33,7 +33,7 @@ class Played:
     """One call as its caller lived it. Moments are `time.monotonic()` seconds."""
 
     case: Case
-    call_id: str
+    uuid: str
     said_at: float | None = None
     """The first sample of what the caller says; None when nothing was said."""
     said_until: float = 0.0
@@ -49,7 +49,7 @@ class Played:
 async def play(port: int, case: Case, media: MediaThread) -> Played:
     """Place the call and hang up when there is nothing more to learn."""
     async with SimulatedCaller("127.0.0.1", port, media=media) as caller:
-        played = Played(case, str(caller.call_id))
+        played = Played(case, str(caller.uuid))
         caller.stand_in(case.room())
         try:
             if case.group == TALK:

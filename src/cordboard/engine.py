@@ -62,7 +62,7 @@ from cordboard.chat.tool_trial import ToolTrials
 from cordboard.config.schema import Asterisk, Config
 from cordboard.config.source import ConfigSource
 from cordboard.engine_load import EngineLoad
-from cordboard.errors import AgentError
+from cordboard.errors import AgentError, ListenError
 from cordboard.mcp.sdk import load_sdk
 from cordboard.mcp.stdio.orphans import sweep_orphans
 from cordboard.mcp.supervision.pool import ServerPool
@@ -73,6 +73,7 @@ from cordboard.observe.tool_usage_files import ToolUsageFiles
 from cordboard.observe.tracing import Tracing
 from cordboard.succession import Succession
 from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
+from cordboard.telephony.asterisk.audiosocket_peers import AllowedPeers
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
 from cordboard.telephony.asterisk.media_path import MediaPath
 from cordboard.telephony.asterisk.rtp_path import RtpPath
@@ -82,6 +83,7 @@ from cordboard.version import __version__
 
 log = structlog.get_logger()
 
+NO_WAY_IN = "no calls can come: the file has neither `asterisk` nor `audiosocket.context`"
 LINE_FIRST = 1.0
 """Seconds for which MCP servers wait with their start until Asterisk is reached."""
 
@@ -154,7 +156,15 @@ class Engine:
         )
         self._trials = ToolTrials(lambda: self._succession.generation, services)
         self._usage = ToolUsageFiles(self._metrics.usage, services.directory)
-        self._audiosocket = AudioSocketServer(config.audiosocket, self._pacer, self.exchange.offer)
+        self._audiosocket = AudioSocketServer(
+            config.audiosocket,
+            self._pacer,
+            self.exchange.offer,
+            peers=AllowedPeers(config.audiosocket.peers(config.asterisk)),
+            on_turned_away=self._metrics.audiosocket_turned_away,
+        )
+        self._following: set[asyncio.Task[None]] = set()
+        """Open or close the AudioSocket port as a reload wants it."""
         self._http = HttpServer(config.health, self._http_app())
 
     def _open_tracing(self) -> Tracing:
@@ -334,6 +344,7 @@ class Engine:
                 for status in self._succession.generation.fleet.status()
             },
             **self._load.health(),
+            "bare_calls": self.exchange.bare.health(),
             "audio": {
                 "late_ticks": self._pacer.late_ticks,
                 "skipped_ticks": self._pacer.skipped_ticks,
@@ -390,8 +401,8 @@ class Engine:
         stack.callback(gc.unfreeze)
         self._load.watchdog.start()
         stack.callback(self._load.watchdog.stop)
-        await self._audiosocket.start()
         stack.push_async_callback(self._audiosocket.stop)
+        await self._audiosocket.listen(self._needs_audiosocket)
         if fixed.asterisk is not None:
             self._media_path = self._choose_media_path(fixed.asterisk)
             await self._media_path.start()
@@ -401,6 +412,7 @@ class Engine:
                 self._media_path,
                 self.exchange.offer,
                 variables=channel_variables(self._config),
+                on_reached=self._audiosocket.asterisk_reached,
                 on_internal_error=self._metrics.internal_error,
             )
             await self._source.start()
@@ -456,9 +468,27 @@ class Engine:
 
     def _changed(self, config: Config) -> None:
         """A new configuration has come into force: pass on what is not read from it."""
-        self._audiosocket.use(config.audiosocket)
+        peers = config.audiosocket.peers(self._begun_with.asterisk)
+        self._audiosocket.use(config.audiosocket, peers)
+        following = asyncio.create_task(self._follow(), name="audiosocket port")
+        self._following.add(following)
+        following.add_done_callback(self._following.discard)
         if self._source is not None:
             self._source.read_variables(channel_variables(config))
+
+    @property
+    def _needs_audiosocket(self) -> bool:
+        """Whether calls can come by the AudioSocket port; else it is shut."""
+        asterisk = self._begun_with.asterisk
+        by_ari = asterisk is not None and asterisk.media == "audiosocket"
+        return by_ari or self._config.audiosocket.context is not None
+
+    async def _follow(self) -> None:
+        """Task border: open or close the port as the configuration in force wants it."""
+        try:
+            await self._audiosocket.listen(self._needs_audiosocket)
+        except ListenError as error:
+            log.error("audiosocket_not_opened", error=str(error))
 
     def _choose_media_path(self, asterisk: Asterisk) -> MediaPath:
         if asterisk.media == "rtp":
@@ -514,10 +544,13 @@ class Engine:
         return {}
 
     def _media_state(self) -> ComponentState:
-        trouble = "" if self._audiosocket.listening else "the AudioSocket port is not open"
-        if not trouble and self._media_path is not None:
+        if self._needs_audiosocket and not self._audiosocket.listening:
+            return ComponentState(False, self._audiosocket.trouble)
+        if self._media_path is not None:
             trouble = self._media_path.trouble
-        return ComponentState(not trouble, trouble)
+            return ComponentState(not trouble, trouble)
+        no_way_in = "" if self._needs_audiosocket else NO_WAY_IN
+        return ComponentState(True, no_way_in)
 
     def _ari_state(self) -> ComponentState:
         if self._source is None:

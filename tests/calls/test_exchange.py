@@ -277,33 +277,6 @@ def test_a_caller_who_cannot_be_turned_away_is_let_go_all_the_same(
     play(tmp_path, scenario)
 
 
-def test_a_call_under_the_name_of_one_that_is_still_ending_gets_a_name_of_its_own(
-    tmp_path: Path,
-) -> None:
-    """A dialplan that gives all its calls one UUID; the first agent takes a while to let go."""
-    agents = iter((FakeAgent(), FakeAgent()))
-
-    def open_agent(_: Binding) -> Agent:
-        agent = next(agents)
-        agent.close_seconds = 3.0
-        return agent
-
-    async def scenario(hall: Hall) -> None:
-        first = hall.ring()
-        await asyncio.sleep(1)
-        hang_up(first)
-        await asyncio.sleep(1)
-        second = hall.ring(FakeLine(first.call_id))
-        await asyncio.sleep(4)
-        (call,) = hall.exchange.calls.values()
-        assert call.call_id != first.call_id
-        with pytest.raises(TimeoutError):  # the second is live
-            await asyncio.wait_for(hall.exchange.idle(), 1)
-        hang_up(second)
-
-    assert len(play(tmp_path, scenario, open_agent).histories()) == 2
-
-
 def test_a_call_under_the_name_of_one_that_is_over_gets_a_ledger_of_its_own(
     tmp_path: Path,
 ) -> None:

@@ -49,14 +49,14 @@ def test_one_context_is_a_whole_configuration() -> None:
     loaded = good("contexts:\n  demo:\n")
     assert loaded.problems == ()
     assert loaded.config.default_context == "demo"
-    assert loaded.config.audiosocket.context == "demo"
+    assert loaded.config.audiosocket.context is None
     assert loaded.config.providers["local"].type == "pipeline"
     assert loaded.config.asterisk is None
 
 
 def test_the_first_context_is_the_default() -> None:
     config = good("contexts: {second: {}, first: {}}").config
-    assert config.default_context == config.audiosocket.context == "second"
+    assert config.default_context == "second"
 
 
 def test_the_only_provider_is_the_default_unless_one_is_named() -> None:

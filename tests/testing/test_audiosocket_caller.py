@@ -85,7 +85,7 @@ async def test_the_caller_hears_its_echo(bursts: Bursts) -> None:
         assert came_through(bursts(5), caller.heard_in_order())
         caller.press("4#")
         await asyncio.wait_for(server.two_keys.wait(), PATIENCE)
-        assert server.names == [str(caller.call_id)]
+        assert server.names == [str(caller.uuid)]
         assert server.audio_bytes == {320}
         assert server.keys == "4#"
     assert caller.end is not None

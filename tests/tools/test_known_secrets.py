@@ -119,7 +119,7 @@ async def test_beside_the_loop_the_same_comes_out(rows: int) -> None:
 
 async def test_names_that_are_no_texts_are_no_failure() -> None:
     result = ToolResult(data={1: {(2, 3): TOKEN}})
-    assert (await KnownSecrets([TOKEN]).masked(result)).data == {1: {(2, 3): MASK}}
+    assert (await KnownSecrets([TOKEN]).masked(result)).data == {"1": {"(2, 3)": MASK}}
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def write_config(folder: Path, asterisk: AsteriskInstance, change: Change | None
     atis = YAML(typ="safe").load(shipped / "aviation_atis.yaml")
     atis["metar_file"] = str(shipped / atis["metar_file"])
     tree["health"]["port"] = 0
-    tree["audiosocket"]["port"] = 0
+    tree["audiosocket"] |= {"port": 0, "context": "demo"}
     tree["admin"] = {"token": TOKEN}
     tree["asterisk"] = {
         "url": asterisk.ari_url,

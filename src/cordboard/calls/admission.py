@@ -13,6 +13,7 @@ from functools import partial
 
 import structlog
 
+from cordboard.calls.bare_calls import BARE_BUDGET, BARE_BUSY, BARE_RATE
 from cordboard.calls.clean_up import STEP_LIMIT, give_back
 from cordboard.calls.offer import Offer
 from cordboard.errors import LineError
@@ -28,6 +29,9 @@ DIALPLAN_STATUS: Mapping[str, str] = {
     DRAINING: "unavailable",
     NO_AGENT: "unavailable",
     INTERNAL_ERROR: "unavailable",
+    BARE_BUSY: "busy",
+    BARE_RATE: "busy",
+    BARE_BUDGET: "busy",
 }
 """What the dialplan is told, by the reason: `busy` will pass, `unavailable` may not."""
 

@@ -125,6 +125,11 @@ class Call:
         return self._offer.call_id
 
     @property
+    def cost(self) -> float | None:
+        """What it is known to have cost so far; None when nothing is known."""
+        return self._costs.total
+
+    @property
     def context_name(self) -> str:
         return self._binding.context_name
 
@@ -236,6 +241,7 @@ class Call:
                 self._offer.caller_number,
                 self._offer.caller_name,
                 self._offer.called_number,
+                self._offer.external_id,
             )
         )
         self._ledger.record(

@@ -40,6 +40,9 @@ class Offered(LedgerEvent):
     caller_number: str
     caller_name: str
     called_number: str
+    external_id: str = ""
+    """The call's name on the telephone's side, where the engine is told one: of a call by the bare
+    AudioSocket() application, the UUID that the dialplan gave it."""
     schema: int = SCHEMA
 
 

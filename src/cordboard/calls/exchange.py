@@ -5,21 +5,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Protocol
-from uuid import uuid4
 
 import structlog
 
 from cordboard.agents.base import Agent
-from cordboard.calls.admission import INTERNAL_ERROR, NO_AGENT, reason_to_refuse, turn_away
+from cordboard.calls.admission import (
+    INTERNAL_ERROR,
+    NO_AGENT,
+    OVERLOADED,
+    reason_to_refuse,
+    turn_away,
+)
+from cordboard.calls.bare_calls import BARE, BareCalls
 from cordboard.calls.binding import Binding, bind
 from cordboard.calls.call import Call
 from cordboard.calls.offer import Offer
 from cordboard.calls.services import CallServices
+from cordboard.config.schema import Config
 from cordboard.errors import CordboardError
 from cordboard.generation import Generation
 from cordboard.observe.degradation import Degradation
+from cordboard.observe.limited_log import LimitedLog
 
 log = structlog.get_logger()
 
@@ -52,6 +59,9 @@ class Exchange:
         self._services = services
         self._degradation = degradation or Degradation()
         self._calls: dict[str, Call] = {}
+        self.bare = BareCalls(asyncio.get_running_loop().time)
+        """Those among them that came without ARI."""
+        self._bare_refused_log = LimitedLog("offer_refused")
         self._tasks: set[asyncio.Task[None]] = set()
         self._draining = False
         self._idle = asyncio.Event()
@@ -93,6 +103,7 @@ class Exchange:
             call.end("shutdown", "engine_stopped")
         while self._tasks:
             await asyncio.wait(tuple(self._tasks))
+        self._bare_refused_log.close()
 
     async def _idle_within(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):
@@ -103,19 +114,10 @@ class Exchange:
     async def _serve(self, offer: Offer) -> None:
         """Task border of a call."""
         generation = self._generation()
-        refusal = reason_to_refuse(
-            draining=self._draining,
-            live_calls=len(self._calls),
-            max_calls=generation.config.calls.max_calls,
-            degradation=self._degradation,
-        )
+        refusal = self._reason_to_refuse(offer, generation.config)
         if refusal:
             await self._refuse(offer, refusal)
             return
-        if offer.call_id in self._calls:
-            # A dialplan may give all its calls one id, and the call before may still be ending.
-            offer = replace(offer, call_id=str(uuid4()))
-            log.warning("call_id_in_use", call_id=offer.call_id)
         try:
             binding = bind(offer, generation.config)
             agent = self._open_agent(binding)
@@ -129,17 +131,38 @@ class Exchange:
             await self._refuse(offer, INTERNAL_ERROR, repr(error))
             return
         self._calls[offer.call_id] = call
+        if offer.source == BARE:
+            self.bare.begin(call)
         self._idle.clear()
         self._services.metrics.call_started()
         try:
             await call.run()
         finally:
             del self._calls[offer.call_id]
+            self.bare.end(call)
             if not self._calls:
                 self._idle.set()
+
+    def _reason_to_refuse(self, offer: Offer, config: Config) -> str:
+        """A bare call has less: it never costs a caller by ARI their place."""
+        is_bare = offer.source == BARE
+        refusal = reason_to_refuse(
+            draining=self._draining,
+            live_calls=0 if is_bare else len(self._calls) - len(self.bare),
+            max_calls=config.calls.max_calls,
+            degradation=self._degradation,
+        )
+        if refusal or not is_bare:
+            return refusal
+        if config.asterisk is not None and self._degradation.level > 0:
+            return OVERLOADED
+        return self.bare.reason_to_refuse(config, len(self._calls))
 
     async def _refuse(self, offer: Offer, reason: str, error: str = "") -> None:
         """Turn a caller away. There is no call, and so no ledger: it is logged and counted."""
         self._services.metrics.offer_refused(reason)
-        log.warning("offer_refused", call_id=offer.call_id, reason=reason, error=error)
+        if offer.source == BARE:
+            self._bare_refused_log.warn(reason, **({"error": error} if error else {}))
+        else:
+            log.warning("offer_refused", call_id=offer.call_id, reason=reason, error=error)
         await turn_away(offer, reason, self._services.metrics.internal_error)

@@ -203,8 +203,8 @@ def read_lines(path: Path) -> list[LedgerLine]:
 def parse_lines(content: bytes) -> list[LedgerLine]:
     """The same of a file's content.
 
-    In files of older versions several calls of a day may share one: these are the lines of the last
-    one.
+    In files of earlier versions several calls of a day may share one: these are the lines of the
+    last one.
     """
     lines: list[LedgerLine] = []
     for raw in content.splitlines():

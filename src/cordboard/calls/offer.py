@@ -135,7 +135,7 @@ class Offer:
     """One phone call, as a source hands it in."""
 
     call_id: str
-    """A UUID in its canonical text form; also names the media connection."""
+    """A UUID of the engine's making, in its canonical text form."""
     source: str
     """`asterisk`, `audiosocket`, ..."""
     media: MediaOpener
@@ -143,6 +143,8 @@ class Offer:
     caller_number: str = ""
     caller_name: str = ""
     called_number: str = ""
+    external_id: str = ""
+    """The call's name on the telephone's side, if it has told one. Another call may have it too."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Channel variables the source knows: at least `AI_CONTEXT`, `AI_AGENT`, `AI_PROVIDER`."""
 

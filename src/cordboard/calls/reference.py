@@ -61,6 +61,8 @@ Transcript, latencies, pictures and the live view are made of it and of nothing 
   to it; none is renamed or removed without another number. Readers pass over what they do not know.
 - A half-written last line, and half characters in texts, do no harm to a reader such as the one
   below. The next engine cuts off a half-written last line, and writes a `ledger.gap` instead.
+- `call_id` is always of the engine's making; what the telephone's side calls the call is
+  `external_id`, by which its own records can be found.
 - Calls that were not admitted (the engine was stopping, no agent was ready) have no ledger; they
   are counted (`ai_agent_refused_offers_total`) and logged.
 """

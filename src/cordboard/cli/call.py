@@ -42,8 +42,8 @@ def command(
     target: Annotated[
         str,
         typer.Option(
-            help="HOST:PORT of a running engine's AudioSocket; for sip, of an Asterisk whose "
-            "extension ctx-CONTEXT leads to the engine. "
+            help="HOST:PORT of a running engine's AudioSocket (with audiosocket.context); for sip, "
+            "of an Asterisk whose extension ctx-CONTEXT leads to the engine. "
             "Default: an engine (and an Asterisk) of this command's own, on free ports."
         ),
     ] = "",

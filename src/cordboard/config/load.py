@@ -50,7 +50,7 @@ class LoadedConfig:
     """A configuration that can be used."""
 
     config: Config
-    """`default_context` and `audiosocket.context` are always filled in."""
+    """`default_context` is always filled in."""
     path: Path
     problems: tuple[ConfigProblem, ...] = ()
     """What is wrong without being fatal; the engine runs without those parts."""

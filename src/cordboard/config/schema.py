@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, SecretStr, field_validator, model_validator
 
@@ -28,6 +29,7 @@ from cordboard.config.patterns import (
     ToolOrGroup,
     VariableName,
 )
+from cordboard.config.peers import THIS_MACHINE, Peer, is_loopback
 from cordboard.config.prices import Prices
 from cordboard.config.providers.pipeline import PipelineProvider
 from cordboard.config.providers.provider import Provider
@@ -126,21 +128,65 @@ class Asterisk(Section):
 
 
 class AudioSocket(Section):
-    """The TCP port to which Asterisk connects with the sound of a call."""
+    """The TCP port to which Asterisk connects with the sound of a call. It is open only when calls
+    can come by it: with `asterisk.media: audiosocket`, or with `audiosocket.context`."""
 
     host: str = Field("127.0.0.1", description="Address to bind to.")
     port: Port = Field(8090, description="TCP port; 0 = any free one.")
     advertise_host: str = Field(
         "127.0.0.1", description="Address that Asterisk is told to connect to."
     )
+    allow_from: tuple[Peer, ...] | None = Field(
+        None,
+        min_length=1,
+        description="Addresses, networks (10.0.0.0/24) and host names that may connect; all others "
+        "are closed before a byte is read. Default: the host of `asterisk.url`, and this machine "
+        "when `advertise_host` is on loopback; without `asterisk`, this machine.",
+    )
     context: Name | None = Field(
         None,
-        description="Context of calls that come by the bare AudioSocket() application. "
-        "Default: `default_context`.",
+        description="Context of calls that come by the bare AudioSocket() application. Left out: "
+        "there are none.",
+    )
+    max_calls: int | None = Field(
+        None,
+        ge=1,
+        description="How many of these calls may live at the same time. Default: a tenth of "
+        "`calls.max_calls`; without `asterisk`, all of it.",
+    )
+    calls_per_minute: int = Field(
+        60, ge=1, description="How many of these calls may begin within any 60 s."
+    )
+    max_minutes_per_day: float | None = Field(
+        None,
+        gt=0,
+        description="Minutes that these calls may last together on one day, by the local date; "
+        "after that no more are taken. Counted from the start of the engine. Left out: no limit.",
+    )
+    max_cost_per_day: float | None = Field(
+        None,
+        gt=0,
+        description="What they may cost together on one day, in the currency of `prices`; what has "
+        "no price there is not counted. Left out: no limit.",
     )
     connect_timeout_ms: int = Field(
         5_000, ge=100, description="How long to wait for Asterisk's media connection."
     )
+
+    def peers(self, asterisk: Asterisk | None) -> tuple[str, ...]:
+        """The entries of `allow_from`, or what stands for them."""
+        if self.allow_from is not None:
+            return self.allow_from
+        if asterisk is None:
+            return (THIS_MACHINE,)
+        here = (THIS_MACHINE,) if is_loopback(self.advertise_host) else ()
+        return (urlsplit(asterisk.url).hostname or THIS_MACHINE, *here)
+
+    def share(self, asterisk: Asterisk | None, max_calls: int) -> int:
+        """How many calls without ARI may live beside those of Asterisk."""
+        if self.max_calls is not None:
+            return self.max_calls
+        return max_calls if asterisk is None else max(1, max_calls // 10)
 
 
 class Rtp(Section):

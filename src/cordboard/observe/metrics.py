@@ -285,6 +285,12 @@ class Metrics:
             ["event"],
             registry=registry,
         )
+        self._audiosocket_turned_away = Counter(
+            "ai_agent_audiosocket_turned_away",
+            "Connections to the AudioSocket port that were closed unused, by why.",
+            ["reason"],
+            registry=registry,
+        )
         self._worker_queue = Gauge(
             "ai_agent_worker_queue",
             "Pieces of model work waiting for a thread.",
@@ -469,6 +475,10 @@ class Metrics:
     def rtp_events(self, event: str, count: int) -> None:
         """Add to the count of one thing that went wrong on RTP (`lost`, `late`, `stranger`...)."""
         self._rtp_events.labels(event).inc(count)
+
+    def audiosocket_turned_away(self, reason: str) -> None:
+        """Count a connection that was closed unused. `reason` is one of a fixed set of words."""
+        self._audiosocket_turned_away.labels(reason).inc()
 
     def worker_queue(self, priority: str, waiting: int) -> None:
         """Set the queue length of one priority (`final`, `speculative`)."""

@@ -13,10 +13,10 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-import uuid
 from collections.abc import Callable
 from types import TracebackType
 from typing import Literal, Self
+from uuid import UUID, uuid4
 
 import numpy as np
 
@@ -47,7 +47,7 @@ _READ_SIZE = 65536
 class SimulatedCaller(VoiceLine):
     """One call to an AudioSocket server. `async with`, or `start` and `close`.
 
-    `call_id` is the UUID sent as the name of the call: a new one unless given.
+    `uuid` is sent as the name of the call: a new one unless given.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class SimulatedCaller(VoiceLine):
         host: str,
         port: int,
         *,
-        call_id: uuid.UUID | None = None,
+        uuid: UUID | None = None,
         media: MediaThread | None = None,
     ) -> None:
         super().__init__()
-        self.call_id = call_id or uuid.uuid4()
+        self.uuid = uuid or uuid4()
         self.answered_at: float | None = None
         """When the connection stood."""
         self._address = (host, port)
@@ -81,7 +81,7 @@ class SimulatedCaller(VoiceLine):
         if self._owns_media:
             self._media.start()
         self.answered_at = time.monotonic()
-        connection.send(encode_uuid(self.call_id))
+        connection.send(encode_uuid(self.uuid))
         self._stream = _AudioSocketStream(connection, self._mouth, self._ear, self._over)
         self._media.add(self._stream)
 

@@ -115,8 +115,11 @@ class FakeMedia:
 class FakeLine:
     """Implements `LineControl`, and makes the offer that goes with it."""
 
-    def __init__(self, call_id: str = "11111111-2222-4333-8444-555555555555") -> None:
+    def __init__(
+        self, call_id: str = "11111111-2222-4333-8444-555555555555", source: str = "test"
+    ) -> None:
         self.call_id = call_id
+        self.source = source
         self.media: FakeMedia | None = None
         self.transfers: list[TransferTarget] = []
         self.refuse_transfer: Exception | None = None
@@ -130,7 +133,7 @@ class FakeLine:
     def offer(self, variables: Mapping[str, str] | None = None, called: str = "100") -> Offer:
         return Offer(
             call_id=self.call_id,
-            source="test",
+            source=self.source,
             media=self._open,
             control=self,
             caller_number="4791234567",

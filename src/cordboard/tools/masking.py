@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from operator import is_
 from typing import Any, Final
 
 from cordboard.tools.schema.safety import weight_of
@@ -172,13 +171,12 @@ class Hidden:
 
 
 def masked_values(data: Any, mask: Callable[[str], str]) -> Any:
-    """The data with every text and name passed through `mask`; too deep a part of it, and one that
-    contains itself, becomes `MASK`. What has nothing to mask is not copied: with megabytes of new
-    objects the garbage collector would hold up the event loop."""
-    return _Masked(mask).value(data, MAX_MASKED_DEPTH)
+    """A copy of the data with every text and name passed through `mask`; too deep a part of it,
+    and one that contains itself, becomes `MASK`."""
+    return _Copy(mask).value(data, MAX_MASKED_DEPTH)
 
 
-class _Masked:
+class _Copy:
     def __init__(self, mask: Callable[[str], str]) -> None:
         self._mask = mask
         self._made: dict[int, Any] = {}
@@ -194,7 +192,7 @@ class _Masked:
             is_long = isinstance(value, int) and value.bit_length() > 4_000
             return MASK if not is_long and self._mask(repr(value)) != repr(value) else value
         if not isinstance(value, (dict, list, tuple)):
-            return self._other(value)
+            return self._mask(str(value))
         if depth == 0:
             return MASK
         if id(value) not in self._made:
@@ -202,18 +200,10 @@ class _Masked:
             self._made[id(value)] = self._container(value, depth - 1)
         return self._made[id(value)]
 
-    def _other(self, value: Any) -> Any:
-        text = str(value)
-        masked = self._mask(text)
-        return value if masked == text else masked
-
     def _container(self, value: Any, depth: int) -> Any:
-        items = value.values() if isinstance(value, dict) else value
-        made = [self.value(item, depth) for item in items]
-        names = [self._other(name) for name in value] if isinstance(value, dict) else []
-        if all(map(is_, made, items)) and all(map(is_, names, value)):
-            return value
-        return dict(zip(names, made, strict=True)) if isinstance(value, dict) else made
+        if isinstance(value, dict):
+            return {self._mask(str(k)): self.value(item, depth) for k, item in value.items()}
+        return [self.value(item, depth) for item in value]
 
 
 def _pattern_of(value: str) -> str:

@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator
 from uuid import UUID, uuid4
 
 import pytest
 import pytest_asyncio
+from structlog.testing import capture_logs
 
 from cordboard.audio.format import SLIN_16K
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.offer import Offer, TransferTarget
 from cordboard.config.schema import AudioSocket
-from cordboard.errors import LineUnsupported, ListenError, MediaError
+from cordboard.errors import LineGone, LineUnsupported, ListenError, MediaError
 from cordboard.telephony.asterisk import audiosocket, audiosocket_media
 from cordboard.telephony.asterisk.audiosocket import Audio, Hangup, Parser
 from cordboard.telephony.asterisk.audiosocket_media import AudioSocketMedia
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
+from cordboard.telephony.asterisk.audiosocket_waiting import WaitingRoom
 from cordboard.testing.patience import PATIENCE
 
 LOUD = b"\x01\x20" * 160
@@ -95,21 +98,19 @@ async def bare_call(port: Port) -> tuple[Peer, Offer, AudioSocketMedia]:
 
 
 async def test_who_expects_a_call_gets_its_connection_and_no_offer_is_made(port):
-    name = uuid4()
-    arrival = port.server.expect(name)
-    peer = await Peer.connect(port, name)
-    media = await asyncio.wait_for(arrival, PATIENCE)
-    assert media.uuid == name
+    expected = port.server.expect()
+    peer = await Peer.connect(port, expected.uuid)
+    media = await asyncio.wait_for(expected.connection, PATIENCE)
+    assert media.uuid == expected.uuid
     assert port.offers.empty()
     peer.writer.close()
 
 
 async def test_sound_in_the_same_segment_as_the_name_has_the_format_that_was_agreed(port):
-    name = uuid4()
-    arrival = port.server.expect(name, SLIN_16K)
-    first = audiosocket.encode_uuid(name) + audiosocket.encode_audio(bytes(640), 16_000)
-    peer = await Peer.connect(port, first)
-    media = await asyncio.wait_for(arrival, PATIENCE)
+    expected = port.server.expect(SLIN_16K)
+    sound = audiosocket.encode_audio(bytes(640), 16_000)
+    peer = await Peer.connect(port, audiosocket.encode_uuid(expected.uuid) + sound)
+    media = await asyncio.wait_for(expected.connection, PATIENCE)
     await asyncio.sleep(0)
     assert media.format == SLIN_16K
     assert media.problem == ""
@@ -126,11 +127,42 @@ async def test_without_a_context_an_unexpected_call_is_closed_and_counted():
 
 
 async def test_a_connection_for_a_call_that_gave_up_waiting_is_no_new_call(port):
-    name = uuid4()
-    port.server.expect(name).cancel()
-    peer = await Peer.connect(port, name)
+    expected = port.server.expect()
+    expected.connection.cancel()
+    peer = await Peer.connect(port, expected.uuid)
     assert await peer.closed()
     assert port.offers.empty()
+    assert port.server.turned_away == {"late_uuid": 1}
+
+
+async def test_a_uuid_of_a_call_by_ari_is_good_for_one_connection(port):
+    """While the call lives and afterwards; also where bare calls are taken, none is made of it."""
+    expected = port.server.expect()
+    with capture_logs() as log:
+        first = await Peer.connect(port, expected.uuid)
+        media = await asyncio.wait_for(expected.connection, PATIENCE)
+        second = await Peer.connect(port, expected.uuid)
+        assert await second.closed()
+        assert media.connected, "the call goes on"
+        media.abort()
+        assert await first.closed()
+        third = await Peer.connect(port, expected.uuid)
+        assert await third.closed()
+    assert port.offers.empty()
+    assert port.server.turned_away == {"used_uuid": 2}
+    (told, *_) = [line for line in log if line["event"] == "audiosocket_turned_away"]
+    assert (told["log_level"], told["reason"]) == ("warning", "used_uuid")
+    assert told["peer"].startswith("127.0.0.1:")
+    assert str(expected.uuid) not in str(log)
+    assert str(expected.uuid) not in repr(expected), "it may get into a log by mistake"
+
+
+async def test_every_call_by_ari_has_a_uuid_of_its_own(port):
+    expected = [port.server.expect() for _ in range(100)]
+    assert len({each.uuid for each in expected}) == 100
+    assert {each.uuid.version for each in expected} == {4}
+    for each in expected:
+        each.connection.cancel()
 
 
 async def test_a_connection_that_says_nothing_is_closed_in_time(port):
@@ -153,10 +185,12 @@ async def test_a_look_at_the_port_leaves_nothing(port):
     assert not port.server.turned_away
 
 
-async def test_a_bare_call_is_offered_in_the_configured_context(port):
+async def test_a_bare_call_is_offered_in_the_configured_context_under_an_id_of_ours(port):
+    """Else whoever has heard of a call's id writes into its ledger, while it lives or later."""
     peer = await Peer.connect(port, UUID("40325ec2-5efd-4bd3-805f-53576e581d13"))
     offer = await asyncio.wait_for(port.offers.get(), PATIENCE)
-    assert offer.call_id == "40325ec2-5efd-4bd3-805f-53576e581d13"
+    assert offer.external_id == "40325ec2-5efd-4bd3-805f-53576e581d13"
+    assert UUID(offer.call_id) != UUID(offer.external_id)
     assert (offer.source, offer.variables) == ("audiosocket", {"AI_CONTEXT": "demo"})
     with pytest.raises(LineUnsupported):
         await offer.control.transfer(TransferTarget("sales", "extension", "6001", "internal"))
@@ -168,8 +202,9 @@ async def test_two_calls_with_one_uuid_are_two_calls(port):
     """Dialplans are found with a constant in place of ${UUID()}."""
     same = uuid4()
     peers = [await Peer.connect(port, same) for _ in range(2)]
-    names = [(await asyncio.wait_for(port.offers.get(), PATIENCE)).call_id for _ in peers]
-    assert len(set(names)) == 2
+    offers = [await asyncio.wait_for(port.offers.get(), PATIENCE) for _ in peers]
+    assert len({offer.call_id for offer in offers}) == 2
+    assert [offer.external_id for offer in offers] == [str(same)] * 2
     for peer in peers:
         peer.writer.close()
 
@@ -221,7 +256,15 @@ async def test_the_caller_hangs_up(port):
     assert again == ["caller_hangup"], "who asks late is told at once"
     await offer.control.hangup()
     await offer.control.release()
-    with pytest.raises(MediaError):
+    with pytest.raises(LineGone):  # no failure: they hung up
+        await offer.media()
+
+
+async def test_a_connection_that_broke_before_the_call_is_a_failure(port):
+    peer = await Peer.connect(port, audiosocket.encode_uuid(uuid4()) + b"\x10\x00\x01\x00")
+    offer = await asyncio.wait_for(port.offers.get(), PATIENCE)
+    assert await peer.closed()
+    with pytest.raises(MediaError, match="sample"):
         await offer.media()
 
 
@@ -340,6 +383,87 @@ async def test_strangers_who_fill_the_port_keep_no_call_out():
         await peer.read(1)
         for each in (peer, *strangers[3:]):
             each.writer.close()
+
+
+async def test_who_is_not_allowed_is_closed_before_a_byte_is_read(port):
+    port.server.use(AudioSocket(port=0, context="demo"), ["10.0.0.5"])
+    expected = port.server.expect()
+    peer = await Peer.connect(port, expected.uuid)
+    assert await peer.closed()
+    assert not expected.connection.done()
+    assert port.offers.empty()
+    assert port.server.turned_away == {"not_allowed": 1}
+    port.server.use(AudioSocket(port=0, context="demo"), ["127.0.0.0/8"])
+    peer = await Peer.connect(port, expected.uuid)
+    assert await asyncio.wait_for(expected.connection, PATIENCE)
+    peer.writer.close()
+
+
+async def test_ten_thousand_strangers_are_few_lines_of_the_log_and_all_are_counted():
+    counted: Counter[str] = Counter()
+    async with open_port(context=None) as port:
+        port.server._on_turned_away = lambda reason: counted.update([reason])
+        with capture_logs() as log:
+            for _ in range(20):
+                peers = [await Peer.connect(port, uuid4()) for _ in range(50)]
+                for peer in peers:
+                    assert await peer.closed()
+    assert counted == {"unknown_uuid": 1000}
+    assert len([line for line in log if line["event"] == "audiosocket_turned_away"]) <= 3
+
+
+async def test_asterisk_is_not_pushed_out_by_those_who_came_with_it():
+    """Its UUID has come, but the event loop has not read it yet: it took many at once."""
+    async with open_port(most_unidentified=4, identify_seconds=600) as port:
+        expected = port.server.expect()
+        with contextlib.ExitStack() as stack:
+            for number in range(12):  # all of them before the loop has its next turn
+                address = ("127.0.0.1", port.server.port)
+                one = stack.enter_context(socket.create_connection(address))
+                one.sendall(audiosocket.encode_uuid(expected.uuid) if number == 0 else b"")
+            media = await asyncio.wait_for(expected.connection, PATIENCE)
+            assert media.uuid == expected.uuid
+            media.abort()
+
+
+class At:
+    """A connection from an address, as the waiting room sees it."""
+
+    def __init__(self, address: str, has_unread: bool = False) -> None:
+        self.peer = (address, 1)
+        self.has_unread = has_unread
+
+
+def enter(room: WaitingRoom, address: str, has_unread: bool = False) -> At:
+    at = At(address, has_unread)
+    room.enter(at, asyncio.TimerHandle(0, print, (), asyncio.get_running_loop()))
+    return at
+
+
+async def test_strangers_of_one_address_push_out_each_other():
+    room = WaitingRoom(3)
+    asterisk = enter(room, "10.0.0.5")
+    assert room.one_too_many() is None
+    strangers = [enter(room, "10.0.0.66") for _ in range(2)]
+    for _ in range(20):
+        out = room.one_too_many()
+        assert out is strangers.pop(0), "the oldest"
+        assert room.leave(out)
+        strangers.append(enter(room, "10.0.0.66"))
+    assert room.leave(asterisk)
+    assert not room.leave(asterisk)
+    assert len(room) == 2
+
+
+async def test_who_has_said_something_that_is_not_read_yet_stays():
+    room = WaitingRoom(2)
+    first, second = enter(room, "10.0.0.5", has_unread=True), enter(room, "10.0.0.5")
+    assert room.one_too_many() is second
+    second.has_unread = True
+    assert room.one_too_many() is None, "the next turn of the loop reads them"
+    enter(room, "10.0.0.5", has_unread=True)
+    enter(room, "10.0.0.5", has_unread=True)
+    assert room.one_too_many() is first, "but not for ever"
 
 
 async def test_a_caller_who_hangs_up_within_a_frame_is_no_fault(port):

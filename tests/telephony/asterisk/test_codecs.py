@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from uuid import uuid4
 
 import pytest
 import pytest_asyncio
@@ -72,6 +71,6 @@ async def test_the_configuration_accepts_what_the_transport_can_carry(media, mak
     ],
 )
 async def test_audiosocket_carries_the_codec_of_the_file(codec, wished, gets, make_path):
-    arrival = await make_path["audiosocket"](codec).prepare(uuid4(), wished)
+    arrival = await make_path["audiosocket"](codec).prepare(wished)
     assert arrival.external_media["format"] == gets
     arrival.give_up()

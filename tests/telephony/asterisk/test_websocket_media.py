@@ -8,7 +8,6 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from uuid import uuid4
 
 import orjson
 import pytest
@@ -132,7 +131,7 @@ class Stage:
     peers: list[Peer] = field(default_factory=list)
 
     async def arrival(self, **channel: object) -> WebsocketArrival:
-        arrival = await self.path.prepare(uuid4(), [ULAW_8K])
+        arrival = await self.path.prepare([ULAW_8K])
         variables = {"MEDIA_WEBSOCKET_CONNECTION_ID": CONNECTION_ID}
         arrival.channel_made({"id": CHANNEL_ID, "channelvars": variables, **channel})
         return arrival
@@ -216,7 +215,7 @@ async def test_it_connects_with_credentials_in_a_header_only(open_stage):
 async def test_the_format_is_the_agents_favourite_within_the_codec_of_the_file(codec, wished, gets):
     config = Asterisk(password=SecretStr("x"), codec=codec)
     path = WebsocketPath(config, Pacer(asyncio.get_running_loop()))
-    arrival = await path.prepare(uuid4(), wished)
+    arrival = await path.prepare(wished)
     assert arrival.external_media["format"] == gets
     assert arrival.external_media["connection_type"] == "server"
     arrival.give_up()
@@ -287,7 +286,7 @@ async def test_who_gives_up_leaves_nothing_behind(open_stage, start):
 
 async def test_an_arrival_that_was_never_named_can_be_given_up(open_stage):
     async with open_stage() as stage:
-        arrival = await stage.path.prepare(uuid4(), [ULAW_8K])
+        arrival = await stage.path.prepare([ULAW_8K])
         arrival.give_up()
         arrival.channel_made({"id": CHANNEL_ID})
         assert stage.peers == []

@@ -36,15 +36,8 @@ def with_defaults(config: Config) -> Config:
     stated = "default_provider" in config.model_fields_set
     if not stated and default_provider not in config.providers and config.providers:
         default_provider = next(iter(config.providers))
-    audiosocket = config.audiosocket
-    if audiosocket.context is None:
-        audiosocket = audiosocket.model_copy(update={"context": default_context})
     return config.model_copy(
-        update={
-            "default_context": default_context,
-            "default_provider": default_provider,
-            "audiosocket": audiosocket,
-        }
+        update={"default_context": default_context, "default_provider": default_provider}
     )
 
 

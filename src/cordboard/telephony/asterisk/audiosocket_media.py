@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 import socket
 from collections.abc import Callable
 from typing import Protocol, cast
@@ -99,8 +100,12 @@ class AudioSocketMedia(asyncio.Protocol):
         self._frames_from = self._heard_at
         """Frames that were read before the present second, and when that began."""
         self._stalled_at: float | None = None
+        self.peer = ("", 0)
+        """Address and port of the other end."""
+        self.own_address = ""
+        """The address of ours to which it has connected."""
         self.uuid: UUID | None = None
-        """Which call Asterisk says this is; None until it has said so."""
+        """Which call Asterisk says this is; None until it has said so. A secret: never log it."""
         self.idle_seconds = IDLE_SECONDS
         """How long Asterisk may send nothing at all."""
         self.stalled_seconds = STALLED_SECONDS
@@ -116,6 +121,15 @@ class AudioSocketMedia(asyncio.Protocol):
     @property
     def connected(self) -> bool:
         return self._transport is not None and not self._gone.is_set()
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether bytes have come that the event loop has not yet brought."""
+        if self._transport is None or self._transport.is_closing():
+            return False
+        poll = select.poll()
+        poll.register(self._transport.get_extra_info("socket").fileno(), select.POLLIN)
+        return bool(poll.poll(0))
 
     def carry(self, audio_format: AudioFormat) -> None:
         """Use another rate of slin than 8 kHz. Before anything is written."""
@@ -244,6 +258,8 @@ class AudioSocketMedia(asyncio.Protocol):
         # Only by name: uvloop's transports are no subclass of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=SEND_BUFFER_BYTES)
+        self.peer = (transport.get_extra_info("peername") or ("", 0))[:2]
+        self.own_address = (transport.get_extra_info("sockname") or ("",))[0]
         connection = transport.get_extra_info("socket")
         if connection is not None:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,7 +1,8 @@
 """The sound of Asterisk's calls by AudioSocket (implements `media_path.MediaPath`).
 
 Asterisk connects to our TCP port (`AudioSocketServer`, which also serves calls without ARI) and
-names the call by its UUID. AudioSocket carries signed linear sound only: 8 or 16 kHz here.
+names the connection by a random UUID that it alone has been told. AudioSocket carries signed linear
+sound only: 8 or 16 kHz here.
 """
 
 from __future__ import annotations
@@ -9,12 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
-from uuid import UUID
 
 from cordboard.audio.format import SLIN_8K, SLIN_16K, AudioFormat
 from cordboard.errors import MediaError
 from cordboard.telephony.asterisk.audiosocket_media import AudioSocketMedia
-from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
+from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer, Expected
 
 _NAMES = {SLIN_8K: "slin", SLIN_16K: "slin16"}
 """What Asterisk calls them. Never ulaw: it would send u-law bytes labelled as slin (measured)."""
@@ -38,9 +38,9 @@ class AudioSocketPath:
     def trouble(self) -> str:
         return "" if self._server.listening else "the AudioSocket port is not open"
 
-    async def prepare(self, call_id: UUID, formats: Sequence[AudioFormat]) -> AudioSocketArrival:
+    async def prepare(self, formats: Sequence[AudioFormat]) -> AudioSocketArrival:
         chosen = next((each for each in formats if each in self._formats), self._formats[0])
-        return AudioSocketArrival(self._server, call_id, chosen)
+        return AudioSocketArrival(self._server.address, self._server.expect(chosen))
 
     async def start(self) -> None:
         """The engine opens the server: calls without ARI come by it too.
@@ -60,28 +60,28 @@ class AudioSocketPath:
 class AudioSocketArrival:
     """One call's connection on its way (implements `media_path.MediaArrival`)."""
 
-    def __init__(self, server: AudioSocketServer, call_id: UUID, audio_format: AudioFormat) -> None:
-        self._server = server
-        self._call_id = call_id
-        self._format = audio_format
-        self._connection: asyncio.Future[AudioSocketMedia] = server.expect(call_id, audio_format)
+    def __init__(self, address: str, expected: Expected) -> None:
+        """`address` is what Asterisk is told to connect to."""
+        self._address = address
+        self._expected = expected
+        self._connection = expected.connection
 
     @property
     def external_media(self) -> Mapping[str, str]:
         return {
-            "external_host": self._server.address,
+            "external_host": self._address,
             "encapsulation": "audiosocket",
             "transport": "tcp",
             "connection_type": "client",
-            "format": _NAMES[self._format],
-            "data": str(self._call_id),
+            "format": _NAMES[self._expected.format],
+            "data": str(self._expected.uuid),
         }
 
     @property
     def advice(self) -> str:
         return (
-            f"Asterisk must be able to connect to {self._server.address}: check "
-            "audiosocket.advertise_host and the firewall"
+            f"Asterisk must be able to connect to {self._address}: check "
+            "audiosocket.advertise_host, audiosocket.allow_from and the firewall"
         )
 
     def channel_made(self, channel: Mapping[str, Any]) -> None:

@@ -1,14 +1,16 @@
 """The TCP port to which Asterisk connects with the sound of its calls.
 
-One server for all calls. A connection first says which call it is for, by UUID:
+One server for all calls. It takes connections from the addresses of `audiosocket.allow_from`; each
+first says which call it is for, by UUID:
 
-- an ARI call waits for exactly that UUID (`expect`) and gets the connection;
-- else, with `audiosocket.context` in the YAML, it is a call that comes by the bare `AudioSocket()`
-  dialplan application without ARI: an offer is made of it;
-- else it is closed, counted and logged.
+- an ARI call waits for a random UUID that only Asterisk has been told (`expect`); the first
+  connection that says it is the call's, and a second one is turned away;
+- with `audiosocket.context` in the YAML, another UUID is a call that comes by the bare
+  `AudioSocket()` dialplan application without ARI: an offer is made of it, under an id of our own;
+- else it is closed.
 
-A connection that does not say its UUID in time, or says something else, is closed likewise. There
-is no task and no queue per connection.
+A connection that does not say its UUID in time, or says something else, is closed likewise. What is
+closed unused is counted and logged. There is no task and no queue per connection.
 """
 
 from __future__ import annotations
@@ -17,24 +19,53 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 from uuid import UUID, uuid4
 
 import structlog
 
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.audio.pacer import Pacer
+from cordboard.calls.bare_calls import BARE
 from cordboard.calls.offer import Media, Offer, TransferTarget
+from cordboard.config.peers import THIS_MACHINE
 from cordboard.config.schema import AudioSocket
-from cordboard.errors import LineUnsupported, ListenError, MediaError
+from cordboard.errors import LineGone, LineUnsupported, ListenError, MediaError
+from cordboard.observe.limited_log import LimitedLog
 from cordboard.telephony.asterisk.audiosocket_media import AudioSocketMedia
+from cordboard.telephony.asterisk.audiosocket_peers import AllowedPeers
+from cordboard.telephony.asterisk.audiosocket_waiting import WaitingRoom, places_of_process
 
 log = structlog.get_logger()
 
-IDENTIFY_SECONDS = 5.0
-GIVEN_UP_SECONDS = 60.0
-MAX_UNIDENTIFIED = 256
-"""Connections that have not said their UUID yet. Of more, the oldest is closed:
-Asterisk says it within milliseconds, so a stranger who fills the port keeps nobody out."""
+Reason = Literal[
+    "not_allowed", "unknown_uuid", "used_uuid", "late_uuid", "no_uuid", "protocol", "too_many"
+]
+"""Why a connection was turned away. `used_uuid`: an ARI call has it already; `late_uuid`: the call
+waits no longer."""
+IDENTIFY_SECONDS = 2.0
+"""How long a connection may say nothing. Asterisk says its UUID at once."""
+SPENT_SECONDS = 600.0
+"""How long a UUID of an ARI call is remembered after its connection, or its wait, has ended."""
+BACKLOG = 1024
+"""Connections that the kernel keeps until the event loop takes them: strangers who connect as fast
+as they can must not fill it while the loop is busy for a moment. With 100 places, as is usual, one
+Asterisk had to connect again after a second."""
+LOOK_UP_PATIENCE = 2.0
+"""Seconds that opening the port waits for the addresses of host names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The connection of one ARI call on its way."""
+
+    uuid: UUID = field(repr=False)
+    """A secret: whoever names it first gets the call. Tell it to Asterisk and to nobody else."""
+    connection: asyncio.Future[AudioSocketMedia]
+    """Cancel it to expect the connection no longer."""
+    format: AudioFormat = SLIN_8K
+    """What the connection carries, from its first frame on."""
 
 
 class AudioSocketServer:
@@ -46,56 +77,102 @@ class AudioSocketServer:
         pacer: Pacer,
         on_offer: Callable[[Offer], None],
         *,
+        peers: AllowedPeers | None = None,
         identify_seconds: float = IDENTIFY_SECONDS,
-        most_unidentified: int = MAX_UNIDENTIFIED,
+        most_unidentified: int | None = None,
+        on_turned_away: Callable[[Reason], None] = lambda _: None,
     ) -> None:
-        """`on_offer` gets the bare calls; it must return at once."""
+        """`on_offer` gets the bare calls; it must return at once. `peers`: who may connect; this
+        machine by default. `most_unidentified`: connections that say nothing yet, see
+        `audiosocket_waiting`. `on_turned_away` counts."""
         self._config = config
+        self._host, self._configured_port = config.host, config.port
         self._pacer = pacer
         self._on_offer = on_offer
+        self._peers = peers or AllowedPeers((THIS_MACHINE,))
         self._identify_seconds = identify_seconds
-        self._most_unidentified = most_unidentified
+        self._on_turned_away = on_turned_away
         self._server: asyncio.Server | None = None
-        self._unidentified: dict[AudioSocketMedia, asyncio.TimerHandle] = {}
+        self._changing = asyncio.Lock()
+        self._stopped = False
+        self._waiting = WaitingRoom(most_unidentified or places_of_process())
         self._live: set[AudioSocketMedia] = set()
-        self._expected: dict[UUID, asyncio.Future[AudioSocketMedia]] = {}
-        self._formats: dict[UUID, AudioFormat] = {}
-        self._given_up: dict[UUID, float] = {}
-        """When a call stopped waiting: its connection may yet come, and is no bare call."""
+        self._expected: dict[UUID, Expected] = {}
+        self._taken: set[UUID] = set()
+        """Those of ARI calls that have their connection."""
+        self._spent: dict[UUID, tuple[Reason, float]] = {}
+        """Those of ARI calls before: why they are good no longer, and until when it is known."""
+        self._turned_away_log = LimitedLog("audiosocket_turned_away")
+        self.trouble = "the AudioSocket port is not open"
+        """Why it is not, while it is not."""
         self.turned_away: Counter[str] = Counter()
-        """Connections closed unused, by why: `unknown_uuid`, `no_uuid`, `protocol`, `too_many`."""
+        """Connections closed unused, by reason."""
         self.faults: Counter[str] = Counter()
         """Calls whose connection was given up, by why: the words of `AudioSocketMedia.fault`, and
         `broken` when the network did it."""
 
     async def start(self) -> None:
         """Open the port. Raises ListenError when that cannot be done."""
-        loop = asyncio.get_running_loop()
-        host, port = self._config.host, self._config.port
-        try:
-            self._server = await loop.create_server(
-                lambda: AudioSocketMedia(self, self._pacer), host, port
-            )
-        except OSError as error:
-            reason = os.strerror(error.errno) if error.errno else str(error)
-            raise ListenError(
-                f"the AudioSocket port {host}:{port} cannot be opened: {reason} (audiosocket.port)"
-            ) from error
-        log.info("audiosocket_listening", host=host, port=self.port)
+        await self.listen(True)
+
+    async def listen(self, wanted: bool) -> None:
+        """Open the port, or close it; calls that live go on. Raises ListenError."""
+        async with self._changing:
+            if wanted and self._server is None and not self._stopped:
+                await self._open()
+            elif not wanted and self._server is not None:
+                self._server.close()
+                self._server = None
+                self._dismiss()
+                log.info("audiosocket_closed", host=self._host, port=self._configured_port)
 
     async def stop(self) -> None:
         """Close the port and every connection that is left."""
-        if self._server is None:
-            return
-        self._server.close()
-        for media in (*self._unidentified, *self._live):
-            media.abort()
-        await self._server.wait_closed()
-        self._server = None
+        async with self._changing:
+            self._stopped = True
+            server, self._server = self._server, None
+            if server is not None:
+                server.close()
+            self._dismiss()
+            for media in tuple(self._live):
+                media.abort()
+            if server is not None:
+                await server.wait_closed()
+        self._turned_away_log.close()
+        await self._peers.close()
 
-    def use(self, config: AudioSocket) -> None:
-        """Go by other settings from now on; the port stays as it is."""
+    async def _open(self) -> None:
+        if (looking := self._peers.look_up()) is not None:
+            await asyncio.wait((looking,), timeout=LOOK_UP_PATIENCE)
+        loop = asyncio.get_running_loop()
+        host, port = self._host, self._configured_port
+        try:
+            self._server = await loop.create_server(
+                lambda: AudioSocketMedia(self, self._pacer), host, port, backlog=BACKLOG
+            )
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            self.trouble = (
+                f"the AudioSocket port {host}:{port} cannot be opened: {reason} (audiosocket.port)"
+            )
+            raise ListenError(self.trouble) from error
+        log.info("audiosocket_listening", host=host, port=self.port)
+
+    def _dismiss(self) -> None:
+        """Close the connections that belong to no call."""
+        for media in self._waiting:
+            self._waiting.leave(media)
+            media.abort()
+
+    def use(self, config: AudioSocket, peers: Sequence[str]) -> None:
+        """Go by other settings from now on; host and port stay as they are."""
         self._config = config
+        self._peers.use(peers)
+        self._peers.look_up()
+
+    def asterisk_reached(self) -> None:
+        """Asterisk may have another address than before."""
+        self._peers.look_up()
 
     @property
     def listening(self) -> bool:
@@ -105,7 +182,7 @@ class AudioSocketServer:
     def port(self) -> int:
         """The TCP port that is really open (the configured one may be 0)."""
         if self._server is None or not self._server.sockets:
-            return self._config.port
+            return self._configured_port
         return int(self._server.sockets[0].getsockname()[1])
 
     @property
@@ -121,96 +198,110 @@ class AudioSocketServer:
     @property
     def connections(self) -> int:
         """Connections that are open now."""
-        return len(self._unidentified) + len(self._live)
+        return len(self._waiting) + len(self._live)
 
-    def expect(
-        self, uuid: UUID, audio_format: AudioFormat = SLIN_8K
-    ) -> asyncio.Future[AudioSocketMedia]:
-        """The connection that will name `uuid`, which carries this format from its first frame on.
-        Cancel the future to expect it no longer."""
-        arrival: asyncio.Future[AudioSocketMedia] = asyncio.get_running_loop().create_future()
-        self._expected[uuid] = arrival
-        self._formats[uuid] = audio_format
-        arrival.add_done_callback(lambda _: self._expected_no_longer(uuid, arrival))
-        return arrival
+    def expect(self, audio_format: AudioFormat = SLIN_8K) -> Expected:
+        """Wait for the connection of an ARI call, under a UUID that nobody can guess."""
+        connection: asyncio.Future[AudioSocketMedia] = asyncio.get_running_loop().create_future()
+        expected = Expected(uuid4(), connection, audio_format)
+        self._expected[expected.uuid] = expected
+        connection.add_done_callback(lambda _: self._expected_no_longer(expected))
+        return expected
 
-    def _expected_no_longer(self, uuid: UUID, arrival: asyncio.Future[AudioSocketMedia]) -> None:
-        self._expected.pop(uuid, None)
-        self._formats.pop(uuid, None)
-        if arrival.cancelled():
-            now = asyncio.get_running_loop().time()
-            self._given_up[uuid] = now
-            old = [key for key, at in self._given_up.items() if at < now - GIVEN_UP_SECONDS]
-            for key in old:
-                del self._given_up[key]
+    def _expected_no_longer(self, expected: Expected) -> None:
+        if self._expected.pop(expected.uuid, None) is not None:
+            self._spend(expected.uuid, "late_uuid")  # its connection may yet come: no bare call
+
+    def _spend(self, uuid: UUID, reason: Reason) -> None:
+        now = asyncio.get_running_loop().time()
+        self._spent[uuid] = reason, now + SPENT_SECONDS
+        while self._spent[first := next(iter(self._spent))][1] < now:
+            del self._spent[first]
 
     # audiosocket_media.ConnectionOwner
 
     def connected(self, media: AudioSocketMedia) -> None:
-        if len(self._unidentified) >= self._most_unidentified:
-            self._turn_away(next(iter(self._unidentified)), "too_many")
+        if not self._peers.permits(media.peer[0], media.own_address):
+            self._turn_away(media, "not_allowed")
+            return
+        if (other := self._waiting.one_too_many()) is not None:
+            self._turn_away(other, "too_many")
         loop = asyncio.get_running_loop()
-        self._unidentified[media] = loop.call_later(
-            self._identify_seconds, self._turn_away, media, "no_uuid"
-        )
+        timer = loop.call_later(self._identify_seconds, self._turn_away, media, "no_uuid")
+        self._waiting.enter(media, timer)
 
     def identified(self, media: AudioSocketMedia, uuid: UUID) -> None:
-        timer = self._unidentified.pop(media, None)
-        if timer is None:  # turned away already
+        if not self._waiting.leave(media):  # turned away already
             return
-        timer.cancel()
-        arrival = self._expected.get(uuid)
-        context = self._config.context
-        if arrival is not None and not arrival.done():
+        expected = self._expected.get(uuid)
+        if expected is not None and not expected.connection.done():
+            del self._expected[uuid]
+            self._taken.add(uuid)
             self._live.add(media)
-            media.carry(self._formats[uuid])  # now: sound may follow in the very same segment
-            arrival.set_result(media)
-        elif arrival is None and context is not None and uuid not in self._given_up:
-            self._live.add(media)
-            self._offer(media, uuid, context)
+            media.carry(expected.format)  # now: sound may follow in the very same segment
+            expected.connection.set_result(media)
+        elif (reason := self._why_not(uuid)) is not None:
+            self._turn_away(media, reason)
         else:
-            self._turn_away(media, "unknown_uuid", uuid=str(uuid))
+            self._live.add(media)
+            self._offer(media, uuid)
+
+    def _why_not(self, uuid: UUID) -> Reason | None:
+        """Why a UUID that no ARI call waits for makes no bare call; None when it makes one."""
+        if uuid in self._taken:
+            return "used_uuid"
+        if uuid in self._expected:
+            return "late_uuid"
+        if uuid in self._spent:
+            return self._spent[uuid][0]
+        return "unknown_uuid" if self._config.context is None else None
 
     def disconnected(self, media: AudioSocketMedia) -> None:
-        self._live.discard(media)
-        timer = self._unidentified.pop(media, None)
-        if timer is not None:
-            timer.cancel()
+        if self._waiting.leave(media):
             if media.problem:
-                self.turned_away["protocol"] += 1
-                log.warning("audiosocket_turned_away", why="protocol", problem=media.problem)
-        elif media.problem:
-            fault = media.fault or "broken"
-            self.faults[fault] += 1
-            log.warning(
-                "audiosocket_broke", uuid=str(media.uuid), fault=fault, problem=media.problem
-            )
+                self._count_turned_away(media, "protocol", problem=media.problem)
+        elif media in self._live:
+            self._live.remove(media)
+            if media.uuid is not None and media.uuid in self._taken:
+                self._taken.remove(media.uuid)
+                self._spend(media.uuid, "used_uuid")
+            if media.problem:
+                fault = media.fault or "broken"
+                self.faults[fault] += 1
+                log.warning(
+                    "audiosocket_broke", peer=_name(media), fault=fault, problem=media.problem
+                )
 
-    def _turn_away(self, media: AudioSocketMedia, why: str, **details: str) -> None:
-        timer = self._unidentified.pop(media, None)
-        if timer is not None:
-            timer.cancel()
-        self.turned_away[why] += 1
-        log.warning("audiosocket_turned_away", why=why, **details)
+    def _turn_away(self, media: AudioSocketMedia, reason: Reason) -> None:
+        self._waiting.leave(media)
+        self._count_turned_away(media, reason)
         media.abort()
 
-    def _offer(self, media: AudioSocketMedia, uuid: UUID, context: str) -> None:
-        """A call without ARI. Where a dialplan gives all its calls one UUID, we choose another."""
-        used = any(other.uuid == uuid for other in self._live if other is not media)
-        call_id = uuid4() if used else uuid
-        if used:
-            log.warning("audiosocket_uuid_in_use", uuid=str(uuid), call_id=str(call_id))
-        media.claim(lambda problem: media.end("media_lost" if problem else "caller_hangup"))
+    def _count_turned_away(self, media: AudioSocketMedia, reason: Reason, **details: str) -> None:
+        self.turned_away[reason] += 1
+        self._on_turned_away(reason)
+        self._turned_away_log.warn(reason, peer=_name(media), **details)
+
+    def _offer(self, media: AudioSocketMedia, uuid: UUID) -> None:
+        """A call without ARI. Its UUID is what a dialplan, or a stranger, has chosen: a fact to be
+        recorded, but no id of ours."""
         line = BareLine(media)
         self._on_offer(
             Offer(
-                call_id=str(call_id),
-                source="audiosocket",
+                call_id=str(uuid4()),
+                source=BARE,
                 media=line.open_media,
                 control=line,
-                variables={"AI_CONTEXT": context},
+                external_id=str(uuid),
+                variables={"AI_CONTEXT": self._config.context or ""},
             )
         )
+
+
+def _name(media: AudioSocketMedia) -> str:
+    """The other end, for the log."""
+    host, port = media.peer
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class BareLine:
@@ -224,10 +315,15 @@ class BareLine:
         self._media = media
 
     async def open_media(self, formats: Sequence[AudioFormat] = (SLIN_8K,)) -> Media:
-        """The connection that is there already. Raises MediaError when it is gone again."""
-        if not self._media.connected:
-            raise MediaError("the AudioSocket connection is gone")
-        return self._media
+        """The connection that is there already. When it is gone again, raises LineGone if the
+        caller has hung up, else MediaError."""
+        media = self._media
+        if media.connected:
+            media.claim(lambda problem: media.end("media_lost" if problem else "caller_hangup"))
+            return media
+        if media.problem:
+            raise MediaError(f"the AudioSocket connection is gone: {media.problem}")
+        raise LineGone("the caller hung up before the call was taken")
 
     async def answer(self) -> None:
         """Nothing to do."""

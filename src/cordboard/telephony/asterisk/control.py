@@ -140,7 +140,7 @@ class AsteriskLine:
         if self._opened:
             raise MediaError("the media of this call has been opened before")
         self._opened = True
-        arrival = await self._path.prepare(self.call_id, formats)
+        arrival = await self._path.prepare(formats)
         seconds = self._path.connect_seconds
         connecting = asyncio.create_task(self._connect(arrival), name=f"media-{self.call_id}")
         try:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
-from uuid import UUID
 
 from cordboard.audio.format import AudioFormat
 from cordboard.calls.offer import Media
@@ -91,7 +90,7 @@ class MediaPath(Protocol):
         """Why no media could come now; empty when it can. For `/ready`."""
         ...
 
-    async def prepare(self, call_id: UUID, formats: Sequence[AudioFormat]) -> MediaArrival:
+    async def prepare(self, formats: Sequence[AudioFormat]) -> MediaArrival:
         """Get ready for the media of one call, in the first of `formats` it can carry.
 
         When it can carry none, in one of its own. Raises `MediaError` (no free port, say).

@@ -11,7 +11,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
-from uuid import UUID
 
 import structlog
 
@@ -65,7 +64,7 @@ class RtpPath:
     async def stop(self) -> None:
         self._ports.stop()
 
-    async def prepare(self, call_id: UUID, formats: Sequence[AudioFormat]) -> RtpArrival:
+    async def prepare(self, formats: Sequence[AudioFormat]) -> RtpArrival:
         coding = choose(formats, self._codec)
         media = RtpMedia(self._ports, coding, self._pacer)
         host = self._config.advertise_host

@@ -48,15 +48,18 @@ class AsteriskSource:
         variables: Collection[str] = (),
         stranded_seconds: float = STRANDED_SECONDS,
         unreachable_seconds: float = UNREACHABLE_IDLE_SECONDS,
+        on_reached: Callable[[], None] = lambda: None,
         on_internal_error: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`variables`: channel variables that contexts declare, read for every call.
 
-        `on_offer` must return at once; the call lives elsewhere.
+        `on_offer` must return at once; the call lives elsewhere. `on_reached` hears of each
+        connect.
         """
         self._app = config.app
         self._path = path
         self._on_offer = on_offer
+        self._on_reached = on_reached
         self.read_variables(variables)
         self._ari = AriClient(
             config,
@@ -223,6 +226,7 @@ class AsteriskSource:
         Calls whose channel is gone end; channels and bridges of ours that no call owns are removed;
         callers in our application whom nobody serves (we were away or restarted) are offered.
         """
+        self._on_reached()
         # Both of before the question: what comes later is not missing in the answer.
         lines, stranded = self.lines, frozenset(self._stranded)
         # Whose a channel is stands here only: the `app_data` of a channel is what the dialplan

@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
-from uuid import UUID
 
 from cordboard.audio.format import ALAW_8K, SLIN_8K, SLIN_16K, ULAW_8K, AudioFormat
 from cordboard.audio.pacer import Pacer
@@ -83,7 +82,7 @@ class WebsocketPath:
     def trouble(self) -> str:
         return ""  # whether Asterisk can be reached is ARI's to say: it is the same port
 
-    async def prepare(self, call_id: UUID, formats: Sequence[AudioFormat]) -> WebsocketArrival:
+    async def prepare(self, formats: Sequence[AudioFormat]) -> WebsocketArrival:
         chosen = next((each for each in formats if each in self._formats), self._own_format)
         return WebsocketArrival(self, chosen)
 

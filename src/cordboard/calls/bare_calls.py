@@ -1,0 +1,107 @@
+"""The share that calls without ARI have: those by the bare `AudioSocket()` dialplan application.
+
+Nothing proves who such a caller is: whoever reaches the port is one. So they have limits of their
+own (`audiosocket.max_calls`, `calls_per_minute`, `max_minutes_per_day`, `max_cost_per_day`) and are
+refused first. Callers by ARI are admitted as if there were no bare calls (`calls.exchange`).
+
+A call counts for the day, by the local date, on which it ends; while it lives, for today. What was
+used is kept in memory: an engine that starts begins at nothing. A call that lives goes on when the
+day's budget is used up; `contexts.<name>.budget` limits a single one.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from cordboard.config.schema import Config
+
+BARE = "audiosocket"
+"""The source of their offers."""
+BARE_BUSY, BARE_RATE, BARE_BUDGET = "bare_busy", "bare_rate", "bare_budget"
+"""Why one is refused: its share is taken; too many begin; the day's budget is used up."""
+MINUTE = 60.0
+
+
+class Costs(Protocol):
+    """A live call."""
+
+    @property
+    def cost(self) -> float | None:
+        """What it is known to have cost so far; None when nothing is known."""
+        ...
+
+
+class BareCalls:
+    """The bare calls of one engine: those that live, and what the day has used."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        today: Callable[[], datetime.date] = datetime.date.today,
+    ) -> None:
+        """`clock` gives seconds."""
+        self._clock = clock
+        self._today = today
+        self._day = today()
+        self._seconds = 0.0
+        self._cost = 0.0
+        """Of calls that ended on that day."""
+        self._live: dict[Costs, float] = {}
+        """When each began."""
+        self._begun: deque[float] = deque()
+        """When those of the last minute began."""
+
+    def __len__(self) -> int:
+        """How many live."""
+        return len(self._live)
+
+    def reason_to_refuse(self, config: Config, live_calls: int) -> str:
+        """Why the next one is not taken; empty when it is. `live_calls` of all kinds there are."""
+        limits, most = config.audiosocket, config.calls.max_calls
+        if len(self) >= limits.share(config.asterisk, most) or live_calls >= most:
+            return BARE_BUSY
+        now = self._clock()
+        while self._begun and self._begun[0] <= now - MINUTE:
+            self._begun.popleft()
+        if len(self._begun) >= limits.calls_per_minute:
+            return BARE_RATE
+        minutes, cost = self._used_today()
+        if limits.max_minutes_per_day is not None and minutes >= limits.max_minutes_per_day:
+            return BARE_BUDGET
+        if limits.max_cost_per_day is not None and cost >= limits.max_cost_per_day:
+            return BARE_BUDGET
+        return ""
+
+    def begin(self, call: Costs) -> None:
+        """One is taken."""
+        now = self._clock()
+        self._live[call] = now
+        self._begun.append(now)
+
+    def end(self, call: Costs) -> None:
+        """One of them, or another call, is over."""
+        began = self._live.pop(call, None)
+        if began is not None:
+            self._turn_the_day()
+            self._seconds += self._clock() - began
+            self._cost += call.cost or 0.0
+
+    def health(self) -> dict[str, Any]:
+        """Its part of `/health`."""
+        minutes, cost = self._used_today()
+        return {"live": len(self), "minutes_today": round(minutes, 1), "cost_today": round(cost, 6)}
+
+    def _used_today(self) -> tuple[float, float]:
+        """Minutes and cost."""
+        self._turn_the_day()
+        now = self._clock()
+        seconds = self._seconds + sum(now - began for began in self._live.values())
+        return seconds / 60, self._cost + sum(call.cost or 0.0 for call in self._live)
+
+    def _turn_the_day(self) -> None:
+        today = self._today()
+        if today != self._day:
+            self._day, self._seconds, self._cost = today, 0.0, 0.0

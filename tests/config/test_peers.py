@@ -1,0 +1,107 @@
+"""`audiosocket.allow_from`: what an entry may be, and who may connect when there is none."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cordboard.config.load import read
+from cordboard.config.peers import network_of
+from cordboard.config.schema import Asterisk, AudioSocket
+from cordboard.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("entry", "network"),
+    [
+        ("10.0.0.5", "10.0.0.5/32"),
+        ("10.0.0.0/24", "10.0.0.0/24"),
+        ("fd00::/8", "fd00::/8"),
+        ("::1", "::1/128"),
+        ("asterisk", None),
+        ("pbx-1.example.org", None),
+        ("my_asterisk", None),
+    ],
+)
+def test_an_entry_is_an_address_a_network_or_a_name(entry: str, network: str | None) -> None:
+    assert network_of(entry) == (ipaddress.ip_network(network) if network else None)
+
+
+@given(st.ip_addresses())
+def test_every_address_is_an_entry(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+    if getattr(address, "scope_id", None) is None:
+        assert network_of(str(address)) == ipaddress.ip_network(address)
+
+
+@given(st.text(max_size=40))
+def test_no_text_is_worse_than_refused(text: str) -> None:
+    with contextlib.suppress(ValueError):
+        network_of(text)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    ["10.0.0.300", "10.0.0.5/24", "10.0.0", "http://asterisk", "asterisk:8088", '"*"', '""'],
+)
+def test_a_bad_entry_is_named_by_its_place(entry: str) -> None:
+    text = f"contexts: {{demo: {{}}}}\naudiosocket:\n  allow_from:\n    - 10.0.0.9\n    - {entry}\n"
+    with pytest.raises(ConfigError) as caught:
+        read(text, Path("ai-agent.yaml"), {})
+    [problem] = caught.value.problems
+    assert (problem.file, problem.line) == ("ai-agent.yaml", 5)
+    assert problem.key == "audiosocket.allow_from[1]"
+    assert problem.message.startswith(
+        "expected an address (10.0.0.5), a network (10.0.0.0/24) or a host name"
+    )
+
+
+def test_a_bad_entry_from_the_environment_is_not_shown() -> None:
+    text = "contexts: {demo: {}}\naudiosocket: {allow_from: ['${PBX}']}\n"
+    with pytest.raises(ConfigError) as caught:
+        read(text, Path("ai-agent.yaml"), {"PBX": "user:s3cret@pbx"})
+    assert "s3cret" not in str(caught.value)
+
+
+def test_an_empty_list_is_an_error() -> None:
+    text = "contexts: {demo: {}}\naudiosocket: {allow_from: []}\n"
+    with pytest.raises(ConfigError, match=r"audiosocket\.allow_from"):
+        read(text, Path("ai-agent.yaml"), {})
+
+
+@pytest.mark.parametrize(
+    ("asterisk", "audiosocket", "peers"),
+    [
+        (None, {}, ("localhost",)),
+        ("http://127.0.0.1:8088", {}, ("127.0.0.1", "localhost")),
+        ("http://10.0.0.5:8088", {"advertise_host": "10.0.0.6"}, ("10.0.0.5",)),
+        ("http://pbx:8088", {"advertise_host": "engine"}, ("pbx",)),
+        ("http://10.0.0.6:8088", {}, ("10.0.0.6", "localhost")),
+        ("https://[fd00::5]:8089", {"advertise_host": "fd00::6"}, ("fd00::5",)),
+        ("http://10.0.0.5:8088", {"allow_from": ["10.0.0.0/24"]}, ("10.0.0.0/24",)),
+    ],
+)
+def test_who_may_connect_follows_from_asterisk(
+    asterisk: str | None, audiosocket: dict[str, Any], peers: tuple[str, ...]
+) -> None:
+    ari = Asterisk.model_validate({"url": asterisk, "password": "x"}) if asterisk else None
+    assert AudioSocket.model_validate(audiosocket).peers(ari) == peers
+
+
+def test_bare_calls_have_a_tenth_beside_asterisk_and_all_without() -> None:
+    ari = Asterisk.model_validate({"password": "x"})
+    assert AudioSocket().share(None, 100) == 100
+    assert AudioSocket().share(ari, 100) == 10
+    assert AudioSocket().share(ari, 3) == 1
+    assert AudioSocket(max_calls=7).share(ari, 100) == 7
+
+
+@pytest.mark.parametrize("written", ["", "audiosocket: {port: 1}", "audiosocket: {context: null}"])
+def test_nobody_opens_the_door_to_bare_calls_but_who_writes_it(written: str) -> None:
+    text = f"contexts: {{demo: {{}}}}\n{written}\n"
+    assert read(text, Path("ai-agent.yaml"), {}).config.audiosocket.context is None

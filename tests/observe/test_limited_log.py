@@ -1,0 +1,48 @@
+"""A warning that can be caused ten thousand times fills no log, and none of them is lost."""
+
+from __future__ import annotations
+
+import asyncio
+
+from structlog.testing import capture_logs
+
+from cordboard.observe.limited_log import LimitedLog
+from cordboard.testing.virtual_time import virtual_time
+
+
+def test_the_first_is_told_at_once_and_the_others_by_their_number() -> None:
+    async def scenario() -> None:
+        limited = LimitedLog("door", seconds=10.0)
+        for number in range(10_000):
+            limited.warn("unknown" if number % 2 else "late", peer=f"10.0.0.9:{number}")
+            await asyncio.sleep(0.0025)  # 25 s in all
+        await asyncio.sleep(60)
+        limited.warn("unknown", peer="10.0.0.1:1")
+        limited.warn("unknown", peer="10.0.0.1:2")
+        limited.close()
+
+    with capture_logs() as log, virtual_time() as loop:
+        loop.run_until_complete(scenario())
+    assert log[0] == {
+        "event": "door",
+        "log_level": "warning",
+        "reason": "late",
+        "peer": "10.0.0.9:0",
+    }
+    assert 1 + sum(line["count"] for line in log[1:-2]) == 10_000
+    assert len(log) <= 4 + 2
+    assert log[-2]["reason"] == "unknown"
+    assert log[-1]["count"] == 1
+    assert log[-1]["last_peer"] == "10.0.0.1:2"
+
+
+def test_silence_is_no_line() -> None:
+    async def scenario() -> None:
+        limited = LimitedLog("door")
+        limited.warn("unknown")
+        await asyncio.sleep(100)
+        limited.close()
+
+    with capture_logs() as log, virtual_time() as loop:
+        loop.run_until_complete(scenario())
+    assert len(log) == 1
