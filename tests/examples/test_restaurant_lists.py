@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from .conftest import System
+from .conftest import System, opened, settings_for
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -107,7 +109,12 @@ async def test_opening_hours_of_two_weeks_in_days_and_in_words(system: System) -
     assert friday.json()["summary"] == "On Friday, November 27th we are open from 5 PM to 11 PM."
 
 
-async def test_feedback_is_kept_and_found(system: System) -> None:
+async def test_feedback_is_kept_and_found(tmp_path: Path) -> None:
+    async with opened(settings_for(tmp_path, backend_timeout=1.0)) as system:
+        await _feedback(system)
+
+
+async def _feedback(system: System) -> None:
     code = (await system.book("2026-12-01", "18:00")).json()["code"]
     body = {"rating": 2, "comment": "Cold  soup.", "booking_code": code}
     given = await system.api("POST", "/feedback", json=body)

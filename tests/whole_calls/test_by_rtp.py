@@ -49,7 +49,7 @@ async def nothing_left(hotline):
     _, health = await hotline.get("/health")
     assert health["audio"]["rtp_ports"] == 0
     assert health["active_calls"] == []
-    await until(lambda: not left())
+    await until(lambda: not left(), "nothing to be left")
 
 
 async def conversation(hotline, caller):

@@ -105,4 +105,5 @@ async def test_a_secret_is_nowhere_and_the_rest_of_the_call_is_recorded(hotline)
     # Both channels are what was said and heard, on the clock of the call.
     assert len(left) / 8 == pytest.approx(stopped.duration_ms, abs=20)
     question = await hotline.speech.say("What is my account balance?")
-    assert_as_at_the_phone(line, question, left, right)
+    # Its end is silence: keys pressed so shortly before the question for them would be secret too.
+    assert_as_at_the_phone(line, question[: 3 * RATE // 10], left, right)

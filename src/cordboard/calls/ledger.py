@@ -152,6 +152,8 @@ class LedgerWriter:
     def _prepare(self, directory: Path) -> None:
         try:
             self._try_new_file(directory)
+            if self._open_calls is not None:
+                self._open_calls.prepare()
         except OSError as error:
             self._failed(directory, directory, error)
 

@@ -58,10 +58,14 @@ class OpenCalls:
     """The open calls of this engine."""
 
     def __init__(self, directory: Path) -> None:
-        """`directory`: of the calls. Nothing is made before the first call."""
+        """`directory`: of the calls."""
         self._directory = directory
         self._folder: Path | None = None
         self._lock = -1
+
+    def prepare(self) -> None:
+        """Make and lock this engine's folder. Raises `OSError`; `put` tries again."""
+        self._own()
 
     def put(self, ledger: Path, call: OpenCall) -> None:
         """Note that a call with this ledger is open, or more of it. Raises `OSError`."""

@@ -63,9 +63,9 @@ def share_heard(said: Samples, heard: Samples, *, piece_ms: int = 40, alike: flo
 
 
 def came_through(said: Samples, heard: Samples, *, alike: float = 0.9) -> bool:
-    """Whether a line carried `said`: at least half of its frames are in `heard`.
+    """Whether a line carried `said`: at least eight in ten of its frames are in `heard`.
 
     A stall of the machine parts frames and may cost a line some of them; a wrong coding or a wrong
     rate leaves none.
     """
-    return share_heard(said, heard, piece_ms=20, alike=alike) >= 0.5
+    return share_heard(said, heard, piece_ms=20, alike=alike) >= 0.8

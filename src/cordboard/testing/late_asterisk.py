@@ -172,7 +172,7 @@ class LateAsterisk:
     async def _answer(self, request: dict[str, Any]) -> tuple[int, Any]:
         path = request["uri"]
         if path == f"applications/{APP}":
-            return 200, {"name": APP}
+            return 200, {"name": APP, "channel_ids": [*self._calls]}
         if path in ("channels", "bridges"):
             return 200, []
         if path == "asterisk/info":
