@@ -15,11 +15,11 @@ from cordboard.config.call_phases import (
     saved_names,
 )
 from cordboard.config.checks.http_tools import unknown_variable
-from cordboard.config.checks.tools import may_use, provided
+from cordboard.config.checks.tools import ToolNames, may_use, provided
 from cordboard.config.data_template import placeholders_in, read_json_template
 from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import suggestion
-from cordboard.config.schema import Config, Context
+from cordboard.config.schema import Context
 from cordboard.config.speech_template import Path
 from cordboard.config.tools.entry import BUILTIN_TOOLS
 from cordboard.config.tools.http_tool import CALL
@@ -30,7 +30,7 @@ from cordboard.errors import ConfigProblem
 Problems = Iterator[ConfigProblem]
 
 
-def check_phases(config: Config, context: Context, path: KeyPath, document: Document) -> Problems:
+def check_phases(names: ToolNames, context: Context, path: KeyPath, document: Document) -> Problems:
     """All that does not fit together in `pre_call` and `post_call` of a context."""
     variables = (*CALL_VARIABLES, *context.variables)
     saved = saved_names(context.pre_call)
@@ -39,17 +39,17 @@ def check_phases(config: Config, context: Context, path: KeyPath, document: Docu
         if step.save_as in variables or step.save_as in saved_names(context.pre_call[:index]):
             words = f"{step.save_as} is the name of something else already; expected another one"
             yield document.problem((*place, "save_as"), words)
-        yield from _tool(config, context, step, place, document)
+        yield from _tool(names, context, step, place, document)
         yield from _arguments(step, place, variables, (), document)
     later = tuple(dict.fromkeys((*variables, *POST_CALL_VARIABLES, *saved)))
     for index, after in enumerate(context.post_call):
         place = (*path, "post_call", index)
-        yield from _tool(config, context, after, place, document)
+        yield from _tool(names, context, after, place, document)
         yield from _arguments(after, place, later, saved, document)
 
 
 def _tool(
-    config: Config,
+    names: ToolNames,
     context: Context,
     step: PreCallStep | PostCallStep,
     place: KeyPath,
@@ -61,13 +61,13 @@ def _tool(
         words = f"{step.tool} needs a caller on the line; expected another kind of tool"
         yield document.problem(here, words)
         return
-    yield from provided(config, step.tool, here, document)
-    workflow = config.tools.get(step.tool)
+    yield from provided(names, step.tool, here, document)
+    workflow = names.config.tools.get(step.tool)
     if not isinstance(workflow, WorkflowTool):
         return
     named = {other.tool for other in context.pre_call} | {other.tool for other in context.post_call}
     needed = dict.fromkeys(inner.tool for _, inner in workflow.tool_steps())
-    missing = [name for name in needed if name not in named and not may_use(config, context, name)]
+    missing = [name for name in needed if name not in named and not may_use(names, context, name)]
     if missing:
         words = f"the workflow {step.tool} uses {', '.join(missing)}, which this context does not"
         yield document.problem(here, f"{words} list; a workflow can run only what its context may")

@@ -16,7 +16,13 @@ from cordboard.config.call_phases import saved_names
 from cordboard.config.checks.agents import check_agents
 from cordboard.config.checks.http_tools import check_http_tools
 from cordboard.config.checks.phases import check_phases
-from cordboard.config.checks.tools import check_list, check_tools, may_use, running_servers
+from cordboard.config.checks.tools import (
+    ToolNames,
+    check_list,
+    check_tools,
+    may_use,
+    running_servers,
+)
 from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import inner_path, suggestion
 from cordboard.config.files import is_folder
@@ -47,13 +53,14 @@ def check(config: Config, document: Document, environ: Mapping[str, str]) -> lis
     problems += _codec(config, document)
     problems += _extras(config, document)
     problems += check_agents(config, document, environ)
-    problems += check_tools(config, document)
+    names = ToolNames(config)
+    problems += check_tools(names, document)
     problems += check_http_tools(config, document)
     for name, context in config.contexts.items():
         problems += _texts(context, ("contexts", name), document)
-        problems += check_list(config, context, ("contexts", name), document)
-        problems += _rules(config, context, ("contexts", name), document)
-        problems += check_phases(config, context, ("contexts", name), document)
+        problems += check_list(names, context, ("contexts", name), document)
+        problems += _rules(names, context, ("contexts", name), document)
+        problems += check_phases(names, context, ("contexts", name), document)
     problems += _remote_servers(config, document)
     problems += _programs(config, document, environ)
     return problems
@@ -161,16 +168,16 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     return hint.rstrip("?") + "?" if "did you mean" in hint else ""
 
 
-def _rules(config: Config, context: Context, path: KeyPath, document: Document) -> Problems:
+def _rules(names: ToolNames, context: Context, path: KeyPath, document: Document) -> Problems:
     """The tools and destinations that the rules use are there."""
     rules = context.rules
     if rules is None:
         return
     for tool, key in rules.tools().items():
-        if not may_use(config, context, tool):
+        if not may_use(names, context, tool):
             message = f"the tool {tool} is not in the `tools` of this context; add it there"
             yield document.problem((*path, "rules", *inner_path(key)), message)
-    destinations = config.destinations
+    destinations = names.config.destinations
     for destination, key in rules.destinations().items():
         if destination not in destinations:
             place = (*path, "rules", *inner_path(key))

@@ -30,17 +30,41 @@ def running_servers(config: Config) -> dict[str, McpServer]:
     return {name: server for name, server in config.mcp.servers.items() if server.enabled}
 
 
-def may_use(config: Config, context: Context, tool: str) -> bool:
+class ToolNames:
+    """The names that a configuration gives to tools, looked up once for all checks."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.running = running_servers(config)
+        entries: dict[str, set[str]] = {server: set() for server in config.mcp.servers}
+        self.renamed: dict[str, str] = {}
+        """Name that a server's tool would have → the name that `tools` gives it."""
+        for name, entry in config.tools.items():
+            if isinstance(entry, McpToolEntry):
+                self.renamed[exposed_name(entry.server, entry.tool)] = name
+                entries.setdefault(entry.server, set()).add(name)
+        self.of_server = {
+            name: frozenset(entries[name] | _listed_names(name, server).keys())
+            for name, server in config.mcp.servers.items()
+        }
+        """Exposed names of each server's tools, as far as the file says them."""
+        own = {name for name, entry in config.tools.items() if not isinstance(entry, McpToolEntry)}
+        self.known = own.union(BUILTIN_TOOLS, *(self.of_server[name] for name in self.running))
+
+
+def may_use(names: ToolNames, context: Context, tool: str) -> bool:
     """Whether the context lists the tool, or a server of which it may be."""
+    servers = names.config.mcp.servers
     return tool in context.tools or any(
-        tool in _names_of(config, server) or _may_have(config.mcp.servers[server], server, tool)
+        tool in names.of_server[server] or _may_have(servers[server], server, tool)
         for name in context.tools
-        if (server := group_server(name)) is not None and server in config.mcp.servers
+        if (server := group_server(name)) is not None and server in servers
     )
 
 
-def check_tools(config: Config, document: Document) -> Problems:
+def check_tools(names: ToolNames, document: Document) -> Problems:
     """All but the contexts' lists."""
+    config = names.config
     yield from _shared_names(config, document)
     workflows: dict[str, WorkflowTool] = {}
     for name, entry in config.tools.items():
@@ -56,12 +80,12 @@ def check_tools(config: Config, document: Document) -> Problems:
         elif isinstance(entry, WorkflowTool):
             workflows[name] = entry
             for path, step in entry.tool_steps():
-                yield from provided(config, step.tool, (*place, *path, "tool"), document)
+                yield from provided(names, step.tool, (*place, *path, "tool"), document)
     declared = (name for context in config.contexts.values() for name in context.variables)
     yield from check_workflows(workflows, {*CALL_VARIABLES, *declared}, document)
 
 
-def check_list(config: Config, context: Context, path: KeyPath, document: Document) -> Problems:
+def check_list(names: ToolNames, context: Context, path: KeyPath, document: Document) -> Problems:
     """Each tool that a context lists is provided by somebody, as far as the file can tell."""
     for index, tool in enumerate(context.tools):
         place = (*path, "tools", index)
@@ -69,13 +93,13 @@ def check_list(config: Config, context: Context, path: KeyPath, document: Docume
         if tool in context.tools[:index]:
             yield document.problem(place, f"{tool} is listed twice", fatal=False)
         elif server is not None:
-            yield from _group(config, server, place, document)
-        elif tool == "transfer" and not config.destinations:
+            yield from _group(names, server, place, document)
+        elif tool == "transfer" and not names.config.destinations:
             message = "there is nowhere to transfer to; name tools.transfer.destinations"
             yield document.problem(place, message, fatal=False)
         else:
-            yield from provided(config, tool, place, document)
-            yield from _steps(config, context, tool, place, document)
+            yield from provided(names, tool, place, document)
+            yield from _steps(names, context, tool, place, document)
 
 
 def _builtin(name: str, entry: BuiltinTool, place: KeyPath, document: Document) -> Problems:
@@ -99,20 +123,21 @@ def _function(entry: PythonTool, place: KeyPath, document: Document) -> Problems
         yield document.problem((*place, "function"), words, fatal=False)
 
 
-def _group(config: Config, server: str, place: KeyPath, document: Document) -> Problems:
+def _group(names: ToolNames, server: str, place: KeyPath, document: Document) -> Problems:
+    config = names.config
     if server not in config.mcp.servers:
         words = f"there is no MCP server {server}{suggestion(server, config.mcp.servers)}"
         yield document.problem(place, words)
-    elif server not in running_servers(config):
+    elif server not in names.running:
         words = f"no tool of {server} is offered, since {_switch(config, server)} is false"
         yield document.problem(place, words, fatal=False)
 
 
 def _steps(
-    config: Config, context: Context, tool: str, place: KeyPath, document: Document
+    names: ToolNames, context: Context, tool: str, place: KeyPath, document: Document
 ) -> Problems:
     """A workflow runs only what its context may use."""
-    workflow = config.tools.get(tool)
+    workflow = names.config.tools.get(tool)
     if not isinstance(workflow, WorkflowTool):
         return
     needed = dict.fromkeys(step.tool for _, step in workflow.tool_steps())
@@ -120,7 +145,7 @@ def _steps(
         name
         for name in needed
         # What nobody provides is told where the step stands.
-        if not may_use(config, context, name) and not any(provided(config, name, (), document))
+        if not may_use(names, context, name) and not any(provided(names, name, (), document))
     ]
     if missing:
         words = f"the workflow {tool} uses {', '.join(missing)}, which this context does not list"
@@ -138,33 +163,16 @@ def _listed_names(name: str, server: McpServer) -> dict[str, KeyPath]:
     }
 
 
-def _names_of(config: Config, server: str) -> set[str]:
-    """The exposed names of a server's tools, as far as the file says them."""
-    entries = {
-        name
-        for name, entry in config.tools.items()
-        if isinstance(entry, McpToolEntry) and entry.server == server
-    }
-    return entries | _listed_names(server, config.mcp.servers[server]).keys()
-
-
 def _may_have(server: McpServer, name: str, tool: str) -> bool:
     """Whether a server that lists no tools, and so offers all it has, may have this one."""
     return not server.tools and tool.startswith(exposed_prefix(name))
 
 
-def provided(config: Config, tool: str, place: KeyPath, document: Document) -> Problems:
+def provided(names: ToolNames, tool: str, place: KeyPath, document: Document) -> Problems:
     """Somebody provides the tool."""
-    running = running_servers(config)
-    own = {name for name, entry in config.tools.items() if not isinstance(entry, McpToolEntry)}
-    known = own.union(BUILTIN_TOOLS, *(_names_of(config, server) for server in running))
-    renamed = {
-        exposed_name(entry.server, entry.tool): name
-        for name, entry in config.tools.items()
-        if isinstance(entry, McpToolEntry)
-    }
-    if tool in renamed and tool not in known:
-        name = renamed[tool]
+    config, known, running = names.config, names.known, names.running
+    if tool in names.renamed and tool not in known:
+        name = names.renamed[tool]
         words = f"nobody provides the tool {tool}: tools.{name} gives it the name {name}"
         yield document.problem(place, words)
         return
@@ -172,7 +180,7 @@ def provided(config: Config, tool: str, place: KeyPath, document: Document) -> P
         return
     for name in config.mcp.servers:
         if name not in running and (
-            tool in _names_of(config, name) or tool.startswith(exposed_prefix(name))
+            tool in names.of_server[name] or tool.startswith(exposed_prefix(name))
         ):
             words = f"the tool {tool} is not offered, since {_switch(config, name)} is false"
             yield document.problem(place, words, fatal=False)
