@@ -278,7 +278,9 @@ class Engine:
         components = {
             "agents": self._agents_state(),
             "media": self._media_state(),
-            "calls": ComponentState(accepting, "" if accepting else "the engine is stopping"),
+            "calls": ComponentState(
+                accepting, "" if accepting else "the engine is stopping", public=True
+            ),
             "mcp": self._mcp_state(),
             "ledger": self._ledger_state(),
         }
@@ -545,18 +547,18 @@ class Engine:
 
     def _media_state(self) -> ComponentState:
         if self._needs_audiosocket and not self._audiosocket.listening:
-            return ComponentState(False, self._audiosocket.trouble)
+            return ComponentState(False, self._audiosocket.trouble, public=True)
         if self._media_path is not None:
             trouble = self._media_path.trouble
-            return ComponentState(not trouble, trouble)
+            return ComponentState(not trouble, trouble, public=True)
         no_way_in = "" if self._needs_audiosocket else NO_WAY_IN
-        return ComponentState(True, no_way_in)
+        return ComponentState(True, no_way_in, public=True)
 
     def _ari_state(self) -> ComponentState:
         if self._source is None:
-            return ComponentState(False, "not connected yet")
+            return ComponentState(False, "not connected yet", public=True)
         state = self._source.state
-        return ComponentState(state.ready, state.last_error)
+        return ComponentState(state.ready, state.last_error, public=True)
 
     def _count_late(self) -> None:
         """Tell the metrics what has come since the last time."""

@@ -83,12 +83,12 @@ async def test_without_the_token_health_and_ready_show_numbers_and_states_only(
 ) -> None:
     engine.components = {
         "agents": ComponentState(False, "live: no key: set LIVE_KEY"),
-        "media": ComponentState(True),
+        "media": ComponentState(False, "the port is shut", public=True),
     }
     app = made(engine)
     states = {
         "agents": {"ready": False, "required": True, "detail": "shown with the admin token"},
-        "media": {"ready": True, "required": True, "detail": ""},
+        "media": {"ready": False, "required": True, "detail": "the port is shut"},
     }
     health = await ask_app(app, "/health")
     assert health.json == {"version": "1.2.3", "active_calls": 1, "components": states}

@@ -55,6 +55,9 @@ class ComponentState:
     required: bool = True
     """Whether calls can be answered only when this is ready. A part that is merely missed (one MCP
     server of several) is shown, but does not make the engine unready."""
+    public: bool = False
+    """Whether the detail is shown without the admin token: it names no call, context, provider or
+    server."""
 
 
 class EngineView(Protocol):
@@ -168,7 +171,7 @@ def _components(
         name: {
             "ready": state.ready,
             "required": state.required,
-            "detail": state.detail if with_details else state.detail and WITHHELD,
+            "detail": state.detail and (state.detail if with_details or state.public else WITHHELD),
         }
         for name, state in states.items()
     }

@@ -107,7 +107,7 @@ class AriClient:
             try:
                 await self._connection()
             except Exception as error:  # task border: without it no call would ever come again
-                self.state.last_error = f"internal error: {error!r}"
+                self.state.last_error = f"internal error: {type(error).__name__}, see the log"
                 log.exception("ari_failed", error=str(error))
                 self._on_internal_error("ari")
             finally:
