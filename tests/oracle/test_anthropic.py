@@ -21,7 +21,7 @@ from anthropic.types import (
 )
 from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from pydantic import TypeAdapter
-from tests.agents.brain_llm.conversation import conversation
+from tests.agents.pipeline.brain.llm.conversation import conversation
 
 from cordboard.agents.pipeline.brain.llm.anthropic import AnthropicWire
 from cordboard.config.providers.brains import AnthropicBrain

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.agents.brain_llm.scripted_model import ScriptedModel, Table, told, wishes, words
+from tests.agents.pipeline.brain.llm.scripted_model import ScriptedModel, Table, told, wishes, words
 
 from cordboard.agents.base import Said
 from cordboard.agents.pipeline.brain.llm.messages import (

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import aclosing
 
 import pytest
-from tests.agents.rules.conftest import Talk
+from tests.agents.pipeline.brain.rules.conftest import Talk
 
 from cordboard.agents.pipeline.brain.base import DialogueSession
 from cordboard.agents.pipeline.brain.rules import RulesBrain

@@ -12,7 +12,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.agents.brain_llm.scripted_model import WEATHER
+from tests.agents.pipeline.brain.llm.scripted_model import WEATHER
 
 from cordboard.agents.pipeline.brain.base import DialogueSession
 from cordboard.agents.pipeline.brain.factory import model_brain

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.agents.pipeline.lines import silence, voice
 
 from cordboard.agents.base import Usage
 from cordboard.agents.pipeline.stt.base import ListenedCall, SpeechHints, listen
@@ -14,8 +15,6 @@ from cordboard.config.providers.stt import OpenAIStt
 from cordboard.errors import RecogniserError
 from cordboard.testing.emulators.openai.audio import KEY, OpenAIAudioEmulator
 from cordboard.testing.emulators.script import Answer, Fault, Script
-
-from .lines import silence, voice
 
 HEARD = "What is the weather in Oslo?"
 PCM = voice(HEARD) + silence(200)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from tests.agents.pipeline.lines import until
 
 from cordboard.agents.base import Usage
 from cordboard.agents.pipeline.tts.base import PaidVoice
@@ -27,8 +28,6 @@ from cordboard.testing.emulators.openai import audio as openai_audio
 from cordboard.testing.emulators.openai.audio import OpenAIAudioEmulator
 from cordboard.testing.emulators.script import Fault, Script
 from cordboard.testing.emulators.speech import Beeper
-
-from .lines import until
 
 TEXT = "It is sunny in Oslo."
 Emulator = OpenAIAudioEmulator | DeepgramSpeakEmulator | ElevenLabsSpeechEmulator

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
+from tests.agents.pipeline.lines import feed, silence, until, voice
 
 from cordboard.agents.base import Usage
 from cordboard.agents.pipeline.stt.base import (
@@ -24,8 +25,6 @@ from cordboard.errors import RecogniserError
 from cordboard.testing.emulators.deepgram.listen import DeepgramListenEmulator
 from cordboard.testing.emulators.deepgram.socket import KEY
 from cordboard.testing.emulators.script import Answer, Fault, Script
-
-from .lines import feed, silence, until, voice
 
 WEATHER = "What is the weather in Oslo?"
 BERGEN = "And in Bergen?"

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from tests.agents.brain_llm.scripted_model import ScriptedModel, Table, told, wishes, words
+from tests.agents.pipeline.brain.llm.scripted_model import ScriptedModel, Table, told, wishes, words
 
 from cordboard.agents.pipeline.brain.llm.model import Finished, Kept, TextPiece, ToolWish
 from cordboard.agents.pipeline.brain.llm.tool_loop import NOT_JSON, NOTHING_SAID, REFUSED

@@ -20,7 +20,7 @@ from cordboard.tools.tool import JsonObject, Status, ToolReply, ToolSpec
 
 TODAY = date(2026, 11, 21)
 """A Saturday."""
-CONFIG = Path(__file__).parents[3] / "config" / "ai-agent.yaml"
+CONFIG = Path(__file__).parents[5] / "config" / "ai-agent.yaml"
 
 
 class Talk:

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from typing import Any
 
 import pytest
-from tests.agents.brain_llm.scripted_model import WEATHER
+from tests.agents.pipeline.brain.llm.scripted_model import WEATHER
 
 from cordboard.agents.base import Usage
 from cordboard.agents.pipeline.brain.base import DialogueSession
