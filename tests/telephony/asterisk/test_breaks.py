@@ -191,7 +191,7 @@ async def test_asterisk_is_killed_and_comes_back(open_board, bursts):
     async with (
         AsteriskInstance() as asterisk,
         SipPhone() as phone,
-        open_board(asterisk) as board,
+        open_board(asterisk, same_break_seconds=PATIENCE) as board,
     ):
         await phone.call(asterisk.sip_uri("agent"))
         echo = await board.exchange.next_up()

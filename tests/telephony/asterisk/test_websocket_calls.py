@@ -36,7 +36,7 @@ LEAST_ALIKE = {ULAW_8K: 0.98, ALAW_8K: 0.98, SLIN_8K: 0.98, SLIN_16K: 0.9}
 def open_websocket_board(open_board):
     """The telephony of an engine with `asterisk.media: websocket`, on the echo exchange."""
 
-    def opened(asterisk, *, url=None, codec="auto", **settings):
+    def opened(asterisk, *, url=None, codec="auto", same_break_seconds=PATIENCE, **settings):
         config = Asterisk(
             url=url or asterisk.ari_url,
             username=asterisk.ari_user,
@@ -44,7 +44,9 @@ def open_websocket_board(open_board):
             codec=codec,
         )
         return open_board(
-            asterisk, make_path=lambda _, pacer: WebsocketPath(config, pacer, **settings)
+            asterisk,
+            make_path=lambda _, pacer: WebsocketPath(config, pacer, **settings),
+            same_break_seconds=same_break_seconds,
         )
 
     return opened

@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 TRANSFER_SECONDS = 5.0
 """From the dialplan's 204 until the channel has left us; measured: a few ms."""
-SAME_BREAK_SECONDS = 0.25
+SAME_BREAK_SECONDS = 1.0
 """What belongs together and comes in either order: media and websocket break when Asterisk dies; a
 request fails, and the caller has hung up."""
 UNREACHABLE_IDLE_SECONDS = 15.0
@@ -56,6 +56,7 @@ class AsteriskLine:
         on_released: Callable[[AsteriskLine], None],
         on_stranded: Callable[[str], None],
         unreachable_seconds: float = UNREACHABLE_IDLE_SECONDS,
+        same_break_seconds: float = SAME_BREAK_SECONDS,
     ) -> None:
         """`on_stranded(path)`: to be removed as soon as Asterisk can be reached again."""
         self.call_id = call_id
@@ -68,6 +69,7 @@ class AsteriskLine:
         self._on_released = on_released
         self._on_stranded = on_stranded
         self._unreachable_seconds = unreachable_seconds
+        self._same_break_seconds = same_break_seconds
         loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[Ending] = loop.create_future()
         self._media_joined = asyncio.Event()
@@ -115,13 +117,15 @@ class AsteriskLine:
         """The ARI connection came or went."""
         if self._media is not None:
             self._media.idle_seconds = IDLE_SECONDS if yes else self._unreachable_seconds
+        if not yes and self._verdict is not None:
+            self._judge_loss()
 
     def _media_lost(self, problem: str) -> None:
         if not self._ari.state.connected:
             self._judge_loss()
         elif not self._ended.done():
             loop = asyncio.get_running_loop()
-            self._verdict = loop.call_later(SAME_BREAK_SECONDS, self._judge_loss)
+            self._verdict = loop.call_later(self._same_break_seconds, self._judge_loss)
         if problem:
             log.warning("media_lost", call_id=str(self.call_id), problem=problem)
 
@@ -149,7 +153,7 @@ class AsteriskLine:
             )
             if connecting.done() and connecting.exception() is not None:
                 # Asterisk refuses to answer a caller who has just hung up before it says so.
-                await asyncio.wait((self._ended,), timeout=SAME_BREAK_SECONDS)
+                await asyncio.wait((self._ended,), timeout=self._same_break_seconds)
             if connecting.done() and not (self._ended.done() and connecting.exception()):
                 return connecting.result()
             if self._ended.done():

@@ -23,7 +23,11 @@ from cordboard.config.schema import Asterisk
 from cordboard.errors import AsteriskError, LineError, LineGone
 from cordboard.telephony.asterisk.ari import AriClient, AriState
 from cordboard.telephony.asterisk.ari_messages import Channel, Event, one_line
-from cordboard.telephony.asterisk.control import UNREACHABLE_IDLE_SECONDS, AsteriskLine
+from cordboard.telephony.asterisk.control import (
+    SAME_BREAK_SECONDS,
+    UNREACHABLE_IDLE_SECONDS,
+    AsteriskLine,
+)
 from cordboard.telephony.asterisk.media_path import MediaPath
 from cordboard.telephony.endings import Ending
 
@@ -48,6 +52,7 @@ class AsteriskSource:
         variables: Collection[str] = (),
         stranded_seconds: float = STRANDED_SECONDS,
         unreachable_seconds: float = UNREACHABLE_IDLE_SECONDS,
+        same_break_seconds: float = SAME_BREAK_SECONDS,
         on_reached: Callable[[], None] = lambda: None,
         on_internal_error: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -75,6 +80,7 @@ class AsteriskSource:
         answer."""
         self._stranded_seconds = stranded_seconds
         self._unreachable_seconds = unreachable_seconds
+        self._same_break_seconds = same_break_seconds
         self._tasks: set[asyncio.Task[None]] = set()
         self._running: asyncio.Task[None] | None = None
         self._connected = asyncio.Event()
@@ -161,6 +167,7 @@ class AsteriskSource:
             on_released=self._released,
             on_stranded=self._strand,
             unreachable_seconds=self._unreachable_seconds,
+            same_break_seconds=self._same_break_seconds,
         )
         self._lines[channel.id] = self._lines[line.media_id] = line
         self._spawn(self._offer(line, channel))
