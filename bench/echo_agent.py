@@ -14,6 +14,7 @@ from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.calls.binding import Binding
 from cordboard.config.schema import Config
 from cordboard.engine import Engine
+from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
 from cordboard.tools.tool import ToolReply
 
 TURN = 1
@@ -38,6 +39,10 @@ class EchoAgent:
     @property
     def formats(self) -> tuple[AudioFormat, ...]:
         return self._formats
+
+    @property
+    def payload(self) -> PayloadLimits:
+        return DEFAULT_LIMITS
 
     async def start(self, session: AgentSession) -> None:
         if self._speaks:

@@ -30,6 +30,7 @@ from cordboard.testing.call_stage import CallStage, FakeTool, play_call
 from cordboard.testing.fake_agent import FakeAgent
 from cordboard.testing.fake_line import FakeLine, FakeMedia
 from cordboard.testing.fake_pipeline import MS_PER_WORD
+from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
 from cordboard.tools.tool import Effects
 
 PHRASE = "One moment please."
@@ -401,6 +402,10 @@ class Wideband(FakeAgent):
     @property
     def formats(self) -> tuple[AudioFormat, ...]:
         return (SLIN_24K,)
+
+    @property
+    def payload(self) -> PayloadLimits:
+        return DEFAULT_LIMITS
 
 
 def test_another_format_is_converted_both_ways(tmp_path: Path) -> None:

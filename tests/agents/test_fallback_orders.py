@@ -34,6 +34,7 @@ from cordboard.agents.fallback import FallbackAgent
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.testing.fake_agent import FakeAgent
 from cordboard.testing.virtual_time import virtual_time
+from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
 from cordboard.tools.tool import Status, ToolAsk, ToolReply
 
 Step: TypeAlias = AgentEvent | str | float
@@ -49,6 +50,10 @@ class Odd(FakeAgent):
     @property
     def formats(self) -> tuple[AudioFormat, ...]:
         return (AudioFormat("slin", self._rate),)
+
+    @property
+    def payload(self) -> PayloadLimits:
+        return DEFAULT_LIMITS
 
     def answer_tool(self, reply: ToolReply) -> None:
         self.replies.append(reply)

@@ -30,6 +30,7 @@ from cordboard.observe.degradation import Degradation
 from cordboard.observe.metrics import Metrics
 from cordboard.succession import Succession
 from cordboard.testing.mcp_servers import FAULTY_SERVER
+from cordboard.tools.payload import DEFAULT_LIMITS
 from cordboard.tools.tool import ToolReply
 
 PATIENCE = 20.0
@@ -38,6 +39,8 @@ Respond: TypeAlias = Callable[["Script", str], AsyncGenerator[str, None]]
 
 class Script:
     """A brain and its only dialogue, which follow a function of the test."""
+
+    payload = DEFAULT_LIMITS
 
     def __init__(self, respond: Respond) -> None:
         self._respond = respond

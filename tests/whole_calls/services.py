@@ -103,6 +103,7 @@ async def deepgram_agent(script: Script) -> AsyncIterator[Emulated]:
             {"type": "deepgram_agent", "base_url": service.url, "api_key": KEY},
             lambda: service.violations,
             lambda: service.connections,
+            lambda: [received.message for received in service.received],
         )
 
 
@@ -116,6 +117,7 @@ async def gemini_live(script: Script) -> AsyncIterator[Emulated]:
                 {"type": "gemini_live", "base_url": service.url, "api_key": KEY},
                 lambda: service.violations,
                 lambda: service.connections,
+                lambda: [received.message for received in service.received],
             )
         finally:
             if before is None:
@@ -136,6 +138,7 @@ async def elevenlabs_agent(script: Script) -> AsyncIterator[Emulated]:
             },
             lambda: service.violations,
             lambda: service.connections,
+            lambda: [received.message for received in service.received],
         )
 
 
@@ -184,7 +187,7 @@ def context(name: str) -> dict[str, Any]:
         "provider": name,
         "fallback": [] if name == "local" else ["local"],
         "fallback_phrase": BRIDGE,
-        "tools": [tool(kind, name) for kind in ("look_up", "slow", "fails")]
+        "tools": [tool(kind, name) for kind in ("look_up", "slow", "fails", "rows")]
         + ["hangup_call", "transfer"],
     }
     return desk | {"rules": rules(name)}
@@ -212,6 +215,7 @@ async def desks(
                     "tools": [
                         {"name": "plain", "expose_as": tool("look_up", name)},
                         {"name": "fails", "expose_as": tool("fails", name)},
+                        {"name": "rows", "expose_as": tool("rows", name)},
                     ],
                 }
                 tree["mcp"]["servers"][f"slow_{name}"] = {

@@ -9,15 +9,17 @@ made of it (`make matrix`).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import math
 import os
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+import orjson
 import pytest
 
 from cordboard.calls.events import (
@@ -35,6 +37,7 @@ from cordboard.calls.events import (
 from cordboard.testing.emulators.script import Answer, Fault, Script, Use
 from cordboard.testing.sip import SipPhone
 from cordboard.testing.timeline import RATE, SPEECH_LEVEL
+from cordboard.tools.payload import PROFILES, AgentKind, bytes_before_data, cap
 
 from .conftest import Caller
 from .services import (
@@ -181,6 +184,57 @@ async def test_a_tool_call(open_hotline):
         return Script((Answer(asks=(Use(tool("look_up", name)),), heard=ASK),))
 
     await for_each("tool call", open_hotline, behaviour, script)
+
+
+def payloads_in(told: object) -> list[dict[str, Any]]:
+    """Every payload of a tool's answer with rows in it, in whatever a service was told."""
+    if isinstance(told, str):
+        with contextlib.suppress(ValueError):
+            return payloads_in(json.loads(told)) if told.startswith("{") else []
+        return []
+    if isinstance(told, list):
+        return [payload for item in told for payload in payloads_in(item)]
+    if not isinstance(told, dict):
+        return []
+    if "rows" in (told.get("data") or {}):
+        return [told]
+    return payloads_in(list(told.values()))
+
+
+async def test_a_large_answer_is_cut_to_what_the_service_can_take(open_hotline):
+    kinds: dict[str, AgentKind] = {
+        "openai_realtime": "openai_realtime",
+        "deepgram_agent": "deepgram",
+        "gemini_live": "gemini",
+        "elevenlabs_agent": "elevenlabs",
+        "hybrid": "openai_chat",
+    }
+    rows = [{"id": number, "name": f"row {number}"} for number in range(1_000)]
+
+    async def behaviour(desk: Desk) -> None:
+        caller = await desk.dial()
+        await caller.greeted_to_the_end()
+        await caller.ask(ASK)
+        answered = await caller.event(ToolAnswered)
+        await hung_up(caller)
+        limits = PROFILES[kinds[desk.name]]
+        data, cut = cap({"rows": rows}, limits, bytes_before_data(answered.message, {}))
+        (payload, *again) = payloads_in(desk.service.told())
+        assert payload == {
+            "status": "ok",
+            "message": answered.message,
+            "truncated": True,
+            "data": data,
+        }
+        assert len(orjson.dumps(payload)) <= limits.max_bytes
+        assert len(data["rows"]) <= limits.max_items + 1, "with the note of what is missing"
+        assert all(other == payload for other in again), "a chat repeats it with each round"
+        assert cut
+
+    def script(name: str) -> Script:
+        return Script((Answer(asks=(Use(tool("rows", name), {"count": 1_000}),), heard=ASK),))
+
+    await for_each("large answer", open_hotline, behaviour, script, REMOTE, "rules take no data")
 
 
 async def test_two_parallel_tools(open_hotline):

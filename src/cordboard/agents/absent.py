@@ -11,6 +11,7 @@ from collections.abc import Callable
 from cordboard.agents.base import AgentSession
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.errors import AgentError
+from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
 from cordboard.tools.tool import ToolReply
 
 
@@ -23,6 +24,10 @@ class AbsentAgent:
     @property
     def formats(self) -> tuple[AudioFormat, ...]:
         return (SLIN_8K,)
+
+    @property
+    def payload(self) -> PayloadLimits:
+        return DEFAULT_LIMITS
 
     async def prepare(self) -> None:
         raise self._error

@@ -23,6 +23,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 from cordboard.audio.format import AudioFormat
 from cordboard.errors import FailureKind
+from cordboard.tools.payload import PayloadLimits
 from cordboard.tools.tool import ToolAsk, ToolReply, ToolSpec
 
 ABOUT_EARLIER = "About your earlier request:"
@@ -281,6 +282,11 @@ class Agent(Protocol):
     @property
     def formats(self) -> tuple[AudioFormat, ...]:
         """The formats it takes and gives, the most liked first; the session has one of them."""
+        ...
+
+    @property
+    def payload(self) -> PayloadLimits:
+        """How much of a tool's result it can take now. A fallback changes it during a call."""
         ...
 
     async def prepare(self) -> None:

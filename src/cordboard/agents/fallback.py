@@ -46,6 +46,7 @@ from cordboard.agents.start_times import HOLD_ON, START_SECONDS, share
 from cordboard.agents.tool_memory import ToolMemory
 from cordboard.audio.format import AudioFormat
 from cordboard.errors import AgentError, FailureKind
+from cordboard.tools.payload import PayloadLimits
 from cordboard.tools.tool import ToolReply
 
 log = structlog.get_logger()
@@ -110,6 +111,10 @@ class FallbackAgent:
     @property
     def formats(self) -> tuple[AudioFormat, ...]:
         return self._formats
+
+    @property
+    def payload(self) -> PayloadLimits:
+        return self._seat.agent.payload
 
     async def prepare(self) -> None:
         seconds = START_SECONDS

@@ -275,7 +275,16 @@ class Call:
             self._binding.context.silence,
         )
         tools, tracing = conversation.tools, self._services.tracing
-        tools.seat(Desk(self._toolbox, self.line, tools, self._loop.time, tracing=tracing))
+        tools.seat(
+            Desk(
+                self._toolbox,
+                self.line,
+                tools,
+                self._loop.time,
+                payload=lambda: self._agent.payload,
+                tracing=tracing,
+            )
+        )
         return conversation
 
     def _connect(self, media: Media, conversation: Conversation) -> CallSound:

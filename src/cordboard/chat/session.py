@@ -78,7 +78,12 @@ class ChatSession:
         self._record = ToolRecord(self._ledger, services.metrics, context, self._tell)
         line = ChatLine(self.session_id, context, opening.provider_name, self, opening.variables)
         self._desk = Desk(
-            opening.toolbox, line, self._record, self._loop.time, tracing=services.tracing
+            opening.toolbox,
+            line,
+            self._record,
+            self._loop.time,
+            payload=lambda: brain.payload,
+            tracing=services.tracing,
         )
         self._dialogue: Dialogue | None = None
         """Opened with the first message, when the context's lookups are done."""

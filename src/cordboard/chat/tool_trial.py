@@ -35,7 +35,6 @@ from cordboard.tools.payload import (
     as_payload,
     bytes_before_data,
     cap,
-    payload_profile,
 )
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
 
@@ -125,7 +124,7 @@ class ToolTrials:
             NoCaller(call_id, context, provider_name, variables),
             ToolRecord(ledger, self._services.metrics, context),
             asyncio.get_running_loop().time,
-            payload=WHOLE,
+            payload=lambda: WHOLE,
             tracing=self._services.tracing,
         )
         try:
@@ -158,11 +157,11 @@ class ToolTrials:
 def payloads(reply: ToolReply, provider: str | None) -> dict[str, JsonObject]:
     """The reply as agents of each kind would be given it, or of one kind."""
     kinds = [kind for kind in PROFILES if provider in (None, kind)]
-    return {kind: _payload(reply, payload_profile(kind)) for kind in kinds}
+    return {kind: _payload(reply, PROFILES[kind]) for kind in kinds}
 
 
 def _payload(reply: ToolReply, limits: PayloadLimits) -> JsonObject:
     data, cut = cap(reply.data, limits, bytes_before_data(reply.message, reply.control))
-    control = {**reply.control, "truncated": True} if cut and limits.data else reply.control
+    control = {**reply.control, "truncated": True} if cut else reply.control
     given = as_payload(replace(reply, data=data, control=control))
     return {"payload": given, "bytes": len(orjson.dumps(given)), "cut": list(cut)}

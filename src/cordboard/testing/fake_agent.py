@@ -31,6 +31,7 @@ from cordboard.agents.base import (
 )
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.testing.fake_pipeline import MS_PER_WORD
+from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
 
 ENDPOINT, RECOGNISER, VOICE = 0.5, 0.1, 0.05
@@ -71,6 +72,10 @@ class FakeAgent:
     @property
     def formats(self) -> tuple[AudioFormat, ...]:
         return (SLIN_8K,)
+
+    @property
+    def payload(self) -> PayloadLimits:
+        return DEFAULT_LIMITS
 
     async def prepare(self) -> None:
         self.prepared = True

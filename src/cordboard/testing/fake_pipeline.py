@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from cordboard.agents.pipeline.brain.base import DialogueSession, Doubt
 from cordboard.agents.pipeline.stt.base import NO_HINTS, Hypothesis, SpeechHints, Transcript
+from cordboard.tools.payload import DEFAULT_LIMITS
 
 MS_PER_WORD = 300
 SPEECH_LEVEL = 8000
@@ -143,6 +144,8 @@ class FunctionDialogue:
 
 class FunctionBrain:
     """A brain that opens `FunctionDialogue`s; the last one is kept for the test to look at."""
+
+    payload = DEFAULT_LIMITS
 
     def __init__(self, respond: Respond) -> None:
         self._respond = respond

@@ -20,6 +20,7 @@ from cordboard.agents.realtime.greetings import GreetingCache
 from cordboard.audio.format import ULAW_8K, AudioFormat
 from cordboard.config.conversation import BargeIn
 from cordboard.config.providers.realtime import RealtimeProvider
+from cordboard.tools.payload import DEFAULT_LIMITS
 from cordboard.tools.tool import ToolReply
 
 READY = json.dumps({"do": "ready"})
@@ -150,6 +151,7 @@ class PlainDialect:
     """Implements `realtime.dialect.Dialect`."""
 
     formats: tuple[AudioFormat, ...] = (ULAW_8K,)
+    payload = DEFAULT_LIMITS
     keep_alive_s = 0.0
 
     def __init__(self, port: int) -> None:

@@ -125,7 +125,7 @@ class Stage:
             self.line,
             self.log,
             asyncio.get_running_loop().time,
-            payload,
+            lambda: payload,
         )
         self._asked = 0
 

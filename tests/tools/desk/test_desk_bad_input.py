@@ -13,7 +13,7 @@ from tests.tools.conftest import Line
 from cordboard.testing.virtual_time import in_virtual_time
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk.desk import Desk
-from cordboard.tools.payload import as_payload, payload_profile
+from cordboard.tools.payload import PROFILES, as_payload
 from cordboard.tools.tool import (
     JsonObject,
     Speech,
@@ -167,12 +167,12 @@ async def test_huge_and_deep_results_are_cut_and_it_is_told() -> None:
 
 
 @in_virtual_time
-async def test_an_agent_that_is_given_no_data_is_given_the_rest() -> None:
-    tool = Scripted("look_up", takes(0, ToolResult(message="Fine.", data={"raw": "x"})))
-    stage = Stage(tool, payload=payload_profile("gemini"))
-    reply = await stage.ask("look_up")
-    assert as_payload(reply) == {"status": "ok", "message": "Fine."}
-    assert reply.cut == ("data: not given to this agent",)
+async def test_each_kind_of_agent_is_given_as_much_as_it_can_take() -> None:
+    tool = Scripted("look_up", takes(0, ToolResult(data={"rows": ["x"] * 1_000})))
+    for limits in PROFILES.values():
+        reply = await Stage(tool, payload=limits).ask("look_up")
+        assert reply.cut == (f"rows: {limits.max_items} of 1000 items",)
+        assert len(orjson.dumps(as_payload(reply))) <= limits.max_bytes
 
 
 @pytest.mark.parametrize("answer", [None, "text", {"status": "ok"}, 5, [ToolResult()]])

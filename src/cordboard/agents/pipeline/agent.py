@@ -46,6 +46,7 @@ from cordboard.agents.pipeline.turn_events import (
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.config.conversation import BargeIn
 from cordboard.errors import AgentError, FailureKind
+from cordboard.tools.payload import PayloadLimits
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
 
 log = structlog.get_logger()
@@ -87,6 +88,10 @@ class PipelineAgent:
     @property
     def formats(self) -> tuple[AudioFormat, ...]:
         return (SLIN_8K,)
+
+    @property
+    def payload(self) -> PayloadLimits:
+        return self._parts.brain.payload
 
     async def prepare(self) -> None:
         """The parts are ready as they are."""

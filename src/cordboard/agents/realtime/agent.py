@@ -51,6 +51,7 @@ from cordboard.audio.format import AudioFormat
 from cordboard.config.conversation import BargeIn
 from cordboard.config.providers.realtime import RealtimeProvider
 from cordboard.errors import AgentError, FailureKind
+from cordboard.tools.payload import PayloadLimits
 from cordboard.tools.tool import ToolReply
 
 log = structlog.get_logger()
@@ -139,6 +140,10 @@ class RealtimeAgent:
     @property
     def formats(self) -> tuple[AudioFormat, ...]:
         return self._dialect.formats
+
+    @property
+    def payload(self) -> PayloadLimits:
+        return self._dialect.payload
 
     async def prepare(self) -> None:
         await self._link.open()

@@ -21,6 +21,7 @@ from typing import Protocol
 from cordboard.agents.base import AgentSession, Said
 from cordboard.audio.format import AudioFormat
 from cordboard.errors import FailureKind
+from cordboard.tools.payload import PayloadLimits
 from cordboard.tools.tool import JsonObject, ToolReply
 
 
@@ -164,6 +165,11 @@ class Dialect(Protocol):
     @property
     def formats(self) -> tuple[AudioFormat, ...]:
         """The formats it takes and gives, the most liked first."""
+        ...
+
+    @property
+    def payload(self) -> PayloadLimits:
+        """How much of a tool's result the service can take."""
         ...
 
     async def address(self) -> Address:

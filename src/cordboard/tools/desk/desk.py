@@ -76,11 +76,11 @@ class Desk:
         line: CallLine,
         observer: DeskObserver | None = None,
         clock: Callable[[], float] = time.monotonic,
-        payload: PayloadLimits = DEFAULT_LIMITS,
+        payload: Callable[[], PayloadLimits] = lambda: DEFAULT_LIMITS,
         tracing: Tracing = NO_TRACING,
     ) -> None:
-        """`payload`: what this agent can stomach. All desks of one catalogue have the same `clock`:
-        they share what may be kept for every call."""
+        """`payload()`: how much of a result the agent can take now. All desks of one catalogue have
+        the same `clock`: they share what may be kept for every call."""
         self.toolbox = toolbox
         self._line = line
         self._observer: DeskObserver = observer if observer is not None else SilentObserver()
@@ -265,7 +265,7 @@ class Desk:
         if result.status is Status.OK:
             self._untold[run.key] = result
         result = replies.without_keys(result, asked.keys)
-        reply = replies.make_reply(asked, result, "late", self._took_ms(asked), self._payload)
+        reply = replies.make_reply(asked, result, "late", self._took_ms(asked), self._payload())
         self._log.info(
             "tool_late",
             tool=run.spec.origin,
@@ -281,7 +281,7 @@ class Desk:
         self, asked: Asked, result: ToolResult, source: Source, span: ToolSpan
     ) -> ToolReply:
         spec = asked.spec
-        reply = replies.make_reply(asked, result, source, self._took_ms(asked), self._payload)
+        reply = replies.make_reply(asked, result, source, self._took_ms(asked), self._payload())
         span.answered(str(reply.status))
         self._log.info(
             "tool_call",

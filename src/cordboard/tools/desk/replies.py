@@ -30,7 +30,7 @@ def make_reply(
     message = _message(result, asked.spec)
     control = dict(result.control)
     data, cut = cap(result.data, limits, bytes_before_data(message, control))
-    if cut and limits.data:
+    if cut:
         control["truncated"] = True
     if source == "late":
         control["late"] = True

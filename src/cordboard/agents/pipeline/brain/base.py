@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from cordboard.agents.base import Said, Usage
+from cordboard.tools.payload import PayloadLimits
 from cordboard.tools.tool import JsonObject, ToolReply, ToolSpec
 
 
@@ -130,5 +131,10 @@ class Overhearer(Protocol):
 
 class Brain(Protocol):
     """What makes dialogues."""
+
+    @property
+    def payload(self) -> PayloadLimits:
+        """How much of a tool's result a dialogue can take."""
+        ...
 
     def open(self, session: DialogueSession) -> Dialogue: ...

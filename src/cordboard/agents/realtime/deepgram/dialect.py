@@ -34,7 +34,7 @@ from cordboard.agents.realtime.dialect import Address, CutItem, DialectHost, Los
 from cordboard.agents.realtime.typed_message import typed_message
 from cordboard.audio.format import ALAW_8K, SLIN_8K, SLIN_16K, ULAW_8K, AudioFormat
 from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
-from cordboard.tools.payload import as_payload
+from cordboard.tools.payload import PROFILES, as_payload
 from cordboard.tools.tool import JsonObject, ToolReply
 
 BASE_URL = "https://agent.deepgram.com"
@@ -77,6 +77,7 @@ class _Dropping(Enum):
 class DeepgramDialect:
     """One call's side of the protocol."""
 
+    payload = PROFILES["deepgram"]
     formats: tuple[AudioFormat, ...] = (ULAW_8K, ALAW_8K, SLIN_16K, SLIN_8K)
     speaks_greeting = True
     keep_alive_s = KEEP_ALIVE_S

@@ -31,6 +31,7 @@ from cordboard.audio.format import SLIN_8K, SLIN_16K, ULAW_8K, AudioFormat
 from cordboard.audio.transcoder import Transcoder
 from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
 from cordboard.errors import AgentError
+from cordboard.tools.payload import PROFILES
 from cordboard.tools.tool import ToolReply
 
 QUIET_S = 0.7
@@ -51,6 +52,8 @@ _Take: TypeAlias = Callable[[DialectHost, Mapping[str, Any]], None]
 
 class ElevenLabsDialect:
     """Implements `realtime.dialect.Dialect`."""
+
+    payload = PROFILES["elevenlabs"]
 
     keep_alive_s = KEEP_ALIVE_S
 

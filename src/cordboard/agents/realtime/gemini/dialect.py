@@ -37,6 +37,7 @@ from cordboard.agents.realtime.gemini.tools import ToolCalls
 from cordboard.agents.realtime.gemini.turns import CallerTurns
 from cordboard.audio.format import SLIN_8K, SLIN_16K, AudioFormat
 from cordboard.config.providers.gemini_live import GeminiLiveProvider
+from cordboard.tools.payload import PROFILES
 from cordboard.tools.tool import JsonObject, ToolReply
 
 BASE_URL = "https://generativelanguage.googleapis.com"
@@ -50,6 +51,8 @@ _LEAVE_BEFORE = 2.0
 
 class GeminiDialect:
     """One call's side of Gemini Live. Implements `Dialect`."""
+
+    payload = PROFILES["gemini"]
 
     def __init__(self, settings: GeminiLiveProvider, key: str) -> None:
         self._settings = settings

@@ -18,23 +18,14 @@ from cordboard.config.providers.gemini_live import (
     GeminiLiveProvider,
     RealtimeInputConfig,
 )
-from cordboard.tools.payload import (
-    DATA_NOTE,
-    as_payload,
-    bytes_before_data,
-    cap,
-    payload_profile,
-)
+from cordboard.tools.payload import DATA_NOTE, as_payload
 from cordboard.tools.provider_schema import for_provider_list
 from cordboard.tools.schema_profiles import GEMINI
 from cordboard.tools.tool import Effects, JsonObject, ToolReply, ToolSpec
 
-MAX_MESSAGE = 4_000
-"""Characters of a tool's message."""
 NOTHING_ANSWERED = "The tool has answered nothing. Asking it again is of no use."
 """Said to the model for an empty answer: those make it ask again and again (Google's page on the
 move to 3.8 Live: name a status, and whether a further attempt helps)."""
-_LIMITS = payload_profile("gemini", data=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +116,8 @@ def function_response(
 
 def response_of(reply: ToolReply) -> JsonObject:
     """A reply as the object for the model: never empty, never large."""
-    message = reply.message[:MAX_MESSAGE].encode("utf-8", "replace").decode("utf-8")
-    data, _ = cap(reply.data or None, _LIMITS, bytes_before_data(message, reply.control))
-    response = as_payload(reply) | {"message": message}
-    response.pop("data", None)
-    if data:
-        response["data"] = data
-    if not message.strip() and not data:
+    response = as_payload(reply)
+    if not reply.message.strip() and not reply.data:
         response |= {"message": NOTHING_ANSWERED, "retryable": False}
     return response
 

@@ -24,7 +24,7 @@ from cordboard.agents.realtime.openai.tools import ToolCalls
 from cordboard.agents.realtime.typed_message import typed_message
 from cordboard.audio.format import ALAW_8K, ULAW_8K, AudioFormat
 from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
-from cordboard.tools.payload import as_payload
+from cordboard.tools.payload import PROFILES, as_payload
 from cordboard.tools.tool import JsonObject, ToolReply
 
 BASE_URL = "https://api.openai.com/v1"
@@ -49,6 +49,8 @@ _SILENT_TYPES = frozenset(
 
 class OpenAIDialect:
     """One call's side of the protocol."""
+
+    payload = PROFILES["openai_realtime"]
 
     def __init__(self, settings: OpenAIRealtimeProvider, key: str) -> None:
         self._settings = settings

@@ -39,6 +39,7 @@ from cordboard.agents.pipeline.brain.llm.wire import (
     text_of,
 )
 from cordboard.config.providers.brains import AnthropicBrain
+from cordboard.tools.payload import PROFILES
 from cordboard.tools.provider_schema import ProviderTool
 from cordboard.tools.schema_profiles import ANTHROPIC
 from cordboard.tools.tool import JsonObject
@@ -62,6 +63,7 @@ class AnthropicWire:
 
     provider = "anthropic"
     schemas = ANTHROPIC
+    payload = PROFILES["anthropic"]
     path = "/v1/messages"
 
     def __init__(self, settings: AnthropicBrain) -> None:

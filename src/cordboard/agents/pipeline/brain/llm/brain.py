@@ -21,7 +21,7 @@ from cordboard.agents.pipeline.brain.llm.tool_loop import Answering, LoopParts
 from cordboard.agents.yes_or_no import is_plain_answer
 from cordboard.config.providers.brains import LanguageModelBrain
 from cordboard.errors import BrainError
-from cordboard.tools.payload import DATA_NOTE
+from cordboard.tools.payload import DATA_NOTE, PayloadLimits
 from cordboard.tools.provider_schema import ProviderTool, for_provider_list
 from cordboard.tools.tool import ToolSpec
 
@@ -45,6 +45,10 @@ class LlmBrain:
         self._settings = settings
         self._problem = problem
         self._declared: dict[tuple[int, ...], _Declared] = {}
+
+    @property
+    def payload(self) -> PayloadLimits:
+        return self._model.payload
 
     @property
     def problem(self) -> BrainError | None:

@@ -37,6 +37,7 @@ from cordboard.agents.pipeline.brain.llm.wire import (
     text_of,
 )
 from cordboard.config.providers.brains import GeminiBrain
+from cordboard.tools.payload import PROFILES
 from cordboard.tools.provider_schema import ProviderTool
 from cordboard.tools.schema_profiles import GEMINI
 from cordboard.tools.tool import JsonObject
@@ -61,6 +62,7 @@ class GeminiWire:
 
     provider = "gemini"
     schemas = GEMINI
+    payload = PROFILES["pipeline"]
 
     def __init__(self, settings: GeminiBrain) -> None:
         self._settings = settings

@@ -27,6 +27,7 @@ from cordboard.agents.pipeline.brain.llm.server_events import ServerEvent
 from cordboard.agents.pipeline.brain.llm.wire import Broken
 from cordboard.config.providers.brains import GgufBrain, OpenAIChatBrain
 from cordboard.errors import BrainError
+from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
 from cordboard.tools.schema_profiles import OPENAI_CHAT, SchemaProfile
 from cordboard.tools.tool import JsonObject
 
@@ -69,6 +70,10 @@ class GgufModel:
     @property
     def schemas(self) -> SchemaProfile:
         return OPENAI_CHAT
+
+    @property
+    def payload(self) -> PayloadLimits:
+        return DEFAULT_LIMITS
 
     def load(self) -> None:
         self._thread.submit(self._loaded).result()

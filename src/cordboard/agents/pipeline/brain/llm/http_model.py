@@ -25,6 +25,7 @@ from cordboard.agents.pipeline.brain.llm.wire import AnswerReader, Broken, Read,
 from cordboard.agents.pipeline.part_http import words_of_error
 from cordboard.config.providers.brains import ModelBrain
 from cordboard.errors import BrainError, FailureKind
+from cordboard.tools.payload import PayloadLimits
 from cordboard.tools.schema_profiles import SchemaProfile
 from cordboard.version import __version__
 
@@ -81,6 +82,10 @@ class HttpModel:
     @property
     def schemas(self) -> SchemaProfile:
         return self._wire.schemas
+
+    @property
+    def payload(self) -> PayloadLimits:
+        return self._wire.payload
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         self._answering += 1

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
+from cordboard.tools.payload import PayloadLimits
 from cordboard.tools.provider_schema import ProviderTool
 from cordboard.tools.schema_profiles import SchemaProfile
 from cordboard.tools.tool import JsonObject
@@ -115,6 +116,11 @@ class LanguageModel(Protocol):
     @property
     def schemas(self) -> SchemaProfile:
         """How it wants tools declared."""
+        ...
+
+    @property
+    def payload(self) -> PayloadLimits:
+        """How much of a tool's result it can take."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:

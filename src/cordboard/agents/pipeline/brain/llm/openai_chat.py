@@ -37,6 +37,7 @@ from cordboard.agents.pipeline.brain.llm.wire import (
 )
 from cordboard.config.providers.brains import OpenAIChatBrain
 from cordboard.errors import FailureKind
+from cordboard.tools.payload import PROFILES
 from cordboard.tools.provider_schema import ProviderTool
 from cordboard.tools.schema_profiles import OPENAI_CHAT
 from cordboard.tools.tool import JsonObject
@@ -58,6 +59,7 @@ class OpenAIChatWire:
 
     provider = "openai_chat"
     schemas = OPENAI_CHAT
+    payload = PROFILES["openai_chat"]
     path = "/chat/completions"
 
     def __init__(self, settings: OpenAIChatBrain) -> None:

@@ -35,6 +35,7 @@ from cordboard.agents.pipeline.brain.llm.wire import (
     text_of,
 )
 from cordboard.config.providers.brains import OpenAIResponsesBrain
+from cordboard.tools.payload import PROFILES
 from cordboard.tools.provider_schema import ProviderTool
 from cordboard.tools.schema_profiles import OPENAI_CHAT
 from cordboard.tools.tool import JsonObject
@@ -45,6 +46,7 @@ class OpenAIResponsesWire:
 
     provider = "openai_responses"
     schemas = OPENAI_CHAT
+    payload = PROFILES["openai_chat"]
     path = "/responses"
 
     def __init__(self, settings: OpenAIResponsesBrain) -> None:

@@ -16,6 +16,7 @@ import orjson
 from cordboard.agents.pipeline.brain.llm.model import ModelEvent, ModelRequest, ToolWish
 from cordboard.agents.pipeline.brain.llm.server_events import ServerEvent
 from cordboard.errors import FailureKind
+from cordboard.tools.payload import PayloadLimits
 from cordboard.tools.schema_profiles import SchemaProfile
 from cordboard.tools.tool import JsonObject
 
@@ -54,6 +55,7 @@ class Wire(Protocol):
     provider: str
     model: str
     schemas: SchemaProfile
+    payload: PayloadLimits
     base_url: str
     path: str
     """Of the request, with its query."""

@@ -17,6 +17,7 @@ from cordboard.agents.pipeline.brain.base import DialogueSession
 from cordboard.agents.pipeline.brain.rules.dialogue import RulesDialogue
 from cordboard.agents.pipeline.brain.rules.grammar import Grammar, compile_grammar
 from cordboard.config.rules import Rules
+from cordboard.tools.payload import DEFAULT_LIMITS
 from cordboard.tools.tool import ToolSpec
 
 MOST_GRAMMARS = 4
@@ -25,6 +26,8 @@ MOST_GRAMMARS = 4
 
 class RulesBrain:
     """Implements `cordboard.agents.pipeline.brain.base.Brain`."""
+
+    payload = DEFAULT_LIMITS
 
     def __init__(self, rules: Rules | None, *, today: Callable[[], date]) -> None:
         self._rules = rules if rules is not None else Rules()
