@@ -30,6 +30,7 @@ RUN useradd --system --uid 10001 --create-home cordboard \
 COPY --from=build /opt/cordboard /opt/cordboard
 WORKDIR /app
 COPY config/ config/
+RUN chmod -R a+rX config
 USER cordboard
 VOLUME /app/var
 STOPSIGNAL SIGTERM

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import stat
 import subprocess
 from pathlib import Path
@@ -121,6 +122,26 @@ def site(tmp_path: Path) -> Path:
     folder = tmp_path / "site"
     subprocess.run([ROOT / "docker" / "prepare", folder], check=True, capture_output=True)
     return folder
+
+
+def test_prepare_shuts_what_a_changed_checkout_has_open_and_opens_what_it_has_shut(
+    tmp_path: Path,
+) -> None:
+    """A configuration switched on for another use, in a checkout that one user can read."""
+    shutil.copytree(ROOT / "docker", tmp_path / "docker")
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    source = tmp_path / "config" / "ai-agent.yaml"
+    text = source.read_text().replace("  # context: demo", "  context: demo")
+    source.write_text(text.replace("# admin: ", "admin: "))
+    source.chmod(0o600)
+    source.parent.chmod(0o700)
+    subprocess.run([tmp_path / "docker" / "prepare"], check=True, capture_output=True)
+    prepared = tmp_path / "site" / "config" / "ai-agent.yaml"
+    tree = YAML(typ="safe").load(prepared)
+    assert "context" not in tree["audiosocket"]
+    assert tree["admin"] == {"token": "${file:/run/secrets/admin_token}"}
+    assert stat.S_IMODE(prepared.stat().st_mode) & 0o044 == 0o044
+    assert stat.S_IMODE(prepared.parent.stat().st_mode) & 0o055 == 0o055
 
 
 def test_prepare_makes_what_compose_mounts(site: Path) -> None:

@@ -80,7 +80,7 @@ def options_of(service: str, site: str, var: str) -> list[str]:
     said = COMPOSE["services"][service]
     options = ["--read-only"] if said["read_only"] else []
     for target in said["tmpfs"]:
-        options += ["--tmpfs", target]
+        options += ["--tmpfs", target.partition(":")[0]]
     for volume in said["volumes"]:
         if isinstance(volume, str):
             options += ["--mount", f"{var}:{volume.partition(':')[2]}"]

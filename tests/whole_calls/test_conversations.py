@@ -263,5 +263,6 @@ async def test_nobody_is_left_in_silence(hotline):
     assert (history.outcome, history.reason) == ("completed", "caller_silent")
     kinds = [silence.kind for silence in history.silences]
     assert list(dict.fromkeys(kinds)) == ["filler", "reprompt", "goodbye"], kinds
+    assert (kinds.count("goodbye"), kinds[-1]) == (1, "goodbye"), kinds
     for words in ("one moment", "still there", "goodbye"):
         assert words in heard, heard

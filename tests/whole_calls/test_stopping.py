@@ -13,7 +13,7 @@ from cordboard.calls.events import AudioStarted
 from cordboard.calls.history import read_lines
 from cordboard.errors import CallRefused
 from cordboard.testing.leaks import assert_line_clean
-from cordboard.testing.patience import until
+from cordboard.testing.patience import PATIENCE, until
 from cordboard.testing.sip import SipPhone
 
 pytestmark = [
@@ -36,7 +36,7 @@ async def test_a_stopping_engine_takes_no_new_calls_and_lets_live_ones_finish(op
         began = await talking.ask("What are the opening times?")
         assert "runway" in (await talking.heard(since=began)).replace(" ", "")
         talking.line.hangup()
-        await stopping
+        await asyncio.wait_for(stopping, PATIENCE)
         assert (await talking.history()).outcome == "completed"
 
 

@@ -36,7 +36,7 @@ LEAST_ALIKE = {ULAW_8K: 0.98, ALAW_8K: 0.98, SLIN_8K: 0.98, SLIN_16K: 0.9}
 def open_websocket_board(open_board):
     """The telephony of an engine with `asterisk.media: websocket`, on the echo exchange."""
 
-    def opened(asterisk, *, url=None, codec="auto", same_break_seconds=PATIENCE, **settings):
+    def opened(asterisk, *, url=None, codec="auto", times=None, **settings):
         config = Asterisk(
             url=url or asterisk.ari_url,
             username=asterisk.ari_user,
@@ -46,7 +46,7 @@ def open_websocket_board(open_board):
         return open_board(
             asterisk,
             make_path=lambda _, pacer: WebsocketPath(config, pacer, **settings),
-            same_break_seconds=same_break_seconds,
+            **(times or {}),
         )
 
     return opened
@@ -356,7 +356,7 @@ async def test_asterisk_is_killed_and_comes_back(open_websocket_board):
     before = LeakSnapshot.take()
     async with (
         AsteriskInstance() as own,
-        open_websocket_board(own) as board,
+        open_websocket_board(own, times={"same_break_seconds": PATIENCE}) as board,
         SipPhone() as phone,
     ):
         call, echo = await up(board, own, phone)
