@@ -335,3 +335,28 @@ def test_whatever_pieces_of_yaml_are_read_or_explained(text: str) -> None:
     except ConfigError as error:
         for problem in error.problems:
             assert re.match(r"a\.yaml:\d+: .", str(problem)), str(problem)[:200]
+
+
+def test_thousands_of_problems_are_not_all_put_into_words() -> None:
+    tools = [f"nobody_has_{number}" for number in range(20_000)]
+    messages = told(json.dumps({"contexts": {"demo": {"tools": tools}}}))
+    assert len(messages) == load.MOST_PROBLEMS + 1
+    assert "nobody provides the tool nobody_has_0" in messages[0]
+    assert "more problems, which are not shown" in messages[-1]
+
+
+def test_a_hint_names_as_many_names_as_can_be_read() -> None:
+    tools = [{"name": f"tool_{number}"} for number in range(3_000)]
+    servers = {"s": {"command": ["x"], "tools": tools}}
+    contexts = {"demo": {"tools": ["qqqqq"]}, "near": {"tools": ["mcp_s_tool_29999"]}}
+    far, near, _ = told(json.dumps({"mcp": {"servers": servers}, "contexts": contexts}))
+    assert re.search(r"known here: .* and \d+ more$", far)
+    assert len(far) < 3_000
+    assert "did you mean mcp_s_tool_2999" in near
+
+
+@pytest.mark.parametrize("directory", ["a/" * 1_500, "a\0b"], ids=["long", "NUL"])
+def test_a_directory_that_cannot_be_is_refused(directory: str) -> None:
+    tree = {"calls": {"directory": directory}, "contexts": {"demo": {}}}
+    (message,) = told(json.dumps(tree))
+    assert "calls.directory: expected a path" in message

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
+from heapq import nlargest
+from itertools import takewhile
 from typing import Any
 
 from pydantic import ValidationError
@@ -32,15 +34,30 @@ _USER_IN_URL = re.compile(r"//[^/@\s]*@")
 """User and password in a URL: never shown."""
 
 
+MOST_KNOWN = 50
+"""Names in a hint."""
+MOST_COMPARED = 200
+"""Names that a wrong word is compared with: each takes some 15 us, and a file may have thousands.
+Of more, those that begin most like it."""
+
+
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """A trailing hint for a wrong word: the nearest known ones, else all of them."""
+    """A trailing hint for a wrong word: the nearest known ones, else all of them, if they are few
+    enough to be read."""
     known = sorted(known)
-    near = get_close_matches(word, known, n=2, cutoff=0.6)
+    likely = nlargest(MOST_COMPARED, known, key=lambda name: _alike_from_the_start(word, name))
+    near = get_close_matches(word, likely, n=2, cutoff=0.6)
     if len(near) == 2 and get_close_matches(word, near, n=2, cutoff=0.85) == near[:1]:
         near = near[:1]  # so near that the other is nobody's guess
     if near:
         return f"; did you mean {' or '.join(near)}?"
-    return f"; known here: {', '.join(known)}" if known else ""
+    more = f" and {len(known) - MOST_KNOWN} more" if len(known) > MOST_KNOWN else ""
+    return f"; known here: {', '.join(known[:MOST_KNOWN])}{more}" if known else ""
+
+
+def _alike_from_the_start(one: str, other: str) -> int:
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def explain(

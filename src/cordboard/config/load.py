@@ -106,7 +106,7 @@ def read(text: str, path: Path, environ: Mapping[str, str]) -> LoadedConfig:
     problems = [*document.problems, *expansion.problems]
     known = {problem.key for problem in problems}
     config: Config | None
-    more = 0
+    more, cut = 0, False
     try:
         config = Config.model_validate(document.tree, context=Effort())
     except ValidationError as error:
@@ -116,11 +116,15 @@ def read(text: str, path: Path, environ: Mapping[str, str]) -> LoadedConfig:
         config = _without(found, document) if not more else None
     if config is not None:
         config = with_defaults(config)
-        found_later = check(config, document, environ)
-        problems += [problem for problem in found_later if problem.key not in known]
+        for problem in check(config, document, environ):
+            if len(problems) > MOST_PROBLEMS and any(found.fatal for found in problems):
+                cut = True  # each takes its time to be put into words
+                break
+            if problem.key not in known:
+                problems.append(problem)
     problems.sort(key=lambda problem: problem.line or 0)
     if config is None or any(problem.fatal for problem in problems):
-        raise ConfigError(_readable(problems, expansion.secrets, more))
+        raise ConfigError(_readable(problems, expansion.secrets, more, cut=cut))
     urls = [server.url or "" for server in config.mcp.servers.values()]
     in_addresses: frozenset[str] = frozenset().union(*map(path_secrets, urls))
     parts = [part for provider in config.providers.values() for part in paid_parts(provider)]
@@ -139,9 +143,10 @@ def read(text: str, path: Path, environ: Mapping[str, str]) -> LoadedConfig:
 
 
 def _readable(
-    problems: list[ConfigProblem], secrets: Iterable[str], more: int = 0
+    problems: list[ConfigProblem], secrets: Iterable[str], more: int = 0, *, cut: bool = False
 ) -> list[ConfigProblem]:
     """As many and as long as a person may want to read; `more` were found and not put in words.
+    `cut`: nobody has looked for the rest.
 
     A message quotes a text of the file at most, but a secret may have been put into that text.
     """
@@ -154,7 +159,8 @@ def _readable(
     ]
     if more:
         last = shown[-1]
-        message = f"{more:,} more problems, which are not shown"
+        least = "at least " if cut else ""
+        message = f"{least}{more:,} more problems, which are not shown"
         shown.append(ConfigProblem(message, file=last.file, line=last.line))
     return shown
 

@@ -299,6 +299,10 @@ class Context(Section):
         return self
 
 
+MOST_PATH = 1_000
+"""Characters of a path: each part of it is looked at in turn."""
+
+
 class Calls(Section):
     """Rules for all calls."""
 
@@ -315,6 +319,13 @@ class Calls(Section):
         description="Calls at the same time. A further caller is given back to the dialplan with "
         "CORDBOARD_STATUS=busy.",
     )
+
+    @field_validator("directory")
+    @classmethod
+    def _a_path(cls, directory: Path) -> Path:
+        if "\0" in str(directory) or len(str(directory)) > MOST_PATH:
+            raise ValueError(f"expected a path of at most {MOST_PATH} characters, without NUL")
+        return directory
 
 
 def _local_agent() -> dict[str, Provider]:

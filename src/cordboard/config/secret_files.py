@@ -36,11 +36,13 @@ class SecretFiles:
         """`folder`: where relative paths start, the folder of the configuration file."""
         self._folder = folder
         self._secrets: dict[Path, _Secret] = {}
+        self._missing: set[Path] = set()
 
     @property
     def digests(self) -> dict[Path, str]:
-        """Digest of each file that was read, by path."""
-        return {path: secret.digest for path, secret in self._secrets.items()}
+        """Digest of each file that was asked for, by path; empty for one that is not there."""
+        read = {path: secret.digest for path, secret in self._secrets.items()}
+        return dict.fromkeys(self._missing, "") | read
 
     def path_of(self, name: str) -> Path:
         """The path that a name in the configuration means."""
@@ -50,7 +52,11 @@ class SecretFiles:
         """The value in a file. Raises `SecretMissing` or `SecretUnusable`."""
         path = self.path_of(name)
         if path not in self._secrets:
-            self._secrets[path] = _read(path)
+            try:
+                self._secrets[path] = _read(path)
+            except SecretMissing:
+                self._missing.add(path)
+                raise
         text = self._secrets[path].text
         if not text:
             raise SecretMissing(f"the file {path} is empty")

@@ -47,23 +47,24 @@ def with_defaults(config: Config) -> Config:
     )
 
 
-def check(config: Config, document: Document, environ: Mapping[str, str]) -> list[ConfigProblem]:
-    """All that does not fit together. `config` has its defaults filled in."""
-    problems = [*_names(config, document), *_ports(config, document)]
-    problems += _codec(config, document)
-    problems += _extras(config, document)
-    problems += check_agents(config, document, environ)
+def check(config: Config, document: Document, environ: Mapping[str, str]) -> Problems:
+    """All that does not fit together, one after the other, so that a reader of thousands may stop.
+    `config` has its defaults filled in."""
+    yield from _names(config, document)
+    yield from _ports(config, document)
+    yield from _codec(config, document)
+    yield from _extras(config, document)
+    yield from check_agents(config, document, environ)
     names = ToolNames(config)
-    problems += check_tools(names, document)
-    problems += check_http_tools(config, document)
+    yield from check_tools(names, document)
+    yield from check_http_tools(config, document)
     for name, context in config.contexts.items():
-        problems += _texts(context, ("contexts", name), document)
-        problems += check_list(names, context, ("contexts", name), document)
-        problems += _rules(names, context, ("contexts", name), document)
-        problems += check_phases(names, context, ("contexts", name), document)
-    problems += _remote_servers(config, document)
-    problems += _programs(config, document, environ)
-    return problems
+        yield from _texts(context, ("contexts", name), document)
+        yield from check_list(names, context, ("contexts", name), document)
+        yield from _rules(names, context, ("contexts", name), document)
+        yield from check_phases(names, context, ("contexts", name), document)
+    yield from _remote_servers(config, document)
+    yield from _programs(config, document, environ)
 
 
 def _names(config: Config, document: Document) -> Problems:

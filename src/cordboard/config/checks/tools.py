@@ -87,10 +87,11 @@ def check_tools(names: ToolNames, document: Document) -> Problems:
 
 def check_list(names: ToolNames, context: Context, path: KeyPath, document: Document) -> Problems:
     """Each tool that a context lists is provided by somebody, as far as the file can tell."""
+    seen: set[str] = set()
     for index, tool in enumerate(context.tools):
         place = (*path, "tools", index)
         server = group_server(tool)
-        if tool in context.tools[:index]:
+        if tool in seen:
             yield document.problem(place, f"{tool} is listed twice", fatal=False)
         elif server is not None:
             yield from _group(names, server, place, document)
@@ -100,6 +101,7 @@ def check_list(names: ToolNames, context: Context, path: KeyPath, document: Docu
         else:
             yield from provided(names, tool, place, document)
             yield from _steps(names, context, tool, place, document)
+        seen.add(tool)
 
 
 def _builtin(name: str, entry: BuiltinTool, place: KeyPath, document: Document) -> Problems:
