@@ -55,7 +55,8 @@ class SecretFiles:
             try:
                 self._secrets[path] = _read(path)
             except SecretMissing:
-                self._missing.add(path)
+                if path.parent.is_dir():  # else there is nothing to watch
+                    self._missing.add(path)
                 raise
         text = self._secrets[path].text
         if not text:
