@@ -17,6 +17,8 @@ from typing import Any
 import httpx2
 import pytest_asyncio
 
+from cordboard.testing.patience import PATIENCE
+
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLE = REPOSITORY / "examples" / "restaurant"
 sys.path.insert(0, str(EXAMPLE))
@@ -81,7 +83,7 @@ async def opened(
 async def system(tmp_path_factory: Any) -> AsyncIterator[System]:
     """The system that the tests of one file share."""
     folder = tmp_path_factory.mktemp("restaurant")
-    async with opened(settings_for(folder, backend_timeout=1.0)) as found:
+    async with opened(settings_for(folder, backend_timeout=PATIENCE)) as found:
         yield found
         assert found.restaurant.faults.as_dict() == {
             "delay_ms": 0,

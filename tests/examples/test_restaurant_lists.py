@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from cordboard.testing.patience import PATIENCE
+
 from .conftest import System, opened, settings_for
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -110,7 +112,7 @@ async def test_opening_hours_of_two_weeks_in_days_and_in_words(system: System) -
 
 
 async def test_feedback_is_kept_and_found(tmp_path: Path) -> None:
-    async with opened(settings_for(tmp_path, backend_timeout=1.0)) as system:
+    async with opened(settings_for(tmp_path, backend_timeout=PATIENCE)) as system:
         await _feedback(system)
 
 

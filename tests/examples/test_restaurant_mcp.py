@@ -251,20 +251,19 @@ async def _failing(system: System) -> AsyncIterator[SupervisedServer]:
         await server.close()
 
 
-async def test_a_slow_backend_is_given_up_in_time_and_nothing_is_booked(
-    system: System, server: SupervisedServer
-) -> None:
-    """The system of this file gives its backend one second."""
+async def test_a_slow_backend_is_given_up_in_time_and_nothing_is_booked(tmp_path: Path) -> None:
     evening = {**EVENING, "people": 8, "date": "2026-12-09"}
-    await _data(server, "get_tables")
-    system.restaurant.faults.delay_ms = 2_500
-    try:
+    async with (
+        opened(settings_for(tmp_path, backend_timeout=3.0)) as system,
+        _connected(system) as server,
+    ):
+        await _data(server, "get_tables")
+        system.restaurant.faults.delay_ms = 4_000
         assert await _refusal(server, "book_table", **evening) == NO_ANSWER
-    finally:
         system.restaurant.faults.delay_ms = 0
-    await asyncio.sleep(1.7)  # until the backend has slept
-    query = {"people": 8, "date": "2026-12-09", "time": "19:30"}
-    assert (await _data(server, "find_free_table", **query))["free"] is True
+        await asyncio.sleep(1.5)  # until the backend has slept
+        query = {"people": 8, "date": "2026-12-09", "time": "19:30"}
+        assert (await _data(server, "find_free_table", **query))["free"] is True
 
 
 @pytest.mark.parametrize(
