@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -192,6 +193,31 @@ def test_what_cannot_be_understood_stays_and_is_told(tmp_path: Path) -> None:
     assert [entry["event"] for entry in logs].count("killed_call_not_ended") == 5
     names = ["2026-11-22.a.json", "2026-11-22.c.json", "2026-11-22.d.json", "x.json", "y.json"]
     assert left(tmp_path) == names
+
+
+def test_odd_entries_are_told_and_hold_up_no_other_calls(tmp_path: Path) -> None:
+    kill(tmp_path)
+    odd = tmp_path / "open"
+    (odd / "+file").touch()  # it comes before the names that engines give
+    (odd / "+locked" / ".lock").mkdir(parents=True)
+    (odd / "+more" / "folder").mkdir(parents=True)
+    (odd / "+more" / ".lock").touch()
+    with capture_logs() as logs:
+        jobs = end_all(tmp_path)
+    assert {job.call_id for job in jobs} == {"a", "b", "c"}
+    assert sorted(path.name for path in odd.iterdir()) == ["+file", "+locked", "+more"]
+    told = [entry["event"] for entry in logs if entry["log_level"] == "error"]
+    assert told == ["killed_calls_not_read"] * 2 + ["killed_calls_not_removed"]
+
+
+def test_a_folder_that_another_engine_has_just_removed_is_done(tmp_path: Path) -> None:
+    kill(tmp_path)
+    (calls,) = abandoned(tmp_path)
+    (folder,) = (tmp_path / "open").iterdir()
+    shutil.rmtree(folder)
+    assert list(calls) == []
+    calls.remove()
+    calls.release()
 
 
 def test_two_engines_that_start_at_once_do_not_do_the_same(tmp_path: Path) -> None:

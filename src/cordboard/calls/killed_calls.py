@@ -42,14 +42,22 @@ async def end_killed_calls(
         return
     try:
         for calls in found:
-            for file in await asyncio.to_thread(list, calls):
-                await _end(calls, file, contexts, queue, metrics)
-            await asyncio.to_thread(calls.remove)
-    except OSError as error:
-        log.error("killed_calls_not_removed", error=str(error))
+            await _end_all(calls, contexts, queue, metrics)
     finally:
         for calls in found:
             calls.release()
+
+
+async def _end_all(
+    calls: AbandonedCalls, contexts: Mapping[str, Context], queue: JobTaker, metrics: Metrics
+) -> None:
+    """Those of one engine."""
+    try:
+        for file in await asyncio.to_thread(list, calls):
+            await _end(calls, file, contexts, queue, metrics)
+        await asyncio.to_thread(calls.remove)
+    except OSError as error:
+        log.error("killed_calls_not_removed", error=str(error))
 
 
 async def _end(
