@@ -79,7 +79,9 @@ async def _end(
             metrics.call_killed(call.context, call.provider)
     context = contexts.get(call.context)
     if context is not None and context.post_call and call.kind != "try":
-        await queue.put(jobs_of(finished(call, history), context.post_call))
+        written = await queue.put(jobs_of(finished(call, history), context.post_call))
+        if not written:
+            return  # the next start hands them over again
     try:
         await asyncio.to_thread(file.unlink)
     except OSError as error:
