@@ -162,6 +162,16 @@ async def test_a_call_stays_noted_while_the_disk_takes_no_jobs(tmp_path: Path) -
     assert (len(queue.jobs), len(left(tmp_path))) == (1, 1)
 
 
+def test_a_killed_call_whose_context_is_gone_is_told(tmp_path: Path) -> None:
+    kill(tmp_path)
+    queue = Queue()
+    with capture_logs() as logs:
+        asyncio.run(end_killed_calls(tmp_path, {}, queue, Metrics()))
+    gone = [line for line in logs if line["event"] == "killed_call_context_gone"]
+    assert [line["context"] for line in gone] == ["demo"] * 4
+    assert (queue.jobs, left(tmp_path)) == ([], [])
+
+
 def test_half_a_line_at_the_end_becomes_a_gap(tmp_path: Path) -> None:
     kill(tmp_path)
     path = tmp_path / "2026-11-22" / "a.jsonl"

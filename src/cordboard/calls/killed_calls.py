@@ -78,7 +78,9 @@ async def _end(
         if call.kind == "call":
             metrics.call_killed(call.context, call.provider)
     context = contexts.get(call.context)
-    if context is not None and context.post_call and call.kind != "try":
+    if context is None:
+        log.warning("killed_call_context_gone", call_id=call.call_id, context=call.context)
+    elif context.post_call and call.kind != "try":
         written = await queue.put(jobs_of(finished(call, history), context.post_call))
         if not written:
             return  # the next start hands them over again
