@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -67,11 +68,13 @@ def kill(directory: Path) -> None:
 class Queue:
     """Remembers the jobs."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, written: bool = True) -> None:
         self.jobs: list[PostCallJob] = []
+        self._written = written
 
-    async def put(self, jobs: Iterable[PostCallJob]) -> None:
+    async def put(self, jobs: Iterable[PostCallJob]) -> bool:
         self.jobs += jobs
+        return self._written
 
 
 class Killed(BaseException):
@@ -123,7 +126,7 @@ def test_jobs_have_the_same_keys_when_the_next_engine_is_killed_too(tmp_path: Pa
     kill(tmp_path)
     first = Queue()
 
-    async def broken_off(jobs: Iterable[PostCallJob]) -> None:
+    async def broken_off(jobs: Iterable[PostCallJob]) -> bool:
         first.jobs += jobs
         raise Killed
 
@@ -136,6 +139,37 @@ def test_jobs_have_the_same_keys_when_the_next_engine_is_killed_too(tmp_path: Pa
     assert (again.name, again.ask_id) == (first.jobs[0].name, first.jobs[0].ask_id)
     types = [line["type"] for line in read_lines(tmp_path / "2026-11-22" / "a.jsonl")]
     assert types.count("call.ended") == 1
+
+
+def test_killed_calls_stay_noted_while_the_disk_takes_no_jobs(tmp_path: Path) -> None:
+    kill(tmp_path)
+    first = Queue(written=False)
+    asyncio.run(end_killed_calls(tmp_path, CONFIG.contexts, first, Metrics()))
+    assert left(tmp_path) == [f"2026-11-22.{name}.json" for name in "abc"]
+    assert [job.name for job in end_all(tmp_path)] == [job.name for job in first.jobs]
+    assert left(tmp_path) == []
+
+
+async def test_a_call_stays_noted_while_the_disk_takes_no_jobs(tmp_path: Path) -> None:
+    queue = Queue(written=False)
+    config = stage_config({"post_call": [{"tool": "tell", "arguments": {}}]})
+    stage = CallStage(tmp_path, FakeAgent(), config, post_call=queue)
+    await until(lambda: stage.line.media is not None)
+    assert stage.line.media is not None
+    stage.line.media.break_off("caller_hangup")
+    await stage.over()
+    await asyncio.to_thread(stage.writer.flush)
+    assert (len(queue.jobs), len(left(tmp_path))) == (1, 1)
+
+
+def test_a_killed_call_whose_context_is_gone_is_told(tmp_path: Path) -> None:
+    kill(tmp_path)
+    queue = Queue()
+    with capture_logs() as logs:
+        asyncio.run(end_killed_calls(tmp_path, {}, queue, Metrics()))
+    gone = [line for line in logs if line["event"] == "killed_call_context_gone"]
+    assert [line["context"] for line in gone] == ["demo"] * 4
+    assert (queue.jobs, left(tmp_path)) == ([], [])
 
 
 def test_half_a_line_at_the_end_becomes_a_gap(tmp_path: Path) -> None:
@@ -194,6 +228,31 @@ def test_what_cannot_be_understood_stays_and_is_told(tmp_path: Path) -> None:
     assert left(tmp_path) == names
 
 
+def test_odd_entries_are_told_and_hold_up_no_other_calls(tmp_path: Path) -> None:
+    kill(tmp_path)
+    odd = tmp_path / "open"
+    (odd / "+file").touch()  # it comes before the names that engines give
+    (odd / "+locked" / ".lock").mkdir(parents=True)
+    (odd / "+more" / "folder").mkdir(parents=True)
+    (odd / "+more" / ".lock").touch()
+    with capture_logs() as logs:
+        jobs = end_all(tmp_path)
+    assert {job.call_id for job in jobs} == {"a", "b", "c"}
+    assert sorted(path.name for path in odd.iterdir()) == ["+file", "+locked", "+more"]
+    told = [entry["event"] for entry in logs if entry["log_level"] == "error"]
+    assert told == ["killed_calls_not_read"] * 2 + ["killed_calls_not_removed"]
+
+
+def test_a_folder_that_another_engine_has_just_removed_is_done(tmp_path: Path) -> None:
+    kill(tmp_path)
+    (calls,) = abandoned(tmp_path)
+    (folder,) = (tmp_path / "open").iterdir()
+    shutil.rmtree(folder)
+    assert list(calls) == []
+    calls.remove()
+    calls.release()
+
+
 def test_two_engines_that_start_at_once_do_not_do_the_same(tmp_path: Path) -> None:
     kill(tmp_path)
     (first,) = abandoned(tmp_path)
@@ -221,9 +280,10 @@ async def test_a_call_is_noted_until_its_steps_are_in_the_queue(tmp_path: Path) 
     jobs: list[PostCallJob] = []
 
     class Slow:
-        async def put(self, new: Iterable[PostCallJob]) -> None:
+        async def put(self, new: Iterable[PostCallJob]) -> bool:
             jobs.extend(new)
             noted.extend(json.loads(path.read_bytes()) for path in open_calls())
+            return True
 
     def open_calls() -> list[Path]:
         return list((tmp_path / "open").rglob("*.json"))

@@ -290,6 +290,27 @@ def test_lines_wait_for_a_full_disk_and_none_is_lost(disk: Disk) -> None:
     assert types(new.path) == ["call.connected", "caller.key"]
 
 
+def test_ended_calls_wait_on_when_a_little_room_is_used_up_again(disk: Disk) -> None:
+    writer = LedgerWriter(retry_seconds=SOON, write=disk.write)
+    disk.fill()
+    ledgers = [Ledger(writer, disk.folder / f"{number}.jsonl", 0.0) for number in range(4)]
+    for ledger in ledgers:
+        for _ in range(45):
+            ledger.record(LINE)
+        ledger.record(events.Ended("completed", "caller_hangup", 10))
+        ledger.close()
+    writer.flush()
+    disk.fill(70_000)  # for a trial, and for one ledger and a part of the next
+    until(lambda: ledgers[1].path.stat().st_size > 0)
+    writer.flush()  # all of them have been tried
+    assert "No space left" in writer.trouble
+    disk.free()
+    until(lambda: writer.trouble == "")
+    writer.close()
+    for ledger in ledgers:
+        assert types(ledger.path) == [*["agent.text"] * 45, "call.ended"]
+
+
 def test_ledgers_are_not_ready_before_a_new_file_can_be_written(disk: Disk) -> None:
     """A file that is there may still have room in its last block: that means nothing."""
     writer = LedgerWriter(retry_seconds=SOON, write=disk.write)

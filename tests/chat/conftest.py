@@ -140,9 +140,10 @@ class Parlour:
             await self.succession.close()
         self.writer.close()
 
-    async def put(self, jobs: Iterable[PostCallJob]) -> None:
+    async def put(self, jobs: Iterable[PostCallJob]) -> bool:
         """Take the steps after a conversation."""
         self.jobs += jobs
+        return True
 
     def logged(self, event: str) -> list[EventDict]:
         return [entry for entry in self.log if entry["event"] == event]

@@ -477,9 +477,9 @@ class Call:
         await self._step("pre_call", self._pre_call.close(TOOL_GRACE), TOOL_GRACE + STEP_LIMIT)
         costs = self._costs
         cost = None if costs.total is None else round(costs.total, 6)
-        duration = self._ledger.ms(self._loop.time())
-        ended = events.Ended(outcome, reason, duration, cost, costs.currency)
-        self._ledger.record(ended)
+        now = self._loop.time()
+        ended = events.Ended(outcome, reason, self._ledger.ms(now), cost, costs.currency)
+        self._ledger.record(ended, at=now)
         self._ledger.close()
         self._metrics.call_ended(self.context_name, self.provider_name, outcome)
         self.state = CallState.RECORDED

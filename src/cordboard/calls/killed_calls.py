@@ -42,14 +42,22 @@ async def end_killed_calls(
         return
     try:
         for calls in found:
-            for file in await asyncio.to_thread(list, calls):
-                await _end(calls, file, contexts, queue, metrics)
-            await asyncio.to_thread(calls.remove)
-    except OSError as error:
-        log.error("killed_calls_not_removed", error=str(error))
+            await _end_all(calls, contexts, queue, metrics)
     finally:
         for calls in found:
             calls.release()
+
+
+async def _end_all(
+    calls: AbandonedCalls, contexts: Mapping[str, Context], queue: JobTaker, metrics: Metrics
+) -> None:
+    """Those of one engine."""
+    try:
+        for file in await asyncio.to_thread(list, calls):
+            await _end(calls, file, contexts, queue, metrics)
+        await asyncio.to_thread(calls.remove)
+    except OSError as error:
+        log.error("killed_calls_not_removed", error=str(error))
 
 
 async def _end(
@@ -70,8 +78,12 @@ async def _end(
         if call.kind == "call":
             metrics.call_killed(call.context, call.provider)
     context = contexts.get(call.context)
-    if context is not None and context.post_call and call.kind != "try":
-        await queue.put(jobs_of(finished(call, history), context.post_call))
+    if context is None:
+        log.warning("killed_call_context_gone", call_id=call.call_id, context=call.context)
+    elif context.post_call and call.kind != "try":
+        written = await queue.put(jobs_of(finished(call, history), context.post_call))
+        if not written:
+            return  # the next start hands them over again
     try:
         await asyncio.to_thread(file.unlink)
     except OSError as error:

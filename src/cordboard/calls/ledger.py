@@ -212,14 +212,17 @@ class LedgerWriter:
     def _recover(self) -> None:
         """Look whether ledgers can be written again."""
         self._retry_at = time.monotonic() + self._retry_seconds
+        folder = self._trial_folder
         try:
-            self._try_new_file(self._trial_folder)
+            self._try_new_file(folder)
+            for file in tuple(self._stuck):
+                if not self._try(file):
+                    self._try_new_file(folder)  # those before it may have filled the disk again
+                    if file.finished:
+                        self._give_up(file)  # new files can be written, and it cannot
         except (OSError, ValueError) as error:
             self.trouble = f"calls are not recorded: {error}"
             return
-        for file in tuple(self._stuck):
-            if not self._try(file) and file.finished:
-                self._give_up(file)  # new files can be written, and it cannot
         if not self._stuck:
             self.trouble = ""
             log.info("ledger_written_again")

@@ -23,9 +23,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import orjson
+import structlog
 
 from cordboard import private_files
 from cordboard.calls.ledger_file import encode_line
+
+log = structlog.get_logger()
 
 FOLDER = "open"
 _LOCK = ".lock"
@@ -148,20 +151,28 @@ class AbandonedCalls:
 
 
 def abandoned(directory: Path) -> Iterator[AbandonedCalls]:
-    """What killed engines have left in a directory of calls; release each. Raises `OSError`."""
+    """What killed engines have left in a directory of calls; release each. Folders that cannot be
+    used are logged and left alone. Raises `OSError` for the directory."""
     for folder in sorted((directory / FOLDER).glob(f"[!{_UNFINISHED}]*")):
         try:
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:  # another engine has just done it
+            lock = _lock(folder)
+        except (BlockingIOError, FileNotFoundError):  # that engine lives; another has just done it
             continue
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            os.close(lock)
-            if isinstance(error, BlockingIOError):
-                continue  # that engine lives
-            raise
+            log.error("killed_calls_not_read", folder=str(folder), error=str(error))
+            continue
         yield AbandonedCalls(directory, folder, lock)
+
+
+def _lock(folder: Path) -> int:
+    """The lock of an engine's folder, taken. Raises `OSError`."""
+    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise
+    return lock
 
 
 def _name(ledger: Path) -> str:
@@ -170,6 +181,7 @@ def _name(ledger: Path) -> str:
 
 def _remove_if_empty(folder: Path) -> None:
     if not any(folder.glob(f"*{_SUFFIX}")):
-        for left in folder.iterdir():
-            left.unlink(missing_ok=True)
-        folder.rmdir()
+        with suppress(FileNotFoundError):  # another engine has just removed it
+            for left in folder.iterdir():
+                left.unlink(missing_ok=True)
+            folder.rmdir()

@@ -58,14 +58,16 @@ class CallPhases:
         )
 
     async def post_call(self, ended: Ended, results: Mapping[str, Any]) -> None:
-        """Hand over the steps after it; they are on the disk when this returns. The ledger must be
-        closed. `results` are those of `pre_call`."""
+        """Hand over the steps after it. The call stays noted if they are not on the disk then: the
+        next engine hands them over again. The ledger must be closed. `results` are those of
+        `pre_call`."""
         queue, steps = self.services.post_call, self.binding.context.post_call
         if queue is not None and steps:
             history = await asyncio.to_thread(_history, self.services.writer, self.ledger)
             history.outcome, history.reason = ended.outcome, ended.reason
             history.ended_ms = ended.duration_ms
-            await queue.put(jobs_of(finished(self._as_open(results), history), steps))
+            if not await queue.put(jobs_of(finished(self._as_open(results), history), steps)):
+                return
         self.ledger.settle()
 
     def _note(self, results: Mapping[str, Any]) -> None:

@@ -112,11 +112,11 @@ class Opening:
         `grace` seconds), end the ledger, and hand over the steps of `post_call`."""
         await self._pre_call.close(grace)
         self._costs.close()
-        duration = self.ledger.ms(asyncio.get_running_loop().time())
+        now = asyncio.get_running_loop().time()
         costs = self._costs
         cost = None if costs.total is None else round(costs.total, 6)
-        ended = events.Ended(outcome, reason, duration, cost, costs.currency)
-        self.ledger.record(ended)
+        ended = events.Ended(outcome, reason, self.ledger.ms(now), cost, costs.currency)
+        self.ledger.record(ended, at=now)
         self.ledger.close()
         await self._phases.post_call(ended, self._pre_call.data)
 

@@ -126,7 +126,7 @@ async def stand(directory: Path, settings: Config, **times: float) -> AsyncItera
 
 async def test_a_job_is_delivered_signed_and_with_its_key(tmp_path: Path) -> None:
     async with receiver() as hook, stand(tmp_path, config(hook.url)) as here:
-        await here.queue.put([fresh()])
+        assert await here.queue.put([fresh()])
         await here.empty()
         (delivery,) = hook.deliveries
         assert delivery.body == {"note": "Note 1.", "call": "call-1"}
@@ -303,7 +303,7 @@ async def test_without_a_disk_they_are_kept_in_memory_and_said(
     async with receiver() as hook, stand(tmp_path, config(hook.url)) as here:
         monkeypatch.setattr(here.queue._files, "write", full)
         with capture_logs() as logs:
-            await here.queue.put([fresh()])
+            assert not await here.queue.put([fresh()])
             await hook.wait_for(1)
         assert here.queue.health()["trouble"].endswith("cannot be kept: No space left on device")
         assert any(line["event"] == "post_call_folder_trouble" for line in logs)

@@ -63,8 +63,8 @@ class PostCallJob:
 class JobTaker(Protocol):
     """Where jobs go (`cordboard.calls.post_call.queue`)."""
 
-    async def put(self, jobs: Iterable[PostCallJob]) -> None:
-        """Take jobs over. They are on the disk when it returns."""
+    async def put(self, jobs: Iterable[PostCallJob]) -> bool:
+        """Take jobs over; whether they are on the disk, so that no crash can lose them."""
         ...
 
 

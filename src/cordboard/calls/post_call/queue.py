@@ -113,8 +113,8 @@ class PostCallQueue:
             log.info("post_call_taken_up", jobs=len(self._schedule))
         self._work = asyncio.create_task(self._keep_on(), name="post_call")
 
-    async def put(self, jobs: Iterable[PostCallJob]) -> None:
-        """Take jobs over. When it returns they are on the disk, or, where that fails, in memory.
+    async def put(self, jobs: Iterable[PostCallJob]) -> bool:
+        """Take jobs over; whether all are on the disk. Where that fails they are in memory only.
         A job that is there already is left as it is."""
         new = tuple(jobs)
         unwritten = False
@@ -131,6 +131,7 @@ class PostCallQueue:
         if not self._owns and not self._closed:
             await self._look()
         self._note()
+        return not unwritten
 
     async def close(self) -> None:
         """Stop; what is not done stays in its file. Idempotent."""
