@@ -41,7 +41,6 @@ from cordboard.agents.readiness import agents_readiness
 from cordboard.agents.realtime.engine_voice import spoken
 from cordboard.agents.workers import Workers
 from cordboard.api.app import ComponentState, create_app
-from cordboard.api.gate import is_loopback
 from cordboard.api.server import HttpServer
 from cordboard.audio.format import AudioFormat
 from cordboard.audio.pacer import Pacer
@@ -59,6 +58,7 @@ from cordboard.calls.recording.writer import RecordingWriter
 from cordboard.calls.services import CallServices
 from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_trial import ToolTrials
+from cordboard.config.remote_url import is_loopback
 from cordboard.config.schema import Asterisk, Config
 from cordboard.config.source import ConfigSource
 from cordboard.engine_load import EngineLoad

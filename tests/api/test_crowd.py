@@ -7,11 +7,12 @@ import contextlib
 import resource
 import socket
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from starlette.types import ASGIApp
+from pydantic import SecretStr
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cordboard.api.app import create_app
 from cordboard.api.server import HttpServer
@@ -38,11 +39,12 @@ async def server(engine: ShownEngine) -> AsyncIterator[HttpServer]:
 
 
 @pytest.fixture(autouse=True)
-def _room_for_a_crowd() -> None:
+def _room_for_a_crowd() -> Iterator[None]:
     """The clients' ends are in this process too."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < 2 * CROWD + 500:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 2 * CROWD + 500), hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 2 * CROWD + 500)), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def descriptors() -> int:
@@ -182,3 +184,58 @@ async def test_who_comes_while_many_are_answered_is_told_to_come_again(
         answer.set()
     assert [task.result().status for task in slow] == [200, 200]
     assert (await ask_app(crowded, "/health")).status == 200
+
+
+async def test_refused_requests_take_no_place_from_others(engine: ShownEngine) -> None:
+    """A stranger without the token who does not read the refusals keeps nobody out."""
+    off_loopback = create_app(
+        engine, loopback_only=False, token=lambda: SecretStr("word"), most_at_once=2
+    )
+    unread = asyncio.Event()
+
+    async def of_a_stranger(scope: Scope, receive: Receive, send: Send) -> None:
+        async def stuck(message: Message) -> None:
+            await send(message)
+            if message["type"] == "http.response.body":
+                unread.set()
+                await asyncio.Event().wait()
+
+        await off_loopback(scope, receive, stuck)
+
+    strangers = []
+    for host in ("localhost", "elsewhere") * 2:
+        unread.clear()
+        strangers.append(asyncio.create_task(ask_app(of_a_stranger, "/ready", host=host)))
+        await asyncio.wait_for(unread.wait(), PATIENCE)
+    answer = await ask_app(off_loopback, "/ready", headers={"Authorization": "Bearer word"})
+    assert answer.status == 200
+    for stranger in strangers:
+        stranger.cancel()
+    await asyncio.wait(strangers)
+
+
+async def test_clients_that_do_not_read_wait_in_the_same_queue(
+    engine: ShownEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = b"x" * 8_000_000
+    monkeypatch.setattr(engine, "metrics", lambda: page)
+    server = HttpServer(Health(port=0), app(engine), idle_seconds=1_000, most_waiting=2)
+    await server.start()
+    loop = asyncio.get_running_loop()
+    clients = [socket.socket() for _ in range(4)]
+    try:
+        for client in clients:
+            client.setblocking(False)
+            await loop.sock_connect(client, ("127.0.0.1", server.port))
+            await loop.sock_sendall(client, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2)
+            await asyncio.wait_for(loop.sock_recv(client, 1), PATIENCE)  # the answer has begun
+        received = 1
+        with contextlib.suppress(ConnectionError):
+            async with asyncio.timeout(PATIENCE):
+                while some := await loop.sock_recv(clients[0], 1_000_000):
+                    received += len(some)
+        assert received < 2 * len(page), "it was closed for those who came after it"
+    finally:
+        for client in clients:
+            client.close()
+        await server.close()

@@ -14,7 +14,6 @@ from pydantic import SecretStr
 from starlette.types import ASGIApp
 
 from cordboard.api.app import ComponentState, create_app
-from cordboard.api.gate import is_loopback
 from cordboard.api.server import HttpServer
 from cordboard.config.schema import Health
 from cordboard.errors import ListenError
@@ -185,14 +184,6 @@ async def test_addresses_localhost_and_listed_names_are_served(
     app = made(engine, loopback_only=loopback_only, allowed_hosts=["pbx.Example"])
     for path in ("/live", "/health"):
         assert (await ask_app(app, path, host=host, headers=AUTHORISED)).status == 200
-
-
-def test_loopback_or_not() -> None:
-    assert is_loopback("::1")
-    assert is_loopback("127.8.9.1")
-    assert is_loopback("Localhost")
-    assert not is_loopback("0.0.0.0")
-    assert not is_loopback("pbx.example")
 
 
 async def test_a_failing_view_is_a_plain_500(

@@ -27,6 +27,8 @@ from cordboard.errors import ConfigError
         ("asterisk", None),
         ("pbx-1.example.org", None),
         ("my_asterisk", None),
+        ("::ffff:10.0.0.5", "10.0.0.5/32"),
+        ("::ffff:10.0.0.0/120", "10.0.0.0/24"),
     ],
 )
 def test_an_entry_is_an_address_a_network_or_a_name(entry: str, network: str | None) -> None:
@@ -36,7 +38,8 @@ def test_an_entry_is_an_address_a_network_or_a_name(entry: str, network: str | N
 @given(st.ip_addresses())
 def test_every_address_is_an_entry(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
     if getattr(address, "scope_id", None) is None:
-        assert network_of(str(address)) == ipaddress.ip_network(address)
+        plain = getattr(address, "ipv4_mapped", None) or address
+        assert network_of(str(address)) == ipaddress.ip_network(plain)
 
 
 @given(st.text(max_size=40))
@@ -59,6 +62,27 @@ def test_a_bad_entry_is_named_by_its_place(entry: str) -> None:
     assert problem.message.startswith(
         "expected an address (10.0.0.5), a network (10.0.0.0/24) or a host name"
     )
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://10.0.0.300:8088",
+        "http://bücher.example:8088",
+        "'http://[bad:8088'",
+        "http://pbx:80880",
+        "http://:8088",
+    ],
+)
+@pytest.mark.parametrize("media", ["audiosocket", "websocket", "rtp"])
+def test_a_url_of_asterisk_without_a_host_is_named_by_its_place(url: str, media: str) -> None:
+    """The engine would die of it at the start."""
+    text = f"contexts: {{demo: {{}}}}\nasterisk:\n  media: {media}\n  password: x\n  url: {url}\n"
+    with pytest.raises(ConfigError) as caught:
+        read(text, Path("ai-agent.yaml"), {})
+    [problem] = caught.value.problems
+    assert (problem.file, problem.line, problem.key) == ("ai-agent.yaml", 5, "asterisk.url")
+    assert problem.message.startswith("expected a URL with an address or a host name")
 
 
 def test_a_bad_entry_from_the_environment_is_not_shown() -> None:

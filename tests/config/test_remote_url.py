@@ -122,6 +122,22 @@ def test_every_spelling_of_an_address_is_that_address(number: int) -> None:
     assert {is_loopback(spelling) for spelling in spellings} == {address.is_loopback}
 
 
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [
+        ("::1", True),
+        ("127.8.9.1", True),
+        ("::ffff:127.0.0.1", True),
+        ("Localhost", True),
+        ("localhost.", True),
+        ("0.0.0.0", False),
+        ("pbx.example", False),
+    ],
+)
+def test_loopback_or_not(host: str, loopback: bool) -> None:
+    assert is_loopback(host) is loopback
+
+
 @given(st.text(max_size=60))
 def test_any_text_has_a_verdict(text: str) -> None:
     for url in (text, f"http://{text}/mcp", f"https://{text}"):

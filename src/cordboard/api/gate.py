@@ -4,7 +4,7 @@ A web page can make a name of its own point to this machine (DNS rebinding), and
 browser then sends that name in the Host header. So a request must name the engine by an address,
 as `localhost`, or by a name that the configuration lists. Off loopback everything but `/live` also
 needs the admin token. `/live` is answered however many other requests are under way: orchestrators
-restart what does not answer it, and that would end live calls.
+restart what does not answer it, and that would end live calls. A refused request takes no place.
 """
 
 from __future__ import annotations
@@ -63,10 +63,17 @@ class Gate:
                 MutableHeaders(scope=message).update(SECURITY_HEADERS)
             await send(message)
 
-        handler: ASGIApp = self._refusal(Request(scope)) or self._app
+        at_once: ASGIApp | None = self._refusal(Request(scope))
+        if at_once is None and scope["path"] == LIVE:
+            at_once = self._app
+        elif at_once is None and self._answering >= self._most_at_once:
+            at_once = self._no_room()
+        if at_once is not None:
+            await at_once(scope, receive, send_with_headers)
+            return
         self._answering += 1
         try:
-            await handler(scope, receive, send_with_headers)
+            await self._app(scope, receive, send_with_headers)
         finally:
             self._answering -= 1
 
@@ -78,12 +85,13 @@ class Gate:
                 "its address, or list the name under health.allowed_hosts"
             )
             return JsonAnswer({"error": error}, status_code=421)
-        if request.scope["path"] == LIVE:
+        if self._loopback_only or request.scope["path"] == LIVE:
             return None
-        if self._answering >= self._most_at_once:
-            error = f"{self._answering} requests are being answered; try again in a moment"
-            return JsonAnswer({"error": error}, status_code=503, headers={"Retry-After": "1"})
-        return None if self._loopback_only else self._check.refusal(request)
+        return self._check.refusal(request)
+
+    def _no_room(self) -> Response:
+        error = f"{self._answering} requests are being answered; try again in a moment"
+        return JsonAnswer({"error": error}, status_code=503, headers={"Retry-After": "1"})
 
 
 def host_name(host: str) -> str:
@@ -100,10 +108,3 @@ def is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def is_loopback(name: str) -> bool:
-    """Whether a host name or address is the loopback interface."""
-    if is_address(name):
-        return ipaddress.ip_address(name).is_loopback
-    return name.lower() == "localhost"

@@ -2,8 +2,8 @@
 
 uvicorn is made to behave as a guest: it installs no signal handlers, never exits the process,
 configures no logging, and is gone completely after `close()`. A connection that waits for a whole
-request waits in a queue of bounded length (`_Waiting`), so that a thousand idle or dripping ones
-neither take all descriptors nor keep an honest client out.
+request, or does not read its answer, waits in a queue of bounded length (`_Waiting`), so that a
+thousand idle or dripping ones neither take all descriptors nor keep an honest client out.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ CLOSE_SECONDS = 2
 IDLE_SECONDS = 15.0
 """How long a connection may go without a whole request, or without reading its answer."""
 MOST_WAITING = 256
-"""Connections without a whole request; a further one closes the one that has waited longest. An
-honest client sends its request at once: it is passed over by at most a few `_BACKLOG`s of
-connections that come at the same moment."""
+"""Connections without a whole request, or with an answer unread; a further one closes the one that
+has waited longest. An honest client sends its request at once: it is passed over by at most a few
+`_BACKLOG`s of connections that come at the same moment."""
 _BACKLOG = 64
 
 log = structlog.get_logger()
@@ -88,7 +88,7 @@ class HttpServer:
 
 
 class _Waiting:
-    """The connections without a whole request, the one that has waited longest first."""
+    """The connections that wait for their client, the one that has waited longest first."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -101,7 +101,7 @@ class _Waiting:
             next(iter(self._connections)).drop()
 
     def remove(self, connection: _ImpatientProtocol) -> None:
-        """It has sent a whole request, or is closed."""
+        """It is being answered, or is closed."""
         self._connections.pop(connection, None)
 
 
@@ -128,8 +128,17 @@ class _ImpatientProtocol(H11Protocol):
 
     def handle_events(self) -> None:
         super().handle_events()
+        if self._answering and not self.flow.write_paused:
+            self._waiting.remove(self)
+
+    def pause_writing(self) -> None:
+        self._waiting.add(self)
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
         if self._answering:
             self._waiting.remove(self)
+        super().resume_writing()
 
     def on_response_complete(self) -> None:
         self._waiting.add(self)

@@ -13,6 +13,8 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 THIS_MACHINE = "localhost"
 """An entry that needs no name service: every address of loopback."""
+_MAPPED_BITS = 96
+"""Of ::ffff:0:0, before the IPv4 address."""
 _LABEL = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST = re.compile(rf"{_LABEL}(\.{_LABEL})*\.?")
 _EXPECTED = "expected an address (10.0.0.5), a network (10.0.0.0/24) or a host name"
@@ -25,7 +27,7 @@ def network_of(entry: str) -> Network | None:
     """
     text = entry.strip()
     try:
-        return ipaddress.ip_network(text)
+        return _plain(ipaddress.ip_network(text))
     except ValueError as error:
         if "host bits" in str(error):
             message = f"{_EXPECTED}; a network is written by its first address"
@@ -37,14 +39,12 @@ def network_of(entry: str) -> Network | None:
     return None
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a host, named or by its address, is this machine's loopback."""
-    if host.rstrip(".").lower() == THIS_MACHINE:
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+def _plain(network: Network) -> Network:
+    """As connections are compared with it: IPv4 that IPv6 carries as IPv4."""
+    mapped = getattr(network.network_address, "ipv4_mapped", None)
+    if mapped is None or network.prefixlen < _MAPPED_BITS:
+        return network
+    return ipaddress.IPv4Network((mapped, network.prefixlen - _MAPPED_BITS))
 
 
 def _checked(entry: str) -> str:

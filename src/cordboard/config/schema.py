@@ -29,10 +29,11 @@ from cordboard.config.patterns import (
     ToolOrGroup,
     VariableName,
 )
-from cordboard.config.peers import THIS_MACHINE, Peer, is_loopback
+from cordboard.config.peers import THIS_MACHINE, Peer, network_of
 from cordboard.config.prices import Prices
 from cordboard.config.providers.pipeline import PipelineProvider
 from cordboard.config.providers.provider import Provider
+from cordboard.config.remote_url import is_loopback
 from cordboard.config.rules import Rules
 from cordboard.config.secrets import secrets_in
 from cordboard.config.section import Section
@@ -125,6 +126,19 @@ class Asterisk(Section):
     reconnect_max_ms: int = Field(
         10_000, ge=100, description="Longest pause between attempts to reach a lost Asterisk."
     )
+
+    @field_validator("url")
+    @classmethod
+    def _names_a_host(cls, url: str) -> str:
+        try:
+            parts = urlsplit(url)
+            network_of(parts.hostname or "")
+            parts.port  # noqa: B018 - raises
+        except ValueError:  # without the URL: it may be from the environment
+            raise ValueError(
+                "expected a URL with an address or a host name, such as http://10.0.0.5:8088"
+            ) from None
+        return url
 
 
 class AudioSocket(Section):

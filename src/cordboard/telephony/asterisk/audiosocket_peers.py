@@ -17,7 +17,8 @@ from typing import TypeAlias
 
 import structlog
 
-from cordboard.config.peers import Address, is_loopback, network_of
+from cordboard.config.peers import Address, network_of
+from cordboard.config.remote_url import is_loopback
 
 log = structlog.get_logger()
 
