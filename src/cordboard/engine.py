@@ -546,12 +546,14 @@ class Engine:
         return {}
 
     def _media_state(self) -> ComponentState:
-        if self._needs_audiosocket and not self._audiosocket.listening:
-            return ComponentState(False, self._audiosocket.trouble, public=True)
-        if self._media_path is not None:
-            trouble = self._media_path.trouble
-            return ComponentState(not trouble, trouble, public=True)
-        no_way_in = "" if self._needs_audiosocket else NO_WAY_IN
+        asterisk, path = self._begun_with.asterisk, self._media_path
+        shut = self._needs_audiosocket and not self._audiosocket.listening
+        by_port = asterisk is None or asterisk.media == "audiosocket"
+        if path is not None and path.trouble and not (shut and by_port):
+            return ComponentState(False, path.trouble, public=True)
+        if shut:  # callers by ARI whose sound comes another way can be answered all the same
+            return ComponentState(False, self._audiosocket.trouble, by_port, public=True)
+        no_way_in = NO_WAY_IN if asterisk is None and not self._needs_audiosocket else ""
         return ComponentState(True, no_way_in, public=True)
 
     def _ari_state(self) -> ComponentState:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -12,49 +12,56 @@ log = structlog.get_logger()
 SECONDS = 10.0
 
 
-class LimitedLog:
-    """Logs the first of its warnings at once, and then one line in `seconds` at most.
+@dataclass(slots=True)
+class _Held:
+    """The warnings of one reason that are held back."""
 
-    That line tells how many there were since the one before, by reason, and the details of the
-    last. Use on the event loop.
+    timer: asyncio.TimerHandle
+    count: int = 0
+    details: dict[str, str] = field(default_factory=dict)
+    """Of the last one."""
+
+
+class LimitedLog:
+    """Logs the first warning of each reason at once, and then one line in `seconds` at most.
+
+    That line tells how many there were since the one before, and the details of the last. A reason
+    that comes often hides no other one. Use on the event loop.
     """
 
     def __init__(self, event: str, seconds: float = SECONDS) -> None:
         self._event = event
         self._seconds = seconds
-        self._held: Counter[str] = Counter()
-        self._details: dict[str, str] = {}
-        """Of the last warning that is held back."""
-        self._timer: asyncio.TimerHandle | None = None
+        self._held: dict[str, _Held] = {}
 
     def warn(self, reason: str, **details: str) -> None:
         """Log it, or count it for the next line. `reason` is one of a fixed set of words."""
-        if self._timer is not None:
-            self._held[reason] += 1
-            self._details = details
-            return
-        log.warning(self._event, reason=reason, **details)
-        self._wait()
+        held = self._held.get(reason)
+        if held is None:
+            log.warning(self._event, reason=reason, **details)
+            self._held[reason] = _Held(self._wait(reason))
+        else:
+            held.count += 1
+            held.details = details
 
     def close(self) -> None:
         """Log what is held back, and wait for nothing more."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._tell()
-
-    def _wait(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._due)
-
-    def _due(self) -> None:
-        self._timer = None
-        if self._tell():
-            self._wait()
-
-    def _tell(self) -> bool:
-        if not self._held:
-            return False
-        details = {f"last_{name}": value for name, value in self._details.items()}
-        log.warning(self._event, count=self._held.total(), reasons=dict(self._held), **details)
+        for reason, held in self._held.items():
+            held.timer.cancel()
+            self._tell(reason, held)
         self._held.clear()
+
+    def _wait(self, reason: str) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(self._seconds, self._due, reason)
+
+    def _due(self, reason: str) -> None:
+        held = self._held.pop(reason)
+        if self._tell(reason, held):
+            self._held[reason] = _Held(self._wait(reason))
+
+    def _tell(self, reason: str, held: _Held) -> bool:
+        if not held.count:
+            return False
+        details = {f"last_{name}": value for name, value in held.details.items()}
+        log.warning(self._event, reason=reason, count=held.count, **details)
         return True

@@ -114,7 +114,6 @@ class Stranger:
 
     async def _connect_often(self) -> None:
         while True:
-            self.spoils.attempts += 1
             uuid = next(self._names)
             if await self._hears_something(encode_uuid(uuid)):
                 self.spoils.heard.append(str(uuid))
@@ -136,6 +135,8 @@ class Stranger:
             return False
         try:
             writer.write(first)
+            if first:
+                self.spoils.attempts += 1
             async with asyncio.timeout(PATIENCE):
                 parser = Parser("client")
                 while data := await reader.read(HEADER_SIZE + 640):

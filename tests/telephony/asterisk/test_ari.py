@@ -279,7 +279,7 @@ async def test_an_application_that_is_not_registered_is_not_ready_and_tried_agai
     async with dialled(pbx, wait=False) as engine:
         await until(lambda: len(pbx.connections) == 2)
         assert not engine.client.state.ready
-        assert "applications/cordboard" in engine.client.state.last_error
+        assert "catching up" in engine.client.state.last_error
         pbx.answers["applications/cordboard"] = good
         await asyncio.wait_for(engine.ups.get(), PATIENCE)
         assert engine.client.state.ready

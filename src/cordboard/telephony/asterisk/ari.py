@@ -202,7 +202,8 @@ class AriClient:
             await self._on_connected()
             self._welcomed = True
         except AsteriskError as error:
-            self.state.last_error = str(error)
+            # Without the path, which may name a call: this is shown to anybody on the machine.
+            self.state.last_error = "Asterisk did not answer while catching up, see the log"
             log.error("ari_setup_failed", error=str(error))
             if self._websocket is not None:
                 await self._websocket.close()  # and try again from the start
