@@ -156,16 +156,20 @@ class Engine:
         )
         self._trials = ToolTrials(lambda: self._succession.generation, services)
         self._usage = ToolUsageFiles(self._metrics.usage, services.directory)
-        self._audiosocket = AudioSocketServer(
+        self._audiosocket = self._make_audiosocket()
+        self._following: set[asyncio.Task[None]] = set()
+        """Open or close the AudioSocket port as a reload wants it."""
+        self._http = HttpServer(config.health, self._http_app())
+
+    def _make_audiosocket(self) -> AudioSocketServer:
+        config = self._begun_with
+        return AudioSocketServer(
             config.audiosocket,
             self._pacer,
             self.exchange.offer,
             peers=AllowedPeers(config.audiosocket.peers(config.asterisk)),
             on_turned_away=self._metrics.audiosocket_turned_away,
         )
-        self._following: set[asyncio.Task[None]] = set()
-        """Open or close the AudioSocket port as a reload wants it."""
-        self._http = HttpServer(config.health, self._http_app())
 
     def _open_tracing(self) -> Tracing:
         tracing = self._begun_with.tracing

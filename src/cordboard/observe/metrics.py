@@ -84,6 +84,7 @@ class Metrics:
         self._define_conversations()
         self._define_tools()
         self._define_engine()
+        self._define_media()
 
     def _define_calls(self) -> None:
         registry = self._registry
@@ -276,21 +277,6 @@ class Metrics:
             "Seconds of calls that could not be written to their recordings.",
             registry=registry,
         )
-        self._late_ticks = Counter(
-            "ai_agent_late_ticks", "20 ms audio ticks sent late.", registry=registry
-        )
-        self._rtp_events = Counter(
-            "ai_agent_rtp_events",
-            "What was dropped, filled in or wrong on calls by RTP, by a fixed word.",
-            ["event"],
-            registry=registry,
-        )
-        self._audiosocket_turned_away = Counter(
-            "ai_agent_audiosocket_turned_away",
-            "Connections to the AudioSocket port that were closed unused, by why.",
-            ["reason"],
-            registry=registry,
-        )
         self._worker_queue = Gauge(
             "ai_agent_worker_queue",
             "Pieces of model work waiting for a thread.",
@@ -307,6 +293,24 @@ class Metrics:
         )
         self._info = Gauge(
             "ai_agent_info", "The running version; always 1.", ["version"], registry=registry
+        )
+
+    def _define_media(self) -> None:
+        registry = self._registry
+        self._late_ticks = Counter(
+            "ai_agent_late_ticks", "20 ms audio ticks sent late.", registry=registry
+        )
+        self._rtp_events = Counter(
+            "ai_agent_rtp_events",
+            "What was dropped, filled in or wrong on calls by RTP, by a fixed word.",
+            ["event"],
+            registry=registry,
+        )
+        self._audiosocket_turned_away = Counter(
+            "ai_agent_audiosocket_turned_away",
+            "Connections to the AudioSocket port that were closed unused, by why.",
+            ["reason"],
+            registry=registry,
         )
 
     # --- calls -----------------------------------------------------------------------------
