@@ -136,15 +136,7 @@ class Engine:
         self._late_ticks_told = 0
         self._rtp_told: Counter[str] = Counter()
         self._provider_health = ProviderHealth()
-        self._succession = Succession(
-            config,
-            self._pool,
-            self._load_models,
-            self._load.degradation,
-            source.path.parent if source is not None else Path(),
-            self._changed,
-            self._provider_health,
-        )
+        self._succession = self._make_succession(source)
         self.administration = Administration(self._succession, source)
         self._post_call = self._make_post_call_queue()
         services = self._call_services(listener)
@@ -160,6 +152,17 @@ class Engine:
         self._following: set[asyncio.Task[None]] = set()
         """Open or close the AudioSocket port as a reload wants it."""
         self._http = HttpServer(config.health, self._http_app())
+
+    def _make_succession(self, source: ConfigSource | None) -> Succession:
+        return Succession(
+            self._begun_with,
+            self._pool,
+            self._load_models,
+            self._load.degradation,
+            source.path.parent if source is not None else Path(),
+            self._changed,
+            self._provider_health,
+        )
 
     def _make_audiosocket(self) -> AudioSocketServer:
         config = self._begun_with
