@@ -66,10 +66,20 @@ REAL_TIME = (
     "tests/whole_calls/",
 )
 SLOW = (
-    "tests/audio/test_echo.py",
-    "tests/audio/test_turn_model.py",
+    "tests/agents/pipeline/brain/llm/test_services.py",
+    "tests/agents/pipeline/brain/rules/",
+    "tests/agents/pipeline/stt/",
+    "tests/agents/pipeline/test_parts_factory.py",
+    "tests/agents/pipeline/tts/",
+    "tests/agents/realtime/",
+    "tests/api/",
+    "tests/audio/",
     "tests/benchmarks/",
+    "tests/calls/test_killed_calls.py",
     "tests/chat/test_session.py",
+    "tests/cli/",
+    "tests/config/test_limits.py",
+    "tests/config/test_watch.py",
     "tests/examples/",
     "tests/mcp/definitions/test_hostile_listing.py",
     "tests/mcp/remote/",
@@ -79,10 +89,16 @@ SLOW = (
     "tests/mcp/test_sdk.py",
     "tests/mcp_real/",
     "tests/mcp_servers/test_atis_server.py",
+    "tests/observe/test_loop_watchdog.py",
+    "tests/observe/test_span_sender.py",
     "tests/oracle/",
     "tests/reload/",
+    "tests/telephony/",
+    "tests/tools/test_masking.py",
+    "tests/tools/test_provider_schema.py",
+    "tests/tools/test_provider_schema_properties.py",
 )
-"""Left out by `--fast`, besides `REAL_TIME`: processes, databases, SDKs, seconds of sound."""
+"""Left out by `--fast`, besides `REAL_TIME`: processes, sockets, databases, SDKs, sound."""
 MODELS = {"lend_models", "lent_models"}
 """Fixtures that load the models of the offline agent."""
 
