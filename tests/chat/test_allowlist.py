@@ -60,7 +60,8 @@ class Shop:
 
     async def asked(self, context: str, name: str, /, **arguments: Any) -> ToolReply:
         """An agent of that context asks for it."""
-        _, answer = self.parlour.sessions.begin(context, "go")
+        session, answer = self.parlour.sessions.begin(context, "go")
+        self.session_id = session.session_id
         script = self.parlour.script
         assert script is not None
         self.wanted = name, arguments
@@ -151,7 +152,8 @@ async def test_what_it_does_not_list_is_not_by_any_way(shop: Shop, way: str) -> 
             wanted = (name, {}) if way == "agent" else ("step_to", {"name": name})
             reply = await shop.asked("demo", wanted[0], **wanted[1])
             status = str(reply.status) if way == "agent" else reply.message
-            call_id = (await newest(shop)).stem
+            call_id = shop.session_id
+            await asyncio.to_thread(shop.parlour.writer.flush)
         assert status == "refused", name
         assert [done for done in shop.has_run if done != "alone"] == []
         assert shop.ran == ([] if way == "try" else ["alone"]), "once, by pre_call"
@@ -169,10 +171,3 @@ async def test_what_it_does_not_list_is_not_by_any_way(shop: Shop, way: str) -> 
 async def test_what_is_run_before_a_call_is_not_the_agents(shop: Shop) -> None:
     assert (await shop.asked("demo", "look_up")).refused == "not_in_toolbox"
     assert shop.ran == ["alone"], "once, by pre_call"
-
-
-async def newest(shop: Shop) -> Path:
-    """The ledger of the last conversation."""
-    shop.parlour.writer.flush()
-    found = await asyncio.to_thread(lambda: [*(shop.parlour.folder / "calls").glob("*/chat-*")])
-    return max(found, key=lambda path: path.stat().st_mtime_ns)
