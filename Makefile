@@ -26,7 +26,7 @@ export PYTHON CORDBOARD_CACHE
 VENV := .venv
 BIN := $(VENV)/bin
 CONFIG ?= config/ai-agent.yaml
-LOCKS := $(wildcard requirements/*.txt)
+LOCKS := $(filter-out requirements/docs%.txt,$(wildcard requirements/*.txt))
 
 # In .venv and not in the cache: they say what is in .venv and vanish with it.
 RUN_READY := $(VENV)/.ready-run
@@ -90,6 +90,10 @@ matrix: $(ALL_READY) asterisk ## try every behaviour with every provider, and wr
 	  $(BIN)/python -m pytest tests/whole_calls/test_providers.py $(PYTEST_ARGS) || failed=1; \
 	$(BIN)/python scripts/provider_matrix; \
 	exit $$failed
+
+.PHONY: docs
+docs: ## build the documentation as a site into build/docs; broken links fail
+	@scripts/docs
 
 .PHONY: setup
 setup: $(ALL_READY) asterisk mcp-servers images ## only set up; run nothing

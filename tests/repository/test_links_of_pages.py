@@ -81,6 +81,14 @@ def test_every_page_that_a_file_names_is_there() -> None:
     assert missing == set()
 
 
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    pages = {str(path.relative_to(ROOT / "docs")) for path in ROOT.glob("docs/**/*.md")}
+    named = re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2])
+    assert len(named) == len(set(named))
+    of_the_root = {"start.md", "changelog.md", "contributing.md", "security.md"}
+    assert set(named) - of_the_root == pages
+
+
 def test_every_page_is_reached_from_the_index() -> None:
     index = ROOT / "docs" / "README.md"
     seen, waiting = {index}, [index]
