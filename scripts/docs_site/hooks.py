@@ -6,7 +6,7 @@ The pages of the repository link to each other as a code host wants it: `../READ
 - takes the pages at the root of the repository into the site (`ROOT_PAGES`),
 - makes a page of every other file that a page links to, with its text as code,
 - rewrites those links to where the pages are in the site; a link to a folder becomes plain text,
-- gives headings the anchors that code hosts give them,
+- gives headings the anchors, and `|` in tables the look, that code hosts give them,
 - adds mermaid.js, from a locked package, to the pages with a diagram,
 - adds the stand-in for web workers that search needs when the site is opened from a disk.
 """
@@ -88,6 +88,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return f"{image}[{text}]({site}{hash_}{anchor})"
 
     return _outside_code(markdown, rewritten)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Take the backslash from a `|` in code in tables, as code hosts do."""
+    return re.sub(r"<td.*?</td>", lambda cell: cell[0].replace("\\|", "|"), html, flags=re.S)
 
 
 def on_post_page(output: str, page: Any, **_: Any) -> str:
