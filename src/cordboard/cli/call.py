@@ -19,8 +19,8 @@ from cordboard.cli.options import (
 
 if TYPE_CHECKING:
     from cordboard.config.schema import Config
-    from cordboard.testing.scenario import ScriptLine
-    from cordboard.testing.simulated_call import PlacedCall
+    from cordboard_testkit.scenario import ScriptLine
+    from cordboard_testkit.simulated_call import PlacedCall
 
 Via = Literal["audiosocket", "sip"]
 
@@ -90,8 +90,8 @@ class _Lines:
         import numpy as np
 
         from cordboard.audio.wav import read_mono
-        from cordboard.testing.caller_voice import render_script
-        from cordboard.testing.scenario import ScriptLine
+        from cordboard_testkit.caller_voice import render_script
+        from cordboard_testkit.scenario import ScriptLine
 
         script = await render_script(voice, list(self.texts)) if self.texts else []
         for path in self.files:
@@ -132,7 +132,7 @@ async def _place(
     from rich.console import Console
 
     from cordboard.cli.live import LivePrinter
-    from cordboard.testing.simulated_call import bench, call_target, loaded_voice, voice_of
+    from cordboard_testkit.simulated_call import bench, call_target, loaded_voice, voice_of
 
     printer = LivePrinter(Console(stderr=quiet, highlight=False, soft_wrap=True))
     if target:

@@ -21,7 +21,7 @@ from cordboard.cli.options import (
 
 if TYPE_CHECKING:
     from cordboard.config.schema import Config
-    from cordboard.testing.simulated_call import PlacedCall
+    from cordboard_testkit.simulated_call import PlacedCall
 
 CONTEXT = "demo"
 ATIS = "mcp_aviation_atis_get_atis"
@@ -73,8 +73,8 @@ async def _demo(
     from rich.console import Console
 
     from cordboard.cli.live import LivePrinter, latency_table
-    from cordboard.testing.caller_voice import render_script
-    from cordboard.testing.simulated_call import bench, save, voice_of
+    from cordboard_testkit.caller_voice import render_script
+    from cordboard_testkit.simulated_call import bench, save, voice_of
 
     console = Console(highlight=False, soft_wrap=True, width=max(110, Console().width))
     printer = LivePrinter(console)

@@ -11,11 +11,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
+from cordboard.config.call_variables import CALL_VARIABLES
 from cordboard.config.patterns import PATTERNS_IN_WORDS
 from cordboard.config.shape import Shape
 from cordboard.config.tools.entry import BUILTIN_TOOLS
 from cordboard.config.tools.rules import ToolRules
-from cordboard.config.variables import CALL_VARIABLES
 
 _TOOL = "tools.<name>"
 """The heading under which the keys are that every tool has."""
