@@ -21,7 +21,7 @@ from anthropic.types import (
 )
 from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from pydantic import TypeAdapter
-from tests.agents.pipeline.brain.llm.conversation import conversation
+from tests.agents.llm.conversation import conversation
 
 from cordboard.config.providers.brains import AnthropicBrain
 from cordboard.vendors.anthropic.messages import AnthropicWire

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from tests.agents.realtime.host import RecordingHost, a_session
+from tests.vendors.host import RecordingHost, a_session
 
 from cordboard.agent_api.agent import Said
 from cordboard.agent_api.service_protocol import CutItem, Resumed

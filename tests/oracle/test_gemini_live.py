@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from google import genai
 from google.genai import errors, types
-from tests.agents.realtime.host import RecordingHost, a_session
+from tests.vendors.host import RecordingHost, a_session
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 

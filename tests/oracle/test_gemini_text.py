@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from google import genai
 from google.genai import errors, types
-from tests.agents.pipeline.brain.llm.conversation import conversation
+from tests.agents.llm.conversation import conversation
 
 from cordboard.config.providers.brains import GeminiBrain
 from cordboard.vendors.gemini.llm import GeminiWire

@@ -17,7 +17,7 @@ from openai import (
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from pydantic import TypeAdapter
-from tests.agents.pipeline.brain.llm.conversation import conversation
+from tests.agents.llm.conversation import conversation
 
 from cordboard.config.providers.brains import OpenAIChatBrain, OpenAIResponsesBrain
 from cordboard.vendors.openai.chat_completions import OpenAIChatWire

@@ -14,6 +14,7 @@ for the engine, reconnects, and gives up.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 

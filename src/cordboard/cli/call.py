@@ -14,6 +14,7 @@ from cordboard.cli.options import (
     ConfigOption,
     LogLevelOption,
     load_config,
+    require_test_kit,
     set_up_log,
 )
 
@@ -64,6 +65,7 @@ def command(
     """
     lines = _Lines(tuple(say or ()), tuple(wav or ()))
     _check(lines, context, via, target, record)
+    require_test_kit()
     loaded = load_config(config)
     set_up_log(log_level, loaded)
     name = context or loaded.config.default_context or next(iter(loaded.config.contexts))

@@ -16,6 +16,7 @@ from cordboard.cli.options import (
     ConfigOption,
     LogLevelOption,
     load_config,
+    require_test_kit,
     set_up_log,
 )
 
@@ -59,6 +60,7 @@ def command(
     Needs no network and no key. Leaves a stereo recording, the ledger and a picture of the call.
     Exit status 0 only if everything the caller asked for was understood, looked up and spoken.
     """
+    require_test_kit()
     loaded = load_config(config)
     set_up_log(log_level, loaded)
     begun = time.monotonic()

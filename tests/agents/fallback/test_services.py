@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import numpy as np
+from tests.agents.realtime.plain_service import Caller
 
 from cordboard.agent_api.agent import (
     Agent,
@@ -27,8 +28,6 @@ from cordboard.config.schema import Config
 from cordboard.tools.tool import Effects, Status, ToolReply, ToolSpec
 from cordboard_testkit.emulators.openai.realtime import OpenAIRealtimeEmulator
 from cordboard_testkit.emulators.script import Answer, Fault, Script, Use
-
-from .realtime.plain_service import Caller
 
 BOOK = ToolSpec(
     "book", "mcp", "Books.", {"type": "object", "properties": {}}, effects=Effects.DESTRUCTIVE

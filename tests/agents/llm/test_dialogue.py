@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.agents.pipeline.brain.llm.scripted_model import ScriptedModel, Table, told, wishes, words
+from tests.agents.llm.scripted_model import ScriptedModel, Table, told, wishes, words
 
 from cordboard.agent_api.agent import Said
 from cordboard.agent_api.language_model import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from tests.agents.pipeline.brain.llm.scripted_model import (
+from tests.agents.llm.scripted_model import (
     WEATHER,
     ScriptedModel,
     told,

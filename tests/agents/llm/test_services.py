@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from typing import Any
 
 import pytest
-from tests.agents.pipeline.brain.llm.scripted_model import WEATHER
+from tests.agents.llm.scripted_model import WEATHER
 
 from cordboard.agent_api.agent import Usage
 from cordboard.agent_api.dialogue import DialogueSession

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from tests.agents.pipeline.brain.llm.scripted_model import ScriptedModel, Table, told, wishes, words
+from tests.agents.llm.scripted_model import ScriptedModel, Table, told, wishes, words
 
 from cordboard.agent_api.language_model import Finished, Kept, TextPiece, ToolWish
 from cordboard.agents.llm.tool_loop import NOT_JSON, NOTHING_SAID, REFUSED

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agents.pipeline.brain.rules.conftest import TODAY
+from tests.agents.rules.conftest import TODAY
 
 from cordboard.agents.rules.grammar import (
     CHANGE_TO,

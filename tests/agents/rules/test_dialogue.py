@@ -6,7 +6,7 @@ import asyncio
 from contextlib import aclosing
 
 import pytest
-from tests.agents.pipeline.brain.rules.conftest import Talk
+from tests.agents.rules.conftest import Talk
 
 from cordboard.agent_api.dialogue import DialogueSession
 from cordboard.agents.rules import RulesBrain

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.agents.pipeline.brain.rules.conftest import TODAY, Talk
+from tests.agents.rules.conftest import TODAY, Talk
 
 from cordboard.agent_api.dialogue import DialogueSession
 from cordboard.agents.rules import RulesBrain, stories

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from tests.agents.pipeline.brain.rules.conftest import Talk
+from tests.agents.rules.conftest import Talk
 
 from cordboard.agents.rules import clauses
 from cordboard.agents.rules.words import tokenise

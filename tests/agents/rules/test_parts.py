@@ -8,7 +8,7 @@ from datetime import date, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.agents.pipeline.brain.rules.conftest import TODAY
+from tests.agents.rules.conftest import TODAY
 
 from cordboard.agents.rules import phones
 from cordboard.agents.rules.dates import read_date, say_date

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.agents.pipeline.brain.rules.conftest import Talk
+from tests.agents.rules.conftest import Talk
 
 from cordboard.agents.rules.clauses import split_statements
 from cordboard.agents.rules.words import tokenise

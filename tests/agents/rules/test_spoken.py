@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.agents.pipeline.brain.rules.conftest import Talk
+from tests.agents.rules.conftest import Talk
 
 from cordboard.agent_api.stt import SpeechHints
 from cordboard.agents.workers import Workers

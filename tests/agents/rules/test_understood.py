@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.agents.pipeline.brain.rules.conftest import Talk
+from tests.agents.rules.conftest import Talk
 
 from cordboard.agents.rules.codes import in_alphabet_words, is_clear, lead
 from cordboard.agents.rules.rewriting import rewrite

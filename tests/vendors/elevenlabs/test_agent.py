@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.vendors.host import RecordingHost, a_session
 
 from cordboard.agent_api.agent import AgentSession, Said
 from cordboard.agent_api.service_protocol import Resumed
@@ -21,8 +22,6 @@ from cordboard.tools.tool import Status, ToolReply, ToolSpec
 from cordboard.vendors.elevenlabs.agent.messages import QUIET
 from cordboard.vendors.elevenlabs.agent.protocol import COUNT_S, QUIET_S, ElevenLabsProtocol
 from cordboard_testkit.emulators.elevenlabs import wire
-
-from .host import RecordingHost, a_session
 
 KEY = "xi-secret-key"
 TOOL = ToolSpec("get_atis", "http", "The weather.", {"type": "object", "properties": {}})

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from tests.agents.realtime.plain_service import Caller
 
 from cordboard.agent_api.agent import (
     AgentAudio,
@@ -35,8 +36,6 @@ from cordboard_testkit.emulators.elevenlabs.workspace import (
     new_agent,
 )
 from cordboard_testkit.emulators.script import Answer, Fault, Script, Use
-
-from .plain_service import Caller
 
 LOUD = b"\x00\x80" * 80
 QUIET = b"\xff" * 160

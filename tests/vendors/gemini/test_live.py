@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from tests.agents.realtime.host import RecordingHost, a_session
+from tests.vendors.host import RecordingHost, a_session
 
 from cordboard.agent_api.agent import Said
 from cordboard.agent_api.service_protocol import Resumed

@@ -12,7 +12,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.agents.pipeline.brain.llm.scripted_model import WEATHER
+from tests.agents.llm.scripted_model import WEATHER
 
 from cordboard.agent_api.dialogue import DialogueSession
 from cordboard.agents.brain_factory import model_brain

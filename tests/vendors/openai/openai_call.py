@@ -6,7 +6,7 @@ import base64
 import json
 from typing import Any
 
-from tests.agents.realtime.host import RecordingHost, a_session
+from tests.vendors.host import RecordingHost, a_session
 
 from cordboard.agent_api.agent import AgentSession
 from cordboard.agent_api.service_protocol import Resumed

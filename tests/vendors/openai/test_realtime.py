@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 import pytest
-from tests.agents.realtime.host import a_session
+from tests.vendors.host import a_session
 
 from cordboard.agent_api.service_protocol import CutItem
 from cordboard.audio.format import ALAW_8K

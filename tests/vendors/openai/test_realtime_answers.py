@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.agents.realtime.host import a_session
+from tests.vendors.host import a_session
 
 from cordboard.agent_api.agent import Said
 from cordboard.agent_api.service_protocol import CutItem

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.agents.realtime.plain_service import Caller
 
 from cordboard.agent_api.agent import (
     AgentAudio,
@@ -30,8 +31,6 @@ from cordboard.tools.tool import Status, ToolReply, ToolSpec
 from cordboard.vendors.openai.realtime.protocol import OpenAIProtocol
 from cordboard_testkit.emulators.openai.realtime import OpenAIRealtimeEmulator
 from cordboard_testkit.emulators.script import Answer, Do, Fault, Script, Use, When
-
-from .plain_service import Caller
 
 WEATHER = ToolSpec("weather", "mcp", "Tells the weather.", {"type": "object", "properties": {}})
 TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

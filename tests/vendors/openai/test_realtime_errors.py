@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.agents.realtime.host import a_session
+from tests.vendors.host import a_session
 
 from cordboard.agent_api.agent import Said
 from cordboard.agent_api.service_protocol import CutItem, Resumed

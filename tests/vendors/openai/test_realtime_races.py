@@ -14,7 +14,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.agents.realtime.host import RecordingHost, a_session
+from tests.vendors.host import RecordingHost, a_session
 
 from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
 from cordboard.tools.tool import Status, ToolReply, ToolSpec
