@@ -20,7 +20,8 @@ RUN python -m venv /opt/cordboard \
       --require-hashes --only-binary :all: -r requirements/build.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY src/ src/
-RUN /opt/builder/bin/pip wheel --no-deps --no-build-isolation --no-index --wheel-dir dist . \
+COPY testkit/ testkit/
+RUN /opt/builder/bin/pip wheel --no-deps --no-build-isolation --no-index --wheel-dir dist . ./testkit \
  && /opt/cordboard/bin/pip install --no-deps --no-index dist/*.whl
 
 FROM python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b

@@ -17,12 +17,12 @@ from hibari import Hibari
 from hibari.g2p import G2P
 from numpy.typing import NDArray
 
-from cordboard.agents.pipeline.tts.hibari import NATIVE_RATE, PRONUNCIATIONS
 from cordboard.audio import g711
 from cordboard.audio.resample import resample, to_floats, to_pcm
 from cordboard.audio.wav import read_mono
-from cordboard.testing.asterisk import AsteriskInstance, find_asterisk
-from cordboard.testing.timeline import RATE, Samples
+from cordboard.vendors.local.hibari import NATIVE_RATE, PRONUNCIATIONS
+from cordboard_testkit.asterisk import AsteriskInstance, find_asterisk
+from cordboard_testkit.timeline import RATE, Samples
 
 Floats = NDArray[np.float32]
 PEAK = 0.5

@@ -25,7 +25,7 @@ from bench.engine_process import ROOT, demo_config
 from bench.report import Report, Summary
 from cordboard.config.schema import Config
 from cordboard.errors import McpError
-from cordboard.generation import Generation
+from cordboard.generation.generation import Generation
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.tool import ToolAsk

@@ -31,9 +31,9 @@ from bench.load import serving, sipp
 from bench.options import Options
 from bench.report import Report, Target
 from cordboard.calls.history import CallHistory, read
-from cordboard.testing.asterisk import AsteriskInstance
-from cordboard.testing.free_ports import free_port
-from cordboard.testing.late_asterisk import LateAsterisk, late_connections
+from cordboard_testkit.asterisk import AsteriskInstance
+from cordboard_testkit.free_ports import free_port
+from cordboard_testkit.late_asterisk import LateAsterisk, late_connections
 
 HOST, HELD_BACK = "127.0.0.1", "127.0.0.2"
 """Both this machine; at the second, connections are held back."""
@@ -55,7 +55,7 @@ class Outcome:
     reached: int = 0
     """Callers who reached an agent, and had it to themselves."""
     spoils: dict[str, Any] = field(default_factory=dict)
-    """See `cordboard.testing.stranger.Spoils`."""
+    """See `cordboard_testkit.stranger.Spoils`."""
     histories: list[CallHistory] = field(default_factory=list)
     turned_away: Counter[str] = field(default_factory=Counter)
     """Connections, by reason."""
@@ -167,7 +167,7 @@ async def _attacked(
         file.write_bytes(orjson.dumps(configuration))
         async with serving(file, "echo"):
             stranger = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "cordboard.testing.stranger",
+                sys.executable, "-m", "cordboard_testkit.stranger",
                 HOST, str(port), str(http_port), str(a_second),
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, cwd=ROOT,
             )  # fmt: skip

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from cordboard.agents.base import Agent, AgentAudio, AgentSession, AgentText
+from cordboard.agent_api.agent import Agent, AgentAudio, AgentSession, AgentText
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.calls.binding import Binding
 from cordboard.config.schema import Config
-from cordboard.engine import Engine
+from cordboard.runtime.engine import Engine
 from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
 from cordboard.tools.tool import ToolReply
 
@@ -21,7 +21,7 @@ TURN = 1
 
 
 class EchoAgent:
-    """Implements `cordboard.agents.base.Agent`. Takes the sound as the line has it."""
+    """Implements `cordboard.agent_api.agent.Agent`. Takes the sound as the line has it."""
 
     def __init__(
         self,

@@ -21,8 +21,8 @@ from cordboard.calls.history import CallHistory, read_lines
 from cordboard.config.load import load
 from cordboard.config.schema import Config
 from cordboard.errors import KitError
-from cordboard.testing.child_process import start_child
-from cordboard.testing.free_ports import free_port
+from cordboard_testkit.child_process import start_child
+from cordboard_testkit.free_ports import free_port
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIG = ROOT / "config/ai-agent.yaml"

@@ -31,9 +31,9 @@ from bench.caller import spoken
 from bench.engine_process import ROOT, as_file, demo_config
 from bench.questions import QUESTIONS
 from bench.report import Report, Summary
-from cordboard.testing.audiosocket_caller import SimulatedCaller
-from cordboard.testing.media_thread import MediaThread
-from cordboard.testing.timeline import FRAME_SECONDS, RATE, Samples
+from cordboard_testkit.audiosocket_caller import SimulatedCaller
+from cordboard_testkit.media_thread import MediaThread
+from cordboard_testkit.timeline import FRAME_SECONDS, RATE, Samples
 
 CALLS = (1, 10, 30)
 SECONDS = 4.0

@@ -20,8 +20,8 @@ import orjson
 
 from cordboard.cli.event_loop import run_async
 from cordboard.config.load import load
-from cordboard.engine import Engine
 from cordboard.observe.logging import configure
+from cordboard.runtime.engine import Engine
 
 TIMER = 0.01
 HEADER = 3

@@ -21,9 +21,9 @@ from bench.engine_process import demo_config, running_engine
 from bench.questions import ANSWERS, QUESTIONS, VAGUE
 from bench.report import Report, Summary, Target, milliseconds
 from cordboard.calls.history import CallHistory
-from cordboard.testing.asterisk import AsteriskInstance
-from cordboard.testing.sip import PhoneCall, SipPhone
-from cordboard.testing.timeline import RATE, Samples
+from cordboard_testkit.asterisk import AsteriskInstance
+from cordboard_testkit.sip import PhoneCall, SipPhone
+from cordboard_testkit.timeline import RATE, Samples
 
 CONTEXT = "demo"
 ANSWER_HEARD = 0.8

@@ -24,7 +24,7 @@ from bench.mcp_servers import READY_SECONDS, bare_session, config, supervised
 from bench.report import Report, Target
 from cordboard.config.schema import Config
 from cordboard.errors import McpError
-from cordboard.generation import Generation
+from cordboard.generation.generation import Generation
 from cordboard.mcp.supervision.server import SupervisedServer
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.no_caller import NoCaller

@@ -18,7 +18,7 @@ from bench.desk import nowhere
 from cordboard.config.mcp import McpServer
 from cordboard.errors import McpError
 from cordboard.mcp.supervision.server import SupervisedServer
-from cordboard.testing.mcp_servers import FAULTY_SERVER
+from cordboard_testkit.mcp_servers import FAULTY_SERVER
 
 READY_SECONDS = 30.0
 COMMAND = (sys.executable, str(FAULTY_SERVER))

@@ -15,8 +15,8 @@ from bench.caller import Floats
 from cordboard.audio.resample import to_floats
 from cordboard.audio.wav import read_mono
 from cordboard.errors import KitError
-from cordboard.testing.asterisk import AsteriskInstance, find_asterisk
-from cordboard.testing.timeline import RATE
+from cordboard_testkit.asterisk import AsteriskInstance, find_asterisk
+from cordboard_testkit.timeline import RATE
 
 
 async def recordings(names: Iterable[str]) -> dict[str, Floats]:

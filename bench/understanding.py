@@ -37,14 +37,14 @@ from bench.questions import (
 )
 from bench.report import Report, Target
 from bench.word_errors import errors, words
-from cordboard.agents.pipeline.brain.rules.speech import split_sentences
+from cordboard.agents.rules.speech import split_sentences
 from cordboard.calls.events import Answering, Heard, LedgerEvent, Offered, ToolCalled
 from cordboard.config.schema import Config
 from cordboard.errors import AsteriskMissing, CallOver
-from cordboard.testing.audiosocket_caller import SimulatedCaller
-from cordboard.testing.media_thread import MediaThread
-from cordboard.testing.simulated_call import bench
-from cordboard.testing.timeline import Samples
+from cordboard_testkit.audiosocket_caller import SimulatedCaller
+from cordboard_testkit.media_thread import MediaThread
+from cordboard_testkit.simulated_call import bench
+from cordboard_testkit.timeline import Samples
 
 CONTEXT = "demo"
 AT_ONCE = 4

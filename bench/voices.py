@@ -18,11 +18,11 @@ import numpy as np
 import psutil
 from hibari import Hibari
 
-from cordboard.agents.pipeline.offline import OfflineModels, load_offline_models
-from cordboard.agents.pipeline.stt.base import NO_HINTS, SpeechHints
+from cordboard.agent_api.stt import NO_HINTS, SpeechHints
 from cordboard.agents.workers import Workers
 from cordboard.audio import g711
 from cordboard.audio.resample import resample, to_pcm
+from cordboard.vendors.local.models import OfflineModels, load_offline_models
 
 REQUESTS = """What's the ATIS at Kilo Juliett Foxtrot Kilo?
 Can I get the weather for Oslo Gardermoen?

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from cordboard.agents.pipeline.brain.rules.numbers import in_words
+from cordboard.agents.rules.numbers import in_words
 
 SAME = {
     "juliet": "juliett",

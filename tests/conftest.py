@@ -28,15 +28,15 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 from hypothesis import HealthCheck, settings
 
-from cordboard.testing import free_ports
+from cordboard_testkit import free_ports
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadScopeScheduling
     from xdist.workermanage import WorkerController
 
-    from cordboard.agents.pipeline.offline import OfflineModels
     from cordboard.agents.workers import Workers
+    from cordboard.vendors.local.models import OfflineModels
 
 # A busy machine is no failure: examples are bounded by number, not by time.
 settings.register_profile(
@@ -57,20 +57,19 @@ REAL_TIME = (
     "tests/telephony/asterisk/test_source.py",
     "tests/telephony/asterisk/test_strangers.py",
     "tests/telephony/asterisk/test_websocket_calls.py",
-    "tests/test_engine.py",
-    "tests/testing/asterisk/test_instance.py",
-    "tests/testing/sip/test_phone_to_phone.py",
-    "tests/testing/test_audiosocket_caller.py",
-    "tests/testing/test_calls_through_asterisk.py",
-    "tests/testing/test_scenario.py",
+    "tests/runtime/test_engine.py",
+    "tests/testkit/asterisk/test_instance.py",
+    "tests/testkit/sip/test_phone_to_phone.py",
+    "tests/testkit/test_audiosocket_caller.py",
+    "tests/testkit/test_calls_through_asterisk.py",
+    "tests/testkit/test_scenario.py",
     "tests/whole_calls/",
 )
 SLOW = (
-    "tests/agents/pipeline/brain/llm/test_services.py",
-    "tests/agents/pipeline/brain/rules/",
-    "tests/agents/pipeline/stt/",
+    "tests/agents/llm/test_services.py",
+    "tests/agents/rules/",
+    "tests/vendors/",
     "tests/agents/pipeline/test_parts_factory.py",
-    "tests/agents/pipeline/tts/",
     "tests/agents/realtime/",
     "tests/api/",
     "tests/audio/",
@@ -92,7 +91,7 @@ SLOW = (
     "tests/observe/test_loop_watchdog.py",
     "tests/observe/test_span_sender.py",
     "tests/oracle/",
-    "tests/reload/",
+    "tests/runtime/reload/",
     "tests/telephony/",
     "tests/tools/test_masking.py",
     "tests/tools/test_provider_schema.py",
@@ -212,9 +211,9 @@ def lend_models() -> Iterator[Lend]:
     """The models of all engines in this process, loaded once instead of twenty times: engines that
     are started `with lend_models():` get them, each with streams and threads of its own. Engines
     that are programs of their own load everything."""
-    from cordboard.agents.pipeline.offline import load_offline_models
     from cordboard.agents.workers import Workers
     from cordboard.audio.vad import VoiceActivityBank
+    from cordboard.vendors.local.models import load_offline_models
 
     class KeptWorkers(Workers):
         """Outlive the engines that use them."""
@@ -238,8 +237,8 @@ def lend_models() -> Iterator[Lend]:
     @contextmanager
     def lend() -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("cordboard.engine.Workers", lambda: workers)
-            patch.setattr("cordboard.engine.load_needed_models", lent)
+            patch.setattr("cordboard.runtime.engine.Workers", lambda: workers)
+            patch.setattr("cordboard.runtime.engine.load_needed_models", lent)
             yield
 
     yield lend

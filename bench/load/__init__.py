@@ -29,10 +29,10 @@ from bench.load import sipp
 from bench.options import Options
 from bench.report import Report, Summary, Target
 from cordboard.errors import KitError
-from cordboard.testing.asterisk import AsteriskInstance
-from cordboard.testing.free_ports import free_port_range
-from cordboard.testing.sip import SipPhone
-from cordboard.testing.timeline import FRAME_SECONDS, RATE, Samples
+from cordboard_testkit.asterisk import AsteriskInstance
+from cordboard_testkit.free_ports import free_port_range
+from cordboard_testkit.sip import SipPhone
+from cordboard_testkit.timeline import FRAME_SECONDS, RATE, Samples
 
 TRANSPORTS = ("audiosocket", "websocket", "rtp")
 FEW, MANY = 10, 100

@@ -14,8 +14,8 @@ import numpy as np
 from cordboard.audio import g711
 from cordboard.cli.event_loop import run_async
 from cordboard.errors import CordboardError
-from cordboard.testing.sip import SipPhone
-from cordboard.testing.timeline import RATE
+from cordboard_testkit.sip import SipPhone
+from cordboard_testkit.timeline import RATE
 
 
 async def crowd(

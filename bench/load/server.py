@@ -20,14 +20,14 @@ from typing import Any
 
 from bench.echo_agent import EchoAgent
 from bench.frames_server import LagTimer, say
-from cordboard.agents.base import Agent
+from cordboard.agent_api.agent import Agent
 from cordboard.audio.format import SLIN_8K, ULAW_8K
 from cordboard.calls.binding import Binding
 from cordboard.cli.event_loop import run_async
 from cordboard.config.load import load
 from cordboard.config.schema import Config
-from cordboard.engine import Engine
 from cordboard.observe.logging import configure
+from cordboard.runtime.engine import Engine
 
 FRAME = 0.02
 

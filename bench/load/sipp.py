@@ -16,9 +16,9 @@ from pathlib import Path
 from bench.engine_process import ROOT
 from cordboard.audio import g711
 from cordboard.errors import KitError
-from cordboard.testing.child_process import start_child
-from cordboard.testing.free_ports import free_port, free_port_range
-from cordboard.testing.timeline import Samples
+from cordboard_testkit.child_process import start_child
+from cordboard_testkit.free_ports import free_port, free_port_range
+from cordboard_testkit.timeline import Samples
 
 HOST = "127.0.0.1"
 MISSING = "sipp is missing (Debian: apt-get install sip-tester); our own SIP phones call instead"

@@ -21,7 +21,7 @@ from bench.options import Options
 from bench.peers.install import install, is_installed
 from bench.report import Report, Target
 from cordboard.audio.resample import resample, to_floats, to_pcm
-from cordboard.testing.timeline import RATE, Samples
+from cordboard_testkit.timeline import RATE, Samples
 
 CALLS = "1,10,50,100"
 SECONDS = 2.0

@@ -19,14 +19,14 @@ from bench.echo_agent import EchoAgent
 from bench.peers import harness
 from bench.peers.null_media import NullLine, NullMedia
 from bench.peers.verdicts import Door, TimedBank
-from cordboard.agents.base import Agent
-from cordboard.agents.pipeline import offline
+from cordboard.agent_api.agent import Agent
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.binding import Binding
 from cordboard.cli.event_loop import run_async
 from cordboard.config.schema import Config
-from cordboard.engine import Engine
 from cordboard.observe.logging import configure
+from cordboard.runtime.engine import Engine
+from cordboard.vendors.local import models as offline
 
 RATE = 8000
 BOTH_WAYS = "--both-ways"

@@ -4,7 +4,7 @@ Fifty calls in this process talk to a service in another one, which sends ready-
 vendor's protocol. Four parts (`--only load`, `parsing`, `barge-in`, `gemini-drop`):
 
     load         processor time of a call in 20 ms, and delay, both ways
-    parsing      one message: our dialect, the vendor's SDK
+    parsing      one message: our protocol, the vendor's SDK
     barge-in     from the decision to the truncation
     gemini-drop  a forced 1011 in the middle of a tool call
 
@@ -46,7 +46,7 @@ async def measure(progress: Progress, options: Options) -> Report:
     if options.chosen("load"):
         await _load(report, progress)
     if options.chosen("parsing"):
-        progress("parsing: our dialects and the vendors' SDKs")
+        progress("parsing: our protocols and the vendors' SDKs")
         _add_parsing(report, await parsing.measure())
     if options.chosen("barge-in"):
         progress(f"barge-in: {CUTS} cuts over {CALLS} calls")

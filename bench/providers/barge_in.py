@@ -1,4 +1,4 @@
-"""From the decision that the caller speaks to the truncation, with OpenAI's dialect.
+"""From the decision that the caller speaks to the truncation, with OpenAI's protocol.
 
 While all calls send frames, the service speaks on each, and cuts itself with `speech_started` after
 some frames. *Told and sent*: from the `Interrupted` that the call gets until it has said what was

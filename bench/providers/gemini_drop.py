@@ -19,15 +19,15 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from websockets.asyncio.server import ServerConnection
 
-from cordboard.agents.base import AgentAudio, AgentEvent, AgentFailed, AgentSession, ToolAsked
+from cordboard.agent_api.agent import AgentAudio, AgentEvent, AgentFailed, AgentSession, ToolAsked
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
-from cordboard.agents.realtime.dialects import dialect_for
+from cordboard.agents.realtime.protocols import protocol_for
 from cordboard.audio.format import SLIN_8K
 from cordboard.config.providers.gemini_live import GeminiLiveProvider
 from cordboard.errors import AgentError
-from cordboard.testing.emulators.gemini.live import KEY, GeminiLiveEmulator
-from cordboard.testing.emulators.script import Answer, Fault, Script, Use
 from cordboard.tools.tool import Effects, Status, ToolReply, ToolSpec
+from cordboard_testkit.emulators.gemini.live import KEY, GeminiLiveEmulator
+from cordboard_testkit.emulators.script import Answer, Fault, Script, Use
 
 CLOSING = 0.002
 """Seconds after which a close has arrived."""
@@ -111,7 +111,7 @@ async def _once(when: When, drops: Drops) -> None:
         provider = GeminiLiveProvider.model_validate(values)
         call = Call()
         parts = RealtimeParts(emulator.certificate.client_context)
-        agent = RealtimeAgent(dialect_for(provider, KEY), provider, "gemini_live", parts)
+        agent = RealtimeAgent(protocol_for(provider, KEY), provider, "gemini_live", parts)
         stack.push_async_callback(agent.close)
         await agent.start(call.session)
         _speak(agent)

@@ -1,7 +1,7 @@
 """What the benchmark drives: calls of the adapter, and two floors below it, with one face.
 
-    AdapterLine    `RealtimeAgent` with the service's dialect, as a call has it
-    OwnSocketLine  the adapter's own connection (`agents.realtime.connection`), and nothing above it
+    AdapterLine    `RealtimeAgent` with the service's protocol, as a call has it
+    OwnSocketLine  the adapter's own connection (`net.service_websocket`), and nothing above it
     BareLine       the `websockets` library as its documentation shows it: a task that receives
                    on each, one that sends on all: the floor
 
@@ -19,7 +19,7 @@ from typing import Protocol
 from websockets.asyncio.client import ClientConnection, connect
 
 from bench.providers.wires import KEY, Wire
-from cordboard.agents.base import (
+from cordboard.agent_api.agent import (
     AgentAudio,
     AgentEvent,
     AgentFailed,
@@ -28,15 +28,14 @@ from cordboard.agents.base import (
     Interrupted,
 )
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
-from cordboard.agents.realtime.connection import ServiceConnection
-from cordboard.agents.realtime.dialect import Address
-from cordboard.agents.realtime.dialects import dialect_for
+from cordboard.agents.realtime.protocols import protocol_for
 from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
 from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
 from cordboard.config.providers.gemini_live import GeminiLiveProvider
 from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
 from cordboard.config.providers.realtime import RealtimeProvider
 from cordboard.errors import AgentError
+from cordboard.net.service_websocket import Address, ServiceConnection
 
 HEARD_MS = 60
 """What the calls say was heard of an answer that was cut."""
@@ -81,13 +80,13 @@ class AdapterLine:
         self.heard: list[float] = []
         self.sounded: list[float] = []
         self.cuts: list[float] = []
-        """Seconds from `Interrupted` until the dialect had been told and had sent its message."""
+        """Seconds from `Interrupted` until the protocol had been told and had sent its message."""
         self.troubles: list[str] = []
         self._speaking = False
         self._turn = 0
         settings = settings_of(wire, f"{service}/{call}")
         self._agent = RealtimeAgent(
-            dialect_for(settings, KEY), settings, wire.kind, RealtimeParts(tls)
+            protocol_for(settings, KEY), settings, wire.kind, RealtimeParts(tls)
         )
         self._frame = wire.frame
         self._session = AgentSession(
@@ -126,7 +125,7 @@ class AdapterLine:
 
 
 class OwnSocketLine:
-    """Implements `Line`, and `agents.realtime.connection.Receiver`."""
+    """Implements `Line`, and `net.service_websocket.Receiver`."""
 
     def __init__(self, wire: Wire, service: str, call: int, tls: ssl.SSLContext) -> None:
         self.heard: list[float] = []

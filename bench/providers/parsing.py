@@ -1,4 +1,4 @@
-"""What reading and writing one message costs: our dialects, and the vendors' own SDKs.
+"""What reading and writing one message costs: our protocols, and the vendors' own SDKs.
 
 The same bytes go to both, from a connection that is only a list: no socket, no waiting. The SDKs
 are used as their documentation shows it. Of ElevenLabs' SDK the conversation's message loop is
@@ -17,9 +17,9 @@ from typing import Any
 
 from bench.providers.lines import settings_of
 from bench.providers.wires import KEY, SLIN_FRAME, ULAW_FRAME, WIRES, Message, Wire
-from cordboard.agents.base import AgentSession
-from cordboard.agents.realtime.dialect import Dialect
-from cordboard.agents.realtime.dialects import dialect_for
+from cordboard.agent_api.agent import AgentSession
+from cordboard.agent_api.service_protocol import ServiceProtocol
+from cordboard.agents.realtime.protocols import protocol_for
 from cordboard.errors import AgentError, FailureKind
 from cordboard.tools.tool import JsonObject
 
@@ -40,7 +40,7 @@ class Costs:
 
 
 class Host:
-    """Implements `dialect.DialectHost`: takes everything and does nothing."""
+    """Implements `protocol.ProtocolHost`: takes everything and does nothing."""
 
     def __init__(self) -> None:
         self.sounds = 0
@@ -125,7 +125,7 @@ async def measure() -> list[Costs]:
 
 
 def _ours(name: str, wire: Wire) -> Costs:
-    dialect, host = dialect_for(settings_of(wire, "http://127.0.0.1:9"), KEY), Host()
+    protocol, host = protocol_for(settings_of(wire, "http://127.0.0.1:9"), KEY), Host()
     session = AgentSession(
         call_id="call-1",
         context_name="bench",
@@ -136,9 +136,9 @@ def _ours(name: str, wire: Wire) -> Costs:
         emit=lambda event: None,
         speaking=lambda: False,
     )
-    dialect.begin(session, host, None)
+    protocol.begin(session, host, None)
     for message in (*wire.welcome, *wire.accepted):
-        _give(dialect, message)
+        _give(protocol, message)
 
     def reads(make: Callable[[int], Message], first: int) -> float:
         messages = [make(first + number) for number in range(ROUNDS * EACH)]
@@ -147,7 +147,7 @@ def _ours(name: str, wire: Wire) -> Costs:
             part = messages[start : start + EACH]
             began = time.perf_counter()
             for message in part:
-                _give(dialect, message)
+                _give(protocol, message)
             rounds.append((time.perf_counter() - began) / EACH)
         return statistics.median(rounds) * 1e6
 
@@ -158,17 +158,17 @@ def _ours(name: str, wire: Wire) -> Costs:
     for _ in range(ROUNDS):
         began = time.perf_counter()
         for _ in range(EACH):
-            dialect.hear(wire.frame)
+            protocol.hear(wire.frame)
         rounds.append((time.perf_counter() - began) / EACH)
-    return Costs(name, "our dialect", sound_in, words_in, statistics.median(rounds) * 1e6)
+    return Costs(name, "our protocol", sound_in, words_in, statistics.median(rounds) * 1e6)
 
 
-def _give(dialect: Dialect, message: Message) -> None:
+def _give(protocol: ServiceProtocol, message: Message) -> None:
     binary, content = message
     if binary:
-        dialect.receive_binary(content)
+        protocol.receive_binary(content)
     else:
-        dialect.receive_text(content)
+        protocol.receive_text(content)
 
 
 async def _reading(

@@ -29,7 +29,7 @@ from websockets.utils import apply_mask
 
 from bench.providers.wires import PAUSE, SPOKEN, WIRES, Message, Wire
 from cordboard.cli.event_loop import run_async
-from cordboard.testing.emulators.throw_away_certificate import ThrowAwayCertificate
+from cordboard_testkit.emulators.throw_away_certificate import ThrowAwayCertificate
 
 PHASES = 20
 """Of 1 ms each in a frame's 20 ms."""

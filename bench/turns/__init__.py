@@ -24,7 +24,7 @@ from bench.turns.play import Played, play
 from bench.turns.plots import draw
 from bench.turns.table import report_on
 from cordboard.errors import KitError
-from cordboard.testing.media_thread import MediaThread
+from cordboard_testkit.media_thread import MediaThread
 
 CONTEXT = "turns"
 QUESTION = "Hello. Shall I go on?"

@@ -17,8 +17,8 @@ from bench.recordings import quietest, recordings, trimmed
 from bench.turns import corpus
 from cordboard.audio import g711
 from cordboard.audio.resample import resample, to_floats, to_pcm
-from cordboard.testing.room import Room
-from cordboard.testing.timeline import RATE, Samples
+from cordboard_testkit.room import Room
+from cordboard_testkit.timeline import RATE, Samples
 
 FLOOR_DBFS = -62.0
 """Noise of every line: a quiet room. Digital silence is not found on telephones."""

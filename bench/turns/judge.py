@@ -21,7 +21,7 @@ import numpy as np
 
 from bench.turns.play import Played
 from cordboard.calls.history import LedgerLine, read_lines
-from cordboard.testing.timeline import Samples, Segment
+from cordboard_testkit.timeline import Samples, Segment
 
 _AFTER_PAUSE = 0.15
 """Seconds: who begins so shortly after the caller went on has decided in the pause."""

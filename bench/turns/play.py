@@ -11,9 +11,9 @@ import numpy as np
 
 from bench.turns.cases import TALK, Case
 from cordboard.errors import CallOver
-from cordboard.testing.audiosocket_caller import SimulatedCaller
-from cordboard.testing.media_thread import MediaThread
-from cordboard.testing.timeline import RATE, SPEECH_LEVEL, Samples, Segment
+from cordboard_testkit.audiosocket_caller import SimulatedCaller
+from cordboard_testkit.media_thread import MediaThread
+from cordboard_testkit.timeline import RATE, SPEECH_LEVEL, Samples, Segment
 
 _GREETING = 10.0
 _ANSWER = 5.0

@@ -37,7 +37,7 @@ narrowest class it can answer; a message never contains a secret.
     ├── EngineRefused          the running engine answered a command with an error
     ├── NotThere               something was asked for by a name that nothing has
     ├── ExtraMissing           what was asked for needs an extra that is not installed
-    └── KitError               the test kit (`cordboard.testing`) cannot do its part
+    └── KitError               the test kit (`cordboard_testkit`) cannot do its part
         ├── AsteriskMissing    no Asterisk on this machine to test with
         ├── CallRefused        the far side did not take the call
         ├── CallOver           the call ended while something was still expected of it

@@ -11,8 +11,8 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from cordboard.agents.pipeline.brain.llm.anthropic import VERSION
-from cordboard.testing.emulators.http_service import HttpService
+from cordboard.vendors.anthropic.messages import VERSION
+from cordboard_testkit.emulators.http_service import HttpService
 
 KEY = "right-key-000"
 

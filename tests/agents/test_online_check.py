@@ -18,12 +18,12 @@ from cordboard.agents.online_requests import Probe, probes, verdict
 from cordboard.cli import app
 from cordboard.config.providers.services import paid_parts
 from cordboard.config.schema import Config
-from cordboard.testing.emulators.deepgram.agent import DeepgramAgentEmulator
-from cordboard.testing.emulators.elevenlabs.agent import ElevenLabsEmulator
-from cordboard.testing.emulators.elevenlabs.workspace import VOICE
-from cordboard.testing.emulators.gemini.live import GeminiLiveEmulator
-from cordboard.testing.emulators.openai.realtime import OpenAIRealtimeEmulator
-from cordboard.testing.emulators.script import Fault, Script
+from cordboard_testkit.emulators.deepgram.agent import DeepgramAgentEmulator
+from cordboard_testkit.emulators.elevenlabs.agent import ElevenLabsEmulator
+from cordboard_testkit.emulators.elevenlabs.workspace import VOICE
+from cordboard_testkit.emulators.gemini.live import GeminiLiveEmulator
+from cordboard_testkit.emulators.openai.realtime import OpenAIRealtimeEmulator
+from cordboard_testkit.emulators.script import Fault, Script
 
 from .rest_services import KEY, RestServices
 

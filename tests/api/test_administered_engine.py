@@ -13,9 +13,9 @@ import pytest
 
 from cordboard.config.load import load
 from cordboard.config.source import ConfigSource
-from cordboard.engine import Engine
-from cordboard.testing.mcp_servers import FAULTY_SERVER
-from cordboard.testing.patience import PATIENCE
+from cordboard.runtime.engine import Engine
+from cordboard_testkit.mcp_servers import FAULTY_SERVER
+from cordboard_testkit.patience import PATIENCE
 
 from .conftest import Answer, ask
 

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from cordboard.api.app import create_app
 from cordboard.api.server import HttpServer
 from cordboard.config.schema import Health
-from cordboard.testing.patience import PATIENCE
+from cordboard_testkit.patience import PATIENCE
 
 from .conftest import ShownEngine, ask, ask_app
 

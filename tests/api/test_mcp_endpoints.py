@@ -18,7 +18,7 @@ from cordboard.api.server import HttpServer
 from cordboard.config.schema import Health
 from cordboard.errors import ConfigProblem, McpUnavailable
 from cordboard.mcp.supervision.status import ServerState
-from cordboard.testing.fake_administration import (
+from cordboard_testkit.fake_administration import (
     ATIS,
     Deferred,
     FakeAdministration,

@@ -7,10 +7,10 @@ from pydantic import SecretStr
 from starlette.types import ASGIApp
 
 from cordboard.api.app import create_app
-from cordboard.testing.fake_administration import FakeAdministration
-from cordboard.tool_listing import ToolListing, ToolRow
+from cordboard.generation.tool_listing import ToolListing, ToolRow
 from cordboard.tools.schema_profiles import PROFILES
 from cordboard.tools.tool import ToolSpec
+from cordboard_testkit.fake_administration import FakeAdministration
 
 from .conftest import ShownEngine, ask_app
 

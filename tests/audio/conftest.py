@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cordboard.audio import g711
 from cordboard.audio.wav import read_mono
 from cordboard.errors import AsteriskMissing
-from cordboard.testing.asterisk import find_asterisk
+from cordboard_testkit.asterisk import find_asterisk
 
 Floats = NDArray[np.float32]
 
@@ -70,9 +70,9 @@ def over_the_line() -> Callable[[Floats], bytes]:
 
 
 async def _spoken() -> list[Floats]:
-    from cordboard.agents.pipeline.models import HIBARI_HEART
-    from cordboard.agents.pipeline.tts.hibari import HibariVoice
     from cordboard.agents.workers import Workers
+    from cordboard.vendors.local.hibari import HibariVoice
+    from cordboard.vendors.local.model_files import HIBARI_HEART
 
     workers = Workers(threads=1)
     voice = HibariVoice(HIBARI_HEART.checked(), workers)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cordboard.agents.pipeline.models import INSTALL_COMMAND, SMART_TURN, ModelFile
-from cordboard.agents.pipeline.offline import turn_end_model
 from cordboard.audio.turn_model import SmartTurnModel, normalised_log_mel, smart_turn_features
+from cordboard.vendors.local.model_files import INSTALL_COMMAND, SMART_TURN, ModelFile
+from cordboard.vendors.local.models import turn_end_model
 
 Floats = NDArray[np.float32]
 

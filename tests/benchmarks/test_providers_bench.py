@@ -11,25 +11,25 @@ from bench.providers import load, parsing
 from bench.providers.lines import settings_of
 from bench.providers.wires import KEY, WIRES
 
-from cordboard.agents.base import AgentSession
-from cordboard.agents.realtime.dialects import dialect_for
+from cordboard.agent_api.agent import AgentSession
+from cordboard.agents.realtime.protocols import protocol_for
 
 
 @pytest.mark.parametrize("name", WIRES)
 async def test_our_dialects_understand_all_that_the_services_of_the_benchmark_say(
     name: str,
 ) -> None:
-    wire, host = WIRES[name], parsing.Host()  # which raises at what a dialect ignores
-    dialect = dialect_for(settings_of(wire, "http://127.0.0.1:9"), KEY)
+    wire, host = WIRES[name], parsing.Host()  # which raises at what a protocol ignores
+    protocol = protocol_for(settings_of(wire, "http://127.0.0.1:9"), KEY)
     session = AgentSession(
         "c1", "bench", "Be kind.", "", (), wire.format, lambda _: None, lambda: False
     )
-    dialect.begin(session, host, None)
+    protocol.begin(session, host, None)
     said = [*wire.welcome, *wire.accepted, wire.sound(1), wire.words(2), wire.sound(3)]
     for binary, content in said:
-        (dialect.receive_binary if binary else dialect.receive_text)(content)
+        (protocol.receive_binary if binary else protocol.receive_text)(content)
     assert host.sounds == 2
-    dialect.hear(wire.frame)
+    protocol.hear(wire.frame)
 
 
 async def test_each_frame_is_found_again_on_the_other_side() -> None:

@@ -8,7 +8,7 @@ from bench.turns.cases import TALK, TURNS, Case
 from bench.turns.judge import judge_overlap, judge_turn, stages
 from bench.turns.play import Played
 
-from cordboard.testing.timeline import Segment
+from cordboard_testkit.timeline import Segment
 
 SENTENCE = np.arange(1, 4000).astype(np.int16)
 

@@ -12,19 +12,21 @@ from typing import Any
 
 import pytest
 
+from cordboard.agent_api.stt import NO_HINTS, SpeechHints, Transcript
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
-from cordboard.agents.pipeline.hearing import HearingParts
-from cordboard.agents.pipeline.stt.base import NO_HINTS, SpeechHints, Transcript
-from cordboard.agents.pipeline.turn_profiles import TurnProfile
 from cordboard.audio.vad import VoiceActivityBank
 from cordboard.calls import events
 from cordboard.calls.confirmation import AGAIN, PATIENCE
-from cordboard.calls.last_words import STOPPING
+from cordboard.calls.failure_apology import STOPPING
 from cordboard.config.conversation import BargeIn
 from cordboard.errors import LineError, LineGone
-from cordboard.testing.call_stage import CallStage, FakeTool, play_call
-from cordboard.testing.fake_line import FakeMedia
-from cordboard.testing.fake_pipeline import (
+from cordboard.speech.turns.profiles import TurnProfile
+from cordboard.speech.user_turns import HearingParts
+from cordboard.tools.call_line import KeysWanted
+from cordboard.tools.tool import Effects
+from cordboard_testkit.call_stage import CallStage, FakeTool, play_call
+from cordboard_testkit.fake_line import FakeMedia
+from cordboard_testkit.fake_pipeline import (
     MS_PER_WORD,
     FunctionBrain,
     FunctionDialogue,
@@ -34,8 +36,6 @@ from cordboard.testing.fake_pipeline import (
     silence,
     speech,
 )
-from cordboard.tools.call_line import KeysWanted
-from cordboard.tools.tool import Effects
 
 QUESTION = "Shall I book a table in {place}?"
 ASKED = "Shall I book a table in Bergen?"

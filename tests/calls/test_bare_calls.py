@@ -12,16 +12,16 @@ from uuid import uuid4
 from structlog.testing import capture_logs
 
 from cordboard.calls.bare_calls import BARE, BARE_BUDGET, BARE_BUSY, BARE_RATE, BareCalls
-from cordboard.calls.exchange import Exchange
+from cordboard.calls.call_registry import CallRegistry
 from cordboard.calls.ledger import LedgerWriter
 from cordboard.calls.services import CallServices
 from cordboard.config.schema import Asterisk, AudioSocket, Config
 from cordboard.observe.degradation import Degradation
 from cordboard.observe.metrics import Metrics
-from cordboard.testing.call_stage import FakeGeneration, stage_config
-from cordboard.testing.fake_agent import FakeAgent
-from cordboard.testing.fake_line import FakeLine
-from cordboard.testing.virtual_time import virtual_time
+from cordboard_testkit.call_stage import FakeGeneration, stage_config
+from cordboard_testkit.fake_agent import FakeAgent
+from cordboard_testkit.fake_line import FakeLine
+from cordboard_testkit.virtual_time import virtual_time
 
 ASTERISK = Asterisk.model_validate({"password": "x"})
 
@@ -42,7 +42,7 @@ class Hall:
         self.degradation = Degradation()
         self.metrics = Metrics()
         services = CallServices(LedgerWriter(), self.metrics, folder)
-        self.exchange = Exchange(
+        self.exchange = CallRegistry(
             lambda: self.generation, lambda _: FakeAgent(), services, self.degradation
         )
 

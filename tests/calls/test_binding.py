@@ -4,7 +4,7 @@ import pytest
 
 from cordboard.calls.binding import bind
 from cordboard.config.schema import Config
-from cordboard.testing.fake_line import FakeLine
+from cordboard_testkit.fake_line import FakeLine
 
 CONFIG = Config.model_validate(
     {

@@ -12,23 +12,24 @@ from pathlib import Path
 
 import pytest
 
-from cordboard.agents.base import AgentAudioDone, AgentEnded, AgentFailed
+from cordboard.agent_api.agent import AgentAudioDone, AgentEnded, AgentFailed
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
-from cordboard.agents.pipeline.hearing import HearingParts
-from cordboard.agents.pipeline.turn_profiles import TurnProfile
 from cordboard.audio.vad import VoiceActivityBank
 from cordboard.calls import events
 from cordboard.calls.agent_start import AGENT_START_LIMIT
 from cordboard.calls.binding import APOLOGY
 from cordboard.calls.call import TOOL_GRACE
-from cordboard.calls.clean_up import STEP_LIMIT
-from cordboard.calls.last_words import FAREWELL_LIMIT, TOO_LONG, TROUBLE
+from cordboard.calls.failure_apology import FAREWELL_LIMIT, TOO_LONG, TROUBLE
 from cordboard.calls.offer import Media, TransferTarget
+from cordboard.calls.teardown import STEP_LIMIT
 from cordboard.errors import AgentError, LineGone, MediaError, TransferFailed
-from cordboard.testing.call_stage import CallStage, FakeTool, play_call
-from cordboard.testing.fake_agent import FakeAgent
-from cordboard.testing.fake_line import FakeLine, FakeMedia
-from cordboard.testing.fake_pipeline import (
+from cordboard.speech.turns.profiles import TurnProfile
+from cordboard.speech.user_turns import HearingParts
+from cordboard.tools.tool import Effects, Limits
+from cordboard_testkit.call_stage import CallStage, FakeTool, play_call
+from cordboard_testkit.fake_agent import FakeAgent
+from cordboard_testkit.fake_line import FakeLine, FakeMedia
+from cordboard_testkit.fake_pipeline import (
     MS_PER_WORD,
     FunctionBrain,
     FunctionDialogue,
@@ -39,7 +40,6 @@ from cordboard.testing.fake_pipeline import (
     silence,
     speech,
 )
-from cordboard.tools.tool import Effects, Limits
 
 Scenario = Callable[[CallStage], Awaitable[None]]
 WORD = MS_PER_WORD / 1000

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from cordboard.agents.base import AgentFailed, Usage, Used
-from cordboard.agents.fallback import FallbackAgent
+from cordboard.agent_api.agent import AgentFailed, Usage, Used
+from cordboard.agents.fallback.agent import FallbackAgent
 from cordboard.calls import events
-from cordboard.testing.call_stage import CallStage, play_call
-from cordboard.testing.fake_agent import FakeAgent, Script
+from cordboard_testkit.call_stage import CallStage, play_call
+from cordboard_testkit.fake_agent import FakeAgent, Script
 
 PRICES: dict[str, Any] = {
     "currency": "EUR",

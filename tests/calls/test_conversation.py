@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from cordboard.agents.base import AgentAudio, AgentAudioDone
+from cordboard.agent_api.agent import AgentAudio, AgentAudioDone
 from cordboard.calls import events
-from cordboard.testing.call_stage import CallStage, FakeTool, play_call
-from cordboard.testing.fake_agent import FakeAgent, Script
-from cordboard.testing.fake_pipeline import MS_PER_WORD
 from cordboard.tools.tool import Effects, Filler, ToolAsk, ToolReply
+from cordboard_testkit.call_stage import CallStage, FakeTool, play_call
+from cordboard_testkit.fake_agent import FakeAgent, Script
+from cordboard_testkit.fake_pipeline import MS_PER_WORD
 
 WORD = MS_PER_WORD / 1000
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from cordboard.agents.base import AgentFailed, AgentTrouble
+from cordboard.agent_api.agent import AgentFailed, AgentTrouble
 from cordboard.audio.format import AudioFormat
 from cordboard.calls.events import Connected
 from cordboard.calls.ledger import Ledger, LedgerWriter
 from cordboard.observe.metrics import Metrics
-from cordboard.testing.call_stage import CallStage, FakeTool, play_call
-from cordboard.testing.fake_agent import FakeAgent
 from cordboard.tools.tool import ToolReply
+from cordboard_testkit.call_stage import CallStage, FakeTool, play_call
+from cordboard_testkit.fake_agent import FakeAgent
 
 
 def counted(metrics: Metrics) -> list[str]:

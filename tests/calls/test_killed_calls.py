@@ -24,9 +24,9 @@ from cordboard.calls.open_calls import OpenCall, OpenCalls, abandoned
 from cordboard.calls.post_call.job import PostCallJob
 from cordboard.config.schema import Config
 from cordboard.observe.metrics import Metrics
-from cordboard.testing.call_stage import CallStage, stage_config
-from cordboard.testing.fake_agent import FakeAgent
-from cordboard.testing.patience import until
+from cordboard_testkit.call_stage import CallStage, stage_config
+from cordboard_testkit.fake_agent import FakeAgent
+from cordboard_testkit.patience import until
 
 STEP = {"tool": "tell", "arguments": {"how": "{call.outcome} {call.reason}, {call.caller_name}"}}
 CONFIG = Config.model_validate({"contexts": {"demo": {"post_call": [STEP]}}})

@@ -22,8 +22,8 @@ from cordboard.calls.events import Heard
 from cordboard.calls.history import read
 from cordboard.calls.ledger import Ledger, LedgerWriter
 from cordboard.calls.open_calls import OpenCall, OpenCalls
-from cordboard.calls.stopwatch import TurnStopwatch
-from cordboard.testing.patience import PATIENCE
+from cordboard.calls.turn_latency import TurnStopwatch
+from cordboard_testkit.patience import PATIENCE
 
 SOON = 0.01
 """Seconds after which a writer in trouble tries again."""

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from cordboard.calls import events
-from cordboard.config.variables import fill
+from cordboard.config.call_variables import fill
 from cordboard.errors import ToolError
-from cordboard.testing.call_stage import CallStage, FakeTool, play_call
-from cordboard.testing.fake_agent import FakeAgent
-from cordboard.testing.fake_line import FakeLine, FakeMedia
 from cordboard.tools.tool import Effects, JsonObject, ToolResult, ToolRun, ToolSpec
+from cordboard_testkit.call_stage import CallStage, FakeTool, play_call
+from cordboard_testkit.fake_agent import FakeAgent
+from cordboard_testkit.fake_line import FakeLine, FakeMedia
 
 
 class LookUp(FakeTool):

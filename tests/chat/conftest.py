@@ -15,7 +15,7 @@ import pytest_asyncio
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from cordboard.agents.pipeline.brain.base import DialogueSession
+from cordboard.agent_api.dialogue import DialogueSession
 from cordboard.calls.ledger import LedgerWriter
 from cordboard.calls.post_call.job import PostCallJob
 from cordboard.calls.services import CallServices
@@ -28,10 +28,10 @@ from cordboard.config.schema import Config
 from cordboard.mcp.supervision.pool import ServerPool
 from cordboard.observe.degradation import Degradation
 from cordboard.observe.metrics import Metrics
-from cordboard.succession import Succession
-from cordboard.testing.mcp_servers import FAULTY_SERVER
+from cordboard.runtime.reload import Reloader
 from cordboard.tools.payload import DEFAULT_LIMITS
 from cordboard.tools.tool import ToolReply
+from cordboard_testkit.mcp_servers import FAULTY_SERVER
 
 PATIENCE = 20.0
 Respond: TypeAlias = Callable[["Script", str], AsyncGenerator[str, None]]
@@ -94,7 +94,7 @@ class Parlour:
         self.times: dict[str, float] = {}
         """For the next `open`: how long conversations may take to end."""
         self.script: Script | None = None
-        self.succession: Succession | None = None
+        self.succession: Reloader | None = None
 
     async def open(self, respond: Respond | None = None, **tree: Any) -> ChatSessions:
         """Begin with this file; `respond` thinks for every context."""
@@ -103,7 +103,7 @@ class Parlour:
         async def no_models(_: Config) -> None:
             return None
 
-        succession = self.succession = Succession(
+        succession = self.succession = Reloader(
             config, ServerPool(self.metrics), no_models, Degradation(), self.folder
         )
         await succession.begin()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cordboard.testing.emulators.openai.text import OpenAITextEmulator
-from cordboard.testing.emulators.script import Answer, Fault, Script, Use
+from cordboard_testkit.emulators.openai.text import OpenAITextEmulator
+from cordboard_testkit.emulators.script import Answer, Fault, Script, Use
 
 from .conftest import Parlour, names, read, say, server, words
 

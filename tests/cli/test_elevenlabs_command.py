@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from cordboard.testing.emulators.elevenlabs.agent import KEY, ElevenLabsEmulator
-from cordboard.testing.emulators.elevenlabs.workspace import PERMITS_NOTHING, new_agent
+from cordboard_testkit.emulators.elevenlabs.agent import KEY, ElevenLabsEmulator
+from cordboard_testkit.emulators.elevenlabs.workspace import PERMITS_NOTHING, new_agent
 
 from .commands import typed
 

@@ -19,15 +19,15 @@ from cordboard.cli.running_engine import running_engine
 from cordboard.config.schema import Health
 from cordboard.errors import ConfigError, ConfigProblem, McpUnavailable
 from cordboard.mcp.supervision.status import ServerState
-from cordboard.testing.fake_administration import (
+from cordboard_testkit.fake_administration import (
     ATIS,
     Deferred,
     FakeAdministration,
     Reloaded,
     Report,
 )
-from cordboard.testing.free_ports import free_port
-from cordboard.testing.mcp_servers import FAULTY_SERVER
+from cordboard_testkit.free_ports import free_port
+from cordboard_testkit.mcp_servers import FAULTY_SERVER
 
 from .commands import Done, program, typed
 

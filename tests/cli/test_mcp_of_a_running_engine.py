@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from cordboard.testing.free_ports import free_port
-from cordboard.testing.mcp_servers import FAULTY_SERVER
-from cordboard.testing.patience import PATIENCE
+from cordboard_testkit.free_ports import free_port
+from cordboard_testkit.mcp_servers import FAULTY_SERVER
+from cordboard_testkit.patience import PATIENCE
 
 from .commands import PROGRAM, typed
 

@@ -16,9 +16,9 @@ from typing import Any
 from tests.calls.post_call.webhooks import receiver
 
 from cordboard.calls.history import read
-from cordboard.testing.audiosocket_caller import SimulatedCaller
-from cordboard.testing.free_ports import free_port
-from cordboard.testing.patience import PATIENCE
+from cordboard_testkit.audiosocket_caller import SimulatedCaller
+from cordboard_testkit.free_ports import free_port
+from cordboard_testkit.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,10 +17,10 @@ from cordboard.api.app import create_app
 from cordboard.api.server import HttpServer
 from cordboard.cli.tools_arrow import as_arrow
 from cordboard.config.schema import Health
-from cordboard.testing.fake_administration import FakeAdministration
-from cordboard.testing.free_ports import free_port
-from cordboard.testing.mcp_servers import FAULTY_SERVER
-from cordboard.tool_listing import ToolListing, ToolRow
+from cordboard.generation.tool_listing import ToolListing, ToolRow
+from cordboard_testkit.fake_administration import FakeAdministration
+from cordboard_testkit.free_ports import free_port
+from cordboard_testkit.mcp_servers import FAULTY_SERVER
 
 from .commands import typed
 

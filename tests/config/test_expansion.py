@@ -7,8 +7,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cordboard.config import expansion
-from cordboard.config.expansion import Expansion
+from cordboard.config import environment as expansion
+from cordboard.config.environment import Expansion
 from cordboard.config.secret_files import SecretFiles
 
 NOWHERE = SecretFiles(Path("/nowhere"))

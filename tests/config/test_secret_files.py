@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cordboard.cli.running_engine import running_engine
-from cordboard.config.expansion import Expansion, expand
+from cordboard.config.environment import Expansion, expand
 from cordboard.config.files import digest_of
 from cordboard.config.load import load, read
 from cordboard.config.secret_files import MOST_KIB, SecretFiles

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cordboard.config.variables import CALL_VARIABLES, call_variables, fill, placeholders
+from cordboard.config.call_variables import CALL_VARIABLES, call_variables, fill, placeholders
 
 NOW = datetime(2026, 11, 21, 14, 5, 9, tzinfo=timezone(timedelta(hours=1)))
 

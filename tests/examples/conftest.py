@@ -17,7 +17,7 @@ from typing import Any
 import httpx2
 import pytest_asyncio
 
-from cordboard.testing.patience import PATIENCE
+from cordboard_testkit.patience import PATIENCE
 
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLE = REPOSITORY / "examples" / "restaurant"

@@ -22,8 +22,8 @@ from typing import Any
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError, InterfaceError
 
-from cordboard.testing.free_ports import free_port
-from cordboard.testing.patience import PATIENCE
+from cordboard_testkit.free_ports import free_port
+from cordboard_testkit.patience import PATIENCE
 
 START_SECONDS = PATIENCE
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h

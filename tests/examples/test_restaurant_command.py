@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from cordboard.testing.patience import PATIENCE
+from cordboard_testkit.patience import PATIENCE
 
 from .conftest import EXAMPLE
 

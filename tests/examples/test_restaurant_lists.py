@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cordboard.testing.patience import PATIENCE
+from cordboard_testkit.patience import PATIENCE
 
 from .conftest import System, opened, settings_for
 

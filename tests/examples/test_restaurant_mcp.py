@@ -17,9 +17,9 @@ from cordboard.config.mcp import McpServer
 from cordboard.errors import McpError
 from cordboard.mcp.fleet import Fleet
 from cordboard.mcp.supervision.server import SupervisedServer
-from cordboard.testing.patience import PATIENCE
 from cordboard.tools.speech.speech import sentence
 from cordboard.tools.tool import Effects, ToolSpec
+from cordboard_testkit.patience import PATIENCE
 
 from .conftest import ENGINE_CLIENT, EXAMPLE, System, opened, settings_for
 

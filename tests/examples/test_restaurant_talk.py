@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cordboard.agents.pipeline.brain.base import DialogueSession
-from cordboard.agents.pipeline.brain.rules import RulesBrain
+from cordboard.agent_api.dialogue import DialogueSession
+from cordboard.agents.rules import RulesBrain
 from cordboard.config.load import load
 from cordboard.tools.tool import JsonObject, Status, ToolReply
 

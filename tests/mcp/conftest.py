@@ -13,7 +13,7 @@ from cordboard.config.mcp import McpServer
 from cordboard.mcp.connection import Transport
 from cordboard.mcp.from_config import transport_of
 from cordboard.mcp.supervision.server import SupervisedServer
-from cordboard.testing.mcp_servers import FAULTY_SERVER
+from cordboard_testkit.mcp_servers import FAULTY_SERVER
 
 READY_SECONDS = 20.0
 

@@ -10,16 +10,16 @@ from functools import partial
 import mcp_types as types
 
 from cordboard.config.schema import Config
-from cordboard.generation import Generation
+from cordboard.generation.generation import Generation
 from cordboard.mcp.fleet import Fleet
 from cordboard.mcp.supervision.life import LIST_AGAIN_SECONDS
 from cordboard.mcp.supervision.pool import ServerPool
 from cordboard.mcp.supervision.server import ServerState
-from cordboard.testing.mcp_servers import FAULTY_SERVER
 from cordboard.tools.builtin import BUILTIN_NAMES
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.tool import Status, ToolAsk, ToolReply
+from cordboard_testkit.mcp_servers import FAULTY_SERVER
 
 from .conftest import until
 

@@ -15,11 +15,11 @@ from cordboard.mcp.supervision.breaker import Breaker, BreakerState
 from cordboard.mcp.supervision.life import Life
 from cordboard.mcp.supervision.server import SupervisedServer
 from cordboard.mcp.tool import McpTool
-from cordboard.testing.virtual_time import virtual_time
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk.desk import Desk, SilentObserver
 from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.tool import Status, ToolAsk, ToolReply, ToolSpec
+from cordboard_testkit.virtual_time import virtual_time
 
 
 class Far:

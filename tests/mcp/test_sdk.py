@@ -7,7 +7,7 @@ import sys
 
 SCRIPT = """
 import sys
-import cordboard.cli.run, cordboard.engine
+import cordboard.cli.run, cordboard.runtime.engine
 assert "mcp" not in sys.modules, sorted(name for name in sys.modules if "mcp" in name)
 from cordboard.mcp.sdk import load_sdk
 load_sdk()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import mcp_types as types
 
 from cordboard.config.schema import Config
-from cordboard.generation import Generation
+from cordboard.generation.generation import Generation
 from cordboard.mcp.supervision.server import ServerState
 from cordboard.mcp.troubles import MOST_CHARACTERS, MOST_TOLD, troubles
 

@@ -17,12 +17,12 @@ from cordboard.calls.call import Call
 from cordboard.calls.ledger import LedgerWriter
 from cordboard.calls.services import CallServices
 from cordboard.config.schema import Config
-from cordboard.generation import Generation
+from cordboard.generation.generation import Generation
 from cordboard.mcp.supervision.pool import ServerPool
 from cordboard.observe.metrics import Metrics
 from cordboard.observe.tracing import NO_TRACING, Tracing
-from cordboard.testing.fake_agent import FakeAgent, Script
-from cordboard.testing.fake_line import FakeLine
+from cordboard_testkit.fake_agent import FakeAgent, Script
+from cordboard_testkit.fake_line import FakeLine
 
 SETTLE_SECONDS = 60.0
 

@@ -7,7 +7,7 @@ import asyncio
 from structlog.testing import capture_logs
 
 from cordboard.observe.limited_log import LimitedLog
-from cordboard.testing.virtual_time import virtual_time
+from cordboard_testkit.virtual_time import virtual_time
 
 
 def test_the_first_is_told_at_once_and_the_others_by_their_number() -> None:

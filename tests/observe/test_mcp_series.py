@@ -6,7 +6,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from cordboard.testing.fake_agent import FakeAgent
+from cordboard_testkit.fake_agent import FakeAgent
 
 from .conftest import room
 from .test_metrics import samples, value

@@ -16,7 +16,7 @@ from cordboard.config.mcp import McpServer
 from cordboard.mcp.supervision.server import SupervisedServer
 from cordboard.observe.logging import configure
 from cordboard.observe.open_tracing import open_tracing
-from cordboard.testing.fake_agent import FakeAgent
+from cordboard_testkit.fake_agent import FakeAgent
 
 from .conftest import Collector, room
 

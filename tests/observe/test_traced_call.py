@@ -17,11 +17,11 @@ from cordboard.calls.events import (
     TurnEnded,
 )
 from cordboard.config.schema import Config
-from cordboard.engine import Engine
 from cordboard.observe.open_tracing import open_tracing
-from cordboard.testing.fake_agent import FakeAgent
-from cordboard.testing.fake_line import FakeLine
-from cordboard.testing.patience import PATIENCE
+from cordboard.runtime.engine import Engine
+from cordboard_testkit.fake_agent import FakeAgent
+from cordboard_testkit.fake_line import FakeLine
+from cordboard_testkit.patience import PATIENCE
 
 from .conftest import Collector, room, said
 

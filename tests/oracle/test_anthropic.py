@@ -21,12 +21,12 @@ from anthropic.types import (
 )
 from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from pydantic import TypeAdapter
-from tests.agents.pipeline.brain.llm.conversation import conversation
+from tests.agents.llm.conversation import conversation
 
-from cordboard.agents.pipeline.brain.llm.anthropic import AnthropicWire
 from cordboard.config.providers.brains import AnthropicBrain
-from cordboard.testing.emulators.anthropic.text import THOUGHT, AnthropicEmulator
-from cordboard.testing.emulators.script import Answer, Fault, Script, Use
+from cordboard.vendors.anthropic.messages import AnthropicWire
+from cordboard_testkit.emulators.anthropic.text import THOUGHT, AnthropicEmulator
+from cordboard_testkit.emulators.script import Answer, Fault, Script, Use
 
 MODEL = "claude-haiku-5-5"
 PARAMETERS = {"type": "object", "properties": {"icao": {"type": "string"}}}

@@ -8,18 +8,18 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from tests.agents.realtime.host import RecordingHost, a_session
+from tests.vendors.host import RecordingHost, a_session
 
-from cordboard.agents.base import Said
-from cordboard.agents.realtime.deepgram.dialect import DeepgramDialect
-from cordboard.agents.realtime.dialect import CutItem, Resumed
+from cordboard.agent_api.agent import Said
+from cordboard.agent_api.service_protocol import CutItem, Resumed
 from cordboard.audio.format import ULAW_8K
 from cordboard.audio.g711 import linear_to_ulaw
 from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
-from cordboard.testing.emulators.deepgram.agent import DeepgramAgentEmulator
-from cordboard.testing.emulators.deepgram.agent_messages import MANAGED, VOICES
-from cordboard.testing.emulators.script import Answer, Script, Use
 from cordboard.tools.tool import Effects, Status, ToolReply, ToolSpec
+from cordboard.vendors.deepgram.agent.protocol import DeepgramProtocol
+from cordboard_testkit.emulators.deepgram.agent import DeepgramAgentEmulator
+from cordboard_testkit.emulators.deepgram.agent_messages import MANAGED, VOICES
+from cordboard_testkit.emulators.script import Answer, Script, Use
 
 # The SDK stands on what websockets calls legacy.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -192,29 +192,29 @@ def everything_our_adapter_says() -> list[dict[str, Any]]:
         }
     )
     host = RecordingHost()
-    dialect = DeepgramDialect(provider, "key")
+    protocol = DeepgramProtocol(provider, "key")
     session = a_session(toolbox=(WEATHER, BOOK))
 
     def say(kind: str, **values: Any) -> None:
-        dialect.receive_text(json.dumps({"type": kind, **values}).encode())
+        protocol.receive_text(json.dumps({"type": kind, **values}).encode())
 
     def ask(call_id: str, arguments: str) -> None:
         call = {"id": call_id, "name": "weather", "arguments": arguments, "client_side": True}
         say("FunctionCallRequest", functions=[call])
 
-    dialect.begin(session, host, None)
+    protocol.begin(session, host, None)
     say("Welcome", request_id="r")
     say("SettingsApplied")
-    dialect.keep_alive()
-    dialect.speak("One moment.")
+    protocol.keep_alive()
+    protocol.speak("One moment.")
     ask("a", "{}")
     ask("b", "nonsense")
-    dialect.answer_tool(ToolReply("a", "weather", Status.OK, "Sunny.", {"degrees": 20}))
+    protocol.answer_tool(ToolReply("a", "weather", Status.OK, "Sunny.", {"degrees": 20}))
     say("ConversationText", role="assistant", content="It is")
-    dialect.interrupted((CutItem("", 20),))
-    dialect.speak("Goodbye.")
+    protocol.interrupted((CutItem("", 20),))
+    protocol.speak("Goodbye.")
     history = (Said("agent", "Hello!"), Said("caller", "Is it sunny?"))
-    dialect.begin(session, host, Resumed(history, owes_answer=True))
+    protocol.begin(session, host, Resumed(history, owes_answer=True))
     say("Welcome", request_id="r")
     say("SettingsApplied")
     return host.sent

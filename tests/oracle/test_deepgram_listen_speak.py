@@ -11,18 +11,18 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
-from cordboard.agents.pipeline.stt.base import ListenedCall
-from cordboard.agents.pipeline.stt.deepgram import DeepgramRecogniser
-from cordboard.agents.pipeline.stt.deepgram_flux import DeepgramFluxRecogniser
-from cordboard.agents.pipeline.tts.deepgram import deepgram_voice
+from cordboard.agent_api.stt import ListenedCall
 from cordboard.config.providers.stt import DeepgramFluxStt, DeepgramStt
 from cordboard.config.providers.tts import DeepgramTts
-from cordboard.testing.emulators.deepgram.listen import DeepgramListenEmulator
-from cordboard.testing.emulators.deepgram.models import MODELS, VOICES
-from cordboard.testing.emulators.deepgram.socket import KEY, DeepgramSocketEmulator
-from cordboard.testing.emulators.deepgram.speak import DeepgramSpeakEmulator
-from cordboard.testing.emulators.script import Answer, Script
-from cordboard.testing.emulators.speech import Beeper
+from cordboard.vendors.deepgram.flux import DeepgramFluxRecogniser
+from cordboard.vendors.deepgram.stt import DeepgramRecogniser
+from cordboard.vendors.deepgram.tts import deepgram_voice
+from cordboard_testkit.emulators.deepgram.listen import DeepgramListenEmulator
+from cordboard_testkit.emulators.deepgram.models import MODELS, VOICES
+from cordboard_testkit.emulators.deepgram.socket import KEY, DeepgramSocketEmulator
+from cordboard_testkit.emulators.deepgram.speak import DeepgramSpeakEmulator
+from cordboard_testkit.emulators.script import Answer, Script
+from cordboard_testkit.emulators.speech import Beeper
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),

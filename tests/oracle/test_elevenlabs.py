@@ -11,23 +11,23 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
-from cordboard.agents.base import AgentAudioDone, ToolAsked
+from cordboard.agent_api.agent import AgentAudioDone, ToolAsked
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
-from cordboard.agents.realtime.elevenlabs.dialect import ElevenLabsDialect
-from cordboard.agents.realtime.elevenlabs.rest import ElevenLabsRest
-from cordboard.agents.realtime.elevenlabs.sync import Sync
-from cordboard.agents.realtime.elevenlabs.tools import MARK, NEEDED_EVENTS, Wanted
 from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
-from cordboard.testing.emulators.elevenlabs.agent import KEY, ElevenLabsEmulator
-from cordboard.testing.emulators.elevenlabs.wire import LLMS
-from cordboard.testing.emulators.elevenlabs.workspace import (
+from cordboard.tools.tool import Status, ToolReply, ToolSpec
+from cordboard.vendors.elevenlabs.agent.protocol import ElevenLabsProtocol
+from cordboard.vendors.elevenlabs.rest import ElevenLabsRest
+from cordboard.vendors.elevenlabs.sync import Sync
+from cordboard.vendors.elevenlabs.sync_plan import MARK, NEEDED_EVENTS, Wanted
+from cordboard_testkit.emulators.elevenlabs.agent import KEY, ElevenLabsEmulator
+from cordboard_testkit.emulators.elevenlabs.wire import LLMS
+from cordboard_testkit.emulators.elevenlabs.workspace import (
     DEFAULT_EVENTS,
     PERMITS_NOTHING,
     VOICE,
     new_agent,
 )
-from cordboard.testing.emulators.script import Answer, Fault, Script, Use
-from cordboard.tools.tool import Status, ToolReply, ToolSpec
+from cordboard_testkit.emulators.script import Answer, Fault, Script, Use
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -295,8 +295,8 @@ async def test_all_that_is_sent_is_known_to_the_sdk() -> None:
             dynamic_variables={"shop": "Oslo"},
         )
         parts = RealtimeParts(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
-        dialect = ElevenLabsDialect(settings, KEY)
-        agent = RealtimeAgent(dialect, settings, "elevenlabs_agent", parts)
+        protocol = ElevenLabsProtocol(settings, KEY)
+        agent = RealtimeAgent(protocol, settings, "elevenlabs_agent", parts)
         caller = Caller("Hi.")
         caller.agent = agent
         await agent.start(caller.session)
@@ -307,8 +307,8 @@ async def test_all_that_is_sent_is_known_to_the_sdk() -> None:
         ask = (await caller.until(ToolAsked)).ask
         agent.answer_tool(ToolReply(ask.ask_id, ask.name, Status.OK, "Booked."))
         await listen(agent, caller, AgentAudioDone, 3)
-        dialect.keep_alive()
-        assert dialect.inform("A taxi is here.")
+        protocol.keep_alive()
+        assert protocol.inform("A taxi is here.")
         await service.until(lambda: len(service.of("user_message")) == 2)
         await agent.close()
     assert service.violations == []

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from cordboard.agents.pipeline.tts.elevenlabs import ElevenLabsSynthesis
 from cordboard.config.providers.tts import ElevenLabsTts
-from cordboard.testing.emulators.elevenlabs.speech import KEY, VOICE, ElevenLabsSpeechEmulator
-from cordboard.testing.emulators.speech import Beeper
+from cordboard.vendors.elevenlabs.tts import ElevenLabsSynthesis
+from cordboard_testkit.emulators.elevenlabs.speech import KEY, VOICE, ElevenLabsSpeechEmulator
+from cordboard_testkit.emulators.speech import Beeper
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 from google import genai
 from google.genai import errors, types
-from tests.agents.realtime.host import RecordingHost, a_session
+from tests.vendors.host import RecordingHost, a_session
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from cordboard.agents.base import Said
-from cordboard.agents.realtime.dialect import Resumed
-from cordboard.agents.realtime.gemini.dialect import PATH, GeminiDialect
+from cordboard.agent_api.agent import Said
+from cordboard.agent_api.service_protocol import Resumed
 from cordboard.audio.format import SLIN_16K
 from cordboard.config.providers.gemini_live import GeminiLiveProvider
-from cordboard.testing.emulators.gemini.live import KEY, GeminiLiveEmulator
-from cordboard.testing.emulators.script import Answer, Fault, Script, Use
 from cordboard.tools.tool import Effects, Status, ToolReply, ToolSpec
+from cordboard.vendors.gemini.live.protocol import PATH, GeminiProtocol
+from cordboard_testkit.emulators.gemini.live import KEY, GeminiLiveEmulator
+from cordboard_testkit.emulators.script import Answer, Fault, Script, Use
 
 MODEL = "gemini-3.8-live"
 SCHEMA = {
@@ -316,27 +316,27 @@ def test_every_message_of_ours_is_one_of_the_sdks() -> None:
         ToolSpec("book", "http", "Books.", SCHEMA, effects=Effects.DESTRUCTIVE),
     )
     settings = GeminiLiveProvider.model_validate({"type": "gemini_live", **values})
-    host, dialect = RecordingHost(), GeminiDialect(settings, "key")
+    host, protocol = RecordingHost(), GeminiProtocol(settings, "key")
     session = a_session(toolbox=tools, audio_format=SLIN_16K)
 
     def say(message: dict[str, Any]) -> None:
-        dialect.receive_text(json.dumps(message).encode())
+        protocol.receive_text(json.dumps(message).encode())
 
-    dialect.begin(session, host, None)
+    protocol.begin(session, host, None)
     say({"setupComplete": {}})
-    dialect.hear(bytes(640))
+    protocol.hear(bytes(640))
     calls = [{"id": "1", "name": "get_atis", "args": {}}, {"id": "2", "name": "book", "args": {}}]
     say({"toolCall": {"functionCalls": calls}})
     for call_id in ("1", "2"):
-        dialect.answer_tool(ToolReply(call_id, "x", Status.OK, "Fine.", {"a": [1, None, "x"]}))
-    dialect.lost(None, 1011, "gone")
-    dialect.begin(session, host, Resumed((Said("caller", "Hi"), Said("agent", "Hello")), True))
+        protocol.answer_tool(ToolReply(call_id, "x", Status.OK, "Fine.", {"a": [1, None, "x"]}))
+    protocol.lost(None, 1011, "gone")
+    protocol.begin(session, host, Resumed((Said("caller", "Hi"), Said("agent", "Hello")), True))
     say({"setupComplete": {}})
     say({"sessionResumptionUpdate": {"newHandle": "h", "resumable": True}})
-    dialect.lost(None, 1011, "gone")
-    dialect.begin(session, host, Resumed((), True))
+    protocol.lost(None, 1011, "gone")
+    protocol.begin(session, host, Resumed((), True))
     say({"setupComplete": {}})
-    dialect.goodbye()
+    protocol.goodbye()
     kinds = {next(iter(message)) for message in host.sent}
     assert kinds == {"setup", "clientContent", "realtimeInput", "toolResponse"}
     for message in host.sent:

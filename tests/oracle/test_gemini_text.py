@@ -10,12 +10,12 @@ import httpx2
 import pytest
 from google import genai
 from google.genai import errors, types
-from tests.agents.pipeline.brain.llm.conversation import conversation
+from tests.agents.llm.conversation import conversation
 
-from cordboard.agents.pipeline.brain.llm.gemini import GeminiWire
 from cordboard.config.providers.brains import GeminiBrain
-from cordboard.testing.emulators.gemini.text import GeminiTextEmulator
-from cordboard.testing.emulators.script import Answer, Fault, Script, Use
+from cordboard.vendors.gemini.llm import GeminiWire
+from cordboard_testkit.emulators.gemini.text import GeminiTextEmulator
+from cordboard_testkit.emulators.script import Answer, Fault, Script, Use
 
 MODEL = "gemini-3.8-flash"
 PARAMETERS = {"type": "OBJECT", "properties": {"icao": {"type": "STRING"}}}

@@ -9,14 +9,14 @@ import openai
 import pytest
 from pydantic import TypeAdapter
 
-from cordboard.agents.pipeline.stt.base import SpeechHints
-from cordboard.agents.pipeline.stt.openai import as_wav, transcription_form
-from cordboard.agents.pipeline.tts.openai import OpenAISynthesis
+from cordboard.agent_api.stt import SpeechHints
 from cordboard.config.providers.stt import OpenAIStt
 from cordboard.config.providers.tts import OpenAITts
-from cordboard.testing.emulators.openai.audio import KEY, OpenAIAudioEmulator
-from cordboard.testing.emulators.script import Answer, Script
-from cordboard.testing.emulators.speech import Beeper
+from cordboard.vendors.openai.stt import as_wav, transcription_form
+from cordboard.vendors.openai.tts import OpenAISynthesis
+from cordboard_testkit.emulators.openai.audio import KEY, OpenAIAudioEmulator
+from cordboard_testkit.emulators.script import Answer, Script
+from cordboard_testkit.emulators.speech import Beeper
 
 HEARD = "What is the weather in Oslo?"
 WAV = as_wav(Beeper().speak(HEARD, 8000))

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.agents.realtime.host import RecordingHost, a_session
+from tests.vendors.host import RecordingHost, a_session
 
-from cordboard.agents.base import Said
-from cordboard.agents.realtime.dialect import CutItem, Resumed
-from cordboard.agents.realtime.openai.dialect import OpenAIDialect
+from cordboard.agent_api.agent import Said
+from cordboard.agent_api.service_protocol import CutItem, Resumed
 from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
-from cordboard.testing.emulators.openai.realtime import OpenAIRealtimeEmulator
-from cordboard.testing.emulators.script import Answer, Script, Use
 from cordboard.tools.tool import Status, ToolReply, ToolSpec
+from cordboard.vendors.openai.realtime.protocol import OpenAIProtocol
+from cordboard_testkit.emulators.openai.realtime import OpenAIRealtimeEmulator
+from cordboard_testkit.emulators.script import Answer, Script, Use
 
 TONE = (8000 * np.sin(np.arange(24000 // 2) * 0.3)).astype("<i2").tobytes()
 """0.5 s at 24 kHz."""
@@ -235,15 +235,15 @@ def everything_we_say() -> list[dict[str, Any]]:
         settings = OpenAIRealtimeProvider.model_validate(
             {"type": "openai_realtime", "slow_response": "provider", **variety}
         )
-        said += one_call(OpenAIDialect(settings, "sk-x"))
+        said += one_call(OpenAIProtocol(settings, "sk-x"))
     return said
 
 
-def one_call(dialect: OpenAIDialect) -> list[dict[str, Any]]:
+def one_call(protocol: OpenAIProtocol) -> list[dict[str, Any]]:
     host = RecordingHost()
 
     def hears(kind: str, **values: Any) -> None:
-        dialect.receive_text(json.dumps({"type": kind, **values}).encode())
+        protocol.receive_text(json.dumps({"type": kind, **values}).encode())
 
     def responds(response_id: str, *output: dict[str, Any], done: bool = True) -> None:
         hears("response.created", response={"id": response_id})
@@ -254,23 +254,23 @@ def one_call(dialect: OpenAIDialect) -> list[dict[str, Any]]:
             hears("response.done", response=response)
 
     session = a_session(toolbox=(WEATHER,))
-    dialect.begin(session, host, None)
+    protocol.begin(session, host, None)
     hears("session.updated", session={})
-    dialect.hear(bytes(160))
+    protocol.hear(bytes(160))
     responds("greeting")
     call = {"type": "function_call", "name": "weather", "arguments": '{"city":"Oslo"}'}
     responds("1", {**call, "call_id": "c1"}, {**call, "call_id": "c2"})
-    dialect.speak("One moment.")
+    protocol.speak("One moment.")
     responds("2")
-    dialect.listen_aside(True)
-    dialect.listen_aside(False)
-    dialect.answer_tool(ToolReply("c1", "weather", Status.OK, "Sun.", {"degrees": 4}))
-    dialect.answer_tool(ToolReply("c2", "weather", Status.TIMEOUT, "It took too long."))
+    protocol.listen_aside(True)
+    protocol.listen_aside(False)
+    protocol.answer_tool(ToolReply("c1", "weather", Status.OK, "Sun.", {"degrees": 4}))
+    protocol.answer_tool(ToolReply("c2", "weather", Status.TIMEOUT, "It took too long."))
     responds("3", done=False)
-    dialect.interrupted((CutItem("i3", 30),))
+    protocol.interrupted((CutItem("i3", 30),))
     history = (Said("caller", "Hello."), Said("agent", "How can I help?"))
-    dialect.begin(session, host, Resumed(history, owes_answer=True))
+    protocol.begin(session, host, Resumed(history, owes_answer=True))
     hears("session.updated", session={})
     responds("4")
-    dialect.inform("Your table is booked.")
+    protocol.inform("Your table is booked.")
     return host.sent

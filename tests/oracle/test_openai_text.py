@@ -17,13 +17,13 @@ from openai import (
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from pydantic import TypeAdapter
-from tests.agents.pipeline.brain.llm.conversation import conversation
+from tests.agents.llm.conversation import conversation
 
-from cordboard.agents.pipeline.brain.llm.openai_chat import OpenAIChatWire
-from cordboard.agents.pipeline.brain.llm.openai_responses import OpenAIResponsesWire
 from cordboard.config.providers.brains import OpenAIChatBrain, OpenAIResponsesBrain
-from cordboard.testing.emulators.openai.text import OpenAITextEmulator
-from cordboard.testing.emulators.script import Answer, Fault, Script, Use
+from cordboard.vendors.openai.chat_completions import OpenAIChatWire
+from cordboard.vendors.openai.responses import OpenAIResponsesWire
+from cordboard_testkit.emulators.openai.text import OpenAITextEmulator
+from cordboard_testkit.emulators.script import Answer, Fault, Script, Use
 
 MODEL = "gpt-5.4-mini"
 PARAMETERS = {"type": "object", "properties": {"icao": {"type": "string"}}}

@@ -11,13 +11,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
+PAGES = sorted(
+    path
+    for place in ("*.md", "docs/**/*.md", "examples/**/*.md", "testkit/*.md")
+    for path in ROOT.glob(place)
+)
 FENCED = re.compile(r"^(```|~~~).*?^\1", re.M | re.S)
 LINK = re.compile(r"\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
 FROM_ELSEWHERE = re.compile(r"^\[[^\]]+\]:\s+(\S+)", re.M)
 IN_HTML = re.compile(r"(?:src|href)=\"([^\"]+)\"")
 MENTION = re.compile(r"(?<![\w/-])docs/[\w./-]*\w\.(?:md|json|svg)\b")
-FOLDERS_OF_TEXT = ("src", "tests", "scripts", "examples", "config", "docker", "bench")
+FOLDERS_OF_TEXT = ("src", "testkit", "tests", "scripts", "examples", "config", "docker", "bench")
 
 
 def text_of(page: Path) -> str:

@@ -9,11 +9,11 @@ from pydantic import TypeAdapter
 from tests.tools.desk.desk_stage import Scripted, Stage, takes
 
 from cordboard.config.tools.entry import ToolEntry as Entry
-from cordboard.testing.virtual_time import in_virtual_time
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.tool import Effects, JsonObject, Status, ToolAsk, ToolResult, ToolRun
 from cordboard.tools.workflow import WorkflowMaker, WorkflowTool
+from cordboard_testkit.virtual_time import in_virtual_time
 
 from .conftest import Line
 

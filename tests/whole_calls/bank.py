@@ -10,9 +10,9 @@ import numpy as np
 
 from cordboard.audio.resample import resample_pcm
 from cordboard.calls.events import Key, RecordingStarted, ToolAnswered
-from cordboard.testing.correlation import align, came_through
-from cordboard.testing.sip import PhoneCall
-from cordboard.testing.timeline import RATE, Samples
+from cordboard_testkit.correlation import align, came_through
+from cordboard_testkit.sip import PhoneCall
+from cordboard_testkit.timeline import RATE, Samples
 
 from .configuration import Change
 from .conftest import Hotline

@@ -9,7 +9,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from cordboard.testing.asterisk import AsteriskInstance
+from cordboard_testkit.asterisk import AsteriskInstance
 
 REPOSITORY = Path(__file__).parents[2]
 TOKEN = "open-sesame-open-sesame"
@@ -123,7 +123,7 @@ def write_config(folder: Path, asterisk: AsteriskInstance, change: Change | None
     server["defaults"] = {**server["defaults"], "timeout_ms": 60_000}
     server["defaults"].pop("slow_response_threshold_ms")
     tree["mcp"]["servers"]["orders"] = {
-        "command": [sys.executable, "-m", "cordboard.testing.mcp_servers.faulty", "good"],
+        "command": [sys.executable, "-m", "cordboard_testkit.mcp_servers.faulty", "good"],
         "restart": {"backoff_ms": 300},
         "defaults": {"timeout_ms": 60_000, "slow_response_message": "One moment please."},
         "tools": [
@@ -133,7 +133,7 @@ def write_config(folder: Path, asterisk: AsteriskInstance, change: Change | None
         ],
     }
     tree["mcp"]["servers"]["patience"] = {
-        "command": [sys.executable, "-m", "cordboard.testing.mcp_servers.faulty", "good"],
+        "command": [sys.executable, "-m", "cordboard_testkit.mcp_servers.faulty", "good"],
         "defaults": {"timeout_ms": 3_000},
         "tools": [{"name": "waits", "expose_as": "look_long"}],
     }

@@ -29,7 +29,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from cordboard.agents.pipeline.offline import OfflineModels, load_offline_models
 from cordboard.agents.workers import Workers
 from cordboard.calls.events import (
     Answered,
@@ -43,15 +42,16 @@ from cordboard.calls.events import (
 from cordboard.calls.history import CallHistory, read
 from cordboard.config.load import load
 from cordboard.config.source import ConfigSource
-from cordboard.engine import Engine
-from cordboard.testing.asterisk import AsteriskInstance
-from cordboard.testing.caller_voice import render_speech
-from cordboard.testing.child_process import start_child
-from cordboard.testing.free_ports import free_port
-from cordboard.testing.leaks import assert_line_clean
-from cordboard.testing.patience import PATIENCE, until
-from cordboard.testing.sip import PhoneCall, SipPhone
-from cordboard.testing.timeline import Samples
+from cordboard.runtime.engine import Engine
+from cordboard.vendors.local.models import OfflineModels, load_offline_models
+from cordboard_testkit.asterisk import AsteriskInstance
+from cordboard_testkit.caller_voice import render_speech
+from cordboard_testkit.child_process import start_child
+from cordboard_testkit.free_ports import free_port
+from cordboard_testkit.leaks import assert_line_clean
+from cordboard_testkit.patience import PATIENCE, until
+from cordboard_testkit.sip import PhoneCall, SipPhone
+from cordboard_testkit.timeline import Samples
 
 from .configuration import REPOSITORY, TOKEN, Change, write_config
 

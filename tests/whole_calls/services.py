@@ -10,14 +10,14 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cordboard.testing.emulators.deepgram.agent import DeepgramAgentEmulator
-from cordboard.testing.emulators.deepgram.listen import DeepgramListenEmulator
-from cordboard.testing.emulators.elevenlabs.agent import ElevenLabsEmulator
-from cordboard.testing.emulators.elevenlabs.speech import ElevenLabsSpeechEmulator
-from cordboard.testing.emulators.gemini.live import GeminiLiveEmulator
-from cordboard.testing.emulators.openai.realtime import OpenAIRealtimeEmulator
-from cordboard.testing.emulators.openai.text import OpenAITextEmulator
-from cordboard.testing.emulators.script import Script
+from cordboard_testkit.emulators.deepgram.agent import DeepgramAgentEmulator
+from cordboard_testkit.emulators.deepgram.listen import DeepgramListenEmulator
+from cordboard_testkit.emulators.elevenlabs.agent import ElevenLabsEmulator
+from cordboard_testkit.emulators.elevenlabs.speech import ElevenLabsSpeechEmulator
+from cordboard_testkit.emulators.gemini.live import GeminiLiveEmulator
+from cordboard_testkit.emulators.openai.realtime import OpenAIRealtimeEmulator
+from cordboard_testkit.emulators.openai.text import OpenAITextEmulator
+from cordboard_testkit.emulators.script import Script
 
 from .conftest import Caller, Hotline, OpenHotline
 
@@ -28,7 +28,7 @@ STORY = (
     "Once upon a time there was a telephone exchange on a hill, and every evening the operator "
     "plugged the last caller of the valley into the line to the city, and then she went home."
 )
-FAULTY = [sys.executable, "-m", "cordboard.testing.mcp_servers.faulty", "good"]
+FAULTY = [sys.executable, "-m", "cordboard_testkit.mcp_servers.faulty", "good"]
 KEY = "key-of-the-tests"
 SLOW_SECONDS = 3
 """Of the slow tool: its filler is due after 0.4 s."""

@@ -9,9 +9,9 @@ import socket
 import pytest
 
 from cordboard.calls.events import AudioStarted, Key, ToolCalled
-from cordboard.testing.free_ports import free_port_range
-from cordboard.testing.leaks import LeakSnapshot
-from cordboard.testing.patience import until
+from cordboard_testkit.free_ports import free_port_range
+from cordboard_testkit.leaks import LeakSnapshot
+from cordboard_testkit.patience import until
 
 from .bank import bank, keys_once_and_a_recording
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from cordboard.calls.events import AudioStarted, ToolAnswered, ToolCalled, ToolFiller
-from cordboard.testing.patience import until
+from cordboard_testkit.patience import until
 
 from .side_by_side import SideBySide
 

@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from cordboard.calls.events import Key, RecordingStarted, RecordingStopped, ToolAnswered
-from cordboard.testing.timeline import RATE, Samples
+from cordboard_testkit.timeline import RATE, Samples
 
 from .bank import assert_as_at_the_phone, bank, channels, keys_once_and_a_recording
 from .side_by_side import SideBySide

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cordboard.calls.events import ToolAnswered
-from cordboard.testing.leaks import LeakSnapshot
+from cordboard_testkit.leaks import LeakSnapshot
 
 pytestmark = [
     pytest.mark.asterisk,

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from cordboard.calls.events import ToolAnswered, ToolCalled
-from cordboard.testing.patience import PATIENCE
+from cordboard_testkit.patience import PATIENCE
 
 pytestmark = [
     pytest.mark.asterisk,
@@ -27,7 +27,7 @@ while started.exists() and not gate.exists():
     time.sleep(0.05)
 started.touch()
 sys.argv[1:] = ["good"]
-runpy.run_module("cordboard.testing.mcp_servers.faulty", run_name="__main__")
+runpy.run_module("cordboard_testkit.mcp_servers.faulty", run_name="__main__")
 """
 
 
@@ -92,7 +92,7 @@ async def test_a_server_killed_at_work_is_said_comes_back_and_is_used_again(open
 
 
 async def test_servers_that_never_come_up_leave_the_rest_of_the_engine_working(open_hotline):
-    faulty = [sys.executable, "-m", "cordboard.testing.mcp_servers.faulty"]
+    faulty = [sys.executable, "-m", "cordboard_testkit.mcp_servers.faulty"]
 
     def break_servers(tree):
         servers = tree["mcp"]["servers"]

@@ -34,10 +34,10 @@ from cordboard.calls.events import (
     ToolFiller,
     Trouble,
 )
-from cordboard.testing.emulators.script import Answer, Fault, Script, Use
-from cordboard.testing.sip import SipPhone
-from cordboard.testing.timeline import RATE, SPEECH_LEVEL
 from cordboard.tools.payload import PROFILES, AgentKind, bytes_before_data, cap
+from cordboard_testkit.emulators.script import Answer, Fault, Script, Use
+from cordboard_testkit.sip import SipPhone
+from cordboard_testkit.timeline import RATE, SPEECH_LEVEL
 
 from .conftest import Caller
 from .services import (

@@ -10,7 +10,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from cordboard.calls.events import Bound, ToolAnswered
-from cordboard.testing.patience import until
+from cordboard_testkit.patience import until
 
 from .conftest import Hotline
 

@@ -26,8 +26,8 @@ import pytest
 import pytest_asyncio
 from ruamel.yaml import YAML
 
-from cordboard.testing.child_process import start_child
-from cordboard.testing.patience import PATIENCE, until
+from cordboard_testkit.child_process import start_child
+from cordboard_testkit.patience import PATIENCE, until
 
 from .configuration import REPOSITORY
 from .conftest import Caller, Hotline, OpenHotline

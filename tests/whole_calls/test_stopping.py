@@ -12,9 +12,9 @@ import pytest
 from cordboard.calls.events import AudioStarted
 from cordboard.calls.history import read_lines
 from cordboard.errors import CallRefused
-from cordboard.testing.leaks import assert_line_clean
-from cordboard.testing.patience import PATIENCE, until
-from cordboard.testing.sip import SipPhone
+from cordboard_testkit.leaks import assert_line_clean
+from cordboard_testkit.patience import PATIENCE, until
+from cordboard_testkit.sip import SipPhone
 
 pytestmark = [
     pytest.mark.asterisk,

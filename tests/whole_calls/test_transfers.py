@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from cordboard.calls.events import Offered, Transferred
-from cordboard.testing.correlation import came_through
-from cordboard.testing.sip import SipPhone
-from cordboard.testing.timeline import RATE
+from cordboard_testkit.correlation import came_through
+from cordboard_testkit.sip import SipPhone
+from cordboard_testkit.timeline import RATE
 
 from .side_by_side import SideBySide
 

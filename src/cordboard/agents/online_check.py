@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import httpx2
 
 from cordboard.agents.online_requests import Probe, State, Verdict, probes, verdict
-from cordboard.agents.realtime.dialects import dialect_for
+from cordboard.agents.realtime.protocols import protocol_for
 from cordboard.agents.realtime.trial import try_session
 from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
 from cordboard.config.providers.realtime import RealtimeProvider
@@ -117,7 +117,7 @@ async def _session(
 ) -> Finding:
     """Whether the service takes all settings of a session: voice, turn detection, `extra`..."""
     try:
-        await try_session(dialect_for(service, key), what.partition(",")[0], tls, seconds)
+        await try_session(protocol_for(service, key), what.partition(",")[0], tls, seconds)
     except AgentError as error:
         return Finding(name, what, _STATES.get(error.kind, "refused"), str(error))
     return Finding(name, what, "ok")

@@ -16,8 +16,6 @@ from functools import partial
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
-from cordboard.agents.pipeline.brain.llm.anthropic import AnthropicWire
-from cordboard.agents.realtime.elevenlabs.tools import unfit
 from cordboard.config.providers.brains import AnthropicBrain, GeminiBrain, OpenAIChatBrain
 from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
 from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
@@ -26,6 +24,8 @@ from cordboard.config.providers.service import Service
 from cordboard.config.providers.services import PaidPart
 from cordboard.config.providers.stt import DeepgramFluxStt, DeepgramStt
 from cordboard.config.providers.tts import DeepgramTts, ElevenLabsTts
+from cordboard.vendors.anthropic.messages import AnthropicWire
+from cordboard.vendors.elevenlabs.sync_plan import unfit
 
 State = Literal["ok", "no key", "wrong key", "unknown", "unlisted", "unreachable", "refused"]
 """`unlisted`: the service does not name it among its own, which need not mean that it is not there;

@@ -15,24 +15,19 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from functools import partial
 
-from cordboard.agents.base import Agent
-from cordboard.agents.fallback import FallbackAgent
+from cordboard.agent_api.agent import Agent
+from cordboard.agent_api.dialogue import Brain
+from cordboard.agent_api.stt import CallRecogniser, Recogniser
+from cordboard.agents.brain_factory import model_brain
+from cordboard.agents.fallback.agent import FallbackAgent
+from cordboard.agents.llm.brain import LlmBrain
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
-from cordboard.agents.pipeline.brain.base import Brain
-from cordboard.agents.pipeline.brain.factory import model_brain
-from cordboard.agents.pipeline.brain.llm.brain import LlmBrain
-from cordboard.agents.pipeline.brain.rules import RulesBrain
-from cordboard.agents.pipeline.echo_watch import EchoWatch
-from cordboard.agents.pipeline.hearing import HearingParts
-from cordboard.agents.pipeline.melody import TurnOdds
-from cordboard.agents.pipeline.offline import OfflineModels
 from cordboard.agents.pipeline.parts_factory import SpeechParts, speech_parts
 from cordboard.agents.pipeline.service_key import key_of
-from cordboard.agents.pipeline.stt.base import CallRecogniser, Recogniser
-from cordboard.agents.pipeline.turn_profiles import profile_of
 from cordboard.agents.provider_health import ProviderHealth
 from cordboard.agents.realtime.greetings import GreetingCache
 from cordboard.agents.realtime.warm import WarmConnection
+from cordboard.agents.rules import RulesBrain
 from cordboard.audio.echo import EchoGuard
 from cordboard.audio.tones import is_dtmf
 from cordboard.config.providers.brains import LanguageModelBrain
@@ -43,7 +38,12 @@ from cordboard.config.providers.services import paid_parts
 from cordboard.config.schema import Config, Context
 from cordboard.errors import AgentError
 from cordboard.observe.degradation import Degradation
+from cordboard.speech.turns.echo_watch import EchoWatch
+from cordboard.speech.turns.profiles import profile_of
+from cordboard.speech.turns.turn_detector import TurnOdds
+from cordboard.speech.user_turns import HearingParts
 from cordboard.tools.tool import ToolSpec
+from cordboard.vendors.local.models import OfflineModels
 
 
 class Providers:
@@ -155,7 +155,7 @@ class Providers:
 
     def _realtime(self, name: str, chosen: RealtimeProvider, settings: Context) -> Agent:
         from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
-        from cordboard.agents.realtime.dialects import dialect_for
+        from cordboard.agents.realtime.protocols import protocol_for
 
         kind, models = str(chosen.type), self._models
         if self._tls is None:
@@ -167,8 +167,8 @@ class Providers:
             self._greetings,
             self._warm[name].take if name in self._warm else lambda: None,
         )
-        dialect = dialect_for(chosen, key_of(chosen, self._environ, kind))
-        return RealtimeAgent(dialect, chosen, kind, parts, settings.barge_in)
+        protocol = protocol_for(chosen, key_of(chosen, self._environ, kind))
+        return RealtimeAgent(protocol, chosen, kind, parts, settings.barge_in)
 
     def _aside_ears(self, settings: Context) -> HearingParts | None:
         models = self._models
@@ -178,7 +178,7 @@ class Providers:
 
     def begin(self) -> None:
         """They are in force from now on: keep connections ready where that is wanted."""
-        from cordboard.agents.realtime.dialects import dialect_for
+        from cordboard.agents.realtime.protocols import protocol_for
 
         for earlier, name in self._taken:
             earlier._model_brains.pop(name, None)
@@ -191,7 +191,7 @@ class Providers:
                 except AgentError:
                     continue  # `/ready` tells
                 warm = self._warm[name] = WarmConnection(
-                    partial(dialect_for, chosen, key),
+                    partial(protocol_for, chosen, key),
                     self._tls,
                     kind,
                     chosen.connect_timeout_ms / 1000,
@@ -245,10 +245,10 @@ class Providers:
 def _import_realtime(providers: Iterable[RealtimeProvider]) -> None:
     """Import now what their calls need: 70 ms, in which no call that goes on would have sound."""
     import cordboard.agents.realtime.agent  # noqa: F401 - for its being there
-    from cordboard.agents.realtime.dialects import dialect_for
+    from cordboard.agents.realtime.protocols import protocol_for
 
     for provider in providers:
-        dialect_for(provider, "")
+        protocol_for(provider, "")
 
 
 def _echo_watch(thread: Executor, call_id: str) -> EchoWatch:

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from cordboard.errors import ConfigProblem
+from cordboard.generation.tool_listing import ToolListing
 from cordboard.mcp.supervision.status import ServerStatus
-from cordboard.tool_listing import ToolListing
 
 
 class TestReportView(Protocol):

@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from cordboard.api.answers import JsonAnswer, list_to_json, to_json
 from cordboard.errors import NotThere
-from cordboard.tool_listing import ToolListing
+from cordboard.generation.tool_listing import ToolListing
 
 
 class ToolLister(Protocol):

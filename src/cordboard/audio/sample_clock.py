@@ -5,7 +5,7 @@ is busy. Each arrival is therefore an upper bound, and the clock follows the ear
 the last second: drift and short gaps of the sender move it on. No clock of its own, no audio: a
 few comparisons a frame.
 
-Convention (as at the telephones of `cordboard.testing.timeline`): sample `i` of a frame that was on
+Convention (as at the telephones of `cordboard_testkit.timeline`): sample `i` of a frame that was on
 the wire at `t` counts as spoken at `t + i / rate`.
 """
 

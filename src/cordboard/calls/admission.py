@@ -14,8 +14,8 @@ from functools import partial
 import structlog
 
 from cordboard.calls.bare_calls import BARE_BUDGET, BARE_BUSY, BARE_RATE
-from cordboard.calls.clean_up import STEP_LIMIT, give_back
 from cordboard.calls.offer import Offer
+from cordboard.calls.teardown import STEP_LIMIT, give_back
 from cordboard.errors import LineError
 from cordboard.observe.degradation import Degradation
 

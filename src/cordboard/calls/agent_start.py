@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from cordboard.agents.base import Agent, AgentSession
+from cordboard.agent_api.agent import Agent, AgentSession
 from cordboard.errors import AgentError
 
 AGENT_START_LIMIT = 15.0

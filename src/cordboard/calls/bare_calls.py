@@ -2,7 +2,7 @@
 
 Nothing proves who such a caller is: whoever reaches the port is one. So they have limits of their
 own (`audiosocket.max_calls`, `calls_per_minute`, `max_minutes_per_day`, `max_cost_per_day`) and are
-refused first. Callers by ARI are admitted as if there were no bare calls (`calls.exchange`).
+refused first. Callers by ARI are admitted as if there were no bare calls (`calls.call_registry`).
 
 A call counts for the day, by the local date, on which it ends; while it lives, for today. What was
 used is kept in memory: an engine that starts begins at nothing. A call that lives goes on when the

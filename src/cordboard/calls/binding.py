@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cordboard.calls.offer import Offer
+from cordboard.config.call_variables import call_variables
 from cordboard.config.providers.provider import Provider
 from cordboard.config.schema import Config, Context
-from cordboard.config.variables import call_variables
 
 APOLOGY = "Sorry, the service you asked for is not available. "
 """Said before the greeting of the context that answers instead."""

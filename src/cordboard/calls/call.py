@@ -18,25 +18,25 @@ from typing import Any, TypeVar
 
 import structlog
 
-from cordboard.agents.base import Agent, AgentSession, Interrupted
+from cordboard.agent_api.agent import Agent, AgentSession, Interrupted
 from cordboard.calls import events
 from cordboard.calls.agent_start import AgentStart
 from cordboard.calls.binding import APOLOGY, Binding, variables_of
 from cordboard.calls.call_costs import CallCosts
-from cordboard.calls.clean_up import STEP_LIMIT, give_back, step
 from cordboard.calls.conversation import Conversation, Endings
-from cordboard.calls.keys import KeyOutlets, Keys
-from cordboard.calls.last_words import STOPPING, TOO_LONG, LastWords, heard_out
+from cordboard.calls.dtmf import Dtmf, KeyOutlets
+from cordboard.calls.failure_apology import STOPPING, TOO_LONG, FailureApology, heard_out
 from cordboard.calls.media.sound import CallSound
 from cordboard.calls.media.transcode import understood
 from cordboard.calls.offer import Media, Offer
 from cordboard.calls.phases import CallPhases
 from cordboard.calls.recording.call_recording import opening
 from cordboard.calls.services import CallServices
-from cordboard.calls.tools.line import CallNames, ToolLine
-from cordboard.config.variables import fill
+from cordboard.calls.teardown import STEP_LIMIT, give_back, step
+from cordboard.calls.tools.call_control import CallControl, CallNames
+from cordboard.config.call_variables import fill
 from cordboard.errors import AgentError, CordboardError, LineError, LineGone, MediaError
-from cordboard.generation import Generation
+from cordboard.generation.generation import Generation
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.tool import may_collect_keys
 
@@ -86,7 +86,7 @@ class Call:
         self._media: Media | None = None
         self._conversation: Conversation | None = None
         self._sound: CallSound | None = None
-        self._keys: Keys | None = None
+        self._keys: Dtmf | None = None
         self._give_back = False
         """Whether the dialplan gets the caller back: nobody here could serve them."""
         now = datetime.datetime.now().astimezone()
@@ -95,7 +95,7 @@ class Call:
         self._toolbox = generation.admit(binding.context_name)
         self._secret_keys = may_collect_keys(self._toolbox.specs)
         self._recording = services.recording(binding, self._ledger, secret_keys=self._secret_keys)
-        self.line = ToolLine(
+        self.line = CallControl(
             self,
             CallNames(offer.call_id, binding.context_name, binding.provider_name, self._variables),
             offer.control,
@@ -104,7 +104,7 @@ class Call:
             self._ledger,
         )
         """What the tools may do to it."""
-        self._last_words = LastWords(
+        self._last_words = FailureApology(
             services.apology, self.line, binding.context.on_failure, self._trouble
         )
         self._costs = CallCosts(
@@ -296,7 +296,7 @@ class Call:
             first_key=self._first_key,
             speaking=lambda: conversation.playout.speaking,
         )
-        self._keys = Keys(outlets, sound, hold_back=self._secret_keys)
+        self._keys = Dtmf(outlets, sound, hold_back=self._secret_keys)
         self.line.connect(conversation, self._keys)
         self._recording.connect(sound)
         media.on_dtmf(self._key)

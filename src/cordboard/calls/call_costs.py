@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from cordboard.agents.base import Usage
+from cordboard.agent_api.agent import Usage
 from cordboard.calls import events
 from cordboard.calls.ledger import Ledger
 from cordboard.config.budget import Budget

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from cordboard.agents.yes_or_no import read_yes_or_no
 from cordboard.errors import LineError, LineGone
+from cordboard.speech.yes_or_no import read_yes_or_no
 
 PATIENCE = 8.0
 """Seconds to answer, from the end of the question or of what the caller said last."""

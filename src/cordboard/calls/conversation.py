@@ -1,8 +1,8 @@
 """Between the agent and the caller: the agent's events become sound, tool calls and ledger lines.
 
 `take` is the agent session's `emit`: synchronous, on the event loop. Nothing here waits but
-`confirm`. Tools are `ToolSide`'s, questions to the caller `Confirmation`'s, silence is
-`Attention`'s, speech held under a voice `Overlap`'s, what the caller has heard the playout's.
+`confirm`. Tools are `ToolExecutor`'s, questions to the caller `Confirmation`'s, silence is
+`Attention`'s, speech held under a voice `Interruption`'s, what the caller has heard the playout's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 
 import structlog
 
-from cordboard.agents.base import (
+from cordboard.agent_api.agent import (
     INTERNAL,
     Agent,
     AgentAudio,
@@ -41,15 +41,15 @@ from cordboard.agents.base import (
     Used,
 )
 from cordboard.calls import events
-from cordboard.calls.attention import Attention, Owed
 from cordboard.calls.confirmation import Answer, Confirmation, QuestionOutlets
+from cordboard.calls.interruption import Interruption
 from cordboard.calls.ledger import Ledger
 from cordboard.calls.media.playout import Playout, Started
 from cordboard.calls.offer import Media
-from cordboard.calls.overlap import Overlap
 from cordboard.calls.own_sentence import Own, OwnSentence
-from cordboard.calls.stopwatch import TurnStopwatch
-from cordboard.calls.tools.side import ToolSide
+from cordboard.calls.silence import Attention, Owed
+from cordboard.calls.tools.executor import ToolExecutor
+from cordboard.calls.turn_latency import TurnStopwatch
 from cordboard.config.conversation import Silence
 from cordboard.errors import LineGone
 from cordboard.observe.metrics import ApprovalAnswer, Metrics, SilenceKind
@@ -124,11 +124,11 @@ class Conversation:
         self._own_open = False
         """The latest sentence is the engine's, and the agent has not said that it is done."""
         self.playout = Playout(media, self._audio_started, self._audio_ended)
-        self.tools = ToolSide(agent, ledger, metrics, self)
+        self.tools = ToolExecutor(agent, ledger, metrics, self)
         self.confirmation = Confirmation(
             QuestionOutlets(self.prompt, self.playout.has_begun, self._somebody_heard)
         )
-        self._overlap = Overlap(self.playout, ledger, metrics)
+        self._overlap = Interruption(self.playout, ledger, metrics)
         self._attention = Attention(silence, self)
 
     def begin(self, *, greets: bool) -> None:

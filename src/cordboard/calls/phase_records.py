@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cordboard.calls.ledger import Ledger
-from cordboard.calls.tools.account import answered_event, asked_event, count
+from cordboard.calls.tools.events import answered_event, asked_event, count
 from cordboard.observe.metrics import Metrics
 from cordboard.tools.tool import ToolAsk, ToolReply, ToolSpec
 

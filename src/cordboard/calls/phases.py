@@ -16,7 +16,7 @@ from cordboard.calls.open_calls import Kind, OpenCall
 from cordboard.calls.post_call.job import finished, jobs_of
 from cordboard.calls.pre_call import PreCall, PreCallParts
 from cordboard.calls.services import CallServices
-from cordboard.generation import Generation
+from cordboard.generation.generation import Generation
 from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.toolbox import Toolbox
 

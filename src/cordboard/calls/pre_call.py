@@ -22,11 +22,11 @@ from cordboard.calls import events
 from cordboard.calls.ledger import Ledger
 from cordboard.calls.phase_records import PhaseRecords
 from cordboard.config.call_phases import PreCallStep
+from cordboard.config.call_variables import clean
 from cordboard.config.data_template import read_json_template
 from cordboard.config.schema import Context
 from cordboard.config.speech_template import SpeechTemplateError, read_path
 from cordboard.config.tools.http_tool import CALL
-from cordboard.config.variables import clean
 from cordboard.observe.metrics import Metrics
 from cordboard.observe.tracing import Tracing
 from cordboard.tools.data_template import fill_json
@@ -96,7 +96,7 @@ class PreCall:
         return {name: reply.data for name, reply in self._replies.items()}
 
     def saved(self) -> Mapping[str, Callable[[str], str]]:
-        """For `config.variables.fill`: of each name, what gives the text at a path into it."""
+        """For `config.call_variables.fill`: of each name, what gives the text at a path into it."""
         names = (step.save_as for step in self._steps if step.save_as is not None)
         return {name: partial(_text, self._replies.get(name)) for name in names}
 

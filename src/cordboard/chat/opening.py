@@ -11,15 +11,15 @@ import datetime
 from collections.abc import Callable, Mapping
 from uuid import uuid4
 
-from cordboard.agents.pipeline.brain.base import AskTool, Brain, Dialogue, DialogueSession
+from cordboard.agent_api.dialogue import AskTool, Brain, Dialogue, DialogueSession
 from cordboard.calls import events
 from cordboard.calls.binding import Binding
 from cordboard.calls.call_costs import CallCosts
 from cordboard.calls.ledger import Ledger
 from cordboard.calls.phases import CallPhases
 from cordboard.calls.services import CallServices
-from cordboard.config.variables import call_variables, fill
-from cordboard.generation import Generation
+from cordboard.config.call_variables import call_variables, fill
+from cordboard.generation.generation import Generation
 
 SOURCE = "chat"
 """Of these conversations, in their ledgers."""

@@ -19,9 +19,8 @@ from typing import Any, Literal
 
 import structlog
 
+from cordboard.agent_api.dialogue import Brain, Dialogue
 from cordboard.agents.pipeline.agent import ABOUT_EARLIER
-from cordboard.agents.pipeline.brain.base import Brain, Dialogue
-from cordboard.agents.yes_or_no import read_yes_or_no
 from cordboard.calls import events
 from cordboard.calls.services import CallServices
 from cordboard.chat.answer import Answer, ChatEvent, EventName
@@ -30,8 +29,9 @@ from cordboard.chat.opening import Opening
 from cordboard.chat.tool_record import ToolRecord
 from cordboard.config.chat import Chat
 from cordboard.errors import ChatRefused, CordboardError, LineError, LineGone
-from cordboard.generation import Generation
+from cordboard.generation.generation import Generation
 from cordboard.observe.metrics import ApprovalAnswer
+from cordboard.speech.yes_or_no import read_yes_or_no
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
 

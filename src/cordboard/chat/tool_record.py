@@ -13,7 +13,7 @@ from typing import Any
 
 from cordboard.calls import events
 from cordboard.calls.ledger import Ledger
-from cordboard.calls.tools.account import answered_event, asked_event, count
+from cordboard.calls.tools.events import answered_event, asked_event, count
 from cordboard.chat.answer import ChatEvent
 from cordboard.observe.metrics import Metrics
 from cordboard.tools.tool import Effects, ToolAsk, ToolReply, ToolSpec

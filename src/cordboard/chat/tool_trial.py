@@ -24,9 +24,9 @@ from cordboard.calls.open_calls import OpenCall
 from cordboard.calls.services import CallServices
 from cordboard.chat.sessions import known_context
 from cordboard.chat.tool_record import ToolRecord
-from cordboard.config.variables import call_variables
+from cordboard.config.call_variables import call_variables
 from cordboard.errors import ChatRefused
-from cordboard.generation import Generation
+from cordboard.generation.generation import Generation
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.payload import (

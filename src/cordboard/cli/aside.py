@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from cordboard.config.load import LoadedConfig
 from cordboard.config.mcp import McpServer
 from cordboard.config.schema import Config
-from cordboard.generation import Generation
+from cordboard.generation.generation import Generation
 from cordboard.mcp.definitions.lockfile import try_load_lock
 from cordboard.mcp.trial import TestReport, try_out
 from cordboard.observe.logging import configure

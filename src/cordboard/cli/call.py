@@ -14,13 +14,14 @@ from cordboard.cli.options import (
     ConfigOption,
     LogLevelOption,
     load_config,
+    require_test_kit,
     set_up_log,
 )
 
 if TYPE_CHECKING:
     from cordboard.config.schema import Config
-    from cordboard.testing.scenario import ScriptLine
-    from cordboard.testing.simulated_call import PlacedCall
+    from cordboard_testkit.scenario import ScriptLine
+    from cordboard_testkit.simulated_call import PlacedCall
 
 Via = Literal["audiosocket", "sip"]
 
@@ -64,6 +65,7 @@ def command(
     """
     lines = _Lines(tuple(say or ()), tuple(wav or ()))
     _check(lines, context, via, target, record)
+    require_test_kit()
     loaded = load_config(config)
     set_up_log(log_level, loaded)
     name = context or loaded.config.default_context or next(iter(loaded.config.contexts))
@@ -90,8 +92,8 @@ class _Lines:
         import numpy as np
 
         from cordboard.audio.wav import read_mono
-        from cordboard.testing.caller_voice import render_script
-        from cordboard.testing.scenario import ScriptLine
+        from cordboard_testkit.caller_voice import render_script
+        from cordboard_testkit.scenario import ScriptLine
 
         script = await render_script(voice, list(self.texts)) if self.texts else []
         for path in self.files:
@@ -132,7 +134,7 @@ async def _place(
     from rich.console import Console
 
     from cordboard.cli.live import LivePrinter
-    from cordboard.testing.simulated_call import bench, call_target, loaded_voice, voice_of
+    from cordboard_testkit.simulated_call import bench, call_target, loaded_voice, voice_of
 
     printer = LivePrinter(Console(stderr=quiet, highlight=False, soft_wrap=True))
     if target:

@@ -13,11 +13,11 @@ from cordboard.calls.ledger import LedgerWriter
 from cordboard.calls.services import CallServices
 from cordboard.chat.sessions import ChatSessions, known_context
 from cordboard.config.schema import Config
-from cordboard.generation import Generation
+from cordboard.generation.generation import Generation
 from cordboard.mcp.supervision.pool import ServerPool
 from cordboard.observe.degradation import Degradation
 from cordboard.observe.metrics import Metrics
-from cordboard.succession import Succession
+from cordboard.runtime.reload import Reloader
 
 SETTLE_SECONDS = 30.0
 """How long the first start of the MCP servers is waited for."""
@@ -38,7 +38,7 @@ async def chat_here(config: Config, folder: Path, context: str) -> AsyncIterator
         writer = LedgerWriter()
         stack.callback(writer.close)
         pool = ServerPool(metrics, is_open=False)
-        succession = Succession(config, pool, _no_models, Degradation(), folder)
+        succession = Reloader(config, pool, _no_models, Degradation(), folder)
         stack.push_async_callback(succession.close)
         await succession.begin()
         if _missing(context, succession.generation):

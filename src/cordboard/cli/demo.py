@@ -16,12 +16,13 @@ from cordboard.cli.options import (
     ConfigOption,
     LogLevelOption,
     load_config,
+    require_test_kit,
     set_up_log,
 )
 
 if TYPE_CHECKING:
     from cordboard.config.schema import Config
-    from cordboard.testing.simulated_call import PlacedCall
+    from cordboard_testkit.simulated_call import PlacedCall
 
 CONTEXT = "demo"
 ATIS = "mcp_aviation_atis_get_atis"
@@ -59,6 +60,7 @@ def command(
     Needs no network and no key. Leaves a stereo recording, the ledger and a picture of the call.
     Exit status 0 only if everything the caller asked for was understood, looked up and spoken.
     """
+    require_test_kit()
     loaded = load_config(config)
     set_up_log(log_level, loaded)
     begun = time.monotonic()
@@ -73,8 +75,8 @@ async def _demo(
     from rich.console import Console
 
     from cordboard.cli.live import LivePrinter, latency_table
-    from cordboard.testing.caller_voice import render_script
-    from cordboard.testing.simulated_call import bench, save, voice_of
+    from cordboard_testkit.caller_voice import render_script
+    from cordboard_testkit.simulated_call import bench, save, voice_of
 
     console = Console(highlight=False, soft_wrap=True, width=max(110, Console().width))
     printer = LivePrinter(console)

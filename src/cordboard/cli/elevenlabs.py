@@ -15,11 +15,11 @@ from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, load_config
 from cordboard.errors import NotThere
 
 if TYPE_CHECKING:
-    from cordboard.agents.realtime.elevenlabs.tools import Plan, Wanted
     from cordboard.config.load import LoadedConfig
     from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
     from cordboard.config.schema import Config
-    from cordboard.tool_listing import ToolListing
+    from cordboard.generation.tool_listing import ToolListing
+    from cordboard.vendors.elevenlabs.sync_plan import Plan, Wanted
 
 REQUEST_SECONDS = 30.0
 
@@ -136,7 +136,7 @@ def _texts(config: Config, contexts: list[str], *, prompt: bool, first_message: 
 
 async def _listings(loaded: LoadedConfig, contexts: list[str]) -> dict[str, ToolListing]:
     from cordboard.cli.aside import generation_aside
-    from cordboard.tool_listing import list_tools
+    from cordboard.generation.tool_listing import list_tools
 
     async with generation_aside(loaded) as generation:
         return {
@@ -153,8 +153,8 @@ def _wanted(
     removes: bool,
     adopts: bool,
 ) -> Wanted:
-    from cordboard.agents.realtime.elevenlabs.tools import Wanted
     from cordboard.tools.payload import DATA_NOTE
+    from cordboard.vendors.elevenlabs.sync_plan import Wanted
 
     specs = {spec.name: spec for listing in listings.values() for spec in listing.specs}
     missing = {
@@ -181,8 +181,8 @@ def _wanted(
 
 
 async def _bring_up_to_date(key: str, wanted: Wanted, *, dry_run: bool) -> None:
-    from cordboard.agents.realtime.elevenlabs.rest import ElevenLabsRest
-    from cordboard.agents.realtime.elevenlabs.sync import Sync
+    from cordboard.vendors.elevenlabs.rest import ElevenLabsRest
+    from cordboard.vendors.elevenlabs.sync import Sync
 
     async with ElevenLabsRest(wanted.settings.base_url, key, REQUEST_SECONDS) as rest:
         sync = Sync(rest, wanted)

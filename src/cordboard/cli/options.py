@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from cordboard.errors import ExtraMissing
 
 if TYPE_CHECKING:
     from cordboard.config.load import LoadedConfig
@@ -32,6 +35,15 @@ def load_config(path: Path) -> LoadedConfig:
     for problem in loaded.problems:
         print_warning(problem)
     return loaded
+
+
+def require_test_kit() -> None:
+    """Raise `ExtraMissing` unless the distribution `cordboard-testkit` is installed."""
+    if importlib.util.find_spec("cordboard_testkit") is None:
+        raise ExtraMissing(
+            "this command places a call with the test kit, which is not installed: install the "
+            "distribution cordboard-testkit (from a checkout: pip install ./testkit)"
+        )
 
 
 def print_warning(problem: ConfigProblem) -> None:

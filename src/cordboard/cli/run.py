@@ -21,9 +21,9 @@ from cordboard.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from cordboard.agents.pipeline.offline import OfflineLoading
     from cordboard.config.schema import Config
     from cordboard.config.source import ConfigSource
+    from cordboard.vendors.local.models import OfflineLoading
 
 
 def command(
@@ -50,8 +50,8 @@ def command(
 def begin_loading(config: Config) -> OfflineLoading | None:
     """The models that the configuration needs, on their way: they load in threads while this one
     imports the engine, which takes as long."""
-    from cordboard.agents.pipeline.offline import Need, OfflineLoading, needs_of
     from cordboard.agents.workers import Workers
+    from cordboard.vendors.local.models import Need, OfflineLoading, needs_of
 
     needs = needs_of(config)
     return OfflineLoading(Workers(), needs) if needs.ears is not Need.NO else None
@@ -66,7 +66,7 @@ async def _serve(config: Config, source: ConfigSource, loading: OfflineLoading |
 
 
 async def _run_engine(config: Config, source: ConfigSource, loading: OfflineLoading | None) -> None:
-    from cordboard.engine import Engine
+    from cordboard.runtime.engine import Engine
 
     loop = asyncio.get_running_loop()
     stop, hurry = asyncio.Event(), asyncio.Event()

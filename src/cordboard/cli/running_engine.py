@@ -16,7 +16,7 @@ import orjson
 from pydantic import ValidationError
 
 from cordboard.config.document import Document, parse
-from cordboard.config.expansion import expand
+from cordboard.config.environment import expand
 from cordboard.config.load import text_of
 from cordboard.config.schema import Admin, Health
 from cordboard.config.secret_files import SecretFiles

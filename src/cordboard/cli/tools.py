@@ -17,7 +17,7 @@ from cordboard.errors import EngineUnreachable, NotThere
 
 if TYPE_CHECKING:
     from cordboard.config.load import LoadedConfig
-    from cordboard.tool_listing import ToolListing
+    from cordboard.generation.tool_listing import ToolListing
 
 
 class Format(StrEnum):
@@ -101,7 +101,7 @@ def _from_file(config: Path, context: str | None, provider: str | None) -> dict[
 async def _listed(loaded: LoadedConfig, context: str | None) -> ToolListing:
     """Start what is needed, look, and end it."""
     from cordboard.cli.aside import generation_aside
-    from cordboard.tool_listing import list_tools
+    from cordboard.generation.tool_listing import list_tools
 
     async with generation_aside(loaded) as generation:
         return list_tools(loaded.config, generation.fleet, generation.catalogue, context)

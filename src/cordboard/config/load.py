@@ -23,7 +23,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 
 from cordboard.config.checks.semantics import check, with_defaults
 from cordboard.config.document import Document, KeyPath, parse
-from cordboard.config.expansion import MOST_TEXT, expand
+from cordboard.config.environment import MOST_TEXT, expand
 from cordboard.config.explain import MOST_EXPLAINED, explain
 from cordboard.config.files import content_of, digest_of
 from cordboard.config.providers.services import paid_parts

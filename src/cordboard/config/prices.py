@@ -43,8 +43,8 @@ class ModelPrices(Section):
     thousand_characters: float | None = Field(None, ge=0, description="Per 1000 characters.")
 
     def cost(self, amounts: Mapping[str, float]) -> float | None:
-        """Of so much of each unit (units as in `agents.base.Usage`); None when a unit that was used
-        has no price."""
+        """Of so much of each unit (units as in `agent_api.agent.Usage`); None when a unit that was
+        used has no price."""
         total = 0.0
         for unit, amount in amounts.items():
             if amount <= 0:

@@ -16,11 +16,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from cordboard.config.call_variables import CALL_VARIABLES
 from cordboard.config.patterns import PATTERNS_IN_WORDS
 from cordboard.config.shape import Shape
 from cordboard.config.tools.entry import BUILTIN_TOOLS
 from cordboard.config.tools.rules import ToolRules
-from cordboard.config.variables import CALL_VARIABLES
 
 _PROVIDER = "providers.<name>"
 _RULES = ToolRules.model_fields.keys()

@@ -29,9 +29,9 @@ from pydantic import (
     model_validator,
 )
 
+from cordboard.config.call_variables import CALL_VARIABLES
 from cordboard.config.patterns import TIME_OF_DAY
 from cordboard.config.sentences import Effort, Wording, read_sentence
-from cordboard.config.variables import CALL_VARIABLES
 
 SlotKind = Literal["list", "icao", "letters", "number", "digits", "date", "time", "name", "text"]
 BUILT_IN_LISTS: tuple[SlotKind, ...] = (

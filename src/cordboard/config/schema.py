@@ -16,6 +16,7 @@ from pydantic import Field, PrivateAttr, SecretStr, field_validator, model_valid
 
 from cordboard.config.budget import Budget
 from cordboard.config.call_phases import PostCallRetries, PostCallStep, PreCallStep, saved_names
+from cordboard.config.call_variables import placeholders
 from cordboard.config.chat import Chat
 from cordboard.config.conversation import BargeIn, Recording, Silence, TurnTaking
 from cordboard.config.mcp import Mcp
@@ -38,7 +39,6 @@ from cordboard.config.rules import Rules
 from cordboard.config.secrets import secrets_in
 from cordboard.config.section import Section
 from cordboard.config.tools.entry import BUILTIN_TOOLS, BuiltinTool, ToolEntry, TransferDestination
-from cordboard.config.variables import placeholders
 
 
 class Health(Section):

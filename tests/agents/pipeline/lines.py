@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from cordboard.agents.pipeline.stt.base import Listening
-from cordboard.testing.emulators.speech import Beeper
+from cordboard.agent_api.stt import Listening
+from cordboard_testkit.emulators.speech import Beeper
 
 FRAME = 320
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from cordboard.agents.base import (
+from cordboard.agent_api.agent import (
     AgentAudio,
     AgentAudioDone,
     AgentEvent,
@@ -24,18 +24,19 @@ from cordboard.agents.base import (
     ToolAsked,
     ToolCancelled,
 )
+from cordboard.agent_api.stt import NO_HINTS, SpeechHints, Transcript
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
-from cordboard.agents.pipeline.hearing import HearingParts
-from cordboard.agents.pipeline.melody import TurnOdds
-from cordboard.agents.pipeline.stt.base import NO_HINTS, SpeechHints, Transcript
-from cordboard.agents.pipeline.turn_profiles import TurnProfile
 from cordboard.audio.format import SLIN_8K
 from cordboard.audio.vad import VoiceActivityBank
 from cordboard.config.conversation import BargeIn
 from cordboard.errors import RecogniserError, VoiceError
 from cordboard.observe.degradation import Degradation
-from cordboard.testing.fake_line import FakeMedia
-from cordboard.testing.fake_pipeline import (
+from cordboard.speech.turns.profiles import TurnProfile
+from cordboard.speech.turns.turn_detector import TurnOdds
+from cordboard.speech.user_turns import HearingParts
+from cordboard.tools.tool import Status, ToolReply
+from cordboard_testkit.fake_line import FakeMedia
+from cordboard_testkit.fake_pipeline import (
     MS_PER_WORD,
     FunctionBrain,
     FunctionDialogue,
@@ -47,8 +48,7 @@ from cordboard.testing.fake_pipeline import (
     silence,
     speech,
 )
-from cordboard.testing.virtual_time import virtual_time
-from cordboard.tools.tool import Status, ToolReply
+from cordboard_testkit.virtual_time import virtual_time
 
 
 async def echo(dialogue: FunctionDialogue, text: str) -> AsyncGenerator[str, None]:

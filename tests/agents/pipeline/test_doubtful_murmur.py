@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cordboard.agents.pipeline.overlap_words import judge_words
-from cordboard.agents.pipeline.stt.base import Transcript
-from cordboard.agents.pipeline.text_clues import TextClue
-from cordboard.agents.pipeline.turn_events import (
+from cordboard.agent_api.stt import Transcript
+from cordboard.speech.turns.events import (
     AgentVoice,
     OverlapHeld,
     OverlapLetPass,
@@ -16,8 +14,10 @@ from cordboard.agents.pipeline.turn_events import (
     TurnTaken,
     WordsWanted,
 )
-from cordboard.agents.pipeline.turn_profiles import TurnProfile
-from cordboard.agents.pipeline.turn_taking import TurnTaker
+from cordboard.speech.turns.interruption_words import judge_words
+from cordboard.speech.turns.profiles import TurnProfile
+from cordboard.speech.turns.state_machine import TurnTaker
+from cordboard.speech.turns.text_clues import TextClue
 
 MS = 8
 WINDOW = 32 * MS

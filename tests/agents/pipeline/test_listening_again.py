@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from tests.agents.pipeline.test_agent import Stage, play
 
-from cordboard.agents.base import CallerStopped, CallerText
+from cordboard.agent_api.agent import CallerStopped, CallerText
 from cordboard.errors import RecogniserError
-from cordboard.testing.fake_pipeline import ScriptedRecogniser
+from cordboard_testkit.fake_pipeline import ScriptedRecogniser
 
 HEARD = "Clouds over variance (?)"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cordboard.agents.base import (
+from cordboard.agent_api.agent import (
     AgentAudio,
     AgentAudioDone,
     AgentEvent,
@@ -17,16 +17,6 @@ from cordboard.agents.base import (
     AgentText,
     CallerText,
     Used,
-)
-from cordboard.agents.pipeline import offline
-from cordboard.agents.pipeline.models import ModelFile
-from cordboard.agents.pipeline.offline import (
-    ALL_MODELS,
-    ModelNeeds,
-    Need,
-    OfflineModels,
-    load_needed_models,
-    needs_of,
 )
 from cordboard.agents.pipeline.parts_factory import speech_parts
 from cordboard.agents.providers import Providers
@@ -36,12 +26,22 @@ from cordboard.audio.vad import VoiceActivityBank
 from cordboard.config.providers.pipeline import PipelineProvider
 from cordboard.config.schema import Config
 from cordboard.errors import AgentError, ModelError
-from cordboard.testing.emulators.deepgram import socket as deepgram_socket
-from cordboard.testing.emulators.deepgram.listen import DeepgramListenEmulator
-from cordboard.testing.emulators.elevenlabs import speech as elevenlabs_speech
-from cordboard.testing.emulators.elevenlabs.speech import ElevenLabsSpeechEmulator
-from cordboard.testing.emulators.script import Answer, Script
-from cordboard.testing.fake_pipeline import InlineExecutor, LoudnessModel
+from cordboard.vendors.local import models as offline
+from cordboard.vendors.local.model_files import ModelFile
+from cordboard.vendors.local.models import (
+    ALL_MODELS,
+    ModelNeeds,
+    Need,
+    OfflineModels,
+    load_needed_models,
+    needs_of,
+)
+from cordboard_testkit.emulators.deepgram import socket as deepgram_socket
+from cordboard_testkit.emulators.deepgram.listen import DeepgramListenEmulator
+from cordboard_testkit.emulators.elevenlabs import speech as elevenlabs_speech
+from cordboard_testkit.emulators.elevenlabs.speech import ElevenLabsSpeechEmulator
+from cordboard_testkit.emulators.script import Answer, Script
+from cordboard_testkit.fake_pipeline import InlineExecutor, LoudnessModel
 
 from .lines import silence, until, voice
 

@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
-from cordboard.agents.base import Agent, AgentFailed, CallerStarted, CallerStopped, Said
-from cordboard.agents.fallback import FallbackAgent
+from cordboard.agent_api.agent import Agent, AgentFailed, CallerStarted, CallerStopped, Said
+from cordboard.agents.fallback.agent import FallbackAgent
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
-from cordboard.agents.pipeline.hearing import HearingParts
-from cordboard.agents.pipeline.turn_profiles import TurnProfile
 from cordboard.audio.vad import VoiceActivityBank
 from cordboard.calls import events
-from cordboard.testing.call_stage import CallStage, play_call
-from cordboard.testing.fake_agent import FakeAgent, Script
-from cordboard.testing.fake_pipeline import (
+from cordboard.speech.turns.profiles import TurnProfile
+from cordboard.speech.user_turns import HearingParts
+from cordboard_testkit.call_stage import CallStage, play_call
+from cordboard_testkit.fake_agent import FakeAgent, Script
+from cordboard_testkit.fake_pipeline import (
     FunctionBrain,
     FunctionDialogue,
     InlineExecutor,

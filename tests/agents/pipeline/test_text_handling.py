@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cordboard.agents.pipeline.stt.base import SpeechHints
-from cordboard.agents.pipeline.stt.whisper import prompt_text, without_repeats
-from cordboard.agents.pipeline.tts.hibari import LEAD, TAIL, finished, speakable
+from cordboard.agent_api.stt import SpeechHints
 from cordboard.audio.levels import peak_dbfs, speech_rms_dbfs
 from cordboard.audio.resample import to_pcm
+from cordboard.vendors.local.hibari import LEAD, TAIL, finished, speakable
+from cordboard.vendors.local.whisper import prompt_text, without_repeats
 
 
 @pytest.mark.parametrize(

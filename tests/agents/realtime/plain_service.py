@@ -1,4 +1,4 @@
-"""A service with the simplest protocol there can be, and its dialect, to test the shell."""
+"""A service with the simplest protocol there can be, and its protocol, to test the shell."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 import websockets
 from websockets.asyncio.server import ServerConnection, serve
 
-from cordboard.agents.base import AgentEvent, AgentSession, Interrupted
+from cordboard.agent_api.agent import AgentEvent, AgentSession, Interrupted
+from cordboard.agent_api.service_protocol import CutItem, Lost, ProtocolHost, Resumed
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
-from cordboard.agents.realtime.connection import ServiceConnection
-from cordboard.agents.realtime.dialect import Address, CutItem, DialectHost, Lost, Resumed
 from cordboard.agents.realtime.greetings import GreetingCache
 from cordboard.audio.format import ULAW_8K, AudioFormat
 from cordboard.config.conversation import BargeIn
 from cordboard.config.providers.realtime import RealtimeProvider
+from cordboard.net.service_websocket import Address, ServiceConnection
 from cordboard.tools.payload import DEFAULT_LIMITS
 from cordboard.tools.tool import ToolReply
 
@@ -147,8 +147,8 @@ class MemoryConnection:
             self._loop.call_soon(self._receiver.receive_text, message.encode())
 
 
-class PlainDialect:
-    """Implements `realtime.dialect.Dialect`."""
+class PlainProtocol:
+    """Implements `realtime.protocol.ServiceProtocol`."""
 
     formats: tuple[AudioFormat, ...] = (ULAW_8K,)
     payload = DEFAULT_LIMITS
@@ -163,7 +163,7 @@ class PlainDialect:
     async def address(self) -> Address:
         return Address(f"ws://127.0.0.1:{self._port}/")
 
-    def begin(self, session: AgentSession, host: DialectHost, resumed: Resumed | None) -> None:
+    def begin(self, session: AgentSession, host: ProtocolHost, resumed: Resumed | None) -> None:
         self._host = host
         history = [[said.who, said.text] for said in resumed.history] if resumed else []
         self._tell("begin", history=history, owes=bool(resumed and resumed.owes_answer))
@@ -267,7 +267,7 @@ class Caller:
 
 
 def agent_for(
-    dialect: PlainDialect,
+    protocol: PlainProtocol,
     voice: Any = None,
     barge_in: BargeIn = "on",
     greetings: GreetingCache | None = None,
@@ -278,7 +278,7 @@ def agent_for(
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     provider = RealtimeProvider.model_validate({"type": "plain"} | settings)
     parts = RealtimeParts(tls, voice, None, greetings, warm, connection)
-    return RealtimeAgent(dialect, provider, "plain", parts, barge_in)
+    return RealtimeAgent(protocol, provider, "plain", parts, barge_in)
 
 
 @contextlib.asynccontextmanager
@@ -289,18 +289,18 @@ async def talking(
     speaks_words: bool = False,
     in_memory: bool = False,
     **settings: Any,
-) -> AsyncIterator[tuple[PlainService, Caller, RealtimeAgent, PlainDialect]]:
+) -> AsyncIterator[tuple[PlainService, Caller, RealtimeAgent, PlainProtocol]]:
     """A call that goes on. `in_memory`: without a socket, for virtual time."""
     plain = MemoryService() if in_memory else PlainService()
     async with plain.running() as service:
         if isinstance(service, MemoryService):
             settings["connection"] = service.connect
-        dialect = PlainDialect(service.port)
-        dialect.speaks_words = speaks_words
+        protocol = PlainProtocol(service.port)
+        protocol.speaks_words = speaks_words
         caller = Caller(greeting)
-        agent = caller.agent = agent_for(dialect, voice, barge_in, **settings)
+        agent = caller.agent = agent_for(protocol, voice, barge_in, **settings)
         await agent.start(caller.session)
         try:
-            yield service, caller, agent, dialect
+            yield service, caller, agent, protocol
         finally:
             await agent.close()

@@ -1,4 +1,5 @@
-"""Services of all four dialects that stall where a test wants it, without sockets: in virtual time.
+"""Services of all four protocols that stall where a test wants it, without sockets: in virtual
+time.
 
     service = StallingService("deepgram", "turn")
         stage = play_call(...)
@@ -17,14 +18,14 @@ import ssl
 from typing import Any, Literal, Protocol, TypeAlias
 
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
-from cordboard.agents.realtime.connection import Receiver
-from cordboard.agents.realtime.dialects import dialect_for
+from cordboard.agents.realtime.protocols import protocol_for
 from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
 from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
 from cordboard.config.providers.gemini_live import GeminiLiveProvider
 from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
 from cordboard.config.providers.realtime import RealtimeProvider
-from cordboard.testing.fake_pipeline import TalkingClock
+from cordboard.net.service_websocket import Receiver
+from cordboard_testkit.fake_pipeline import TalkingClock
 
 Stall: TypeAlias = Literal["session", "greeting", "notice", "turn", "answer", "sound", "never"]
 """What the first connection does not come to: to accept the session, to greet, to notice the
@@ -214,9 +215,9 @@ WIRES: dict[str, type[OpenAI] | type[Deepgram] | type[Gemini] | type[ElevenLabs]
 class StallingService:
     """All connections of one call to one service."""
 
-    def __init__(self, dialect: str, stall: Stall, thinks: float = THINKS, **values: Any) -> None:
+    def __init__(self, protocol: str, stall: Stall, thinks: float = THINKS, **values: Any) -> None:
         """`values`: settings of the provider."""
-        self.wire: Wire = WIRES[dialect]()
+        self.wire: Wire = WIRES[protocol]()
         self._settings = self.wire.settings.model_copy(update=values)
         self.stall = stall
         self.thinks = thinks
@@ -227,7 +228,7 @@ class StallingService:
         settings = self._settings
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         parts = RealtimeParts(tls, TalkingClock(), connection=self.connect)
-        return RealtimeAgent(dialect_for(settings, "key"), settings, str(settings.type), parts)
+        return RealtimeAgent(protocol_for(settings, "key"), settings, str(settings.type), parts)
 
     def connect(self, address: object, peer: str) -> StallingConnection:
         """Instead of `ServiceConnection`."""

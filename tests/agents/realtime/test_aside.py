@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from cordboard.agents.base import (
+from cordboard.agent_api.agent import (
     AgentEvent,
     AgentSession,
     AgentTrouble,
@@ -14,21 +14,21 @@ from cordboard.agents.base import (
     CallerText,
     Interrupted,
 )
-from cordboard.agents.pipeline.hearing import HearingParts
-from cordboard.agents.pipeline.turn_events import AgentVoice
-from cordboard.agents.pipeline.turn_profiles import TurnProfile
-from cordboard.agents.realtime.aside import AsideEars
+from cordboard.agents.realtime.aside import BackgroundListening
 from cordboard.audio.format import ULAW_8K
 from cordboard.audio.g711 import linear_to_ulaw
 from cordboard.audio.vad import VoiceActivityBank
-from cordboard.testing.fake_pipeline import (
+from cordboard.speech.turns.events import AgentVoice
+from cordboard.speech.turns.profiles import TurnProfile
+from cordboard.speech.user_turns import HearingParts
+from cordboard_testkit.fake_pipeline import (
     InlineExecutor,
     LoudnessModel,
     ScriptedRecogniser,
     silence,
     speech,
 )
-from cordboard.testing.virtual_time import virtual_time
+from cordboard_testkit.virtual_time import virtual_time
 
 
 class Room:
@@ -48,7 +48,7 @@ class Room:
         session = AgentSession(
             "call", "demo", "", "", (), ULAW_8K, self.events.append, lambda: False
         )
-        self.ears = AsideEars(
+        self.ears = BackgroundListening(
             parts,
             session,
             self._next_turn,

@@ -1,4 +1,4 @@
-"""The shell around the dialects, with a real websocket under it."""
+"""The shell around the protocols, with a real websocket under it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from cordboard.agents.base import (
+from cordboard.agent_api.agent import (
     AgentAudio,
     AgentAudioDone,
     AgentEnded,
@@ -27,16 +27,17 @@ from cordboard.agents.base import (
     ToolAsked,
     ToolCancelled,
 )
+from cordboard.agent_api.service_protocol import ProtocolHost, Resumed
 from cordboard.agents.realtime.agent import RealtimeAgent
-from cordboard.agents.realtime.dialect import Address, DialectHost, Resumed
 from cordboard.agents.realtime.greetings import Greeting, GreetingCache
 from cordboard.agents.realtime.warm import WarmConnection
 from cordboard.errors import AgentError
-from cordboard.testing.fake_pipeline import MS_PER_WORD, TalkingClock
-from cordboard.testing.virtual_time import in_virtual_time
+from cordboard.net.service_websocket import Address
 from cordboard.tools.tool import Status, ToolReply
+from cordboard_testkit.fake_pipeline import MS_PER_WORD, TalkingClock
+from cordboard_testkit.virtual_time import in_virtual_time
 
-from .plain_service import Caller, PlainDialect, PlainService, agent_for, talking
+from .plain_service import Caller, PlainProtocol, PlainService, agent_for, talking
 
 FRAME = b"\x7f" * 160
 SILENCE = b"\xff" * 160
@@ -140,7 +141,7 @@ async def test_a_tool_that_is_taken_back_is_cancelled_and_its_result_kept_away()
 
 
 async def test_a_lost_connection_is_replaced_and_no_result_is_lost() -> None:
-    async with talking() as (service, caller, agent, dialect):
+    async with talking() as (service, caller, agent, protocol):
         await service.say(do="caller_text", text="Book it.")
         await service.say(do="tool", id="t1", name="book", arguments={})
         await caller.until(ToolAsked)
@@ -151,7 +152,7 @@ async def test_a_lost_connection_is_replaced_and_no_result_is_lost() -> None:
         await service.until(lambda: bool(service.of("result")))
         assert service.of("result") == [{"do": "result", "id": "t1", "message": "Booked."}]
         assert service.of("begin")[1]["history"] == [["caller", "Book it."]]
-        assert dialect.losses == [(None, 1011)]
+        assert protocol.losses == [(None, 1011)]
 
 
 async def test_a_caller_who_waits_for_an_answer_is_answered_after_the_loss() -> None:
@@ -324,10 +325,10 @@ async def test_a_greeting_that_does_not_come_is_not_waited_for_for_long() -> Non
 async def test_a_greeting_of_the_engines_does_not_wait_for_the_service() -> None:
     async with PlainService().running() as service:
         service.accepts = False
-        dialect = PlainDialect(service.port)
-        dialect.speaks_greeting = False
+        protocol = PlainProtocol(service.port)
+        protocol.speaks_greeting = False
         caller = Caller("Good morning.")
-        agent = caller.agent = agent_for(dialect, TalkingClock(), connect_timeout_ms=500)
+        agent = caller.agent = agent_for(protocol, TalkingClock(), connect_timeout_ms=500)
         starting = asyncio.create_task(agent.start(caller.session))
         await caller.until(AgentAudioDone)
         assert not starting.done()
@@ -340,7 +341,7 @@ async def test_a_greeting_of_the_engines_does_not_wait_for_the_service() -> None
 async def test_a_connection_that_is_refused_ahead_is_tried_once_more() -> None:
     async with PlainService().running() as service:
         service.refuse_with = [503]
-        agent = agent_for(PlainDialect(service.port))
+        agent = agent_for(PlainProtocol(service.port))
         await agent.prepare()
         await agent.start(Caller().session)
         assert len(service.connections) == 1
@@ -350,7 +351,7 @@ async def test_a_connection_that_is_refused_ahead_is_tried_once_more() -> None:
 async def test_a_call_does_not_wait_for_a_third_attempt() -> None:
     async with PlainService().running() as service:
         service.refuse_with = [503, 503, 503]
-        agent = agent_for(PlainDialect(service.port))
+        agent = agent_for(PlainProtocol(service.port))
         with pytest.raises(AgentError):
             await agent.prepare()
         with pytest.raises(AgentError):
@@ -362,7 +363,7 @@ async def test_a_call_does_not_wait_for_a_third_attempt() -> None:
 async def test_a_wrong_key_is_not_tried_twice() -> None:
     async with PlainService().running() as service:
         service.refuse_with = [401, 401]
-        agent = agent_for(PlainDialect(service.port))
+        agent = agent_for(PlainProtocol(service.port))
         with pytest.raises(AgentError, match="wrong key") as raised:
             await agent.prepare()
         assert raised.value.kind == "auth"
@@ -374,7 +375,7 @@ async def test_a_wrong_key_is_not_tried_twice() -> None:
 
 async def test_what_is_prepared_is_used_by_the_start() -> None:
     async with PlainService().running() as service:
-        agent = agent_for(PlainDialect(service.port))
+        agent = agent_for(PlainProtocol(service.port))
         await agent.prepare()
         await agent.start(Caller().session)
         assert len(service.connections) == 1
@@ -383,7 +384,7 @@ async def test_what_is_prepared_is_used_by_the_start() -> None:
 
 async def test_a_prepared_agent_that_is_never_started_leaves_nothing() -> None:
     async with PlainService().running() as service:
-        agent = agent_for(PlainDialect(service.port))
+        agent = agent_for(PlainProtocol(service.port))
         await agent.prepare()
         await agent.close()
         async with asyncio.timeout(60):
@@ -393,7 +394,7 @@ async def test_a_prepared_agent_that_is_never_started_leaves_nothing() -> None:
 async def test_a_service_that_does_not_accept_the_session_is_given_up() -> None:
     async with PlainService().running() as service:
         service.accepts = False
-        agent = agent_for(PlainDialect(service.port), connect_timeout_ms=100)
+        agent = agent_for(PlainProtocol(service.port), connect_timeout_ms=100)
         with pytest.raises(AgentError, match="did not accept the session"):
             await agent.start(Caller().session)
         assert len(service.connections) == 2
@@ -537,10 +538,10 @@ async def test_fillers_can_be_switched_off_and_without_a_voice_the_call_learns_i
 
 async def test_a_greeting_that_the_service_cannot_say_is_said_by_the_engine() -> None:
     async with PlainService().running() as service:
-        dialect = PlainDialect(service.port)
-        dialect.speaks_greeting = False
+        protocol = PlainProtocol(service.port)
+        protocol.speaks_greeting = False
         caller = Caller("Hello there.")
-        agent = agent_for(dialect, TalkingClock())
+        agent = agent_for(protocol, TalkingClock())
         await agent.start(caller.session)
         await caller.until(AgentAudioDone)
         assert caller.of(AgentText)[0].text == "Hello there."
@@ -611,7 +612,7 @@ async def test_who_takes_over_from_another_agent_knows_what_was_said() -> None:
         caller = Caller("Hello.")
         history = (Said("agent", "Hello."), Said("caller", "Book a table."))
         session = dataclasses.replace(caller.session, history=history)
-        agent = agent_for(PlainDialect(service.port))
+        agent = agent_for(PlainProtocol(service.port))
         await agent.start(session)
         await service.until(lambda: bool(service.of("begin")))
         assert service.of("begin")[0] == {
@@ -653,7 +654,7 @@ async def test_nothing_is_told_after_the_close() -> None:
 async def greeted(service: PlainService, cache: GreetingCache, cut: bool = False) -> Caller:
     """One call, to the end of its greeting or to the caller's first words."""
     caller = Caller("Hello there.")
-    agent = caller.agent = agent_for(PlainDialect(service.port), greetings=cache)
+    agent = caller.agent = agent_for(PlainProtocol(service.port), greetings=cache)
     begun = len(service.of("begin"))
     await agent.start(caller.session)
     if not service.of("begin")[begun]["history"]:
@@ -702,11 +703,11 @@ def test_the_oldest_greetings_make_room() -> None:
 
 async def test_a_connection_that_was_opened_ahead_is_used_and_replaced() -> None:
     async with PlainService().running() as service:
-        warm = WarmConnection(lambda: PlainDialect(service.port), TLS, "plain", seconds=1)
+        warm = WarmConnection(lambda: PlainProtocol(service.port), TLS, "plain", seconds=1)
         warm.begin()
         await service.until_connected(1)
         caller = Caller()
-        agent = agent_for(PlainDialect(service.port), warm=warm.take)
+        agent = agent_for(PlainProtocol(service.port), warm=warm.take)
         await agent.start(caller.session)
         await service.until_connected(2)
         assert service.of("begin")
@@ -720,11 +721,11 @@ async def test_a_connection_that_was_opened_ahead_is_used_and_replaced() -> None
 
 async def test_a_connection_that_was_opened_ahead_and_lost_is_not_used() -> None:
     async with PlainService().running() as service:
-        warm = WarmConnection(lambda: PlainDialect(service.port), TLS, "plain", seconds=1)
+        warm = WarmConnection(lambda: PlainProtocol(service.port), TLS, "plain", seconds=1)
         warm.begin()
         await service.until_connected(1)
         await service.connections[0].close()
-        agent = agent_for(PlainDialect(service.port), warm=warm.take)
+        agent = agent_for(PlainProtocol(service.port), warm=warm.take)
         await agent.start(Caller().session)
         await agent.close()
         await warm.close()
@@ -792,7 +793,7 @@ async def test_a_service_that_has_ended_the_conversation_has_not_failed() -> Non
 
 @in_virtual_time
 async def test_a_session_that_has_just_begun_need_not_be_kept_awake(monkeypatch) -> None:
-    monkeypatch.setattr(PlainDialect, "keep_alive_s", 5.0)
+    monkeypatch.setattr(PlainProtocol, "keep_alive_s", 5.0)
     async with talking(in_memory=True) as (service, _, _, _):
         await service.say(do="used", model="m", amounts={})
         await service.until(lambda: bool(service.of("begin")))
@@ -813,19 +814,19 @@ async def test_a_late_answer_that_was_lost_with_the_connection_is_told_by_the_ne
 
 
 async def test_a_message_that_we_make_a_mistake_with_does_not_cost_the_connection() -> None:
-    async with talking() as (service, caller, _, dialect):
-        await service.say(do="tool", id="t1", name="book")  # a KeyError in the plain dialect
+    async with talking() as (service, caller, _, protocol):
+        await service.say(do="tool", id="t1", name="book")  # a KeyError in the plain protocol
         trouble = await caller.until(AgentTrouble)
         assert trouble == AgentTrouble("internal", "plain: KeyError('arguments')")
         await service.say(do="sound", ms=20)
         await caller.until(AgentAudio)
         assert len(service.connections) == 1
-        assert dialect.losses == []
+        assert protocol.losses == []
 
 
 async def test_a_mistake_of_ours_on_the_way_back_is_a_failure_and_no_silence() -> None:
-    class Broken(PlainDialect):
-        def begin(self, session: AgentSession, host: DialectHost, resumed: Resumed | None) -> None:
+    class Broken(PlainProtocol):
+        def begin(self, session: AgentSession, host: ProtocolHost, resumed: Resumed | None) -> None:
             if resumed is not None:
                 raise ZeroDivisionError("a bug")
             super().begin(session, host, resumed)
@@ -844,7 +845,7 @@ async def test_a_mistake_of_ours_on_the_way_back_is_a_failure_and_no_silence() -
     "url", ["wss://?token=secret", "wss://host:port/?token=secret", "wss://[::/?token=secret"]
 )
 async def test_an_address_that_is_none_is_refused_and_not_repeated(url: str) -> None:
-    class Misled(PlainDialect):
+    class Misled(PlainProtocol):
         async def address(self) -> Address:
             return Address(url)
 

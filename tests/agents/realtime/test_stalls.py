@@ -1,6 +1,6 @@
 """A service that stalls, its connection staying open: how long the caller hears nothing.
 
-Whole calls in virtual time with each dialect; only the service and the line are stand-ins.
+Whole calls in virtual time with each protocol; only the service and the line are stand-ins.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from cordboard.agents.fallback import FallbackAgent
+from cordboard.agents.fallback.agent import FallbackAgent
 from cordboard.audio.format import AudioFormat
 from cordboard.calls import events
 from cordboard.calls.offer import Media
-from cordboard.testing.call_stage import CallStage, play_call
-from cordboard.testing.fake_line import FakeLine, FakeMedia
-from cordboard.testing.fake_pipeline import silence, speech
+from cordboard_testkit.call_stage import CallStage, play_call
+from cordboard_testkit.fake_line import FakeLine, FakeMedia
+from cordboard_testkit.fake_pipeline import silence, speech
 
 from .stalling_services import ANSWER, WIRES, Stall, StallingService
 
@@ -122,9 +122,9 @@ STALLS: tuple[Stall, ...] = ("session", "greeting", "notice", "turn", "answer", 
 
 
 @pytest.mark.parametrize("stall", STALLS)
-@pytest.mark.parametrize("dialect", WIRES)
-def test_no_stall_leaves_the_caller_in_silence(tmp_path: Path, dialect: str, stall: Stall) -> None:
-    service = StallingService(dialect, stall)
+@pytest.mark.parametrize("protocol", WIRES)
+def test_no_stall_leaves_the_caller_in_silence(tmp_path: Path, protocol: str, stall: Stall) -> None:
+    service = StallingService(protocol, stall)
     caller = Caller(service, until=12.0 if stall in ("session", "greeting") else 45.0)
     stage = play(tmp_path, service, caller)
     waited = silences(stage, caller.asked_at or 1000.0)
@@ -135,9 +135,9 @@ def test_no_stall_leaves_the_caller_in_silence(tmp_path: Path, dialect: str, sta
     assert said(stage)[-1] == (ANSWER if caller.asked_at else "Good morning.")
 
 
-@pytest.mark.parametrize("dialect", WIRES)
-def test_a_slow_service_is_not_given_up(tmp_path: Path, dialect: str) -> None:
-    service = StallingService(dialect, "never", thinks=8.0)
+@pytest.mark.parametrize("protocol", WIRES)
+def test_a_slow_service_is_not_given_up(tmp_path: Path, protocol: str) -> None:
+    service = StallingService(protocol, "never", thinks=8.0)
     caller = Caller(service)
     stage = play(tmp_path, service, caller)
     waited = silences(stage, caller.asked_at or 1000.0)
@@ -147,20 +147,20 @@ def test_a_slow_service_is_not_given_up(tmp_path: Path, dialect: str) -> None:
     assert max(waited) <= LONGEST, waited
 
 
-@pytest.mark.parametrize("dialect", WIRES)
+@pytest.mark.parametrize("protocol", WIRES)
 @pytest.mark.parametrize("stall", ["notice", "turn"])
-def test_a_short_word_is_enough(tmp_path: Path, dialect: str, stall: Stall) -> None:
+def test_a_short_word_is_enough(tmp_path: Path, protocol: str, stall: Stall) -> None:
     """`Yes.`: that its end is not told is noticed as soon."""
-    service = StallingService(dialect, stall)
+    service = StallingService(protocol, stall)
     caller = Caller(service, ms=400, until=10.0)
     stage = play(tmp_path, service, caller)
     assert silences(stage, caller.asked_at or 1000.0)[0] <= LONGEST
 
 
-@pytest.mark.parametrize("dialect", WIRES)
-def test_a_noise_is_answered_once_at_most(tmp_path: Path, dialect: str) -> None:
+@pytest.mark.parametrize("protocol", WIRES)
+def test_a_noise_is_answered_once_at_most(tmp_path: Path, protocol: str) -> None:
     """What the service does not notice may be no voice. That it was spoken to once is enough."""
-    service = StallingService(dialect, "notice")
+    service = StallingService(protocol, "notice")
 
     async def noises(stage: CallStage) -> None:
         await asyncio.sleep(0.1)
@@ -175,11 +175,11 @@ def test_a_noise_is_answered_once_at_most(tmp_path: Path, dialect: str) -> None:
     assert [silence.kind for silence in stage.of(events.Silence)] == ["filler"]
 
 
-@pytest.mark.parametrize("dialect", WIRES)
+@pytest.mark.parametrize("protocol", WIRES)
 def test_fillers_that_are_turned_off_are_not_written_down_either(
-    tmp_path: Path, dialect: str
+    tmp_path: Path, protocol: str
 ) -> None:
-    service = StallingService(dialect, "never", thinks=8.0, slow_response="off")
+    service = StallingService(protocol, "never", thinks=8.0, slow_response="off")
     stage = play(tmp_path, service, Caller(service))
     assert stage.of(events.Silence) == []
     assert said(stage) == ["Good morning.", ANSWER]

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cordboard.calls.media.playout import LONGEST_LEAD_MS, Cut, Playout, Started
-from cordboard.testing.fake_line import FakeMedia
-from cordboard.testing.virtual_time import virtual_time
+from cordboard_testkit.fake_line import FakeMedia
+from cordboard_testkit.virtual_time import virtual_time
 
 SECOND = b"\x00\x08" * 8000
 """Loud from its first sample to its last."""

@@ -15,7 +15,7 @@ from cordboard.audio.transcoder import Transcoder
 from cordboard.calls.media import transcode
 from cordboard.calls.media.transcode import TranscodedMedia, understood
 from cordboard.telephony.outgoing import OutgoingAudio
-from cordboard.testing.virtual_time import virtual_time
+from cordboard_testkit.virtual_time import virtual_time
 
 SLIN_24K = AudioFormat("slin", 24_000)
 FORMATS = [ULAW_8K, ALAW_8K, SLIN_8K, SLIN_16K, SLIN_24K]

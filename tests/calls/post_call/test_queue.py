@@ -23,12 +23,12 @@ from cordboard.calls.post_call.job import PostCallJob
 from cordboard.calls.post_call.queue import PER_TOOL, PostCallQueue, PostCallTimes
 from cordboard.config.schema import Config
 from cordboard.config.tools.http_tool import HttpTool
-from cordboard.generation import Generation
+from cordboard.generation.generation import Generation
 from cordboard.observe.metrics import Metrics
-from cordboard.testing.call_stage import CallStage, stage_config
-from cordboard.testing.fake_agent import FakeAgent
-from cordboard.testing.fake_line import FakeMedia
 from cordboard.tools.http.signature import is_signed
+from cordboard_testkit.call_stage import CallStage, stage_config
+from cordboard_testkit.fake_agent import FakeAgent
+from cordboard_testkit.fake_line import FakeMedia
 
 from .webhooks import receiver
 
@@ -334,7 +334,7 @@ from pathlib import Path
 from cordboard.calls.post_call.job import decode
 from cordboard.calls.post_call.queue import PostCallQueue
 from cordboard.config.schema import Config
-from cordboard.generation import Generation
+from cordboard.generation.generation import Generation
 from cordboard.observe.metrics import Metrics
 
 async def main():

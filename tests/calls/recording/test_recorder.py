@@ -24,8 +24,8 @@ from cordboard.calls.recording import writer as recording_writer
 from cordboard.calls.recording.recorder import Recorder
 from cordboard.calls.recording.retention import sweep
 from cordboard.calls.recording.writer import RecordingFile, RecordingWriter
-from cordboard.testing.call_stage import CallStage, play_call
-from cordboard.testing.fake_agent import FakeAgent
+from cordboard_testkit.call_stage import CallStage, play_call
+from cordboard_testkit.fake_agent import FakeAgent
 
 FRAME = 320
 CALLER, AGENT = b"\x11\x11", b"\x22\x22"

@@ -10,11 +10,11 @@ from tests.calls.test_approval import Talk, converse
 
 from cordboard.calls import events
 from cordboard.calls.tools.fillers import APART, ToolFillers
-from cordboard.testing.call_stage import CallStage, FakeTool
-from cordboard.testing.fake_pipeline import MS_PER_WORD, FunctionDialogue
-from cordboard.testing.virtual_time import virtual_time
 from cordboard.tools.call_line import KeysWanted
 from cordboard.tools.tool import Effects, Filler
+from cordboard_testkit.call_stage import CallStage, FakeTool
+from cordboard_testkit.fake_pipeline import MS_PER_WORD, FunctionDialogue
+from cordboard_testkit.virtual_time import virtual_time
 
 WORD = MS_PER_WORD / 1000
 WAIT = "One moment please"

@@ -11,10 +11,10 @@ from tests.calls.test_approval import Talk, converse
 
 from cordboard.agents.pipeline.agent import ABOUT_EARLIER
 from cordboard.calls import events
-from cordboard.calls.attention import LATE_AFTER
-from cordboard.testing.call_stage import CallStage, FakeTool
-from cordboard.testing.fake_pipeline import FunctionDialogue
+from cordboard.calls.silence import LATE_AFTER
 from cordboard.tools.tool import Effects, Filler, Limits
+from cordboard_testkit.call_stage import CallStage, FakeTool
+from cordboard_testkit.fake_pipeline import FunctionDialogue
 
 TOLD = f"{ABOUT_EARLIER} It is sunny in Bergen."
 

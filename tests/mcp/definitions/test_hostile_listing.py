@@ -20,11 +20,11 @@ from cordboard.mcp.definitions.lockfile import Lock, try_load_lock
 from cordboard.mcp.fleet import Fleet
 from cordboard.mcp.supervision.server import ServerState
 from cordboard.mcp.tool import UNAVAILABLE, WITHDRAWN
-from cordboard.testing.mcp_servers import FAULTY_SERVER
 from cordboard.tools.catalogue import Catalogue
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.tool import Status, ToolAsk, ToolReply
 from cordboard.tools.toolbox import Toolbox
+from cordboard_testkit.mcp_servers import FAULTY_SERVER
 
 Offer = Callable[..., Fleet]
 

@@ -27,7 +27,7 @@ from tests.mcp.conftest import until
 from cordboard.config.mcp import McpAuth, McpServer
 from cordboard.config.schema import Config
 from cordboard.errors import McpError, McpLoginFailed, McpUnavailable
-from cordboard.generation import Generation
+from cordboard.generation.generation import Generation
 from cordboard.mcp.connection import Connection, connect
 from cordboard.mcp.negotiation import Negotiation
 from cordboard.mcp.remote.auth import MAX_LIFETIME, Token, TokenSource, credentials, read_token

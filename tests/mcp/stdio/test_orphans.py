@@ -16,7 +16,7 @@ from tests.mcp.conftest import Start, faulty, gone, until
 from cordboard.errors import McpUnavailable
 from cordboard.mcp.stdio.orphans import MARK, end_marked, new_mark, sweep_orphans
 from cordboard.mcp.supervision.server import ServerState
-from cordboard.testing.patience import PATIENCE
+from cordboard_testkit.patience import PATIENCE
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 

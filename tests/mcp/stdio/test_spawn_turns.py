@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from cordboard.mcp.stdio.spawn_turns import APART, SpawnTurns
-from cordboard.testing.virtual_time import virtual_time
+from cordboard_testkit.virtual_time import virtual_time
 
 
 def test_starts_are_apart_and_in_order_and_one_alone_does_not_wait() -> None:

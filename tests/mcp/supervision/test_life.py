@@ -10,7 +10,7 @@ from cordboard.config.mcp import McpBreaker
 from cordboard.errors import McpError, McpTimeout, McpUnavailable
 from cordboard.mcp.supervision.breaker import Breaker, BreakerState
 from cordboard.mcp.supervision.life import Life
-from cordboard.testing.virtual_time import in_virtual_time
+from cordboard_testkit.virtual_time import in_virtual_time
 
 
 class Far:

@@ -23,9 +23,9 @@ from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
 from cordboard.telephony.asterisk.media_path import MediaPath
 from cordboard.telephony.asterisk.source import AsteriskSource
-from cordboard.testing.asterisk import AsteriskInstance
-from cordboard.testing.patience import PATIENCE, until
-from cordboard.testing.timeline import RATE, Samples
+from cordboard_testkit.asterisk import AsteriskInstance
+from cordboard_testkit.patience import PATIENCE, until
+from cordboard_testkit.timeline import RATE, Samples
 
 DIALPLAN = """[from-test-extra]
 exten => early,1,Set(AI_CONTEXT=sales)

@@ -22,7 +22,7 @@ from cordboard.errors import AsteriskError
 from cordboard.telephony.asterisk import ari
 from cordboard.telephony.asterisk.ari import AriClient
 from cordboard.telephony.asterisk.ari_messages import Event
-from cordboard.testing.patience import PATIENCE, until
+from cordboard_testkit.patience import PATIENCE, until
 
 Answer = Callable[[ServerConnection, dict], object]
 

@@ -8,7 +8,7 @@ from collections.abc import Collection
 import pytest
 
 from cordboard.telephony.asterisk.audiosocket_peers import LOOK_UP_SECONDS, AllowedPeers
-from cordboard.testing.virtual_time import virtual_time
+from cordboard_testkit.virtual_time import virtual_time
 
 OWN = "10.0.0.6"
 

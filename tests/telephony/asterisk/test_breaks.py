@@ -11,10 +11,10 @@ import pytest
 
 from cordboard.calls.offer import TransferTarget
 from cordboard.errors import TransferFailed
-from cordboard.testing.asterisk import AsteriskInstance
-from cordboard.testing.leaks import assert_line_clean
-from cordboard.testing.patience import PATIENCE
-from cordboard.testing.sip import SipPhone
+from cordboard_testkit.asterisk import AsteriskInstance
+from cordboard_testkit.leaks import assert_line_clean
+from cordboard_testkit.patience import PATIENCE
+from cordboard_testkit.sip import SipPhone
 
 pytestmark = [pytest.mark.asterisk, pytest.mark.asyncio(loop_scope="session")]
 

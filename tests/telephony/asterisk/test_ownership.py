@@ -15,10 +15,10 @@ from pydantic import SecretStr
 from cordboard.config.schema import Asterisk
 from cordboard.telephony.asterisk.ari import AriClient
 from cordboard.telephony.asterisk.ari_messages import Event
-from cordboard.testing.asterisk import AsteriskInstance
-from cordboard.testing.leaks import assert_line_clean
-from cordboard.testing.patience import PATIENCE
-from cordboard.testing.sip import SipPhone
+from cordboard_testkit.asterisk import AsteriskInstance
+from cordboard_testkit.leaks import assert_line_clean
+from cordboard_testkit.patience import PATIENCE
+from cordboard_testkit.sip import SipPhone
 
 from .test_breaks import Cable
 

@@ -16,11 +16,11 @@ from cordboard.config.schema import Rtp
 from cordboard.errors import MediaError
 from cordboard.telephony.asterisk.rtp_codings import CODINGS, RtpCoding
 from cordboard.telephony.asterisk.rtp_path import RtpPath
-from cordboard.testing.correlation import came_through
-from cordboard.testing.free_ports import free_port_range
-from cordboard.testing.leaks import LeakSnapshot, assert_line_clean
-from cordboard.testing.patience import PATIENCE, until
-from cordboard.testing.sip import SipPhone
+from cordboard_testkit.correlation import came_through
+from cordboard_testkit.free_ports import free_port_range
+from cordboard_testkit.leaks import LeakSnapshot, assert_line_clean
+from cordboard_testkit.patience import PATIENCE, until
+from cordboard_testkit.sip import SipPhone
 
 pytestmark = [pytest.mark.asterisk, pytest.mark.asyncio(loop_scope="session")]
 

@@ -19,7 +19,7 @@ from cordboard.audio.pacer import Pacer
 from cordboard.telephony.asterisk.rtp import RtpPacket, parse, serialise
 from cordboard.telephony.asterisk.rtp_codings import CODINGS
 from cordboard.telephony.asterisk.rtp_media import FLOOD_SECONDS, RtpMedia
-from cordboard.testing.virtual_time import virtual_time
+from cordboard_testkit.virtual_time import virtual_time
 
 PEER = ("192.0.2.1", 12_000)
 

@@ -10,9 +10,9 @@ import pytest
 from cordboard.config.schema import Rtp
 from cordboard.errors import ListenError, MediaError
 from cordboard.telephony.asterisk.rtp_ports import MAX_DATAGRAM, MAX_PER_TICK, RtpPorts
-from cordboard.testing.free_ports import free_port_range
-from cordboard.testing.leaks import LeakSnapshot
-from cordboard.testing.patience import PATIENCE
+from cordboard_testkit.free_ports import free_port_range
+from cordboard_testkit.leaks import LeakSnapshot
+from cordboard_testkit.patience import PATIENCE
 
 
 class Taker:

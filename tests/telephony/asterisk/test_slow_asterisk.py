@@ -19,8 +19,8 @@ from cordboard.telephony.asterisk.audiosocket_media import FLOOD_SECONDS, AudioS
 from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
 from cordboard.telephony.asterisk.source import AsteriskSource
-from cordboard.testing.patience import PATIENCE, until
-from cordboard.testing.virtual_time import virtual_time
+from cordboard_testkit.patience import PATIENCE, until
+from cordboard_testkit.virtual_time import virtual_time
 
 from .test_ari import Pbx, application, pbx, status
 

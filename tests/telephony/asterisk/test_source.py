@@ -14,12 +14,12 @@ from cordboard.calls.offer import TransferTarget
 from cordboard.config.schema import AudioSocket
 from cordboard.errors import LineGone, MediaError, TransferFailed
 from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
-from cordboard.testing.correlation import came_through
-from cordboard.testing.free_ports import free_port
-from cordboard.testing.leaks import LeakSnapshot, assert_line_clean
-from cordboard.testing.patience import PATIENCE
-from cordboard.testing.sip import SipPhone
-from cordboard.testing.timeline import RATE
+from cordboard_testkit.correlation import came_through
+from cordboard_testkit.free_ports import free_port
+from cordboard_testkit.leaks import LeakSnapshot, assert_line_clean
+from cordboard_testkit.patience import PATIENCE
+from cordboard_testkit.sip import SipPhone
+from cordboard_testkit.timeline import RATE
 
 pytestmark = [pytest.mark.asterisk, pytest.mark.asyncio(loop_scope="session")]
 

@@ -14,13 +14,13 @@ from bench.echo_agent import EchoEngine
 
 from cordboard.calls.history import CallHistory, read
 from cordboard.config.schema import Config
-from cordboard.engine import Engine
-from cordboard.testing.asterisk import AsteriskInstance
-from cordboard.testing.free_ports import free_port
-from cordboard.testing.late_asterisk import LateAsterisk, LateCall, late_connections
-from cordboard.testing.leaks import assert_line_clean
-from cordboard.testing.sip import SipPhone
-from cordboard.testing.stranger import Stranger
+from cordboard.runtime.engine import Engine
+from cordboard_testkit.asterisk import AsteriskInstance
+from cordboard_testkit.free_ports import free_port
+from cordboard_testkit.late_asterisk import LateAsterisk, LateCall, late_connections
+from cordboard_testkit.leaks import assert_line_clean
+from cordboard_testkit.sip import SipPhone
+from cordboard_testkit.stranger import Stranger
 
 from .conftest import until
 

@@ -19,12 +19,12 @@ from cordboard.errors import MediaError
 from cordboard.telephony.asterisk import websocket_messages
 from cordboard.telephony.asterisk.websocket_messages import Flow, MarkProcessed
 from cordboard.telephony.asterisk.websocket_path import WebsocketPath
-from cordboard.testing.asterisk import AsteriskInstance
-from cordboard.testing.correlation import came_through
-from cordboard.testing.leaks import LeakSnapshot, assert_line_clean
-from cordboard.testing.patience import PATIENCE, until
-from cordboard.testing.sip import SipPhone
-from cordboard.testing.timeline import RATE, Samples
+from cordboard_testkit.asterisk import AsteriskInstance
+from cordboard_testkit.correlation import came_through
+from cordboard_testkit.leaks import LeakSnapshot, assert_line_clean
+from cordboard_testkit.patience import PATIENCE, until
+from cordboard_testkit.sip import SipPhone
+from cordboard_testkit.timeline import RATE, Samples
 
 pytestmark = [pytest.mark.asterisk, pytest.mark.asyncio(loop_scope="session")]
 

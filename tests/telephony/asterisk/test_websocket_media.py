@@ -22,9 +22,9 @@ from cordboard.config.schema import Asterisk
 from cordboard.errors import MediaError
 from cordboard.telephony.asterisk.websocket_media import PeerTimes, WebsocketMedia
 from cordboard.telephony.asterisk.websocket_path import WebsocketArrival, WebsocketPath
-from cordboard.testing.free_ports import free_port
-from cordboard.testing.leaks import LeakSnapshot
-from cordboard.testing.patience import PATIENCE, until
+from cordboard_testkit.free_ports import free_port
+from cordboard_testkit.leaks import LeakSnapshot
+from cordboard_testkit.patience import PATIENCE, until
 
 CONNECTION_ID = "3f0c9f7e-0000-4000-8000-a57e415cdb2d"
 CHANNEL_ID = "cordboard-test-media"

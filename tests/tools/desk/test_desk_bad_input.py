@@ -10,7 +10,6 @@ import pytest
 from structlog.testing import capture_logs
 from tests.tools.conftest import Line
 
-from cordboard.testing.virtual_time import in_virtual_time
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.payload import PROFILES, as_payload
@@ -22,6 +21,7 @@ from cordboard.tools.tool import (
     ToolResult,
     ToolRun,
 )
+from cordboard_testkit.virtual_time import in_virtual_time
 
 from .desk_stage import Log, Scripted, Stage, takes
 

@@ -8,9 +8,9 @@ import itertools
 import pytest
 from tests.tools.conftest import Line
 
-from cordboard.testing.virtual_time import in_virtual_time
 from cordboard.tools.desk.fillers import FillerChoice
 from cordboard.tools.tool import Filler, JsonObject, Limits, ToolResult, ToolRun
+from cordboard_testkit.virtual_time import in_virtual_time
 
 from .desk_stage import Scripted, Stage, takes
 

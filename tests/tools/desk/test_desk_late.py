@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from cordboard.errors import ToolError
-from cordboard.testing.virtual_time import in_virtual_time
 from cordboard.tools.desk.running import CUT_SHORT, LATE_SECONDS
 from cordboard.tools.tool import (
     Effects,
@@ -19,6 +18,7 @@ from cordboard.tools.tool import (
     ToolResult,
     ToolRun,
 )
+from cordboard_testkit.virtual_time import in_virtual_time
 
 from .desk_stage import Scripted, Stage, takes
 

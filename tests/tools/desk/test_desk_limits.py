@@ -8,7 +8,6 @@ import pytest
 from tests.tools.conftest import Line
 
 from cordboard.errors import ToolError, ToolTimeout
-from cordboard.testing.virtual_time import in_virtual_time
 from cordboard.tools.tool import (
     Effects,
     JsonObject,
@@ -18,6 +17,7 @@ from cordboard.tools.tool import (
     ToolResult,
     ToolRun,
 )
+from cordboard_testkit.virtual_time import in_virtual_time
 
 from .desk_stage import Scripted, Stage, takes
 

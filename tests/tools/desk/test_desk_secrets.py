@@ -10,7 +10,6 @@ from structlog.testing import capture_logs
 from tests.tools.conftest import Line
 
 from cordboard.errors import ToolError
-from cordboard.testing.virtual_time import in_virtual_time
 from cordboard.tools.known_secrets import KnownSecrets
 from cordboard.tools.masking import MASK
 from cordboard.tools.speech.speech import FAILED
@@ -23,6 +22,7 @@ from cordboard.tools.tool import (
     ToolResult,
     ToolRun,
 )
+from cordboard_testkit.virtual_time import in_virtual_time
 
 from .desk_stage import Scripted, Stage, takes
 

@@ -7,7 +7,6 @@ import asyncio
 from tests.tools.conftest import Line
 
 from cordboard.errors import ToolError
-from cordboard.testing.virtual_time import in_virtual_time
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.tool import (
@@ -20,6 +19,7 @@ from cordboard.tools.tool import (
     ToolResult,
     ToolRun,
 )
+from cordboard_testkit.virtual_time import in_virtual_time
 
 from .desk_stage import Log, Script, Scripted, Stage, takes
 

@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from cordboard.config.load import read
 from cordboard.config.tools.http_tool import HttpTool
 from cordboard.errors import ToolError
-from cordboard.generation import Generation
+from cordboard.generation.generation import Generation
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.http.shared import SharedClient

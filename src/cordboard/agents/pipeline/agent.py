@@ -2,7 +2,7 @@
 
 The parts are shared by all calls; this class holds what belongs to one. Answers are given one at a
 time: a turn that ends while an answer is being prepared waits for it, a caller who takes the floor
-while the agent is heard interrupts it. `cordboard.agents.pipeline.turn_taking` decides when a turn
+while the agent is heard interrupts it. `cordboard.speech.turns.state_machine` decides when a turn
 is over and what is an interruption; `docs/turn-taking.md` tells how.
 
 While the engine asks the caller for a yes or a no (`listen_aside`), turns go there instead, and an
@@ -19,7 +19,7 @@ from functools import partial
 
 import structlog
 
-from cordboard.agents.base import (
+from cordboard.agent_api.agent import (
     AgentAudioDone,
     AgentFailed,
     AgentSession,
@@ -30,22 +30,22 @@ from cordboard.agents.base import (
     Usage,
     Used,
 )
-from cordboard.agents.pipeline.brain.base import (
+from cordboard.agent_api.dialogue import (
     Brain,
     Dialogue,
     DialogueSession,
     Overhearer,
     Preparer,
 )
-from cordboard.agents.pipeline.hearing import Hearing, HearingParts
-from cordboard.agents.pipeline.mouth import Mouth
-from cordboard.agents.pipeline.tts.base import PaidVoice, Voice
-from cordboard.agents.pipeline.turn_events import (
-    AgentVoice,
-)
+from cordboard.agent_api.tts import PaidVoice, Voice
+from cordboard.agents.pipeline.speech_output import SpeechOutput
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.config.conversation import BargeIn
 from cordboard.errors import AgentError, FailureKind
+from cordboard.speech.turns.events import (
+    AgentVoice,
+)
+from cordboard.speech.user_turns import HearingParts, UserTurns
 from cordboard.tools.payload import PayloadLimits
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
 
@@ -66,7 +66,7 @@ class PipelineParts:
 
 
 class PipelineAgent:
-    """Implements `cordboard.agents.base.Agent`."""
+    """Implements `cordboard.agent_api.agent.Agent`."""
 
     def __init__(self, parts: PipelineParts) -> None:
         self._parts = parts
@@ -81,7 +81,7 @@ class PipelineAgent:
         """What is being said while the engine asks for a yes or a no."""
         self._asks: dict[str, asyncio.Future[ToolReply]] = {}
         self._asked = 0
-        self._hearing: Hearing | None = None
+        self._hearing: UserTurns | None = None
         self._aside: Callable[[str], None] | None = None
         self._closed = False
 
@@ -111,8 +111,8 @@ class PipelineAgent:
                 self._use,
             )
         )
-        hearing = Hearing(self._parts.hearing, session, self._dialogue, self, self._spawn)
-        self._mouth = Mouth(self._voice(), session, hearing.floor_is_free, self._fail)
+        hearing = UserTurns(self._parts.hearing, session, self._dialogue, self, self._spawn)
+        self._mouth = SpeechOutput(self._voice(), session, hearing.floor_is_free, self._fail)
         self._hearing = hearing
         if session.greeting:
             self._queue_answer(partial(self._greet, session.greeting))

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cordboard.agents.pipeline.offline import OfflineModels
+from cordboard.agent_api.stt import CallRecogniser, Recogniser
+from cordboard.agent_api.tts import Voice
 from cordboard.agents.pipeline.service_key import key_of
-from cordboard.agents.pipeline.stt.base import CallRecogniser, Recogniser
-from cordboard.agents.pipeline.tts.base import Voice
 from cordboard.config.providers.pipeline import PipelineProvider
 from cordboard.config.providers.stt import (
     DeepgramFluxStt,
@@ -30,6 +29,7 @@ from cordboard.config.providers.tts import (
     Tts,
 )
 from cordboard.errors import AgentError
+from cordboard.vendors.local.models import OfflineModels
 
 _NO_MODELS = "of this machine is not loaded"
 
@@ -68,15 +68,15 @@ def recogniser_for(
                 raise AgentError(f"the recogniser {_NO_MODELS}")
             return models.recogniser
         case OpenAIStt():
-            from cordboard.agents.pipeline.stt.openai import OpenAIRecogniser
+            from cordboard.vendors.openai.stt import OpenAIRecogniser
 
             return OpenAIRecogniser(settings, key_of(settings, environ, "stt: openai"))
         case DeepgramStt():
-            from cordboard.agents.pipeline.stt.deepgram import DeepgramRecogniser
+            from cordboard.vendors.deepgram.stt import DeepgramRecogniser
 
             return DeepgramRecogniser(settings, key_of(settings, environ, "stt: deepgram"))
         case DeepgramFluxStt():
-            from cordboard.agents.pipeline.stt.deepgram_flux import DeepgramFluxRecogniser
+            from cordboard.vendors.deepgram.flux import DeepgramFluxRecogniser
 
             return DeepgramFluxRecogniser(settings, key_of(settings, environ, "stt: deepgram_flux"))
 
@@ -89,18 +89,18 @@ def voice_for(settings: Tts, models: OfflineModels, environ: Mapping[str, str]) 
                 raise AgentError(f"the voice {_NO_MODELS}")
             return models.voice
         case PiperTts():
-            from cordboard.agents.pipeline.tts.piper import PiperVoice
+            from cordboard.vendors.local.piper import PiperVoice
 
             return PiperVoice(settings, models.workers)
         case OpenAITts():
-            from cordboard.agents.pipeline.tts.openai import openai_voice
+            from cordboard.vendors.openai.tts import openai_voice
 
             return openai_voice(settings, key_of(settings, environ, "tts: openai"))
         case DeepgramTts():
-            from cordboard.agents.pipeline.tts.deepgram import deepgram_voice
+            from cordboard.vendors.deepgram.tts import deepgram_voice
 
             return deepgram_voice(settings, key_of(settings, environ, "tts: deepgram"))
         case ElevenLabsTts():
-            from cordboard.agents.pipeline.tts.elevenlabs import elevenlabs_voice
+            from cordboard.vendors.elevenlabs.tts import elevenlabs_voice
 
             return elevenlabs_voice(settings, key_of(settings, environ, "tts: elevenlabs"))

@@ -1,13 +1,13 @@
 """The realtime agent: one service's session in one call, whatever the service.
 
-    call ⇄ RealtimeAgent ⇄ Dialect        (what the service's messages mean)
+    call ⇄ RealtimeAgent ⇄ ServiceProtocol        (what the service's messages mean)
              ├ Talk                         turns, answers, tools
              ├ ServiceLink                  connected, kept up, connected again
              ├ OwnSpeech                    the engine's sentences, by either voice
              └ AsideEars                    a yes or a no, while the service hears silence
 
-It implements `agents.base.Agent` towards the call; `ServiceSide` is what the dialect sees of it.
-Nothing here is particular to a service; that is all in the dialects.
+It implements `agent_api.agent.Agent` towards the call; `ServiceSide` is what the protocol sees of
+it. Nothing here is particular to a service; that is all in the protocols.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from cordboard.agents.base import (
+from cordboard.agent_api.agent import (
     ABOUT_EARLIER,
     INTERNAL,
     AgentAudio,
@@ -34,23 +34,23 @@ from cordboard.agents.base import (
     LateTold,
     Said,
 )
-from cordboard.agents.pipeline.hearing import HearingParts
-from cordboard.agents.pipeline.tts.base import Voice
-from cordboard.agents.pipeline.turn_events import AgentVoice
-from cordboard.agents.realtime.aside import AsideEars
-from cordboard.agents.realtime.connection import ServiceConnection
-from cordboard.agents.realtime.dialect import Dialect, Resumed
+from cordboard.agent_api.service_protocol import Resumed, ServiceProtocol
+from cordboard.agent_api.tts import Voice
+from cordboard.agents.fallback.history import SharedHistory
+from cordboard.agents.realtime.aside import BackgroundListening
+from cordboard.agents.realtime.audio_replay import AudioReplay
+from cordboard.agents.realtime.engine_speech import EngineSpeech, Kind
 from cordboard.agents.realtime.greetings import GreetingCache, GreetingListener, greeting_key
-from cordboard.agents.realtime.heard_again import HeardAgain
-from cordboard.agents.realtime.link import Connect, LinkSettings, ServiceLink
-from cordboard.agents.realtime.own_speech import Kind, OwnSpeech
+from cordboard.agents.realtime.reconnecting import Connect, LinkSettings, ServiceLink
 from cordboard.agents.realtime.service_side import ServiceSide
-from cordboard.agents.realtime.talk import Given, Talk
-from cordboard.agents.said import ConversationSoFar
+from cordboard.agents.realtime.turns import Given, Turns
 from cordboard.audio.format import AudioFormat
 from cordboard.config.conversation import BargeIn
 from cordboard.config.providers.realtime import RealtimeProvider
 from cordboard.errors import AgentError, FailureKind
+from cordboard.net.service_websocket import ServiceConnection
+from cordboard.speech.turns.events import AgentVoice
+from cordboard.speech.user_turns import HearingParts
 from cordboard.tools.payload import PayloadLimits
 from cordboard.tools.tool import ToolReply
 
@@ -85,11 +85,11 @@ class RealtimeParts:
 
 
 class RealtimeAgent:
-    """Implements `agents.base.Agent`."""
+    """Implements `agent_api.agent.Agent`."""
 
     def __init__(
         self,
-        dialect: Dialect,
+        protocol: ServiceProtocol,
         settings: RealtimeProvider,
         provider: str,
         parts: RealtimeParts,
@@ -97,7 +97,7 @@ class RealtimeAgent:
     ) -> None:
         """`provider`: the type of the provider, as in the configuration."""
         self._loop = asyncio.get_running_loop()
-        self._dialect = dialect
+        self._protocol = protocol
         self._provider = provider
         self._parts = parts
         self._barge_in = barge_in
@@ -110,9 +110,9 @@ class RealtimeAgent:
         link = LinkSettings(
             provider, settings.connect_timeout_ms / 1000, settings.reconnect_attempts
         )
-        self._link = ServiceLink(dialect, parts.tls, link, self, parts.warm, parts.connection)
-        self._so_far = ConversationSoFar()
-        self._lately = HeardAgain()
+        self._link = ServiceLink(protocol, parts.tls, link, self, parts.warm, parts.connection)
+        self._so_far = SharedHistory()
+        self._lately = AudioReplay()
         self._unanswerable = False
         """What the caller said last is not written down: the next connection has to hear it."""
         self._waiting_replies: list[ToolReply] = []
@@ -121,7 +121,7 @@ class RealtimeAgent:
         """A sentence that the service was asked to say, and when."""
         self._late: list[ToolReply] = []
         """Late answers that the service was told, and has not told the caller yet."""
-        self._aside: AsideEars | None = None
+        self._aside: BackgroundListening | None = None
         self._take_aside: Callable[[str], None] | None = None
         self._closing_ears: set[asyncio.Task[None]] = set()
         self._recovered_turn = -1
@@ -139,11 +139,11 @@ class RealtimeAgent:
 
     @property
     def formats(self) -> tuple[AudioFormat, ...]:
-        return self._dialect.formats
+        return self._protocol.formats
 
     @property
     def payload(self) -> PayloadLimits:
-        return self._dialect.payload
+        return self._protocol.payload
 
     async def prepare(self) -> None:
         await self._link.open()
@@ -151,12 +151,12 @@ class RealtimeAgent:
     async def start(self, session: AgentSession) -> None:
         self._session = session
         self._silence = session.format.silence()
-        self._so_far = ConversationSoFar(session.history)
-        self._talk = Talk(session, self._provider, self)
-        self._own = OwnSpeech(self._parts.voice, session.format, self._settings, self)
+        self._so_far = SharedHistory(session.history)
+        self._talk = Turns(session, self._provider, self)
+        self._own = EngineSpeech(self._parts.voice, session.format, self._settings, self)
         self._host = ServiceSide(self._link, self._talk, self._own, self)
         self._greet_from_memory(session)
-        own = session.greeting and not self._greeted and not self._dialect.speaks_greeting
+        own = session.greeting and not self._greeted and not self._protocol.speaks_greeting
         if own and self._parts.voice is not None:
             self._greet()
             own = False
@@ -187,7 +187,7 @@ class RealtimeAgent:
         self._talk.keep_for_another(pcm, self._lately)
         if self._link.takes_sound:
             self._sound_at = self._loop.time()
-            self._lately.pass_on(pcm, self._dialect.hear)
+            self._lately.pass_on(pcm, self._protocol.hear)
 
     def hear_key(self, key: str) -> None:
         """Keys are recorded by the call, and asked for by tools; the services take none."""
@@ -196,14 +196,14 @@ class RealtimeAgent:
         if not self._talk.tool_answered(reply.ask_id):
             return
         if self._link.up:
-            self._dialect.answer_tool(reply)
+            self._protocol.answer_tool(reply)
         else:
             self._waiting_replies.append(reply)
 
     def interrupted(self, heard: str, heard_ms: int, turn: int) -> None:
         self._so_far.interrupted(heard, turn)
         self._talk.cut_by_call()
-        self._dialect.interrupted(self._talk.cut_items(heard_ms, turn))
+        self._protocol.interrupted(self._talk.cut_items(heard_ms, turn))
 
     def recover(self, reason: str) -> bool:
         """Once a turn: the connection may be the reason."""
@@ -230,15 +230,15 @@ class RealtimeAgent:
             self._close_ears(self._aside)
             self._aside = None
         if ears is None or session is None:
-            self._dialect.listen_aside(take is not None)
+            self._protocol.listen_aside(take is not None)
         elif take is not None:
-            self._aside = AsideEars(
+            self._aside = BackgroundListening(
                 ears, session, self._next_turn, self._agent_voice, take, self._ears_failed
             )
 
     def offer_late(self, reply: ToolReply) -> None:
         words = f"{ABOUT_EARLIER} {reply.message}"
-        if self._link.up and self._dialect.inform(words):
+        if self._link.up and self._protocol.inform(words):
             self._talk.owes = True
             self._late.append(reply)
         else:
@@ -247,7 +247,7 @@ class RealtimeAgent:
 
     async def close(self) -> None:
         if self._link.up:
-            self._dialect.goodbye()
+            self._protocol.goodbye()
         self._closed = True
         for timer in self._timers.values():
             timer.cancel()
@@ -273,17 +273,17 @@ class RealtimeAgent:
             resumed = Resumed(session.history, owes)
         elif self._greeted:
             resumed = Resumed((Said("agent", session.greeting),), owes_answer=False)
-        self._dialect.begin(session, self._host, resumed)
+        self._protocol.begin(session, self._host, resumed)
 
     def receive_text(self, message: bytes) -> None:
         try:
-            self._dialect.receive_text(message)
+            self._protocol.receive_text(message)
         except Exception as error:  # border: what one message does must not cost the connection
             log.exception("provider_message_crashed", provider=self._provider)
             self.emit(AgentTrouble(INTERNAL, f"{self._provider}: {error!r}"))
 
     def receive_binary(self, data: bytes) -> None:
-        self._dialect.receive_binary(data)
+        self._protocol.receive_binary(data)
 
     def link_lost(self) -> None:
         self._unanswerable = self._talk.not_written_down
@@ -308,7 +308,7 @@ class RealtimeAgent:
     def session_accepted(self) -> None:
         waiting, self._waiting_replies = self._waiting_replies, []
         for reply in waiting:
-            self._dialect.answer_tool(reply)
+            self._protocol.answer_tool(reply)
         late, self._late = self._late, []
         for reply in late:
             self.offer_late(reply)  # what was to be told of it is lost with the connection before
@@ -364,7 +364,7 @@ class RealtimeAgent:
         return self._loop.time() - self._talk.thinks_since
 
     def service_says(self, text: str, kind: Kind) -> bool:
-        if not self._link.up or not self._dialect.speak(text):
+        if not self._link.up or not self._protocol.speak(text):
             return False
         self._given = Given(text, kind == "filler"), self._loop.time()
         return True
@@ -402,7 +402,7 @@ class RealtimeAgent:
         cache = self._parts.greetings
         if cache is None or not session.greeting or self._greeted:
             return
-        if not self._dialect.speaks_greeting:
+        if not self._protocol.speaks_greeting:
             return
         key = greeting_key(self._settings, session.format, session.greeting)
         known = cache.find(key)
@@ -430,7 +430,7 @@ class RealtimeAgent:
     def _ears_failed(self, reason: str) -> None:
         self.emit(AgentTrouble("ears", reason))
 
-    def _close_ears(self, ears: AsideEars) -> None:
+    def _close_ears(self, ears: BackgroundListening) -> None:
         task = self._loop.create_task(ears.close(), name="ears-close")
         self._closing_ears.add(task)
         task.add_done_callback(self._closing_ears.discard)
@@ -444,10 +444,10 @@ class RealtimeAgent:
         if self._closed or session is None:
             return
         self._timers["watch"] = self._loop.call_later(WATCH, self._watch)
-        now, link, keep_alive = self._loop.time(), self._link, self._dialect.keep_alive_s
+        now, link, keep_alive = self._loop.time(), self._link, self._protocol.keep_alive_s
         if link.up and keep_alive and now - self._sound_at >= keep_alive:
             self._sound_at = now
-            self._dialect.keep_alive()
+            self._protocol.keep_alive()
         if session.speaking():
             self._heard_at = now
         if self._aside is None:

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 
 import structlog
 
-from cordboard.agents.base import (
+from cordboard.agent_api.agent import (
     INTERNAL,
     AgentEvent,
     AgentSession,
@@ -22,16 +22,16 @@ from cordboard.agents.base import (
     CallerText,
     Interrupted,
 )
-from cordboard.agents.pipeline.hearing import Hearing, HearingParts
-from cordboard.agents.pipeline.turn_events import AgentVoice
 from cordboard.audio.format import SLIN_8K
 from cordboard.audio.transcoder import Transcoder
 from cordboard.errors import FailureKind
+from cordboard.speech.turns.events import AgentVoice
+from cordboard.speech.user_turns import HearingParts, UserTurns
 
 log = structlog.get_logger()
 
 
-class AsideEars:
+class BackgroundListening:
     """Listens for one answer. Implements `hearing.HearingListener`."""
 
     def __init__(
@@ -57,7 +57,7 @@ class AsideEars:
             session, emit=self._emit, format=SLIN_8K, watch_playout=lambda _: None
         )
         without_echo = dataclasses.replace(parts, echo=None)
-        self._hearing = Hearing(without_echo, own, _NoDialogue(), self, self._spawn)
+        self._hearing = UserTurns(without_echo, own, _NoDialogue(), self, self._spawn)
         self._hearing.expect_yes_or_no(True)
 
     def hear(self, sound: bytes) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from cordboard.agents.pipeline.tts.base import Voice
+from cordboard.agent_api.tts import Voice
 from cordboard.audio.format import AudioFormat
 from cordboard.audio.g711 import linear_to_alaw, linear_to_ulaw
 

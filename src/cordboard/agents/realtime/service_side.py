@@ -1,4 +1,4 @@
-"""What a dialect sees of the shell: its `DialectHost`. Each call goes to the part it concerns."""
+"""What a protocol sees of the shell: its `ProtocolHost`. Each call goes to the part it concerns."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Protocol
 
-from cordboard.agents.base import AgentEnded, AgentEvent
-from cordboard.agents.realtime.link import ServiceLink
-from cordboard.agents.realtime.own_speech import OwnSpeech
-from cordboard.agents.realtime.talk import Talk
+from cordboard.agent_api.agent import AgentEnded, AgentEvent
+from cordboard.agents.realtime.engine_speech import EngineSpeech
+from cordboard.agents.realtime.reconnecting import ServiceLink
+from cordboard.agents.realtime.turns import Turns
 from cordboard.errors import FailureKind
 from cordboard.tools.tool import JsonObject
 
@@ -35,9 +35,9 @@ class Behind(Protocol):
 
 
 class ServiceSide:
-    """Implements `realtime.dialect.DialectHost`."""
+    """Implements `realtime.protocol.ProtocolHost`."""
 
-    def __init__(self, link: ServiceLink, talk: Talk, own: OwnSpeech, behind: Behind) -> None:
+    def __init__(self, link: ServiceLink, talk: Turns, own: EngineSpeech, behind: Behind) -> None:
         self._loop = asyncio.get_running_loop()
         self._link = link
         self._talk = talk

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cordboard.agents.realtime.dialect import CutItem
+from cordboard.agent_api.service_protocol import CutItem
 from cordboard.audio.format import AudioFormat
 
 MAX_TURNS = 4

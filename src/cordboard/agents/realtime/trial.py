@@ -1,6 +1,6 @@
 """A session that is opened and closed: does the service take the settings? For `check --online`.
 
-    await try_session(dialect_for(settings, key), "openai_realtime", tls, 10.0)
+    await try_session(protocol_for(settings, key), "openai_realtime", tls, 10.0)
 
 What a call would say first is said, without a greeting, tools or sound; the model is asked nothing.
 So voices and all other settings are verified, which no list of the services' has.
@@ -12,52 +12,54 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 
-from cordboard.agents.base import AgentSession
-from cordboard.agents.realtime.connection import NotConnected, ServiceConnection
-from cordboard.agents.realtime.dialect import Dialect
+from cordboard.agent_api.agent import AgentSession
+from cordboard.agent_api.service_protocol import ServiceProtocol
 from cordboard.errors import AgentError, FailureKind
+from cordboard.net.service_websocket import NotConnected, ServiceConnection
 from cordboard.tools.tool import JsonObject
 
 _PROMPT = "You are a telephone agent."
 
 
-async def try_session(dialect: Dialect, peer: str, tls: ssl.SSLContext, seconds: float) -> None:
+async def try_session(
+    protocol: ServiceProtocol, peer: str, tls: ssl.SSLContext, seconds: float
+) -> None:
     """Return when the service has accepted the session. Raises `AgentError`, without secrets in it,
     when it has not within so many seconds."""
-    trial = _Trial(dialect)
+    trial = _Trial(protocol)
     try:
         async with asyncio.timeout(seconds):
-            trial.connection = await _connected(dialect, peer, tls, seconds)
-            dialect.begin(trial.session(), trial, None)
+            trial.connection = await _connected(protocol, peer, tls, seconds)
+            protocol.begin(trial.session(), trial, None)
             trial.connection.take(trial)
             await trial.accepted
     except TimeoutError:
         raise AgentError("the session was not accepted in time", "connect") from None
     finally:
         if trial.connection is not None:
-            dialect.goodbye()
+            protocol.goodbye()
             await trial.connection.close()
 
 
 async def _connected(
-    dialect: Dialect, peer: str, tls: ssl.SSLContext, seconds: float
+    protocol: ServiceProtocol, peer: str, tls: ssl.SSLContext, seconds: float
 ) -> ServiceConnection:
-    connection = ServiceConnection(await dialect.address(), peer)
+    connection = ServiceConnection(await protocol.address(), peer)
     try:
         await connection.open(tls, seconds)
     except NotConnected as error:
-        lost = dialect.lost(error.status, error.code, error.problem)
+        lost = protocol.lost(error.status, error.code, error.problem)
         raise AgentError(lost.reason, lost.kind) from None
     return connection
 
 
 class _Trial:
-    """Implements `dialect.DialectHost` and `connection.Receiver`: only whether the session is
+    """Implements `protocol.ProtocolHost` and `connection.Receiver`: only whether the session is
     accepted is of interest."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, protocol: ServiceProtocol) -> None:
         self._loop = asyncio.get_running_loop()
-        self._dialect = dialect
+        self._protocol = protocol
         self.accepted: asyncio.Future[None] = self._loop.create_future()
         self.connection: ServiceConnection | None = None
 
@@ -68,7 +70,7 @@ class _Trial:
             prompt=_PROMPT,
             greeting="",
             toolbox=(),
-            format=self._dialect.formats[0],
+            format=self._protocol.formats[0],
             emit=lambda _: None,
             speaking=lambda: False,
         )
@@ -81,16 +83,16 @@ class _Trial:
     # connection.Receiver
 
     def receive_text(self, message: bytes) -> None:
-        self._dialect.receive_text(message)
+        self._protocol.receive_text(message)
 
     def receive_binary(self, data: bytes) -> None:
-        self._dialect.receive_binary(data)
+        self._protocol.receive_binary(data)
 
     def connection_lost(self, code: int | None, problem: str) -> None:
-        lost = self._dialect.lost(None, code, problem)
+        lost = self._protocol.lost(None, code, problem)
         self._refused(lost.kind, lost.reason)
 
-    # dialect.DialectHost
+    # protocol.ProtocolHost
 
     def now(self) -> float:
         return self._loop.time()

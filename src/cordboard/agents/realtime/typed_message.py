@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import orjson
 
-from cordboard.agents.realtime.dialect import DialectHost
+from cordboard.agent_api.service_protocol import ProtocolHost
 from cordboard.tools.tool import JsonObject
 
 
-def typed_message(message: bytes, host: DialectHost) -> tuple[str, JsonObject] | None:
+def typed_message(message: bytes, host: ProtocolHost) -> tuple[str, JsonObject] | None:
     """Its type, and all of it; None for what is no such message, of which the host is told."""
     try:
         read = orjson.loads(message)

@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 import structlog
 
-from cordboard.agents.realtime.connection import NotConnected, ServiceConnection
-from cordboard.agents.realtime.dialect import Dialect
+from cordboard.agent_api.service_protocol import ServiceProtocol
 from cordboard.errors import AgentError
+from cordboard.net.service_websocket import NotConnected, ServiceConnection
 
 log = structlog.get_logger()
 
@@ -30,10 +30,14 @@ class WarmConnection:
     """Keeps one provider's connection ready, from `begin` to `close`."""
 
     def __init__(
-        self, dialect: Callable[[], Dialect], tls: ssl.SSLContext, peer: str, seconds: float
+        self,
+        protocol: Callable[[], ServiceProtocol],
+        tls: ssl.SSLContext,
+        peer: str,
+        seconds: float,
     ) -> None:
         """`seconds`: how long one attempt to connect may take."""
-        self._dialect = dialect
+        self._protocol = protocol
         self._tls = tls
         self._peer = peer
         self._seconds = seconds
@@ -70,7 +74,7 @@ class WarmConnection:
         pause = FIRST_PAUSE
         while True:
             try:
-                address = await self._dialect().address()
+                address = await self._protocol().address()
                 connection = ServiceConnection(address, self._peer)
                 await connection.open(self._tls, self._seconds)
             except (AgentError, NotConnected) as error:

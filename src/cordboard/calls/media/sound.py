@@ -17,7 +17,7 @@ Frames = Callable[[bytes], None]
 
 
 class CallSound:
-    """Both directions of one call. Implements `calls.keys.Ears`."""
+    """Both directions of one call. Implements `calls.dtmf.Ears`."""
 
     def __init__(self, media: Media) -> None:
         self._loop = asyncio.get_running_loop()

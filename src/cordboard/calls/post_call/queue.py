@@ -47,7 +47,7 @@ _Doing = Literal["read", "write"]
 
 
 class JobGeneration(Protocol):
-    """What a job needs of the generation in force (`cordboard.generation`)."""
+    """What a job needs of the generation in force (`cordboard.generation.generation`)."""
 
     def acquire(self) -> None: ...
 

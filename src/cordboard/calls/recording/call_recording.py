@@ -15,7 +15,7 @@ import structlog
 from cordboard.audio.format import AudioFormat
 from cordboard.audio.wav_header import WavHeader
 from cordboard.calls import events
-from cordboard.calls.keys import EARLY, TONE_BEFORE
+from cordboard.calls.dtmf import EARLY, TONE_BEFORE
 from cordboard.calls.ledger import Ledger
 from cordboard.calls.media.sound import CallSound
 from cordboard.calls.recording.recorder import Recorder

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from cordboard.config.call_phases import saved_names
+from cordboard.config.call_variables import CALL_VARIABLES
 from cordboard.config.data_template import (
     DataTemplate,
     JsonTemplate,
@@ -21,7 +22,6 @@ from cordboard.config.schema import Config
 from cordboard.config.speech_template import Placeholder
 from cordboard.config.tools.http_tool import CALL, HttpTool
 from cordboard.config.url_template import UrlTemplate, read_url_template
-from cordboard.config.variables import CALL_VARIABLES
 from cordboard.errors import ConfigProblem
 
 Problems = Iterator[ConfigProblem]

@@ -14,6 +14,7 @@ from cordboard.config.call_phases import (
     PreCallStep,
     saved_names,
 )
+from cordboard.config.call_variables import CALL_VARIABLES
 from cordboard.config.checks.http_tools import unknown_variable
 from cordboard.config.checks.tools import ToolNames, may_use, provided
 from cordboard.config.data_template import placeholders_in, read_json_template
@@ -24,7 +25,6 @@ from cordboard.config.speech_template import Path
 from cordboard.config.tools.entry import BUILTIN_TOOLS
 from cordboard.config.tools.http_tool import CALL
 from cordboard.config.tools.workflow_tool import WorkflowTool
-from cordboard.config.variables import CALL_VARIABLES
 from cordboard.errors import ConfigProblem
 
 Problems = Iterator[ConfigProblem]

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from cordboard.config.call_phases import saved_names
+from cordboard.config.call_variables import CALL_VARIABLES, placeholders
 from cordboard.config.checks.agents import check_agents
 from cordboard.config.checks.http_tools import check_http_tools
 from cordboard.config.checks.phases import check_phases
@@ -29,7 +30,6 @@ from cordboard.config.files import is_folder
 from cordboard.config.mcp import McpServer
 from cordboard.config.remote_url import url_problem
 from cordboard.config.schema import MEDIA_CODECS, Config, Context
-from cordboard.config.variables import CALL_VARIABLES, placeholders
 from cordboard.errors import ConfigProblem
 
 Problems = Iterator[ConfigProblem]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator, Mapping
 
+from cordboard.config.call_variables import CALL_VARIABLES
 from cordboard.config.checks.workflows import check_workflows
 from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import suggestion
@@ -17,7 +18,6 @@ from cordboard.config.schema import Config, Context
 from cordboard.config.tools.entry import BUILTIN_TOOLS, BuiltinTool, McpToolEntry, group_server
 from cordboard.config.tools.python_tool import PythonTool
 from cordboard.config.tools.workflow_tool import WorkflowTool
-from cordboard.config.variables import CALL_VARIABLES
 from cordboard.errors import ConfigProblem
 
 Problems = Iterator[ConfigProblem]

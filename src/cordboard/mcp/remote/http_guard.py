@@ -2,7 +2,7 @@
 
 Whatever URL a server gives (a redirect, the `endpoint` of the SSE transport) must be of the origin
 that the operator wrote, else it is refused (`within`). And the address is checked where it counts,
-by `cordboard.tools.http.guarded_network`: what is connected to is the very address that has passed
+by `cordboard.net.guarded`: what is connected to is the very address that has passed
 `allowed`. The rules for addresses are `cordboard.config.remote_url`'s.
 
 Used by `cordboard.mcp.remote.http_channel`. No proxy from the environment is ever used.
@@ -16,7 +16,7 @@ import httpx2
 
 from cordboard.config.remote_url import Address, address_problem, unwrapped
 from cordboard.errors import McpAddressRefused
-from cordboard.tools.http.guarded_network import GuardedBackend
+from cordboard.net.guarded import GuardedBackend
 
 MAX_REFERENCE = 4_096
 """A URL that a server sends may be as long as this."""

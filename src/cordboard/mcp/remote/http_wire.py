@@ -15,7 +15,7 @@ import httpcore2
 import httpx2
 
 from cordboard.errors import McpError, McpTimeout, McpUnavailable
-from cordboard.tools.http.guarded_network import (
+from cordboard.net.guarded import (
     IDLE_SECONDS,
     KEEPALIVE,
     GuardedBackend,

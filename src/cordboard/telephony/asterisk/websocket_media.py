@@ -2,7 +2,7 @@
 
 `connect` opens it; from MEDIA_START on it is used as `calls.offer.Media`. What the messages mean is
 in `websocket_messages`, what is sent when in `websocket_playout`; the socket is
-`cordboard.websocket_connection`. Each arriving frame goes straight to the call by a function call.
+`cordboard.net.websocket`. Each arriving frame goes straight to the call by a function call.
 
 How a dead peer is told from a silent one: a phone on hold or muted sends nothing, and then neither
 does Asterisk. So it is asked for its status, and has `PeerTimes` to say anything at all, or to read
@@ -26,6 +26,7 @@ import structlog
 from cordboard.audio.format import AudioFormat
 from cordboard.audio.pacer import Pacer
 from cordboard.errors import MediaError
+from cordboard.net.websocket import WebsocketConnection
 from cordboard.telephony.asterisk import websocket_messages as messages
 from cordboard.telephony.asterisk.websocket_messages import (
     Dtmf,
@@ -38,7 +39,6 @@ from cordboard.telephony.asterisk.websocket_messages import (
 )
 from cordboard.telephony.asterisk.websocket_playout import AHEAD_SECONDS, RemotePlayout
 from cordboard.telephony.endings import Ending
-from cordboard.websocket_connection import WebsocketConnection
 
 log = structlog.get_logger()
 
@@ -252,7 +252,7 @@ class WebsocketMedia:
             if self._on_sent is not None:
                 self._playout.show(now, count, self._on_sent)
 
-    # cordboard.websocket_connection.ConnectionOwner
+    # cordboard.net.websocket.ConnectionOwner
 
     def opened(self) -> None:
         """MEDIA_START is awaited now."""

@@ -25,10 +25,10 @@ from cordboard.audio.format import ALAW_8K, SLIN_8K, SLIN_16K, ULAW_8K, AudioFor
 from cordboard.audio.pacer import Pacer
 from cordboard.config.schema import Asterisk
 from cordboard.errors import MediaError
+from cordboard.net.websocket import WebsocketConnection, WebsocketRequest
 from cordboard.telephony.asterisk.websocket_media import PeerTimes, WebsocketMedia
 from cordboard.telephony.asterisk.websocket_messages import MediaStart
 from cordboard.telephony.asterisk.websocket_playout import AHEAD_SECONDS
-from cordboard.websocket_connection import WebsocketConnection, WebsocketRequest
 
 CONNECT_SECONDS = 5.0
 _NAMES = {ULAW_8K: "ulaw", ALAW_8K: "alaw", SLIN_8K: "slin", SLIN_16K: "slin16"}

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 import httpcore2
 
 from cordboard.errors import HttpError, HttpTimeout, HttpUnavailable
-from cordboard.tools.http.answer import HttpAnswer, media_type, too_long, unpacked
-from cordboard.tools.http.guarded_network import (
+from cordboard.net.guarded import (
     IDLE_SECONDS,
     KEEPALIVE,
     GuardedBackend,
     why_not_connected,
 )
+from cordboard.tools.http.answer import HttpAnswer, media_type, too_long, unpacked
 from cordboard.tools.http.hosts import all_but_forbidden, public_addresses
 from cordboard.tools.http.redirects import REDIRECTS, redirected
 from cordboard.tools.http.request import HttpRequest

@@ -1,0 +1,1 @@
+"""The doors of the talking side: agent, recogniser, voice, dialogue, language model."""

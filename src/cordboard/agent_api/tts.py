@@ -1,0 +1,30 @@
+"""The door to speech synthesis: what a voice takes and gives, whoever makes it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Protocol, runtime_checkable
+
+from cordboard.agent_api.agent import Usage
+
+
+class Voice(Protocol):
+    """Turns text into audio. One instance serves all calls."""
+
+    def speak(self, text: str, *, rate: int = 8000) -> AsyncIterator[bytes]:
+        """Audio of ``text``, s16 samples at ``rate`` in chunks (a sentence, or less), each as soon
+        as it is ready. Closing the iterator, or cancelling, stops what is not yet spoken.
+        Raises ``VoiceError`` when the engine below fails.
+        """
+
+    async def prepare(self, texts: Iterable[str], *, rate: int = 8000) -> None:
+        """Render texts ahead (greetings, fillers), so that ``speak`` has them at once."""
+
+
+@runtime_checkable
+class PaidVoice(Voice, Protocol):
+    """A voice that costs money."""
+
+    def for_call(self, used: Callable[[Usage], None]) -> Voice:
+        """The same voice; what is spoken by it is told to `used`, on the event loop."""
+        ...

@@ -1,0 +1,1 @@
+"""An agent that replaces a failed agent by the next of its chain, within one call."""

@@ -1,0 +1,66 @@
+"""How much of the agents' own sound a call was given, and what the engine still wants said.
+
+When the caller cuts an answer that one agent began and another goes on with, each has to learn what
+was heard of its own part (`Seat.interrupted`). Pure bookkeeping, by the call's turns.
+"""
+
+from __future__ import annotations
+
+from cordboard.agent_api.agent import AgentAudio, AgentEvent, AgentText, AgentWords
+from cordboard.agents.fallback.active import Taken
+from cordboard.audio.format import SLIN_8K, AudioFormat
+
+_TURNS = 6
+"""Of which the sound is remembered: what is older has been heard."""
+
+
+class SpokenSoFar:
+    """The agents' speech of one call."""
+
+    def __init__(self, audio_format: AudioFormat = SLIN_8K) -> None:
+        self._format = audio_format
+        self._sound_ms: dict[int, float] = {}
+        self._words: dict[int, str] = {}
+        self._wanted: list[tuple[str, bool]] = []
+        """What the engine wants said and no agent has begun; whether it is still wanted later."""
+        self._own = False
+        """The present sentence is such a one: it is none of the agent's own."""
+
+    def wanted(self, text: str, *, to_the_end: bool) -> None:
+        """The engine wants this said; `to_the_end`: even if another agent has to do it."""
+        self._wanted.append((text, to_the_end))
+        del self._wanted[:-_TURNS]
+
+    def unsaid(self) -> tuple[str, ...]:
+        """What is still wanted and was not begun. From now on only that is."""
+        self._wanted = [(text, still) for text, still in self._wanted if still]
+        return tuple(text for text, _ in self._wanted)
+
+    def take(self, event: AgentEvent) -> None:
+        """Follow one event, in the call's terms."""
+        match event:
+            case AgentText(turn, text, _):
+                wanted = next((each for each in self._wanted if each[0] == text), None)
+                self._own = wanted is not None and bool(text)
+                if wanted is not None and text:
+                    self._wanted.remove(wanted)
+                if not self._own:
+                    self._add_words(turn, f" {text}" if self._words.get(turn) else text)
+            case AgentWords(turn, text):
+                if not self._own:
+                    self._add_words(turn, text)
+            case AgentAudio(turn, pcm):
+                if not self._own:
+                    ms = self._sound_ms.get(turn, 0.0) + self._format.duration_ms(len(pcm))
+                    self._sound_ms[turn] = ms
+
+    def taken(self, turn: int) -> Taken:
+        """For the agent that goes on from this turn."""
+        recent = {at: ms for at, ms in self._sound_ms.items() if at > turn - _TURNS}
+        return Taken(turn, recent, self._words.get(turn, "").strip())
+
+    def _add_words(self, turn: int, text: str) -> None:
+        self._words[turn] = self._words.get(turn, "") + text
+        for old in [at for at in self._words if at < turn - _TURNS]:
+            del self._words[old]
+            self._sound_ms.pop(old, None)

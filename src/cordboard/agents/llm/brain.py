@@ -1,0 +1,184 @@
+"""`LlmBrain`: a language model as the text side of a pipeline, and of conversations in writing.
+
+A dialogue keeps the conversation, and gives each turn to the loop of tools. It may be told ahead
+what a turn will probably be (`prepare`): then the model begins to think, and if the turn comes with
+those very words, its answer is there sooner. Of what was prepared in vain nothing is said, done or
+remembered; it is paid for, as far as the service had got.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+import structlog
+
+from cordboard.agent_api.dialogue import DialogueSession
+from cordboard.agent_api.language_model import LanguageModel
+from cordboard.agents.llm.messages import History
+from cordboard.agents.llm.tool_loop import Answering, LoopParts
+from cordboard.config.providers.brains import LanguageModelBrain
+from cordboard.errors import BrainError
+from cordboard.speech.yes_or_no import is_plain_answer
+from cordboard.tools.payload import DATA_NOTE, PayloadLimits
+from cordboard.tools.provider_schema import ProviderTool, for_provider_list
+from cordboard.tools.tool import ToolSpec
+
+MOST_TOOLBOXES = 16
+"""Different toolboxes whose declarations are kept."""
+
+log = structlog.get_logger()
+
+
+class LlmBrain:
+    """Implements `cordboard.agent_api.dialogue.Brain`. Shared by all calls."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        settings: LanguageModelBrain,
+        problem: BrainError | None = None,
+    ) -> None:
+        """`problem`: why it cannot think at all, such as a missing key; then `open` raises it."""
+        self._model = model
+        self._settings = settings
+        self._problem = problem
+        self._declared: dict[tuple[int, ...], _Declared] = {}
+
+    @property
+    def payload(self) -> PayloadLimits:
+        return self._model.payload
+
+    @property
+    def problem(self) -> BrainError | None:
+        """Why it cannot think at all."""
+        return self._problem
+
+    def warm(self, toolbox: Sequence[ToolSpec]) -> None:
+        """Load the model, and put a toolbox into its language now, so that no call waits for it.
+        Blocks."""
+        self._declarations(tuple(toolbox))
+        if self._problem is None:
+            try:
+                self._model.load()
+            except BrainError as error:
+                log.error("model_not_loaded", provider=self._model.provider, reason=str(error))
+                self._problem = error
+
+    def open(self, session: DialogueSession) -> LlmDialogue:
+        """A dialogue. Raises `BrainError` when there is no key."""
+        if self._problem is not None:
+            raise BrainError(str(self._problem), self._problem.kind)
+        self._model.warm()
+        tools = self._declarations(session.toolbox)
+        settings = self._settings
+        notes = (session.prompt, settings.spoken_style, DATA_NOTE if tools else "")
+        parts = LoopParts(
+            self._model,
+            "\n\n".join(note for note in notes if note),
+            tools,
+            session.ask_tool,
+            session.used,
+            settings.max_rounds,
+        )
+        history = History(
+            session.greeting,
+            session.history,
+            most_turns=settings.max_history_turns,
+            most_tokens=settings.max_history_tokens,
+        )
+        return LlmDialogue(parts, history, eager=settings.eager)
+
+    async def close(self) -> None:
+        """Close the connections to the service. Idempotent."""
+        await self._model.close()
+
+    def _declarations(self, toolbox: tuple[ToolSpec, ...]) -> tuple[ProviderTool, ...]:
+        key = tuple(map(id, toolbox))
+        declared = self._declared.get(key)
+        if declared is None:
+            tools, problems = for_provider_list(toolbox, self._model.schemas)
+            for problem in problems:
+                log.warning("tool_not_offered", provider=self._model.provider, reason=str(problem))
+            declared = self._declared[key] = (toolbox, tools)
+            for oldest in [*self._declared][:-MOST_TOOLBOXES]:
+                del self._declared[oldest]
+        return declared[1]
+
+
+_Declared = tuple[tuple[ToolSpec, ...], tuple[ProviderTool, ...]]
+"""With the specs themselves: as long as they are kept, their ids are theirs."""
+
+
+class LlmDialogue:
+    """The text side of one call. Implements `Dialogue`, `Preparer` and `Overhearer`."""
+
+    def __init__(self, parts: LoopParts, history: History, *, eager: bool) -> None:
+        self._parts = parts
+        self._history = history
+        self._eager = eager
+        self._draft: tuple[str, Answering] | None = None
+        """What was prepared, and for which words."""
+        self._answering: Answering | None = None
+        """The last answer."""
+        self._dropping: set[asyncio.Task[None]] = set()
+
+    def hints(self) -> tuple[str, ...]:
+        """What a model expects to hear is not known."""
+        return ()
+
+    def is_complete(self, text: str) -> bool:
+        return is_plain_answer(text)
+
+    def understood(self, text: str) -> str:
+        return text
+
+    async def respond(self, text: str) -> AsyncGenerator[str, None]:
+        answering = self._taken(text)
+        async with aclosing(answering.sentences()) as sentences:
+            async for sentence in sentences:
+                yield sentence
+
+    def interrupted(self, heard: str) -> None:
+        self.forget()
+        if self._answering is not None:
+            self._answering.stop()
+        self._history.interrupted(heard)
+
+    def said_besides(self, text: str) -> None:
+        self.forget()
+        self._history.said_besides(text)
+
+    def prepare(self, text: str) -> None:
+        busy = self._answering is not None and self._answering.going_on
+        if not self._eager or busy or not text:
+            return
+        if self._draft is not None and self._draft[0] == text:
+            return
+        self.forget()
+        self._draft = text, self._begun(text)
+
+    def forget(self) -> None:
+        draft, self._draft = self._draft, None
+        if draft is not None:
+            dropping = asyncio.get_running_loop().create_task(draft[1].stopped())
+            self._dropping.add(dropping)
+            dropping.add_done_callback(self._dropping.discard)
+
+    def _taken(self, text: str) -> Answering:
+        """The answer to a turn that is sure: what was prepared for it, or a new one."""
+        draft = self._draft
+        if draft is not None and draft[0] == text:
+            self._draft = None
+            answering = draft[1]
+        else:
+            self.forget()
+            answering = self._begun(text)
+        self._history.add(answering.turn)
+        self._answering = answering
+        answering.sure()
+        return answering
+
+    def _begun(self, text: str) -> Answering:
+        return Answering(self._parts, self._history.messages(), self._history.turn(text))

@@ -1,0 +1,229 @@
+"""One answer of a model, with the tools it asks for: the same loop for all models, calls and chats.
+
+    request → text, sentence by sentence → wishes → tools, side by side → request → …
+
+It runs in a task of its own, so that the model goes on writing while a sentence is turned into
+sound, and tools run while the words before them are spoken. It may begin before it is sure that
+there is to be an answer (`Answering.sure`): until then nothing is done but reading.
+
+Whatever goes wrong with a tool goes back to the model: that it does not exist, that its arguments
+are no JSON, what the desk refused. After `most_rounds` the model must answer with what it has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+
+import orjson
+import structlog
+
+from cordboard.agent_api.agent import Usage
+from cordboard.agent_api.dialogue import AskTool
+from cordboard.agent_api.language_model import (
+    AgentSaid,
+    Finished,
+    Kept,
+    LanguageModel,
+    Message,
+    ModelRequest,
+    Reason,
+    TextPiece,
+    ToolAnswered,
+    ToolWish,
+)
+from cordboard.agents.llm.messages import Turn, complete, with_own_ids
+from cordboard.agents.llm.sentences import SentenceSplitter
+from cordboard.errors import BrainError
+from cordboard.tools.payload import as_payload
+from cordboard.tools.provider_schema import ProviderTool
+from cordboard.tools.tool import JsonObject, ToolReply
+
+NOT_JSON = "The arguments are not a JSON object. Ask again with valid JSON."
+TOO_MANY = "Not run: too many tools at once. Ask for fewer."
+NOTHING_SAID = "Sorry, I did not get that. Could you say it again?"
+"""Said where a model answers with nothing at all: silence would be taken for a broken line."""
+REFUSED = "Sorry, I cannot help with that."
+MOST_AT_ONCE = 16
+"""Tools of one round."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class LoopParts:
+    """What an answer is made with."""
+
+    model: LanguageModel
+    system: str
+    tools: tuple[ProviderTool, ...]
+    ask_tool: AskTool
+    used: Callable[[Usage], None]
+    most_rounds: int = 5
+
+
+class Answering:
+    """One answer, from `Answering(...)` until it is read to its end or stopped."""
+
+    def __init__(self, parts: LoopParts, before: Sequence[Message], turn: Turn) -> None:
+        """`before`: the conversation so far; `turn`: what is answered, and grows by it."""
+        self._parts = parts
+        self._before = tuple(before)
+        self.turn = turn
+        self._sure = asyncio.Event()
+        self._out: asyncio.Queue[str | BrainError | None] = asyncio.Queue()
+        self._said: list[str] = []
+        """Of the message being written."""
+        self._any_said = False
+        self._answers: dict[str, ToolAnswered] = {}
+        """To the wishes that tools are at work for, as they come."""
+        self._ends = False
+        """A tool has ended the call: nothing more need be said."""
+        self._stopped = False
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def sure(self) -> None:
+        """There is to be an answer: from now on tools may be asked for."""
+        self._sure.set()
+
+    async def sentences(self) -> AsyncGenerator[str, None]:
+        """What is to be said. Raises `BrainError`. Closing it stops the answer."""
+        try:
+            while (item := await self._out.get()) is not None:
+                if isinstance(item, BrainError):
+                    raise item
+                yield item
+        finally:
+            self.stop()
+            await asyncio.wait((self._task,))
+
+    def stop(self) -> None:
+        """Give it up: request and tools. What was written of the turn stays, as far as it came."""
+        if self._stopped:
+            return
+        self._stopped = True
+        self._task.cancel()
+        self._write_down((), ())
+        self.turn.messages += self._answers.values()
+        complete(self.turn.messages)
+
+    @property
+    def going_on(self) -> bool:
+        return not self._task.done()
+
+    async def stopped(self) -> None:
+        """Stop it, and wait until nothing is left of it."""
+        self.stop()
+        await asyncio.wait((self._task,))
+
+    # The task.
+
+    async def _run(self) -> None:
+        try:
+            await self._rounds()
+        except BrainError as error:
+            self._out.put_nowait(error)
+        except Exception as error:  # task border: whoever reads is told, and it is counted there
+            log.exception("brain_failed", model=self._parts.model.model)
+            failure = BrainError(f"internal error: {type(error).__name__}")
+            failure.__cause__ = error
+            self._out.put_nowait(failure)
+        else:
+            self._out.put_nowait(None)
+
+    async def _rounds(self) -> None:
+        for number in range(self._parts.most_rounds + 1):
+            wishes, reason = await self._ask_model(may_ask=number < self._parts.most_rounds)
+            if not wishes:
+                self._end_with_words(reason)
+                return
+            await self._sure.wait()
+            await self._run_tools(wishes)
+
+    def _end_with_words(self, reason: Reason) -> None:
+        if self._any_said or (self._ends and reason != "refused"):
+            return
+        words = REFUSED if reason == "refused" else NOTHING_SAID
+        self._say([words])
+        self._write_down((), ())
+
+    async def _ask_model(self, *, may_ask: bool) -> tuple[tuple[ToolWish, ...], Reason]:
+        """One request; returns the tools it wants."""
+        parts = self._parts
+        splitter = SentenceSplitter()
+        wishes: list[ToolWish] = []
+        kept: list[JsonObject] = []
+        reason: Reason = "other"
+        messages = (*self._before, *self.turn.messages)
+        request = ModelRequest(parts.system, messages, parts.tools, may_ask)
+        async with aclosing(parts.model.stream(request)) as pieces:
+            async for piece in pieces:
+                match piece:
+                    case TextPiece(text):
+                        self._say(splitter.feed(text))
+                    case ToolWish():
+                        wishes.append(piece)
+                    case Kept(block):
+                        kept.append(block)
+                    case Finished(why, amounts):
+                        reason = why
+                        parts.used(Usage(parts.model.provider, parts.model.model, amounts))
+        self._say(splitter.flush())
+        if not may_ask:
+            wishes = []
+        taken = (m.wish_id for m in messages if isinstance(m, ToolAnswered))
+        named = with_own_ids(wishes, taken)
+        self._write_down(tuple(map(_sendable, named)), tuple(kept) if named else ())
+        return named, reason
+
+    async def _run_tools(self, wishes: tuple[ToolWish, ...]) -> None:
+        answers = self._answers
+        answers |= {wish.wish_id: _problem(wish, TOO_MANY) for wish in wishes[MOST_AT_ONCE:]}
+        async with asyncio.TaskGroup() as group:
+            for wish in wishes[:MOST_AT_ONCE]:
+                group.create_task(self._run_tool(wish))
+        self.turn.messages += (answers[wish.wish_id] for wish in wishes)
+        answers.clear()
+
+    async def _run_tool(self, wish: ToolWish) -> None:
+        arguments = _arguments(wish)
+        if arguments is None:
+            self._answers[wish.wish_id] = _problem(wish, NOT_JSON)
+            return
+        reply: ToolReply = await self._parts.ask_tool(wish.name, arguments)
+        self._ends = self._ends or bool(reply.control.get("call_ends"))
+        answer = ToolAnswered(wish.wish_id, wish.name, as_payload(reply), failed=not reply.ok)
+        self._answers[wish.wish_id] = answer
+
+    # What was said.
+
+    def _say(self, sentences: list[str]) -> None:
+        for sentence in sentences:
+            self._any_said = True
+            self._said.append(sentence)
+            self._out.put_nowait(sentence)
+
+    def _write_down(self, wishes: tuple[ToolWish, ...], kept: tuple[JsonObject, ...]) -> None:
+        text, self._said = " ".join(self._said), []
+        if text or wishes:
+            self.turn.messages.append(AgentSaid(text, wishes, kept))
+
+
+def _arguments(wish: ToolWish) -> JsonObject | None:
+    try:
+        arguments = orjson.loads(wish.arguments or "{}")
+    except orjson.JSONDecodeError:
+        return None
+    return arguments if isinstance(arguments, dict) else None
+
+
+def _sendable(wish: ToolWish) -> ToolWish:
+    """As it can be sent back: some services choke on their own broken JSON."""
+    return wish if _arguments(wish) is not None else replace(wish, arguments="{}")
+
+
+def _problem(wish: ToolWish, message: str) -> ToolAnswered:
+    payload = {"status": "refused", "message": message}
+    return ToolAnswered(wish.wish_id, wish.name, payload, failed=True)

@@ -1,1 +1,0 @@
-"""Brains: the text side of a pipeline."""

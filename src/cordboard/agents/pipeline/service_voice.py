@@ -1,0 +1,177 @@
+"""A voice of a paid service: what all of them have in common around their wires.
+
+The first sound is passed on as soon as it comes, and no sound is waited for without bound. What
+fails before the first sound is tried once more, where that may help; after it, never: the caller
+would hear it twice. What was spoken to its end is kept, so that greetings and fillers come at once
+and cost nothing again. Leaving `speak` early ends the request at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
+from typing import Literal, Protocol, TypeAlias
+
+import structlog
+
+from cordboard.agent_api.agent import Usage
+from cordboard.agent_api.tts import Voice
+from cordboard.agents.pipeline.sentence_cache import SentenceCache
+from cordboard.agents.pipeline.speakable import has_words, speakable
+from cordboard.errors import FailureKind, VoiceError
+
+log = structlog.get_logger()
+
+FIRST_SOUND_SECONDS = 3.5
+"""Twice this is less than the mouth waits: a second attempt can still succeed."""
+NEXT_SOUND_SECONDS = 4.0
+ATTEMPTS = 2
+WORTH_ANOTHER: frozenset[FailureKind] = frozenset(("connect", "dropped", "stalled", "quota"))
+CACHE_BYTES = 16_000_000
+"""17 minutes at 8 kHz."""
+
+ReportUsage = Callable[[Usage], None]
+PaidBy: TypeAlias = Literal["characters", "seconds"]
+
+
+class Synthesis(Protocol):
+    """One service's wire."""
+
+    @property
+    def provider(self) -> str:
+        """The part's type, as in the configuration."""
+        ...
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def paid_by(self) -> PaidBy:
+        """What the service's bill counts: the other unit is not told, for it has no price."""
+        ...
+
+    def speak(self, text: str, rate: int) -> AsyncGenerator[bytes, None]:
+        """s16 samples at `rate`, piece by piece. Closing it ends the request. Raises
+        `VoiceError`."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class ServiceVoice:
+    """Implements `PaidVoice`; shared by all calls."""
+
+    def __init__(
+        self,
+        synthesis: Synthesis,
+        *,
+        cache_bytes: int = CACHE_BYTES,
+        first_sound_seconds: float = FIRST_SOUND_SECONDS,
+    ) -> None:
+        self._synthesis = synthesis
+        self._first_sound_seconds = first_sound_seconds
+        self._cache = SentenceCache(cache_bytes)
+
+    def speak(self, text: str, *, rate: int = 8000) -> AsyncGenerator[bytes, None]:
+        """See `Voice.speak`. Raises `VoiceError` with its kind."""
+        return self.spoken(text, rate, lambda _: None)
+
+    def for_call(self, used: ReportUsage) -> Voice:
+        """See `PaidVoice.for_call`."""
+        return _CallVoice(self, used)
+
+    async def prepare(self, texts: Iterable[str], *, rate: int = 8000) -> None:
+        """See `Voice.prepare`. A service that cannot be reached now may be later: never raises."""
+        for text in texts:
+            try:
+                async with aclosing(self.speak(text, rate=rate)) as pieces:
+                    async for _ in pieces:
+                        pass
+            except VoiceError as error:
+                provider = self._synthesis.provider
+                log.warning("voice_not_prepared", provider=provider, reason=str(error))
+                return
+
+    async def close(self) -> None:
+        """Close the connections. Idempotent."""
+        await self._synthesis.close()
+
+    @property
+    def cached_bytes(self) -> int:
+        return self._cache.size
+
+    async def spoken(self, text: str, rate: int, used: ReportUsage) -> AsyncGenerator[bytes, None]:
+        """`speak`, with what it costs."""
+        text = speakable(text)
+        if not has_words(text):
+            return
+        kept = self._cache.find(text, rate)
+        if kept is not None:
+            yield kept
+            return
+        pieces: list[bytes] = []
+        try:
+            async with aclosing(self._tried(text, rate)) as tried:
+                async for piece in tried:
+                    pieces.append(piece)
+                    yield piece
+        finally:
+            if pieces:
+                used(self._usage(text, sum(map(len, pieces)), rate))
+        self._cache.keep(text, rate, b"".join(pieces))
+
+    async def _tried(self, text: str, rate: int) -> AsyncGenerator[bytes, None]:
+        """The sound by one attempt, or another one if that brought none."""
+        for attempt in range(1, ATTEMPTS + 1):
+            begun = False
+            try:
+                async with aclosing(self._bounded(text, rate)) as pieces:
+                    async for piece in pieces:
+                        begun = True
+                        yield piece
+            except VoiceError as error:
+                if begun or attempt == ATTEMPTS or error.kind not in WORTH_ANOTHER:
+                    raise
+                log.info("voice_tried_again", provider=self._synthesis.provider, kind=error.kind)
+            else:
+                return
+
+    async def _bounded(self, text: str, rate: int) -> AsyncGenerator[bytes, None]:
+        """The service's sound, with no wait that is too long."""
+        provider = self._synthesis.provider
+        limit = self._first_sound_seconds
+        async with aclosing(self._synthesis.speak(text, rate)) as pieces:
+            while True:
+                try:
+                    async with asyncio.timeout(limit):
+                        piece = await anext(pieces)
+                except StopAsyncIteration:
+                    break
+                except TimeoutError:
+                    problem = f"{provider}: no sound within {limit:g} s"
+                    raise VoiceError(problem, "stalled") from None
+                if piece:
+                    limit = NEXT_SOUND_SECONDS
+                    yield piece
+        if limit != NEXT_SOUND_SECONDS:
+            raise VoiceError(f"{provider} gives no sound for words", "garbage")
+
+    def _usage(self, text: str, size: int, rate: int) -> Usage:
+        unit = self._synthesis.paid_by
+        amount = float(len(text)) if unit == "characters" else size / 2 / rate
+        return Usage(self._synthesis.provider, self._synthesis.model, {unit: amount})
+
+
+class _CallVoice:
+    """The voice as one call has it."""
+
+    def __init__(self, voice: ServiceVoice, used: ReportUsage) -> None:
+        self._voice = voice
+        self._used = used
+
+    def speak(self, text: str, *, rate: int = 8000) -> AsyncGenerator[bytes, None]:
+        return self._voice.spoken(text, rate, self._used)
+
+    async def prepare(self, texts: Iterable[str], *, rate: int = 8000) -> None:
+        await self._voice.prepare(texts, rate=rate)

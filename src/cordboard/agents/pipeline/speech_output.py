@@ -1,0 +1,83 @@
+"""The agent's voice: one text at a time becomes sound for the caller.
+
+Sentences never mix: whoever wants something said waits until the text before has been turned into
+sound. Nothing begins while the caller is taking a turn. A filler is needless, and dropped, when
+something else is being turned into sound already, or the caller speaks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from cordboard.agent_api.agent import AgentAudio, AgentSession, AgentText
+from cordboard.agent_api.tts import Voice
+from cordboard.errors import FailureKind, VoiceError
+
+VOICE_LIMIT = 8.0
+"""Seconds until a text's next sound; beyond that the voice has failed."""
+POLITE_LIMIT = 4.0
+"""Seconds for which the agent lets a caller finish who speaks when an answer is ready."""
+
+
+class SpeechOutput:
+    """One call's mouth."""
+
+    def __init__(
+        self,
+        voice: Voice,
+        session: AgentSession,
+        floor_is_free: asyncio.Event,
+        on_failed: Callable[[str, FailureKind], None],
+    ) -> None:
+        self._voice = voice
+        self._session = session
+        self._floor_is_free = floor_is_free
+        self._on_failed = on_failed
+        self._loop = asyncio.get_running_loop()
+        self._speech = asyncio.Lock()
+        self.protected = False
+        """What is being heard is the greeting."""
+
+    async def speak(self, turn: int, text: str, *, greeting: bool = False) -> None:
+        """Say a sentence of an answer."""
+        async with self._speech:
+            await self._say(turn, text, greeting=greeting)
+
+    async def fill(self, turn: int, text: str) -> None:
+        """Say a filler, unless something else is about to be heard or the caller speaks."""
+        if not self._speech.locked() and self._floor_is_free.is_set():
+            await self.speak(turn, text)
+
+    async def encourage(self, turn: int, text: str) -> None:
+        """Say a continuer into the caller's pause, unless something else is being said."""
+        if not self._speech.locked():
+            async with self._speech:
+                await self._voice_it(turn, text)
+
+    async def _say(self, turn: int, text: str, *, greeting: bool) -> None:
+        await self._wait_for_the_floor()
+        await self._voice_it(turn, text, greeting=greeting)
+
+    async def _voice_it(self, turn: int, text: str, *, greeting: bool = False) -> None:
+        session = self._session
+        self.protected = greeting
+        session.emit(AgentText(turn, text, self._loop.time()))
+        try:
+            async with asyncio.timeout(VOICE_LIMIT) as limit:
+                async for pcm in self._voice.speak(text, rate=session.format.rate):
+                    session.emit(AgentAudio(turn, pcm))
+                    limit.reschedule(self._loop.time() + VOICE_LIMIT)
+        except VoiceError as error:
+            self._on_failed(f"the voice failed: {error}", error.kind)
+        except TimeoutError:
+            self._on_failed(f"the voice gave no sound for {VOICE_LIMIT:g} s", "stalled")
+
+    async def _wait_for_the_floor(self) -> None:
+        if self._floor_is_free.is_set():
+            return
+        try:
+            async with asyncio.timeout(POLITE_LIMIT):
+                await self._floor_is_free.wait()
+        except TimeoutError:
+            return

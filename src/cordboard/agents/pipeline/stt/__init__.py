@@ -1,1 +1,0 @@
-"""Recognisers: from a caller's utterance to its text."""

@@ -1,1 +1,0 @@
-"""Voices: from a sentence to its sound."""

@@ -1,1 +1,0 @@
-"""Deepgram's Voice Agent: its dialect (`dialect`), and what that is made of."""

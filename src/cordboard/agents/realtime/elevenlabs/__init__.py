@@ -1,1 +1,0 @@
-"""ElevenLabs Agents: its dialect (`dialect`), and what that is made of."""

@@ -1,0 +1,275 @@
+"""The engine's sentences in a realtime agent's call: who says them, and when.
+
+A filler is said while the service is silent, or not at all; a question, a re-prompt or a farewell
+waits until the service has finished. While the engine speaks, the service's sound waits: nobody is
+ever talked over. `slow_response` decides between the two voices; where one cannot, the other does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Literal, Protocol, TypeAlias
+
+import structlog
+
+from cordboard.agent_api.agent import INTERNAL, AgentAudio, AgentEvent, AgentText, AgentTrouble
+from cordboard.agent_api.tts import Voice
+from cordboard.agents.realtime.engine_voice import spoken
+from cordboard.audio.format import AudioFormat
+from cordboard.config.providers.realtime import RealtimeProvider
+from cordboard.errors import VoiceError
+
+log = structlog.get_logger()
+
+POLITE_LIMIT = 6.0
+"""Seconds for which a sentence of the engine's waits for the service to finish."""
+SERVICE_VOICE_LIMIT = 2.5
+"""Seconds within which a service begins a sentence that it has taken; else it will not."""
+SERVICE_FILLER_LIMIT = 1.5
+"""The same for a filler: by then the caller has waited for long."""
+VOICE_LIMIT = 8.0
+"""Seconds until a text's next sound; beyond that the voice has failed."""
+
+
+Kind: TypeAlias = Literal["filler", "sentence", "question"]
+"""What a sentence is to the caller's turn: said while an answer is owed; something of its own; all
+there is in its turn, though an answer waits."""
+
+
+class SpeechHost(Protocol):
+    """The rest of the shell, as this sees it."""
+
+    def emit(self, event: AgentEvent) -> None: ...
+
+    def turn_now(self) -> int: ...
+
+    def service_speaks(self) -> bool:
+        """Whether the service is in the middle of an answer, and does not falter."""
+        ...
+
+    def service_sleeps(self) -> bool:
+        """Whether it has been silent for so long that it is no use to ask it for a sentence."""
+        ...
+
+    def thinks_for(self) -> float | None:
+        """For how many seconds the service has been thinking; None: a tool is at work, or it has
+        stopped in the middle of an answer."""
+        ...
+
+    def service_says(self, text: str, kind: Kind) -> bool:
+        """Have the service say it; False when it cannot."""
+        ...
+
+    def take_back(self, text: str) -> bool:
+        """The service has not begun to say this in time. Whether another voice is to say it."""
+        ...
+
+    def hold_service(self) -> None: ...
+
+    def release_service(self) -> None: ...
+
+    def spoken(self, kind: Kind) -> None:
+        """A sentence is said, or will not be: perhaps nothing is owed any more."""
+        ...
+
+    def unsaid(self, text: str, reason: str) -> None:
+        """Nobody could say it."""
+        ...
+
+
+class EngineSpeech:
+    """One call's sentences of the engine's."""
+
+    def __init__(
+        self,
+        voice: Voice | None,
+        audio_format: AudioFormat,
+        settings: RealtimeProvider,
+        host: SpeechHost,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._voice = voice
+        self._format = audio_format
+        self._who = settings.slow_response
+        self._thinking = settings.thinking_filler_ms / 1000
+        self._host = host
+        self._turns_taken = asyncio.Lock()
+        self._service_done = asyncio.Event()
+        self._service_done.set()
+        self._service_speaks = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._needless: set[asyncio.Task[None]] = set()
+        """Fillers: dropped when the caller speaks or the answer begins first."""
+        self._questions: set[asyncio.Task[None]] = set()
+        self._nobody_waits = False
+        """The service is gone for good: what is said now is a farewell."""
+
+    def say(self, text: str) -> None:
+        """A sentence that must be said."""
+        self._spawn(self._say(text))
+
+    def ask(self, text: str) -> None:
+        """A question of the engine's, which may be given up."""
+        self._spawn(self._say(text, "question"), self._questions)
+
+    def fill(self, text: str) -> None:
+        """A filler, if it fits."""
+        self._spawn(self._fill(text), self._needless)
+
+    def say_instead(self, text: str, kind: Kind) -> None:
+        """What the service was asked to say and did not: with the engine's own voice."""
+        if self._voice is not None:
+            needless = self._needless if kind == "filler" else None
+            self._spawn(self._speak(text, self._voice, kind), needless)
+        else:
+            self._host.unsaid(text, "the service refused, and there is no other voice")
+            self._host.spoken(kind)
+
+    def encourage(self, text: str) -> None:
+        """A continuer into the caller's pause: now or not at all, and only by the engine."""
+        if self._voice is not None and not self._turns_taken.locked():
+            self._spawn(self._speak(text, self._voice, "filler"), self._needless)
+        else:
+            self._host.spoken("filler")
+
+    def service_began(self) -> None:
+        """The service speaks."""
+        self._service_done.clear()
+        self._service_speaks.set()
+
+    def service_stopped(self) -> None:
+        """The service has finished, or was cut."""
+        self._service_done.set()
+        self._service_speaks.clear()
+
+    def service_gone(self) -> None:
+        """There will be no answer, so nothing bridges the time until then."""
+        self.service_stopped()
+        self._nobody_waits = True
+
+    def drop_needless(self) -> None:
+        """The caller speaks: no filler any more."""
+        _cancel(self._needless)
+
+    def drop_questions(self) -> None:
+        """The question is settled."""
+        _cancel(self._questions)
+
+    async def said(self) -> None:
+        """Until all of that is handed over."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def close(self) -> None:
+        tasks = tuple(self._tasks)
+        _cancel(self._tasks)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # Inside.
+
+    async def _fill(self, text: str) -> None:
+        host = self._host
+        due = self._who != "off" and await self._thought_for_long()
+        busy = self._turns_taken.locked() or host.service_speaks()
+        if busy or not due or self._nobody_waits:
+            host.spoken("filler")
+            return
+        by_service = self._who == "provider" and not (self._voice and host.service_sleeps())
+        asked = by_service and host.service_says(text, "filler")
+        if asked and await self._service_begins(text, SERVICE_FILLER_LIMIT):
+            return
+        if self._voice is not None:
+            await self._speak(text, self._voice, "filler")
+        elif not host.service_says(text, "filler"):
+            host.unsaid(text, "there is no voice for it")
+            host.spoken("filler")
+
+    async def _thought_for_long(self) -> bool:
+        """A service that only thinks is about to speak: it is given its time. True when that is
+        over, or a tool is at work."""
+        thinks = self._host.thinks_for()
+        if thinks is None:
+            return True
+        if not self._thinking:
+            return False
+        try:
+            async with asyncio.timeout(max(0.0, self._thinking - thinks)):
+                await self._service_speaks.wait()
+        except TimeoutError:
+            return True
+        return False
+
+    async def _say(self, text: str, kind: Kind = "sentence") -> None:
+        await self._wait_for_the_service()
+        host = self._host
+        by_service = self._who == "provider" or self._voice is None
+        asked = by_service and kind != "question" and host.service_says(text, kind)
+        if asked and await self._service_begins(text, SERVICE_VOICE_LIMIT):
+            return
+        if self._voice is not None:
+            await self._speak(text, self._voice, kind)
+        elif not host.service_says(text, kind):
+            host.unsaid(text, "there is no voice for it")
+            host.spoken(kind)
+
+    async def _service_begins(self, text: str, seconds: float) -> bool:
+        """False when the service has taken this and does not say it, and the engine can."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._service_speaks.wait()
+        except TimeoutError:
+            return self._voice is None or not self._host.take_back(text)
+        return True
+
+    async def _wait_for_the_service(self) -> None:
+        if not self._host.service_speaks():
+            return
+        try:
+            async with asyncio.timeout(POLITE_LIMIT):
+                await self._service_done.wait()
+        except TimeoutError:
+            return
+
+    async def _speak(self, text: str, voice: Voice, kind: Kind) -> None:
+        host = self._host
+        async with self._turns_taken:
+            turn = host.turn_now()
+            host.hold_service()
+            try:
+                host.emit(AgentText(turn, text, self._loop.time()))
+                async with asyncio.timeout(VOICE_LIMIT) as limit:
+                    async for sound in spoken(voice, text, self._format):
+                        host.emit(AgentAudio(turn, sound))
+                        limit.reschedule(self._loop.time() + VOICE_LIMIT)
+            except (VoiceError, TimeoutError) as error:
+                host.unsaid(text, str(error) or "the engine's voice gave no sound")
+            finally:
+                host.release_service()
+                host.spoken(kind)
+
+    def _spawn(
+        self, work: Coroutine[None, None, None], kept: set[asyncio.Task[None]] | None = None
+    ) -> None:
+        task = self._loop.create_task(work, name="own-speech")
+        for tasks in (self._tasks, *((kept,) if kept is not None else ())):
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+        task.add_done_callback(_told(self._host))
+
+
+def _cancel(tasks: set[asyncio.Task[None]]) -> None:
+    for task in tuple(tasks):
+        task.cancel()
+
+
+def _told(host: SpeechHost) -> Callable[[asyncio.Task[None]], None]:
+    """A task border: nothing that fails here may end in silence."""
+
+    def finished(task: asyncio.Task[None]) -> None:
+        if task.cancelled() or task.exception() is None:
+            return
+        error = task.exception()
+        log.error("own_speech_failed", exc_info=error)
+        host.emit(AgentTrouble(INTERNAL, f"own speech: {error!r}"))
+
+    return finished

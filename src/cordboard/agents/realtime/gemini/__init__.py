@@ -1,1 +1,0 @@
-"""Gemini Live: its dialect (`dialect`), and what that is made of."""

@@ -1,1 +1,0 @@
-"""OpenAI Realtime: its dialect (`dialect`), and what that is made of."""

@@ -1,0 +1,153 @@
+"""What a dialogue does besides listening: run a task's tool, pass the caller on, hang up.
+
+And the sentences that go with it. Everything said comes from the rules or from a tool's reply.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from cordboard.agent_api.dialogue import DialogueSession
+from cordboard.agents.rules import builtin
+from cordboard.agents.rules.grammar import Grammar
+from cordboard.agents.rules.speech import (
+    fill,
+    fill_arguments,
+    split_sentences,
+)
+from cordboard.agents.rules.states import Task
+from cordboard.config.rules import Failure, Intent, Rules
+from cordboard.tools.tool import Status, ToolReply
+
+_MOST_EXAMPLES = 3
+_EXAMPLES = "{examples}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a task ended."""
+
+    answer: tuple[str, ...]
+    worked: bool
+    caller_left: bool
+    declined: bool = False
+    """The caller was asked whether it is to be done, and did not say yes."""
+
+
+class Errands:
+    """Carries out the tasks of one call."""
+
+    def __init__(self, rules: Rules, grammar: Grammar, session: DialogueSession) -> None:
+        self._rules = rules
+        self._phrases = rules.phrases
+        self._grammar = grammar
+        self._session = session
+        self._tools = frozenset(spec.name for spec in session.toolbox)
+
+    def before(self, task: Task) -> tuple[str, ...]:
+        """What is said while nothing is known yet."""
+        intent = self._grammar.intents[task.intent]
+        if intent.before:
+            return self.filled(intent.before, task)
+        if intent.transfer:
+            name = str(fill_arguments(intent.transfer, self._fillings(task)))
+            return self._transferring(name)
+        return ()
+
+    async def run(self, task: Task) -> Outcome:
+        """Run the task's tool, if it has one, and say how it went. Never raises for its failure."""
+        intent = self._grammar.intents[task.intent]
+        reply = await self._run_tool(intent, task)
+        worked = reply is None or reply.ok
+        left = worked and bool(intent.transfer)
+        declined = reply is not None and reply.refused == "approval"
+        return Outcome(self._answer(intent, task, reply), worked, left, declined)
+
+    async def hang_up(self, why: str) -> None:
+        """End the call once the caller has heard what is being said, where the toolbox allows."""
+        if builtin.HANG_UP_TOOL in self._tools:
+            reason = "caller said goodbye" if why == builtin.GOODBYE else why
+            await self._session.ask_tool(builtin.HANG_UP_TOOL, {"reason": reason})
+
+    async def leave(self) -> tuple[str, ...]:
+        """The way out when nothing is understood; what to say when even that fails."""
+        way_out = self._rules.fallback.way_out
+        if way_out.transfer:
+            arguments = {"destination": way_out.transfer}
+            reply = await self._session.ask_tool(builtin.TRANSFER_TOOL, arguments)
+            return () if reply.ok else self._failed(reply, None, None)
+        if way_out.hang_up:
+            await self.hang_up("caller could not be understood")
+        return ()
+
+    async def _run_tool(self, intent: Intent, task: Task) -> ToolReply | None:
+        fillings, confirmed = self._fillings(task), task.confirmed
+        if intent.transfer:
+            arguments = {"destination": str(fill_arguments(intent.transfer, fillings))}
+            return await self._session.ask_tool(
+                builtin.TRANSFER_TOOL, arguments, confirmed=confirmed
+            )
+        if intent.tool is None:
+            return None
+        template = intent.arguments
+        if template is None:
+            template = {slot: f"{{{slot}}}" for slot in task.lists}
+        arguments = fill_arguments(template, fillings)
+        return await self._session.ask_tool(intent.tool, arguments, confirmed=confirmed)
+
+    def _answer(self, intent: Intent, task: Task, reply: ToolReply | None) -> tuple[str, ...]:
+        if reply is None:
+            said = intent.say
+            if said is None and task.intent == builtin.GOODBYE:
+                said = self._phrases.farewell
+            return self.filled(said, task) if said else ()
+        if not reply.ok:
+            return self._failed(reply, intent, task)
+        if intent.say is not None:
+            return self.filled(intent.say, task, message=reply.message, data=reply.data)
+        return () if intent.transfer else split_sentences(reply.message)
+
+    def _failed(
+        self, reply: ToolReply, intent: Intent | None, task: Task | None
+    ) -> tuple[str, ...]:
+        if reply.refused == "approval":  # its words are for a model, not for who said no
+            return self.filled(self._phrases.cancelled)
+        own = intent.failures.get(cast(Failure, reply.status.value)) if intent else None
+        if own is not None:
+            return self.filled(own, task, message=reply.message, data=reply.data)
+        # What is refused is told in words for a model: a limit, what is wrong with arguments.
+        words = () if reply.status is Status.REFUSED else split_sentences(reply.message)
+        return words or self.filled(self._phrases.tool_failed)
+
+    # Words.
+
+    def filled(self, text: str, task: Task | None = None, /, **more: object) -> tuple[str, ...]:
+        """A text of the rules with its placeholders filled, sentence by sentence; one that is to
+        name examples is left out where there are none."""
+        examples = self.examples()
+        if not examples and _EXAMPLES in text:
+            rest = [sentence for sentence in split_sentences(text) if _EXAMPLES not in sentence]
+            text = " ".join(rest) or text
+        fillings = {**self._fillings(task), "examples": examples, **more}
+        return split_sentences(fill(text, fillings))
+
+    def examples(self) -> str:
+        """How callers may put what they want, as the rules' own examples say."""
+        examples = [intent.example for intent in self._grammar.intents.values() if intent.example]
+        return " Or: ".join(examples[:_MOST_EXAMPLES])
+
+    def destinations(self) -> str:
+        """All transfer destinations, as a list to be spoken."""
+        finder = self._grammar.finders.get(builtin.DESTINATIONS)
+        names = [value.spoken for value in finder.values.values()] if finder else []
+        if len(names) < 2:
+            return "".join(names)
+        return f"{', '.join(names[:-1])} {self._phrases.or_} {names[-1]}"
+
+    def _transferring(self, destination: str) -> tuple[str, ...]:
+        spoken = destination.replace("_", " ").replace("-", " ")
+        return self.filled(self._phrases.transferring, destination=spoken)
+
+    def _fillings(self, task: Task | None) -> dict[str, object]:
+        return {**self._session.variables, **(task.values if task is not None else {})}

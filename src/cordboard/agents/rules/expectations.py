@@ -1,0 +1,186 @@
+"""What the caller may say next, seen from each state of a dialogue.
+
+Which intents count, what the recogniser should lean towards, and whether a partial text already is
+a whole answer. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from cordboard.agents.rules import builtin
+from cordboard.agents.rules.codes import in_alphabet_words
+from cordboard.agents.rules.grammar import (
+    CHANGE_TO,
+    PICK,
+    VALUE_OF,
+    WHICH_INTENT,
+    Grammar,
+    Reading,
+)
+from cordboard.agents.rules.states import (
+    Asking,
+    Choosing,
+    ChoosingTask,
+    Confirming,
+    Idle,
+    Offering,
+    State,
+)
+from cordboard.agents.rules.words import tokenise
+from cordboard.config.rules import Rules
+
+MOST_HINT_WORDS = 70
+_WHOLE = 0.12
+"""A reading must explain the text this well to be a whole answer."""
+_OPEN = ("name", "text")
+_CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
+
+
+def active_intents(state: State, grammar: Grammar) -> frozenset[str]:
+    """The intents that the caller's next words may be: all of the context's, and answers."""
+    active = set(grammar.intents)
+    match state:
+        case Asking(task=task, slot=slot) | Choosing(task=task, slot=slot):
+            active.update((VALUE_OF + task.lists[slot], CHANGE_TO + task.lists[slot]))
+            if isinstance(state, Choosing):
+                active.update(PICK + str(number) for number in range(len(state.guesses)))
+        case Confirming(task=task):
+            for name in task.lists.values():
+                active.add(CHANGE_TO + name)
+                if grammar.finders[name].spec.type not in _OPEN:
+                    active.add(VALUE_OF + name)
+        case ChoosingTask():
+            active.update((VALUE_OF + WHICH_INTENT, PICK + "0", PICK + "1"))
+        case Idle() | Offering():
+            pass
+    return frozenset(active)
+
+
+def is_whole_answer(readings: Sequence[Reading], state: State, grammar: Grammar) -> bool:
+    """Whether waiting for more words would be in vain."""
+    best = readings[0]
+    if best.quality > _WHOLE:
+        return False
+    if best.intent in (builtin.YES, builtin.NO):
+        return isinstance(state, (Confirming, Choosing, Offering))
+    if best.intent in builtin.STEERING or best.intent == builtin.GOODBYE:
+        return True
+    settled = all(
+        judged.value is not None and grammar.finders[best.lists[slot]].is_closed
+        for slot, judged in best.slots.items()
+    )
+    if not settled:
+        return False
+    if best.intent.startswith((VALUE_OF, CHANGE_TO, PICK)):
+        return True
+    needed = grammar.slots[best.intent]
+    return bool(best.slots) and set(needed) <= set(best.slots)
+
+
+def hints_for(state: State, grammar: Grammar, rules: Rules) -> tuple[str, ...]:
+    """Names and words of the trade, those asked for first; at most `MOST_HINT_WORDS` words.
+
+    A phrase that ends in a full stop or question mark is an example of a sentence.
+    """
+    return tuple(_first_words(_hints(state, grammar, rules)))
+
+
+def _hints(state: State, grammar: Grammar, rules: Rules) -> Iterator[str]:
+    asked = _asked_lists(state)
+    lists = dict.fromkeys((*asked, *grammar.finders))
+    for name in lists:
+        yield from _spelling_examples(name, grammar, rules, alone=name in asked)
+    for name in asked:
+        yield from _names(name, grammar)
+    yield from _titles(rules)
+    yield from _abbreviations(rules)
+    for name in lists:
+        yield from _names(name, grammar)
+    for name in lists:
+        yield from _short_names(name, grammar)
+
+
+def _spelling_examples(name: str, grammar: Grammar, rules: Rules, *, alone: bool) -> Iterator[str]:
+    """Sentences that show the recogniser how a spelled value is written: letter by letter, and in
+    words of the alphabet.
+
+    Recognisers now and then write their example instead of what was said, so it is no listed code.
+    """
+    finder = grammar.finders[name]
+    codes = [str(value.value).upper() for value in finder.values.values()]
+    codes = [code for code in codes if code.isascii() and code.isalpha()]
+    if not finder.spec.spelled or not codes:
+        return
+    one, other = _made_up(codes, 1), _made_up(codes, 5)
+    frame = "{}, please."
+    for intent in rules.intents.values():
+        named = [v.spoken for v in finder.values.values() if v.spoken in intent.example]
+        if named and not alone:
+            frame = intent.example.replace(named[0], "{}")
+            break
+    yield frame.replace("{}", " ".join(one))
+    yield frame.replace("{}", in_alphabet_words(one).title())
+    yield f"{in_alphabet_words(other).title()}, please."
+
+
+def _made_up(codes: Sequence[str], step: int) -> str:
+    """A code of the letters that listed ones have at the same places, but none of them."""
+    length = len(codes[0])
+    alike = [code for code in codes if len(code) == length]
+    for shift in range(len(alike)):
+        places = range(length)
+        code = "".join(alike[(shift + place * step) % len(alike)][place] for place in places)
+        if code not in codes:
+            return code
+    return codes[0][::-1]
+
+
+def _titles(rules: Rules) -> Iterator[str]:
+    """What the intents are about: a word that is in their titles is the one that was said."""
+    for intent in rules.intents.values():
+        yield from (token.text for token in tokenise(intent.title) if token.is_content)
+
+
+def _asked_lists(state: State) -> list[str]:
+    match state:
+        case Asking(task=task, slot=slot) | Choosing(task=task, slot=slot):
+            return [task.lists[slot]]
+        case Confirming(task=task):
+            return list(dict.fromkeys(task.lists.values()))
+    return []
+
+
+def _names(name: str, grammar: Grammar) -> Iterator[str]:
+    if name in (builtin.DESTINATIONS, WHICH_INTENT):
+        return
+    for value in grammar.finders[name].values.values():
+        yield value.spoken
+
+
+def _short_names(name: str, grammar: Grammar) -> Iterator[str]:
+    """`Kastrup` for Copenhagen Kastrup, where callers say it so: heard alone it is the hardest."""
+    if name in (builtin.DESTINATIONS, WHICH_INTENT):
+        return
+    finder = grammar.finders[name]
+    for value in finder.values.values():
+        *first, last = value.spoken.split()
+        if first and last in finder.spec.values[str(value.value)]:
+            yield last
+
+
+def _abbreviations(rules: Rules) -> Iterator[str]:
+    """Words that the operator wrote in capitals in sentences: ATIS, METAR."""
+    texts = [text for intent in rules.intents.values() for text in intent.sentences]
+    for text in (*rules.words.values(), *texts):
+        yield from _CAPITALS.findall(re.sub(r"\{[^}]*\}", "", text))
+
+
+def _first_words(phrases: Iterable[str]) -> Iterator[str]:
+    count = 0
+    for phrase in dict.fromkeys(phrases):
+        count += len(phrase.split())
+        if count > MOST_HINT_WORDS:
+            return
+        yield phrase

@@ -1,0 +1,95 @@
+"""Filling the agent's sentences, and cutting an answer into sentences.
+
+Nothing is said that is not written in the rules or comes from a tool's reply.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from cordboard.agents.rules.values import Value
+
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*(?:\.\w+)*)\}")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'(]?[A-Z0-9])")
+_ABBREVIATION = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|No|approx|vs)|\b[A-Z])\.$")
+
+Fillings = Mapping[str, Any]
+"""Name → a `Value`, a text, or a structure for dotted paths."""
+
+
+def fill(template: str, fillings: Fillings) -> str:
+    """The template with its placeholders as they are spoken."""
+    return _PLACEHOLDER.sub(lambda match: _spoken(_at(match[1], fillings)), template)
+
+
+def fill_arguments(arguments: object, fillings: Fillings) -> Any:
+    """A tool's arguments with the values that tools get.
+
+    A text that is nothing but one placeholder keeps the type of its value. What depends on a slot
+    that was left open is left out of its object.
+    """
+    if isinstance(arguments, str):
+        whole = _PLACEHOLDER.fullmatch(arguments)
+        if whole:
+            return _raw(_at(whole[1], fillings))
+        return _PLACEHOLDER.sub(lambda match: str(_raw(_at(match[1], fillings))), arguments)
+    if isinstance(arguments, Mapping):
+        return {
+            key: fill_arguments(item, fillings)
+            for key, item in arguments.items()
+            if not _is_open(item, fillings)
+        }
+    if isinstance(arguments, (list, tuple)):
+        return [fill_arguments(item, fillings) for item in arguments]
+    return arguments
+
+
+def split_sentences(text: str) -> tuple[str, ...]:
+    """A text as the sentences it is spoken in."""
+    sentences: list[str] = []
+    for piece in _SENTENCE_END.split(text.strip()):
+        if sentences and _ABBREVIATION.search(sentences[-1]) and not _is_letters(sentences[-1]):
+            sentences[-1] += f" {piece}"
+        elif piece:
+            sentences.append(piece)
+    return tuple(sentences)
+
+
+def _is_letters(sentence: str) -> bool:
+    """`... information B.` ends a sentence although it looks like an initial."""
+    return len(sentence.split()) > 2 and sentence[-3:-2] == " "
+
+
+def _is_open(item: object, fillings: Fillings) -> bool:
+    if not isinstance(item, str):
+        return False
+    return any(name.partition(".")[0] not in fillings for name in _PLACEHOLDER.findall(item))
+
+
+def _at(path: str, fillings: Fillings) -> object:
+    head, *rest = path.split(".")
+    found: object = fillings.get(head, "")
+    for part in rest:
+        if isinstance(found, Value):
+            found = found.value if part == "value" else found.spoken
+        elif isinstance(found, Mapping):
+            found = found.get(part, "")
+        elif isinstance(found, (list, tuple)) and part.isdigit() and int(part) < len(found):
+            found = found[int(part)]
+        else:
+            found = ""
+    return found
+
+
+def _spoken(found: object) -> str:
+    if isinstance(found, Value):
+        return found.spoken
+    if isinstance(found, bool):
+        return "yes" if found else "no"
+    return "" if found is None else str(found)
+
+
+def _raw(found: object) -> object:
+    return found.value if isinstance(found, Value) else found

@@ -1,0 +1,72 @@
+"""What a dialogue is waiting for. Plain data; `dialogue` moves from one to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cordboard.agents.rules.values import Value
+
+
+@dataclass(slots=True)
+class Task:
+    """An intent being carried out, with what is known of its slots."""
+
+    intent: str
+    lists: Mapping[str, str]
+    """Slot → list."""
+    values: dict[str, Value] = field(default_factory=dict)
+    guesses: dict[str, tuple[Value, ...]] = field(default_factory=dict)
+    """Slots for which something was heard that is not sure."""
+    unknown: set[str] = field(default_factory=set)
+    """Slots for which something was said that is no value of their list."""
+    asked: dict[str, int] = field(default_factory=dict)
+    """How often each slot was asked for."""
+    confirmed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Nothing was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """`Which aerodrome?`"""
+
+    task: Task
+    slot: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choosing:
+    """`Did you mean Oslo or Bergen?`"""
+
+    task: Task
+    slot: str
+    guesses: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChoosingTask:
+    """`Did you mean the weather or the sales desk?`"""
+
+    tasks: tuple[Task, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Confirming:
+    """`Shall I put you through to sales?`"""
+
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class Offering:
+    """`Would you like another aerodrome?`"""
+
+    intent: str = ""
+    """What a `yes` begins anew."""
+
+
+State = Idle | Asking | Choosing | ChoosingTask | Confirming | Offering

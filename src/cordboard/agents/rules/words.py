@@ -1,0 +1,150 @@
+"""From a recogniser's text to words: one `Token` for each, in a spelling that can be compared.
+
+"What's the ATIS for K.J.F.K.?" becomes what / is / the / atis / for / kjfk, the last one marked as
+letters. Pure text work; templates go through `plain_sentence` so that both sides look alike.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from cordboard.agents.rules.numbers import spell_out
+
+LONGEST_UTTERANCE = 40
+"""Words that are looked at; of a longer speech the end counts, where people say what they want."""
+
+CONTRACTIONS = {
+    "what's": "what is", "whats": "what is", "how's": "how is", "where's": "where is",
+    "that's": "that is", "it's": "it is", "there's": "there is", "here's": "here is",
+    "who's": "who is", "when's": "when is", "let's": "let us", "i'm": "i am", "i'd": "i would",
+    "i'll": "i will", "i've": "i have", "we're": "we are", "we'd": "we would", "we'll": "we will",
+    "we've": "we have", "you're": "you are", "you'd": "you would", "don't": "do not",
+    "doesn't": "does not", "didn't": "did not", "can't": "can not", "cannot": "can not",
+    "couldn't": "could not", "won't": "will not", "isn't": "is not", "aren't": "are not",
+    "wasn't": "was not", "weren't": "were not", "haven't": "have not", "hasn't": "has not",
+    "hadn't": "had not", "wouldn't": "would not", "shouldn't": "should not",
+    "needn't": "need not", "gonna": "going to", "wanna": "want to", "gimme": "give me",
+    "lemme": "let me", "o'clock": "oclock", "good-bye": "goodbye", "good-by": "goodbye",
+    "to-morrow": "tomorrow", "to-day": "today", "bye-bye": "bye bye", "okay": "ok", "o.k.": "ok",
+    "p.m.": "pm", "a.m.": "am",
+}  # fmt: skip
+
+FILLERS = frozenset(
+    "please um uh uhm er erm ah oh well so ok hi hello hey thanks thank you good morning afternoon"
+    " evening day sir madam maam yeah now right currently then just actually kindly today tonight"
+    " moment again yes".split()
+)
+"""Words that mean nothing here unless a sentence template asks for them."""
+
+FUNCTION_WORDS = frozenset(
+    "a an the this that these those and or but if of for at in on to from by with into over about"
+    " near is are was were be been am do does did has have had will would can could may might"
+    " should shall must i me my mine we us our you your he she it its they them there here what"
+    " which who how when where why as not no some any all also too like want need get got let"
+    " tell give know say see hear looking look going go is up out one s".split()
+)
+"""Grammar words: leaving them out or adding them says little."""
+
+_LETTERS = re.compile(r"(?<![\w'])(?:[A-Za-z][.\-] ?){2,}[A-Za-z]?(?![\w'])\.?")
+_WORD = re.compile(
+    r"\d{1,2}:\d{2}|\d+(?:[.,]\d+)*(?:st|nd|rd|th|s)?|[^\W\d_]+(?:['.\-][^\W\d_]+)*\.?"
+)
+_TEMPLATE_WORD = re.compile(r"(?<![{<\w'])[^\W_](?:[\w'\-]*\w)?(?![\w}>':])")
+_FOLD = str.maketrans(
+    {"\u2019": "'", "\u02bc": "'", "`": "'", "\u2013": "-", "\u2014": " ", "æ": "ae", "ø": "o"}
+    | {"å": "a", "Æ": "Ae", "Ø": "O", "Å": "A", "ä": "a", "ö": "o", "ü": "u", "é": "e", "è": "e"}
+    | {"ê": "e", "ó": "o", "á": "a", "ñ": "n", "ç": "c", "ß": "ss", "í": "i", "ú": "u", "ô": "o"}
+    | {"â": "a", "î": "i"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One word of an utterance."""
+
+    text: str
+    """In small letters; figures stay figures."""
+    said: str
+    """With figures written out: `22` is `twenty two`."""
+    letters: str = ""
+    """In capitals, when the recogniser wrote single letters or an abbreviation."""
+    after_stop: bool = False
+    """A comma, full stop or the like stands before it, or nothing does."""
+    name_like: bool = False
+    """With a capital letter that does not come from the beginning of a sentence."""
+    begin: int = 0
+    """Where it stands in the text: its first character,"""
+    end: int = 0
+    """and the one after its last. Both 0 where that is not known."""
+
+    @property
+    def is_content(self) -> bool:
+        return self.text not in FILLERS and self.text not in FUNCTION_WORDS
+
+
+def tokenise(text: str) -> tuple[Token, ...]:
+    """The words of what a recogniser wrote; the last `LONGEST_UTTERANCE` of them."""
+    length = len(text)
+    text = text.translate(_FOLD)
+    in_place = len(text) == length
+    words = re.findall(r"[A-Za-z]{3,}", text)
+    if text.isupper() and len(words) >= 3:
+        text = text.lower()
+    text = _LETTERS.sub(_closed_up, text)
+    tokens: list[Token] = []
+    done = 0
+    for match in _WORD.finditer(text):
+        before = text[max(0, done - 1) : match.start()]
+        found = _tokens_of(match[0])
+        if found:
+            begins = not tokens or any(mark in before for mark in ".!?")
+            stop = begins or any(mark in before for mark in ",;:")
+            named = match[0][0].isupper() and not begins and not found[0].letters
+            named = named and found[0].text != "i"
+            place = (match.start(), match.start() + len(match[0].rstrip(".")))
+            begin, end = place if in_place else (0, 0)
+            found[0] = replace(found[0], after_stop=stop, name_like=named)
+            tokens.extend(replace(token, begin=begin, end=end) for token in found)
+        done = match.end()
+    return tuple(tokens[-LONGEST_UTTERANCE:])
+
+
+def _closed_up(letters: re.Match[str]) -> str:
+    """`K. J. F. K.` → `KJFK`, in the same space."""
+    return re.sub(r"[.\- ]", "", letters[0]).ljust(len(letters[0]))
+
+
+def plain(text: str) -> str:
+    """The same words as one string, for comparing and for hashing."""
+    return " ".join(token.said for token in tokenise(text))
+
+
+def plain_sentence(template: str) -> str:
+    """A sentence template with each of its words as `tokenise` would give it."""
+
+    def plain_word(match: re.Match[str]) -> str:
+        return plain(match[0]) or match[0].lower()
+
+    return _TEMPLATE_WORD.sub(plain_word, template.translate(_FOLD))
+
+
+def _tokens_of(word: str) -> list[Token]:
+    lower = word.lower()
+    known = CONTRACTIONS.get(lower) or CONTRACTIONS.get(lower.rstrip("."))
+    if known:
+        return [Token(part, part) for part in known.split()]
+    word = word.rstrip(".")
+    if word[0].isdigit():
+        return [Token(word.lower(), spell_out(word.lower()))]
+    if "-" in word or "." in word:
+        return [token for part in re.split(r"[-.]", word) if part for token in _tokens_of(part)]
+    lower = re.sub(r"'s$|'", "", word.lower())
+    if not lower:
+        return []
+    letters = word if word.isalpha() and word.isascii() and _is_abbreviation(word) else ""
+    return [Token(lower, lower, letters)]
+
+
+def _is_abbreviation(word: str) -> bool:
+    return word.isupper() and (len(word) <= 6) and word not in ("I", "A", "OK")

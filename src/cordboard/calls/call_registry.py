@@ -1,0 +1,168 @@
+"""Where offers become calls: admission, the live calls, and the orderly end of all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import structlog
+
+from cordboard.agent_api.agent import Agent
+from cordboard.calls.admission import (
+    INTERNAL_ERROR,
+    NO_AGENT,
+    OVERLOADED,
+    reason_to_refuse,
+    turn_away,
+)
+from cordboard.calls.bare_calls import BARE, BareCalls
+from cordboard.calls.binding import Binding, bind
+from cordboard.calls.call import Call
+from cordboard.calls.offer import Offer
+from cordboard.calls.services import CallServices
+from cordboard.config.schema import Config
+from cordboard.errors import CordboardError
+from cordboard.generation.generation import Generation
+from cordboard.observe.degradation import Degradation
+from cordboard.observe.limited_log import LimitedLog
+
+log = structlog.get_logger()
+
+FAREWELL = 6.0
+"""Seconds at the end of the grace period in which the callers who are left are told."""
+
+
+class AgentOpener(Protocol):
+    """Gives the agent of a call. Raises `AgentError` when the provider is not ready."""
+
+    def __call__(self, binding: Binding, /) -> Agent: ...
+
+
+class CallRegistry:
+    """All calls of one engine."""
+
+    def __init__(
+        self,
+        generation: Callable[[], Generation],
+        open_agent: AgentOpener,
+        services: CallServices,
+        degradation: Degradation | None = None,
+    ) -> None:
+        """`generation()` gives the one in force; a call keeps the one it starts with.
+
+        `degradation` says when the engine is too busy for new calls.
+        """
+        self._generation = generation
+        self._open_agent = open_agent
+        self._services = services
+        self._degradation = degradation or Degradation()
+        self._calls: dict[str, Call] = {}
+        self.bare = BareCalls(asyncio.get_running_loop().time)
+        """Those among them that came without ARI."""
+        self._bare_refused_log = LimitedLog("offer_refused")
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._draining = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def calls(self) -> Mapping[str, Call]:
+        """The live calls by id."""
+        return self._calls
+
+    @property
+    def accepting(self) -> bool:
+        return not self._draining
+
+    def offer(self, offer: Offer) -> None:
+        """Take an offer. Returns at once; the call lives in a task of its own."""
+        task = asyncio.get_running_loop().create_task(self._serve(offer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def idle(self) -> None:
+        """Wait until no call is live."""
+        await self._idle.wait()
+
+    async def drain(self, grace: float) -> None:
+        """Take no more calls; let live ones finish within `grace` seconds, then end them.
+
+        Towards the end of that time the callers who are left are told; nobody is cut without a word
+        unless the grace is too short for one.
+        """
+        self._draining = True
+        farewell = FAREWELL if grace >= 2 * FAREWELL else grace / 2
+        if not await self._idle_within(grace - farewell):
+            log.warning("calls_ended_by_shutdown", calls=len(self._calls))
+            for call in tuple(self._calls.values()):
+                call.close_down()
+            await self._idle_within(farewell)
+        for call in tuple(self._calls.values()):
+            call.end("shutdown", "engine_stopped")
+        while self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+        self._bare_refused_log.close()
+
+    async def _idle_within(self, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
+        return self._idle.is_set()
+
+    async def _serve(self, offer: Offer) -> None:
+        """Task border of a call."""
+        generation = self._generation()
+        refusal = self._reason_to_refuse(offer, generation.config)
+        if refusal:
+            await self._refuse(offer, refusal)
+            return
+        try:
+            binding = bind(offer, generation.config)
+            agent = self._open_agent(binding)
+            call = Call(offer, binding, generation, agent, self._services)
+        except CordboardError as error:
+            await self._refuse(offer, NO_AGENT, str(error))
+            return
+        except Exception as error:  # task border: the caller must not be left waiting
+            log.exception("offer_failed", call_id=offer.call_id)
+            self._services.metrics.internal_error("offer")
+            await self._refuse(offer, INTERNAL_ERROR, repr(error))
+            return
+        self._calls[offer.call_id] = call
+        if offer.source == BARE:
+            self.bare.begin(call)
+        self._idle.clear()
+        self._services.metrics.call_started()
+        try:
+            await call.run()
+        finally:
+            del self._calls[offer.call_id]
+            self.bare.end(call)
+            if not self._calls:
+                self._idle.set()
+
+    def _reason_to_refuse(self, offer: Offer, config: Config) -> str:
+        """A bare call has less: it never costs a caller by ARI their place."""
+        is_bare = offer.source == BARE
+        refusal = reason_to_refuse(
+            draining=self._draining,
+            live_calls=0 if is_bare else len(self._calls) - len(self.bare),
+            max_calls=config.calls.max_calls,
+            degradation=self._degradation,
+        )
+        if refusal or not is_bare:
+            return refusal
+        if config.asterisk is not None and self._degradation.level > 0:
+            return OVERLOADED
+        return self.bare.reason_to_refuse(config, len(self._calls))
+
+    async def _refuse(self, offer: Offer, reason: str, error: str = "") -> None:
+        """Turn a caller away. There is no call, and so no ledger: it is logged and counted."""
+        self._services.metrics.offer_refused(reason)
+        if offer.source == BARE:
+            self._bare_refused_log.warn(reason, **({"error": error} if error else {}))
+        else:
+            log.warning("offer_refused", call_id=offer.call_id, reason=reason, error=error)
+        await turn_away(offer, reason, self._services.metrics.internal_error)

@@ -1,0 +1,233 @@
+"""The keys a caller presses: to the ledger and the agent, or to whoever collects them.
+
+Outside a collection a key goes to both at once. Where a tool of the context may collect keys it is
+first held back for `EARLY` seconds, because callers who know the menu type ahead: a collection that
+begins within that time takes the held keys as its first ones, and when it is a secret one, neither
+ledger nor agent has seen them.
+
+Keys of a secret collection appear in no ledger (they are `*` there, marked as secret), no log and
+no recording, and the agent hears neither keys nor sound meanwhile (`Ears`: the tones of a phone
+that sends them as sound would tell it). What is pressed up to `TAIL` seconds after
+one, such as a `#` that was not wanted, is treated the same. The keys themselves stay in this object
+under a reference until the call is over, for the tool that needs them (`reveal`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from cordboard.errors import LineError, LineGone
+from cordboard.tools.call_line import KeysCollected, KeysWanted
+
+EARLY = 2.0
+"""Keys pressed so many seconds before a collection count too."""
+TAIL = 2.0
+"""Keys pressed so many seconds after a secret collection belong to it still."""
+TONE_BEFORE = 1.5
+"""A key is told when it is released: its tone may have begun so many seconds before."""
+TONE_AFTER = 0.3
+"""The tone of a key may last so much longer than its message says, in seconds."""
+LONGEST = 64
+"""More keys than that are no answer; they end the collection."""
+LOOK = 0.25
+"""How often is looked whether the prompt is still being spoken, in seconds."""
+MASK = "*"
+
+EndedBy = Literal["count", "terminator", "timeout"]
+
+
+class Ears(Protocol):
+    """Who hears the caller: the recording and the agent. Times are loop times."""
+
+    def mute(self, since: float, until: float) -> None:
+        """Keep this stretch of the caller's sound out of the recording; the past counts too, as
+        far as it is not on disk yet."""
+        ...
+
+    def secret_begins(self, since: float) -> None:
+        """From `since` on nothing of the caller is recorded, from now on the agent hears silence
+        in its place."""
+        ...
+
+    def secret_ends(self, at: float) -> None:
+        """From `at` on (now or soon) the caller is recorded and heard again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class KeyOutlets:
+    """Where keys go. All are called on the event loop and return at once."""
+
+    record: Callable[[str, bool, float], None]
+    """`record(key, secret, at)`: write it into the ledger; a secret key is `MASK`."""
+    deliver: Callable[[str], None]
+    """Give a key to the agent."""
+    first_key: Callable[[], None]
+    """The first key of a collection has come: nobody listens to the prompt any more."""
+    speaking: Callable[[], bool]
+    """Whether the caller is hearing the agent."""
+
+
+class Dtmf:
+    """The keys of one call."""
+
+    def __init__(self, outlets: KeyOutlets, ears: Ears, *, hold_back: bool) -> None:
+        """`hold_back`: a tool of this call may collect keys."""
+        self._loop = asyncio.get_running_loop()
+        self._outlets = outlets
+        self._ears = ears
+        self._hold_back = hold_back
+        self._held: deque[tuple[float, str]] = deque()
+        self._collection: _Collection | None = None
+        self._secret_until = -math.inf
+        self._vault: dict[str, str] = {}
+        self._over = False
+
+    @property
+    def collecting(self) -> bool:
+        """Whether somebody waits for keys."""
+        return self._collection is not None
+
+    @property
+    def secret_now(self) -> bool:
+        """Whether a key that is pressed now may belong to a secret."""
+        collection = self._collection
+        secret = collection is not None and collection.wanted.secret
+        return secret or self._loop.time() < self._secret_until
+
+    def press(self, key: str) -> None:
+        """Take a key of the caller's (`0-9*#A-D`)."""
+        now = self._loop.time()
+        collection = self._collection
+        if collection is not None and not collection.done.done():
+            self._record(key, now, secret=collection.wanted.secret)
+            collection.take(key)
+        elif self.secret_now:
+            self._record(key, now, secret=True)
+        elif self._hold_back and not self._over:
+            self._held.append((now, key))
+            self._loop.call_later(EARLY, self._release)
+        else:
+            self._outlets.record(key, False, now)
+            self._outlets.deliver(key)
+
+    async def collect(self, wanted: KeysWanted) -> KeysCollected:
+        """See `CallLine.collect_keys`."""
+        if self._over:
+            raise LineGone("the call is over")
+        if self._collection is not None:
+            raise LineError("keys are being collected already")
+        collection = self._collection = _Collection(wanted, self._outlets, self._loop)
+        if wanted.secret:
+            # A tone that is sounding now began before.
+            self._ears.secret_begins(self._loop.time() - TONE_BEFORE / 3)
+        early = tuple(self._held)
+        self._held.clear()
+        try:
+            for at, key in early:
+                self._record(key, at, secret=wanted.secret)
+                collection.take(key)
+            ended_by = await collection.done
+        finally:
+            collection.stop()
+            self._collection = None
+            if wanted.secret:
+                self._end_secret()
+        keys = "".join(collection.keys)
+        if not wanted.secret:
+            return KeysCollected(keys, ended_by)
+        reference = f"keys-{len(self._vault) + 1}"
+        self._vault[reference] = keys
+        return KeysCollected(keys, ended_by, reference)
+
+    def reveal(self, reference: str) -> str | None:
+        """See `CallLine.reveal`."""
+        return self._vault.get(reference)
+
+    def close(self) -> None:
+        """The call is over. Keys that nobody asked for any more are written down as secret."""
+        self._over = True
+        while self._held:
+            at, _ = self._held.popleft()
+            self._outlets.record(MASK, True, at)
+        if self._collection is not None:
+            self._collection.end(LineGone("the call is over"))
+        self._vault.clear()
+
+    def _record(self, key: str, at: float, *, secret: bool) -> None:
+        self._outlets.record(MASK if secret else key, secret, at)
+        if secret:
+            self._ears.mute(at - TONE_BEFORE, at + TONE_AFTER)
+
+    def _release(self) -> None:
+        """Hand on the keys that nobody has collected."""
+        due = self._loop.time() - EARLY + 1e-3
+        while self._held and self._held[0][0] <= due:
+            at, key = self._held.popleft()
+            self._outlets.record(key, False, at)
+            self._outlets.deliver(key)
+
+    def _end_secret(self) -> None:
+        now = self._loop.time()
+        self._secret_until = now + TAIL
+        self._ears.secret_ends(now + TONE_AFTER)
+
+
+class _Collection:
+    """One collection at work."""
+
+    def __init__(
+        self, wanted: KeysWanted, outlets: KeyOutlets, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.wanted = wanted
+        self.keys: list[str] = []
+        self.done: asyncio.Future[EndedBy] = loop.create_future()
+        self._outlets = outlets
+        self._loop = loop
+        self._give_up_at = loop.time() + wanted.first_timeout
+        self._timer = loop.call_later(min(LOOK, wanted.first_timeout), self._await_first)
+        self._begun = False
+
+    def take(self, key: str) -> None:
+        if self.done.done():
+            return
+        if not self._begun:
+            self._begun = True
+            self._outlets.first_key()
+        if key == self.wanted.terminator:
+            self._finish("terminator")
+            return
+        self.keys.append(key)
+        if len(self.keys) in (self.wanted.count, LONGEST):
+            self._finish("count")
+            return
+        self._timer.cancel()
+        self._timer = self._loop.call_later(self.wanted.next_timeout, self._finish, "timeout")
+
+    def end(self, error: Exception) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+    def _await_first(self) -> None:
+        """The time for the first key runs from the end of the prompt; that it is over (or not yet
+        begun: its sound may still be in the making) is no event, so it is looked at."""
+        now = self._loop.time()
+        if self._outlets.speaking():
+            self._give_up_at = now + self.wanted.first_timeout
+        if now >= self._give_up_at - 1e-3:
+            self._finish("timeout")
+        else:
+            wait = min(LOOK, self._give_up_at - now)
+            self._timer = self._loop.call_later(wait, self._await_first)
+
+    def _finish(self, ended_by: EndedBy) -> None:
+        if not self.done.done():
+            self.done.set_result(ended_by)

@@ -1,0 +1,104 @@
+"""What a caller is told, and where they go, when no agent is left to serve them.
+
+An agent that has failed may not be able to say so: the engine's own voice does. Where the context
+names a destination (`on_failure`), the caller is passed on there; else the call ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from cordboard.audio.format import AudioFormat
+from cordboard.calls.conversation import Conversation
+from cordboard.calls.tools.call_control import CallControl
+from cordboard.errors import AgentError, LineError
+
+log = structlog.get_logger()
+
+TROUBLE = "I am sorry, something went wrong on our side. Please call again later. Goodbye."
+STOPPING = "I am sorry, this line is closing now. Please call again later. Goodbye."
+TOO_LONG = "I am sorry, this call has reached its time limit. Goodbye."
+FAREWELLS = (TROUBLE, STOPPING, TOO_LONG)
+"""What a call may have to say when things are going badly: fit to be rendered beforehand."""
+STALLED_LIMIT = 3.0
+"""How long a failed agent may take to begin its apology, where the engine has no voice."""
+VOICE_LIMIT = 5.0
+"""How long the engine's voice may take for the whole apology, which is rendered beforehand."""
+FAREWELL_LIMIT = 20.0
+"""Longest wait, in seconds, for the caller to hear the end of what is being said."""
+
+
+class FailureApology:
+    """For one call. Does not end it: its caller does."""
+
+    def __init__(
+        self,
+        apology: Callable[[AudioFormat], Awaitable[bytes]] | None,
+        line: CallControl,
+        destination: str | None,
+        trouble: Callable[[str, str], None],
+    ) -> None:
+        """`apology` gives the sound of `TROUBLE`, empty when there is no voice for it.
+        `trouble(where, message)` hears what went wrong here."""
+        self._apology = apology
+        self._line = line
+        self._destination = destination
+        self._trouble = trouble
+
+    @property
+    def leads_on(self) -> bool:
+        """Whether the caller is passed on."""
+        return self._destination is not None
+
+    async def speak(self, conversation: Conversation, audio_format: AudioFormat) -> bool:
+        """Say without an agent that there is none; whether there was a voice for it."""
+        words = await self._words(audio_format)
+        if words:
+            conversation.say_without_agent(TROUBLE, words)
+            await heard_out(conversation)
+        return bool(words)
+
+    async def _words(self, audio_format: AudioFormat) -> bytes:
+        """The apology's sound; empty where there is no voice, or it fails too."""
+        if self._apology is None:
+            return b""
+        try:
+            async with asyncio.timeout(VOICE_LIMIT):
+                return await self._apology(audio_format)
+        except (AgentError, TimeoutError) as error:
+            self._trouble("apology", str(error) or f"no sound within {VOICE_LIMIT:g} s")
+            return b""
+
+    async def apologise(self, conversation: Conversation, audio_format: AudioFormat) -> None:
+        """The agent has failed: say so, if need be by the agent itself, and pass the caller on."""
+        if not await self.speak(conversation, audio_format):
+            await self._speak_by_agent(conversation)
+        await self.pass_on()
+
+    async def pass_on(self) -> None:
+        """Transfer the caller, which ends the call, if the context says where to."""
+        if self._destination is None:
+            return
+        try:
+            await self._line.transfer_after_speech(self._destination)
+        except LineError as error:
+            self._trouble("on_failure", str(error))
+
+    async def _speak_by_agent(self, conversation: Conversation) -> None:
+        """As well as it still can: it is not waited for long."""
+        conversation.say(TROUBLE)
+        await heard_out(conversation, STALLED_LIMIT)
+        if conversation.playout.speaking:
+            await heard_out(conversation)
+
+
+async def heard_out(conversation: Conversation, seconds: float = FAREWELL_LIMIT) -> None:
+    """Wait until the caller has heard all there is to say, but not for ever."""
+    try:
+        async with asyncio.timeout(seconds):
+            await conversation.spoken_out()
+    except TimeoutError:
+        log.warning("last_words_cut", limit=seconds)

@@ -1,0 +1,108 @@
+"""Somebody speaks over the agent: its speech is held, and goes on or is taken back.
+
+The agent decides what the voice is; this keeps the speech, the times and the record of it. An agent
+that does not decide does not silence the call: after `UNDECIDED_AFTER` the speech goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cordboard.calls import events
+from cordboard.calls.ledger import Ledger
+from cordboard.calls.media.playout import Playout
+from cordboard.observe.metrics import Metrics, Verdict
+
+UNDECIDED_AFTER = 1.3
+"""Seconds after which held speech goes on by itself; agents decide within 0.64 s, and whatever
+`overlap_doubt_ms` says, within 0.93."""
+_VERDICTS: tuple[Verdict, ...] = ("backchannel", "noise", "echo", "key", "undecided")
+
+
+@dataclass(frozen=True, slots=True)
+class _Hold:
+    onset_at: float
+    held_at: float
+
+
+class Interruption:
+    """The overlaps of one call. All times are loop times in seconds."""
+
+    def __init__(self, playout: Playout, ledger: Ledger, metrics: Metrics) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._playout = playout
+        self._ledger = ledger
+        self._metrics = metrics
+        self._hold: _Hold | None = None
+        self._limit: asyncio.TimerHandle | None = None
+        self._caller_onset: float | None = None
+        """When the caller began under our voice, for agents that interrupt without a hold."""
+
+    def caller_started(self, at: float) -> None:
+        """The caller began to speak."""
+        self._caller_onset = at if self._playout.speaking else None
+
+    def begin(self, at: float, onset_at: float) -> None:
+        """Hold our speech, if there is any."""
+        if self._hold is not None or not self._playout.speaking:
+            return
+        self._playout.hold()
+        self._hold = _Hold(onset_at, at)
+        reaction = max(0.0, at - onset_at)
+        self._ledger.record(events.Held(self._ledger.ms(onset_at), round(reaction * 1000)), at)
+        self._metrics.barge_in_reaction(reaction)
+        self._limit = self._loop.call_later(
+            UNDECIDED_AFTER, lambda: self.dismiss(self._loop.time(), "undecided")
+        )
+
+    def dismiss(self, at: float, why: str) -> None:
+        """It was no interruption: go on at the very sample. Harmless when nothing is held."""
+        hold = self._release()
+        if hold is None:
+            return
+        self._playout.resume()
+        self._ledger.record(events.Resumed(why, round((at - hold.held_at) * 1000)), at)
+        verdict: Verdict = next((word for word in _VERDICTS if word == why), "undecided")
+        self._metrics.resumed(verdict, at - hold.held_at)
+
+    def interrupt(self, at: float, tell: Callable[[str, int, int], None]) -> None:
+        """Take back what is not yet heard, if there is any, and `tell` the agent what was:
+        `Agent.interrupted`."""
+        hold, onset = self._release(), self._caller_onset
+        self._caller_onset = None
+        if not self._playout.speaking:
+            return
+        reaction = decision = 0.0
+        if hold is not None:
+            reaction, decision = hold.held_at - hold.onset_at, at - hold.onset_at
+        elif onset is not None:
+            reaction = decision = at - onset
+            self._metrics.barge_in_reaction(max(0.0, reaction))
+        cuts = self._playout.flush()
+        for cut in cuts:
+            self._ledger.record(
+                events.BargedIn(
+                    cut.turn,
+                    cut.heard,
+                    cut.heard_ms,
+                    max(0, round(reaction * 1000)),
+                    max(0, round(decision * 1000)),
+                ),
+                at,
+            )
+        self._metrics.overlap("interruption")
+        heard = " ".join(cut.heard for cut in cuts if cut.heard)
+        tell(heard, sum(cut.agent_ms for cut in cuts), cuts[0].turn if cuts else 0)
+
+    def close(self) -> None:
+        """The call is over."""
+        self._release()
+
+    def _release(self) -> _Hold | None:
+        hold, self._hold = self._hold, None
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
+        return hold

@@ -1,0 +1,179 @@
+"""What the tools of a call can do to its line and ask of its caller (`cordboard.tools.call_line`).
+
+One object a call, made with it; before the line is connected, and after, it refuses what needs a
+caller. The call itself decides how it ends (`LineOwner`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import structlog
+
+from cordboard.calls import events
+from cordboard.calls.conversation import Conversation
+from cordboard.calls.dtmf import Dtmf
+from cordboard.calls.ledger import Ledger
+from cordboard.calls.offer import LineControl, TransferTarget
+from cordboard.calls.recording.call_recording import CallRecording
+from cordboard.config.tools.entry import TransferDestination
+from cordboard.errors import LineError, LineGone, TransferFailed
+from cordboard.tools.call_line import KeysCollected, KeysWanted
+
+log = structlog.get_logger()
+
+
+class LineOwner(Protocol):
+    """The call, as its line for tools sees it."""
+
+    def hang_up_after_speech(self) -> None:
+        """End the call when the caller has heard what the agent is saying."""
+        ...
+
+    def end(self, outcome: str, reason: str) -> None:
+        """End the call now."""
+        ...
+
+    @property
+    def is_ending(self) -> bool: ...
+
+    async def unless_ending(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do it, but give it up when the call is to end."""
+        ...
+
+    def transferring(self, on: bool) -> None:
+        """The caller begins to be passed on, or that is over."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CallNames:
+    """What a call is called, and what it knows."""
+
+    call_id: str
+    context_name: str
+    provider_name: str
+    variables: Mapping[str, str]
+
+
+class CallControl:
+    """Implements `cordboard.tools.call_line.CallLine` for one phone call."""
+
+    def __init__(
+        self,
+        owner: LineOwner,
+        names: CallNames,
+        control: LineControl,
+        destinations: Mapping[str, TransferDestination],
+        recording: CallRecording,
+        ledger: Ledger,
+    ) -> None:
+        self._owner = owner
+        self._names = names
+        self._control = control
+        self._destinations = destinations
+        self._recording = recording
+        self._ledger = ledger
+        self._conversation: Conversation | None = None
+        self._keys: Dtmf | None = None
+
+    def connect(self, conversation: Conversation, keys: Dtmf) -> None:
+        """The caller can be heard and spoken to."""
+        self._conversation = conversation
+        self._keys = keys
+
+    @property
+    def call_id(self) -> str:
+        return self._names.call_id
+
+    @property
+    def context_name(self) -> str:
+        return self._names.context_name
+
+    @property
+    def provider_name(self) -> str:
+        return self._names.provider_name
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        return self._names.variables
+
+    def end_after_speech(self, reason: str) -> None:
+        """Hang up when the caller has heard what the agent is saying. `reason` goes to the log."""
+        log.info("agent_hangs_up", call_id=self.call_id, why=reason)
+        self._owner.hang_up_after_speech()
+
+    async def transfer_after_speech(self, destination: str) -> None:
+        """Let the agent finish, then pass the caller on. Raises `LineError`s; the call goes on."""
+        configured = self._destinations[destination]
+        if self._conversation is None:
+            raise TransferFailed("the call is not connected")
+        await self._owner.unless_ending(self._conversation.playout.drained())
+        if self._owner.is_ending:
+            raise LineGone("the call is over")
+        self._owner.transferring(True)
+        try:
+            await self._control.transfer(
+                TransferTarget(
+                    destination,
+                    configured.type,
+                    configured.target,
+                    configured.context,
+                    configured.priority,
+                )
+            )
+        except LineError as error:
+            self._ledger.record(events.Transferred(destination, ok=False, error=str(error)))
+            if isinstance(error, LineGone):
+                self._owner.end("completed", "caller_hangup")
+            raise
+        finally:
+            self._owner.transferring(False)
+        self._ledger.record(events.Transferred(destination, ok=True))
+        self._owner.end("transferred", f"transfer:{destination}")
+
+    async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
+        """Wait for keys. Raises `LineError` when the caller is being asked something already, and
+        `LineGone`."""
+        if self._keys is None or self._conversation is None:
+            raise LineError("the call is not connected")
+        if self._conversation.confirmation.active:
+            raise LineError("the caller is being asked something else")
+        if self._keys.collecting:
+            raise LineError("keys are being collected already")
+        self._conversation.caller_enters(True)
+        try:
+            return await self._keys.collect(wanted)
+        finally:
+            self._conversation.caller_enters(False)
+
+    async def confirm(self, question: str) -> bool | None:
+        """Ask the caller for a spoken or keyed yes or no. Raises as `collect_keys` does."""
+        if self._keys is None or self._conversation is None:
+            raise LineError("the call is not connected")
+        if self._keys.collecting:
+            raise LineError("the caller is being asked for keys")
+        return await self._conversation.confirm(question)
+
+    def reveal(self, reference: str) -> str | None:
+        """The secret keys that were collected under this name."""
+        return self._keys.reveal(reference) if self._keys is not None else None
+
+    async def send_keys(self, keys: str) -> None:
+        """Send DTMF to the caller's side. Raises a `LineError` when the line cannot."""
+        await self._control.dtmf(keys)
+
+    def say(self, text: str) -> None:
+        """Have the agent speak a sentence now."""
+        if self._conversation is not None:
+            self._conversation.prompt(text)
+
+    def pause_recording(self) -> bool:
+        """Record silence from now on. False when the call is not being recorded."""
+        return self._recording.pause()
+
+    def resume_recording(self) -> bool:
+        """Record sound again. False when the call is not being recorded."""
+        return self._recording.resume()

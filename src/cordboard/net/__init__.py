@@ -1,0 +1,2 @@
+"""Everything that leaves the machine: websockets, HTTP services, server-sent events, guarded
+addresses."""

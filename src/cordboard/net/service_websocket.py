@@ -1,0 +1,177 @@
+"""One connection to a realtime service: opened within a limit, then direct calls both ways.
+
+What arrives before somebody takes it is kept and handed over then. No task and no queue stand
+between the socket and the protocol; what is sent leaves at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from websockets.exceptions import InvalidURI
+
+from cordboard.errors import AgentError
+from cordboard.net.websocket import WebsocketConnection, WebsocketRequest
+
+SEND_BUFFER_BYTES = 262_144
+"""What may wait for a service that does not read: 10 s of the sound that takes most room."""
+_TLS_PORT, _PLAIN_PORT = 443, 80
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to connect to."""
+
+    url: str
+    """`wss://…` or `ws://…`. Never logged: it may hold a signature."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    subprotocol: str = ""
+    max_message_bytes: int = 16 * 1024 * 1024
+
+
+class NotConnected(Exception):
+    """The service could not be reached, or refused us."""
+
+    def __init__(self, status: int | None, code: int | None, problem: str) -> None:
+        super().__init__(problem)
+        self.status, self.code, self.problem = status, code, problem
+
+
+class Receiver(Protocol):
+    """Who takes what arrives."""
+
+    def receive_text(self, message: bytes) -> None: ...
+
+    def receive_binary(self, data: bytes) -> None: ...
+
+    def connection_lost(self, code: int | None, problem: str) -> None:
+        """The connection is gone, not by our own doing; `code` is None where it broke."""
+        ...
+
+
+class ServiceConnection:
+    """One websocket. Implements `websocket_connection.ConnectionOwner`."""
+
+    def __init__(self, address: Address, peer: str) -> None:
+        """Raises `AgentError` for an address that is none."""
+        request = WebsocketRequest(
+            address.url,
+            peer,
+            address.headers,
+            address.subprotocol,
+            address.max_message_bytes,
+            SEND_BUFFER_BYTES,
+        )
+        try:
+            parts = urlsplit(address.url)
+            self._host = parts.hostname or ""
+            self._tls = parts.scheme in ("wss", "https")
+            self._port = parts.port or (_TLS_PORT if self._tls else _PLAIN_PORT)
+            self._socket = WebsocketConnection(request)
+        except (ValueError, InvalidURI):  # whose words would tell it: it may hold a signature
+            raise AgentError(f"the address of {peer} makes no sense", "garbage") from None
+        self._peer = peer
+        self._opening: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._receiver: Receiver | None = None
+        self._early: list[tuple[bool, bytes]] = []
+        self._lost = False
+        self._closing = False
+        self.congested = False
+        """The service reads too slowly: sound had better be left out for now."""
+
+    async def open(self, tls: ssl.SSLContext, seconds: float) -> None:
+        """Connect, handshake included. Raises `NotConnected`; then nothing is left of it."""
+        try:
+            async with asyncio.timeout(seconds):
+                context = tls if self._tls else None
+                await self._socket.open(self, self._host, self._port, context)
+                await self._opening
+        except TimeoutError:
+            problem = f"{self._peer} did not answer within {seconds:g} s"
+        except OSError as error:
+            problem = f"{self._peer} cannot be reached: {error}"
+        except _NotOpened:
+            problem = self._socket.problem or "the connection was closed at once"
+        except asyncio.CancelledError:
+            self.abort()
+            raise
+        else:
+            return
+        self.abort()
+        raise NotConnected(self._socket.status, self._socket.close_code, problem)
+
+    def take(self, receiver: Receiver) -> None:
+        """From now on all goes there, first what has come already."""
+        self._receiver = receiver
+        early, self._early = self._early, []
+        for binary, message in early:
+            (receiver.receive_binary if binary else receiver.receive_text)(message)
+        if self._lost and not self._closing:
+            receiver.connection_lost(self._socket.close_code, self._problem())
+
+    @property
+    def alive(self) -> bool:
+        """Whether what is sent has a chance to arrive."""
+        return self._socket.sending and not self._lost
+
+    def send_text(self, message: bytes) -> None:
+        self._socket.send_text(message)
+        self._socket.transmit()
+
+    def send_binary(self, data: bytes) -> None:
+        self._socket.send_sound(data)
+        self._socket.transmit()
+
+    def abort(self) -> None:
+        """Drop it at once; nobody is told."""
+        self._closing = True
+        self._socket.abort()
+
+    async def close(self) -> None:
+        """Say goodbye and wait a moment for the answer. Idempotent; nobody is told."""
+        self._closing = True
+        await self._socket.close()
+
+    # websocket_connection.ConnectionOwner
+
+    def opened(self) -> None:
+        if not self._opening.done():
+            self._opening.set_result(None)
+
+    def text_received(self, text: bytes) -> None:
+        if self._receiver is not None:
+            self._receiver.receive_text(text)
+        else:
+            self._early.append((False, text))
+
+    def sound_received(self, data: bytes) -> None:
+        if self._receiver is not None:
+            self._receiver.receive_binary(data)
+        else:
+            self._early.append((True, data))
+
+    def writable(self, yes: bool) -> None:
+        self.congested = not yes
+
+    def failed(self, reason: str) -> None:
+        """`lost` follows."""
+
+    def lost(self, problem: str) -> None:
+        self._lost = True
+        if not self._opening.done():
+            self._opening.set_exception(_NotOpened())
+            self._opening.exception()  # looked at: nobody may be waiting any more
+        elif self._receiver is not None and not self._closing:
+            self._receiver.connection_lost(self._socket.close_code, self._problem())
+
+    def _problem(self) -> str:
+        return self._socket.problem or f"{self._peer} closed the connection"
+
+
+class _NotOpened(Exception):
+    """The connection was lost in its handshake."""

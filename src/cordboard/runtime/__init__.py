@@ -1,0 +1,1 @@
+"""The running engine: start, stop, reload, administration, overload."""

@@ -1,0 +1,247 @@
+"""What an operator may ask of a running engine: see its MCP servers, move them, reload the file.
+
+The HTTP port (`cordboard.api`), SIGHUP and the file watch come here. A bad file is a report, never
+an error; reloads asked for at the same time follow one another, and each reads the file anew. The
+methods that name a server raise `KeyError` when the configuration in force has none of that name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from cordboard.config.load import LoadedConfig
+from cordboard.config.source import ConfigSource
+from cordboard.config.watch import FileWatch
+from cordboard.errors import ConfigError, ConfigProblem, CordboardError, McpUnavailable
+from cordboard.generation.tool_listing import ToolListing, list_tools
+from cordboard.mcp.listed_tools import listed_tools
+from cordboard.mcp.supervision.pool import Lease
+from cordboard.mcp.supervision.status import ServerState, ServerStatus
+from cordboard.mcp.trial import TestReport, try_out, try_running
+from cordboard.runtime.reload import Reloader
+from cordboard.runtime.reload_report import Deferred, ReloadReport
+
+MOST_LOGGED = 40
+"""Changed keys in one line of the log."""
+STOPPING = "the engine is stopping"
+
+log = structlog.get_logger()
+
+
+class Administration:
+    """The administration of one engine."""
+
+    def __init__(self, succession: Reloader, source: ConfigSource | None = None) -> None:
+        """`source` None: the engine was not started from a file, and cannot reload."""
+        self._succession = succession
+        self._source = source
+        self._begun = asyncio.Event()
+        self._one_at_a_time = asyncio.Lock()
+        self._reloads: set[asyncio.Task[ReloadReport]] = set()
+        self._watch: FileWatch | None = None
+        self._digests = source.digests if source is not None else {}
+
+    # The life.
+
+    async def begin(self) -> None:
+        """From now on the file may be reloaded; what was asked for meanwhile is done now."""
+        async with self._one_at_a_time:
+            self._begun.set()
+            await self._watch_or_not()
+
+    async def close(self) -> None:
+        """Break off what is under way; whoever waits is told. Idempotent."""
+        while self._reloads or self._watch is not None:
+            for task in self._reloads:
+                task.cancel()
+            await asyncio.gather(*self._reloads, return_exceptions=True)
+            await self._stop_watching()
+
+    # The file.
+
+    async def reload(self, why: str = "asked") -> ReloadReport:
+        """Read the file again and put it into force. A bad file changes nothing.
+
+        Goes on when whoever waits gives up. `why` goes to the log: asked, signal, file changed.
+        """
+        if self._succession.frozen:
+            return self._refused(ConfigProblem(STOPPING))
+        task = self.reload_soon(why)
+        await asyncio.wait({task})
+        if task.cancelled():
+            return self._refused(ConfigProblem(STOPPING))
+        return task.result()
+
+    async def _reload(self, why: str) -> ReloadReport:
+        if not self._succession.frozen:
+            await self._begun.wait()
+        async with self._one_at_a_time:
+            if self._succession.frozen:
+                return self._refused(ConfigProblem(STOPPING))
+            report = await self._read_and_succeed()
+            _tell(report, why)
+            if report.applied:
+                await self._watch_or_not()
+        return report
+
+    async def _read_and_succeed(self) -> ReloadReport:
+        if self._source is None:
+            return self._refused(ConfigProblem("this engine was not started from a file"))
+        try:
+            loaded: LoadedConfig = await asyncio.to_thread(self._source.load)
+        except ConfigError as error:
+            return self._refused(*error.problems)
+        self._digests = loaded.digests
+        try:
+            changed = await self._succession.succeed(loaded.config)
+        except ConfigError as error:
+            return self._refused(*error.problems, *loaded.problems)
+        except CordboardError as error:
+            problem = ConfigProblem(str(error), file=str(loaded.path))
+            return self._refused(problem, *loaded.problems)
+        if self._succession.frozen:
+            return self._refused(ConfigProblem(STOPPING))
+        return ReloadReport(
+            True,
+            self._succession.generation.number,
+            changed,
+            self._succession.deferred(),
+            loaded.problems,
+        )
+
+    def _refused(self, *problems: ConfigProblem) -> ReloadReport:
+        deferred: tuple[Deferred, ...] = self._succession.deferred()
+        number = self._succession.generation.number
+        return ReloadReport(False, number, deferred=deferred, problems=problems)
+
+    # The watch.
+
+    async def _watch_or_not(self) -> None:
+        """As the configuration in force says."""
+        wanted = self._files_to_watch()
+        if self._watch is not None and self._watch.files != wanted.keys():
+            await self._stop_watching()
+        if not wanted or self._watch is not None:
+            return
+        loop = asyncio.get_running_loop()
+
+        def changed() -> None:
+            with suppress(RuntimeError):  # the loop has just been closed
+                loop.call_soon_threadsafe(self.reload_soon, "file changed")
+
+        self._watch = FileWatch(wanted, changed)
+        try:
+            await asyncio.to_thread(self._watch.start)
+        except OSError as error:
+            self._watch = None
+            log.error("config_not_watched", files=[*map(str, wanted)], error=str(error))
+
+    def _files_to_watch(self) -> dict[Path, str | None]:
+        """The file, the secrets it takes from files, and the accepted tools of the servers."""
+        config = self._succession.config
+        if self._source is None or not config.reload.watch:
+            return {}
+        files: dict[Path, str | None] = {self._source.path: None, **self._digests}
+        if config.mcp.lock != "off":
+            files[self._source.path.parent / config.mcp.lock_file] = None
+        return files
+
+    async def _stop_watching(self) -> None:
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            await asyncio.to_thread(watch.stop)
+
+    def reload_soon(self, why: str) -> asyncio.Task[ReloadReport]:
+        """The same without waiting for it; what came of it is in the log too."""
+        task = asyncio.create_task(self._reload(why), name="reload")
+        self._reloads.add(task)
+        task.add_done_callback(self._reload_over)
+        return task
+
+    def _reload_over(self, task: asyncio.Task[ReloadReport]) -> None:
+        """Task border of a reload."""
+        self._reloads.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("reload_failed", error=repr(error), exc_info=error)
+
+    # The MCP servers.
+
+    def mcp_status(self) -> list[ServerStatus]:
+        """A snapshot of every server of the configuration in force."""
+        return list(self._succession.generation.fleet.status())
+
+    def mcp_tools(self) -> list[Mapping[str, Any]]:
+        """Every tool that a server has listed: as what it is offered, or why it is not."""
+        generation = self._succession.generation
+        return listed_tools(generation.fleet, generation.catalogue)
+
+    def tools(self, context: str | None = None) -> ToolListing:
+        """Every tool of every kind, or those of a context. Raises `NotThere` for no context."""
+        generation = self._succession.generation
+        return list_tools(generation.config, generation.fleet, generation.catalogue, context)
+
+    async def mcp_test(self, server_id: str) -> TestReport:
+        """Ask a server for a handshake and its tools, within its start timeout.
+
+        One that does not run by its configuration of today (it may also be switched off) is started
+        aside for it, and ended.
+        """
+        config = self._succession.config.mcp.servers[server_id]
+        lease = self._succession.generation.fleet.leases.get(server_id)
+        if lease is not None and lease.server.state is ServerState.READY and not lease.outdated:
+            return await try_running(lease.server)
+        return await try_out(server_id, config)
+
+    async def mcp_start(self, server_id: str) -> ServerStatus:
+        """Begin to start a server that is stopped, was given up, or was not needed yet."""
+        lease = self._lease(server_id)
+        if lease.server.state is ServerState.FAILED:
+            await lease.restart()  # it waits for its next attempt; that is to be over
+        else:
+            lease.start_again()
+        return lease.status()
+
+    async def mcp_stop(self, server_id: str) -> ServerStatus:
+        """Stop a server until it is started again. Nothing of it is left afterwards."""
+        lease = self._lease(server_id)
+        await lease.stop()
+        return lease.status()
+
+    async def mcp_restart(self, server_id: str) -> ServerStatus:
+        """Stop a server and begin to start it again, as it is; its tools stay offered."""
+        lease = self._lease(server_id)
+        await lease.restart()
+        return lease.status()
+
+    def _lease(self, server_id: str) -> Lease:
+        """Raises `KeyError`, and `McpUnavailable` for one that is switched off."""
+        section = self._succession.config.mcp
+        enabled = section.servers[server_id].enabled and section.enabled
+        lease = self._succession.generation.fleet.leases.get(server_id)
+        if lease is not None:
+            return lease
+        why = "the engine is still starting" if enabled else "it is switched off by `enabled`"
+        raise McpUnavailable(f"the MCP server {server_id} is not there: {why}")
+
+
+def _tell(report: ReloadReport, why: str) -> None:
+    """Log what came of a reload."""
+    problems = [problem.labelled() for problem in report.problems]
+    if not report.applied:
+        log.error("reload_refused", why=why, problems=problems)
+        return
+    log.info(
+        "reloaded",
+        why=why,
+        generation=report.generation,
+        changed=list(report.changed[:MOST_LOGGED]),
+        more=max(0, len(report.changed) - MOST_LOGGED),
+        deferred=[f"{item.what} until {item.until}" for item in report.deferred],
+        problems=problems,
+    )

@@ -1,0 +1,104 @@
+"""How busy the engine is: the event loop's lag, the wait for the workers, what is given up for it.
+
+One of an engine. Twenty times a second the loop is asked how late it is; once a second that is
+judged (`cordboard.observe.degradation`). Not judged is the start: models and servers still warm up.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cordboard.agents.workers import Priority, Workers
+from cordboard.observe.degradation import LEVELS, Degradation, OverloadGuard
+from cordboard.observe.loop_lag import LoopLagMonitor
+from cordboard.observe.loop_watchdog import LoopWatchdog
+from cordboard.observe.metrics import Metrics
+
+JUDGE_INTERVAL = 1.0
+"""Seconds between two looks at how much there is to do."""
+SETTLING = 5.0
+"""Seconds after the start in which being late is no overload."""
+
+
+class OverloadMonitor:
+    """Watches one event loop and its workers."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        workers: Callable[[], Workers | None],
+        on_measured: Callable[[], None],
+        on_judged: Callable[[], None],
+        *,
+        sheds: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`on_measured` is called at each measurement, `on_judged` after each judgement. Without
+        `sheds` being late is never overload, as during the start."""
+        self.degradation = Degradation()
+        """What is given up while there is too much to do; read-only."""
+        self.watchdog = LoopWatchdog(metrics.loop_blocked)
+        """Names what holds the loop; it is started once the start is over."""
+        self._metrics = metrics
+        self._workers = workers
+        self._on_measured = on_measured
+        self._on_judged = on_judged
+        self._sheds = sheds
+        self._clock = clock
+        self._overload = OverloadGuard(self.degradation, metrics.degradation_level)
+        self._lag = LoopLagMonitor(self.measure)
+        self._judged_at = 0.0
+        self._settled_at = math.inf
+
+    def start(self) -> None:
+        """Begin to measure."""
+        self._lag.start()
+
+    def stop(self) -> None:
+        """Measure no more."""
+        self._lag.stop()
+
+    def started(self) -> None:
+        """The engine has started: being late is soon overload."""
+        if self._sheds:
+            self._settled_at = self._clock() + SETTLING
+
+    def measure(self, lag: float) -> None:
+        """Take the loop's lag, in seconds."""
+        self._metrics.loop_lag(lag)
+        self._on_measured()
+        now = self._clock()
+        settled = now >= self._settled_at
+        if settled:
+            self._overload.note_lag(now, lag)
+        workers = self._workers()
+        if workers is not None:
+            for priority in Priority:
+                self._metrics.worker_queue(priority.value, workers.queued(priority))
+            if settled:
+                self._overload.note_wait(now, workers.longest_wait(Priority.FINAL))
+        if now - self._judged_at >= JUDGE_INTERVAL:
+            self._judged_at = now
+            self._overload.judge(now)
+            self._on_judged()
+
+    def health(self) -> Mapping[str, Any]:
+        """Its part of `/health`."""
+        load = self._overload.load
+        return {
+            "event_loop_lag_ms": {
+                "latest": round(self._lag.latest * 1000, 2),
+                "worst": round(self._lag.worst * 1000, 2),
+                "p99": round(load.lag_p99 * 1000, 2),
+                "times_blocked": self.watchdog.incidents,
+                "longest_blocked": round(self.watchdog.longest * 1000),
+            },
+            "degradation": {
+                "level": self.degradation.level,
+                "given_up": list(LEVELS[1 : self.degradation.level + 1]),
+                "worker_wait_ms": round(load.worker_wait * 1000),
+            },
+        }

@@ -1,0 +1,349 @@
+"""One generation after another: which configuration is in force, and how the next one takes over.
+
+The next generation is made aside, while calls come and go: models that are newly needed are loaded,
+dialogues compiled and greetings rendered in threads. Only then, and all in one step of the event
+loop, it takes the place of the one before: the next call gets it, calls that live keep theirs. If
+anything fails on the way, nothing has happened.
+
+Of servers that have changed, `reload.mcp` says what becomes: `live` starts the new ones at once,
+beside the old ones; `idle` goes on with the old ones until no call is active. That moment is waited
+for here, by the events of the calls that end. A server that was given up harms nobody and is
+replaced at once either way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import structlog
+
+from cordboard.agent_api.dialogue import Brain
+from cordboard.agents.provider_health import ProviderHealth
+from cordboard.agents.providers import Providers
+from cordboard.calls.confirmation import AGAIN
+from cordboard.calls.failure_apology import FAREWELLS
+from cordboard.calls.recording.call_recording import opening
+from cordboard.config.changes import changes, needs_restart
+from cordboard.config.schema import Config
+from cordboard.config.tools.rules import ToolRules
+from cordboard.errors import AgentError
+from cordboard.generation.generation import Generation
+from cordboard.mcp.definitions.lock import Lock
+from cordboard.mcp.definitions.lockfile import load_lock, try_load_lock
+from cordboard.mcp.supervision.pool import Replacement, ServerPool
+from cordboard.observe.degradation import Degradation
+from cordboard.runtime.reload_report import UNTIL_CALLS_END, UNTIL_IDLE, UNTIL_RESTART, Deferred
+from cordboard.tools.rules import DEFAULT_FILLER
+from cordboard.tools.tool import ToolSpec
+from cordboard.vendors.local.models import OfflineModels
+
+log = structlog.get_logger()
+
+Models: TypeAlias = Callable[[Config], Awaitable[OfflineModels | None]]
+"""Gives the models that a configuration needs, loaded once; None when it needs none."""
+Toolboxes: TypeAlias = dict[str, tuple[ToolSpec, ...]]
+"""What the agents of each context see."""
+_LOCK = "mcp.lock_file"
+"""Stands among the changed keys for what is accepted in that file."""
+
+
+class Reloader:
+    """The generation in force, and those that still have calls."""
+
+    def __init__(
+        self,
+        config: Config,
+        pool: ServerPool,
+        models: Models,
+        degradation: Degradation,
+        folder: Path = Path(),
+        on_change: Callable[[Config], None] = lambda _: None,
+        health: ProviderHealth | None = None,
+    ) -> None:
+        """`folder`: where relative paths of the configuration begin. `on_change` is told of each
+        new configuration, in the step in which it takes over; `health`, which providers work."""
+        self.generation = Generation(config, pool)
+        """The one that new calls get."""
+        self.providers: Providers | None = None
+        """Who opens their agents; None until `begin` is done."""
+        self._begun_with = config
+        self._pool = pool
+        self._models = models
+        self._degradation = degradation
+        self._folder = folder
+        self._lock: Lock | None = None
+        self._fixed: tuple[Deferred, ...] = ()
+        """What waits for the next start of the engine."""
+        self._on_change = on_change
+        self._health = health
+        self._retiring: dict[asyncio.Task[None], Generation] = {}
+        self._waiting: asyncio.Task[None] | None = None
+        """Waits for the moment without calls."""
+        self._warming: asyncio.Task[None] | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+        """Give back what providers before had kept ready."""
+        self._preparing: set[asyncio.Task[None]] = set()
+        """Render what is said later in a call."""
+        self._tools_changed = asyncio.Event()
+        self._frozen = False
+
+    @property
+    def config(self) -> Config:
+        """The configuration in force."""
+        return self.generation.config
+
+    def brain(self, context: str) -> Brain:
+        """What thinks for a context of the configuration in force. Raises `AgentError` before
+        `begin` is done."""
+        if self.providers is None:
+            raise AgentError("the models are not loaded yet")
+        return self.providers.brain(context)
+
+    @property
+    def frozen(self) -> bool:
+        """Whether nothing changes any more, because the engine stops."""
+        return self._frozen
+
+    async def begin(self) -> None:
+        """Make ready for the first call; claims the servers, whose start is the pool's affair.
+        Raises a `CordboardError` when that cannot be done."""
+        mcp = self.config.mcp
+        if mcp.lock != "off":
+            self._lock = await asyncio.to_thread(try_load_lock, self._folder / mcp.lock_file)
+        self.generation.fleet.use_lock(self._lock)
+        self.generation.on_tools_changed(self._tools_changed.set)
+        await self.generation.prepare()
+        self.generation.start()
+        self.providers = await self._providers_for(self.config, _specs(self.generation))
+        self.providers.begin()
+        self._warming = self._task(self._keep_warm(), "warm dialogues")
+
+    async def succeed(self, config: Config) -> tuple[str, ...]:
+        """Put a checked configuration into force; returns the keys that have changed.
+
+        Raises a `CordboardError` when it cannot be; then nothing has changed. One at a time.
+        """
+        old = self.generation
+        changed, fixed, lock = await asyncio.to_thread(self._compare, config)
+        accepted = () if lock is self._lock or _LOCK in changed else (_LOCK,)
+        if not changed:
+            self._take_lock(lock)
+            return accepted
+        # In a thread: the schemas of all tools of its own are compiled.
+        new = await asyncio.to_thread(Generation, config, self._pool, old.number + 1, old, lock)
+        await new.prepare()
+        providers = await self._providers_for(config, _specs(new, old))
+        if self.frozen:  # meanwhile
+            return ()
+        # From here to the end nothing waits: no call can come between.
+        if self._waiting is not None:
+            self._waiting.cancel()
+        new.on_tools_changed(self._tools_changed.set)
+        new.start(self._replacement(config))
+        if self.providers is not None:
+            self._closing.add(closing := self._task(self.providers.close(), "close providers"))
+            closing.add_done_callback(self._closing.discard)
+        self.generation, self.providers = new, providers
+        providers.begin()
+        self._lock, self._fixed = lock, fixed
+        self._retire(old)
+        self._on_change(config)
+        if new.fleet.outdated:
+            self._waiting = self._task(self._take_over_when_idle(new), "wait for no calls")
+        return changed + accepted
+
+    def _compare(self, config: Config) -> tuple[tuple[str, ...], tuple[Deferred, ...], Lock | None]:
+        """What has changed, what of it all waits for the next start, and what is accepted now (the
+        same object as before when it is the same). Blocks. Raises `ConfigError`."""
+        changed = changes(self.config, config)
+        begun_with = changes(self._begun_with, config)
+        fixed = tuple(Deferred(key, UNTIL_RESTART) for key in begun_with if needs_restart(key))
+        lock: Lock | None = None
+        if config.mcp.lock != "off":
+            lock = load_lock(self._folder / config.mcp.lock_file)
+        return changed, fixed, self._lock if lock == self._lock else lock
+
+    def _take_lock(self, lock: Lock | None) -> None:
+        if lock is not self._lock and not self._frozen:
+            self._lock = lock
+            self.generation.fleet.use_lock(lock)
+
+    def deferred(self) -> tuple[Deferred, ...]:
+        """What the configuration in force says and does not hold yet."""
+        fleet = self.generation.fleet
+        found = [*self._fixed]
+        found += [Deferred(f"mcp.servers.{name}", UNTIL_IDLE) for name in fleet.outdated]
+        leaving = {
+            name
+            for generation in self._retiring.values()
+            if generation.calls
+            for name in generation.fleet.servers
+            if name not in fleet.servers
+        }
+        found += [Deferred(f"mcp.servers.{name}", UNTIL_CALLS_END) for name in sorted(leaving)]
+        return tuple(found)
+
+    def _task(self, work: Coroutine[None, None, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(_tell_failure)
+        return task
+
+    def freeze(self) -> None:
+        """Let nothing change any more: the engine stops."""
+        self._frozen = True
+        for task in (self._waiting, self._warming, *self._preparing):
+            if task is not None:
+                task.cancel()
+
+    async def close(self) -> None:
+        """Close every generation, whoever may still be calling. Nothing is left of the servers."""
+        self.freeze()
+        own = (self._waiting, self._warming, *self._preparing)
+        tasks = [*self._retiring, *(task for task in own if task is not None)]
+        if self.providers is not None:
+            await self.providers.close()
+        await asyncio.gather(*self._closing, return_exceptions=True)
+        await self.generation.close()
+        await self._pool.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # The servers.
+
+    def _replacement(self, config: Config) -> Replacement:
+        if config.reload.mcp == "live":
+            return Replacement.BESIDE
+        return Replacement.LATER if any(self._generations_with_calls()) else Replacement.AFTER
+
+    def _generations_with_calls(self) -> Iterator[Generation]:
+        for generation in (self.generation, *self._retiring.values()):
+            if generation.calls:
+                yield generation
+
+    async def _take_over_when_idle(self, generation: Generation) -> None:
+        while (busy := next(self._generations_with_calls(), None)) is not None:
+            await busy.idle()
+        servers = generation.fleet.take_over()
+        log.info("mcp_servers_replaced", generation=generation.number, servers=list(servers))
+
+    def _retire(self, generation: Generation) -> None:
+        task = asyncio.create_task(generation.retire(), name=f"generation {generation.number}")
+        self._retiring[task] = generation
+        task.add_done_callback(self._retired)
+
+    def _retired(self, task: asyncio.Task[None]) -> None:
+        generation = self._retiring.pop(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("generation_close_failed", number=generation.number, error=repr(error))
+        elif not self._frozen:
+            log.info("generation_closed", number=generation.number)
+
+    # The agents.
+
+    async def _providers_for(self, config: Config, toolboxes: Toolboxes) -> Providers:
+        models = await self._models(config)
+        earlier = self.providers
+
+        def made() -> Providers:
+            providers = Providers(config, models, self._degradation, health=self._health)
+            return _warm(providers, toolboxes, earlier)
+
+        making = asyncio.to_thread(made)
+        voice = models.voice if models is not None else None
+        if voice is None:
+            providers = await making
+        else:
+            providers, _ = await asyncio.gather(making, voice.prepare(greetings(config).values()))
+            # A caller hears them seconds after the greeting at the earliest.
+            self._prepare(voice.prepare(other_sentences(config)))
+        self._prepare(providers.prepare(greetings(config)))  # services take their time
+        return providers
+
+    def _prepare(self, work: Coroutine[None, None, None]) -> None:
+        later = self._task(work, "prepare sentences")
+        self._preparing.add(later)
+        later.add_done_callback(self._preparing.discard)
+
+    async def _keep_warm(self) -> None:
+        """A dialogue may depend on the tools that there are: compile it when they change, so that
+        no call has to."""
+        while True:
+            await self._tools_changed.wait()
+            self._tools_changed.clear()
+            if self.providers is not None:
+                await asyncio.to_thread(_warm, self.providers, _specs(self.generation))
+
+
+def _tell_failure(task: asyncio.Task[None]) -> None:
+    """Task border."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("succession_failed", task=task.get_name(), error=repr(error), exc_info=error)
+
+
+def _specs(generation: Generation, lender: Generation | None = None) -> Toolboxes:
+    """What the agents of each context will see; as far as it can be known before the servers of a
+    generation are claimed, by the tools that the lender has."""
+    found: Toolboxes = {}
+    for name, context in generation.config.contexts.items():
+        specs: dict[str, ToolSpec] = {}
+        for listed in context.tools:
+            known = generation.catalogue.toolbox((listed,)).specs
+            if not known and lender is not None:
+                known = lender.catalogue.toolbox((listed,)).specs
+            specs |= {spec.name: spec for spec in known if spec.name not in specs}
+        found[name] = tuple(specs.values())
+    return found
+
+
+def _warm(
+    providers: Providers, toolboxes: Toolboxes, earlier: Providers | None = None
+) -> Providers:
+    for context, toolbox in toolboxes.items():
+        providers.warm(context, toolbox, earlier)
+    return providers
+
+
+def greetings(config: Config) -> dict[str, str]:
+    """What calls begin with, by context, as far as it is known: one that has to be made first is
+    late."""
+    texts = {
+        name: opening(context.recording, context.greeting)
+        for name, context in config.contexts.items()
+    }
+    return {name: text for name, text in texts.items() if text and "{" not in text}
+
+
+def other_sentences(config: Config) -> list[str]:
+    """What else is known to be said: a filler that has to be made first is late too."""
+    contexts = config.contexts.values()
+    silences = [context.silence for context in contexts]
+    return [
+        *FAREWELLS,
+        *(
+            text
+            for silence in silences
+            for text in (*silence.fillers, *silence.reprompts, silence.goodbye)
+            if text
+        ),
+        *(context.fallback_phrase for context in contexts if context.fallback),
+        *(context.budget.goodbye for context in contexts if context.budget.limits),
+        *_tool_fillers(config),
+        AGAIN,
+    ]
+
+
+def _tool_fillers(config: Config) -> Iterator[str]:
+    """What bridges slow tools."""
+    listed: list[ToolRules] = [*config.tools.values()]
+    for server in config.mcp.servers.values():
+        listed += server.tools
+        if server.defaults.slow_response_threshold_ms:
+            yield from server.defaults.slow_response_message
+    for rules in listed:
+        yield from rules.slow_response_message or ()
+        if rules.slow_response_threshold_ms and not rules.slow_response_message:
+            yield from DEFAULT_FILLER

@@ -1,0 +1,1 @@
+"""The caller's speech: audio input, user turns, recognition. Below both kinds of agent."""

@@ -1,0 +1,61 @@
+"""What the beginning of a voice over the agent's says, and whether it can be relied on. Pure.
+
+A quarter of a second of speech is little for a recogniser. Two things make it useful: it is shown
+what listeners murmur, and what it writes counts only from a certain confidence; in between the
+voice is heard out (`TurnProfile.overlap_doubt_ms`). The numbers were found on the first 180-450 ms
+of 25 recorded human prompts and of 29 synthetic murmurs and words.
+"""
+
+from __future__ import annotations
+
+from cordboard.agent_api.stt import Transcript
+from cordboard.speech.turns.text_clues import (
+    TextClue,
+    begins_with_murmur,
+    clue_of,
+    may_become_murmur,
+)
+
+OVERLAP_HINTS = ("Uh-huh.", "Mm-hmm.", "Okay.", "Yeah.", "Hmm.", "Stop.", "Wait.", "What?")
+"""Shown to the recogniser. Without them it wrote nothing for 250 ms of speech in 11 of 25 prompts,
+and "It has." for "uh-huh"; with them something in 25 of 25, and "Uh-huh."."""
+WORDS_SURE = 0.4
+"""Confidence from which words count by themselves. Hums and `uh-huh` are written as "No." or "In
+hand." with up to 0.37; a real "stop", "wait", "no" of the same length has 0.48 and more."""
+LONG_WORDS_SURE = 0.2
+"""The same when the voice has lasted longer than a murmur does."""
+LONG_MS = 500
+MURMUR_SURE = 0.25
+"""With less than that it is no murmur: the beginnings of "your" and "all" are written as "Yeah."
+and "Uh-huh." too."""
+MURMUR_CERTAIN = 0.45
+"""Between the two it is heard out: a voice that goes on is none. Of 28 beginnings of phrases that
+were written as murmurs, two had more."""
+CHANGED_MIND = 0.6
+"""What was once heard as a murmur becomes something else only if that is as sure as this. Without
+this rule 91 instead of 99 % of the murmurs are let pass (replayed)."""
+
+
+def judge_words(
+    transcript: Transcript, voice_ms: int, *, complete: bool, murmured: bool = False
+) -> tuple[TextClue, bool]:
+    """The clue, and whether it is sure. What is not sure depends on how long the voice lasts: see
+    `TurnTaker.learn_words`.
+
+    `voice_ms`: how long the voice has lasted. `complete`: the dialogue takes the text for an answer
+    to what was asked; then even `yeah` is one. `murmured`: the beginning of the same voice was
+    taken for a murmur.
+    """
+    text, confidence = transcript.text, transcript.confidence
+    clue = clue_of(text, complete=complete)
+    if clue is TextClue.NOTHING:
+        return clue, False
+    if clue is TextClue.MURMUR:
+        if confidence < MURMUR_SURE:
+            return TextClue.NOTHING, False
+        return clue, confidence >= MURMUR_CERTAIN
+    if may_become_murmur(text):
+        return TextClue.BEGINNING, True
+    if murmured and not begins_with_murmur(text) and confidence < CHANGED_MIND:
+        return TextClue.MURMUR, False
+    return clue, confidence >= (LONG_WORDS_SURE if voice_ms >= LONG_MS else WORDS_SURE)

@@ -1,0 +1,140 @@
+"""What the words of a pause tell about whose turn it is. Small rules for English; pure.
+
+A draft of what was said is one of these, tried in this order: nothing, a whole answer (only the
+dialogue can tell), a listener's murmur, dictation under way, words that plainly go on, or words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import Enum
+
+from cordboard.speech.turns.unfinished import is_unfinished
+
+
+class TextClue(Enum):
+    """What a text tells of the turn it may end."""
+
+    NOTHING = "nothing"
+    """No words."""
+    COMPLETE = "complete"
+    """A whole answer to what was asked."""
+    MURMUR = "murmur"
+    """What listeners murmur while they listen."""
+    BEGINNING = "beginning"
+    """A first word that may become a murmur (`I` of `I see`): only of a voice that goes on."""
+    DICTATION = "dictation"
+    """Digits or letters, probably not all of them."""
+    DANGLING = "dangling"
+    """The last word cannot end a sentence."""
+    ONE_WORD = "one_word"
+    """Perhaps all, but too short for its melody to be judged."""
+    WORDS = "words"
+    """Something that may be whole or not."""
+
+    @property
+    def has_words(self) -> bool:
+        """Whether somebody said something that wants to be heard."""
+        return self not in (TextClue.NOTHING, TextClue.MURMUR, TextClue.BEGINNING)
+
+
+_HUM = re.compile(r"m+|h+m+|u+[hm]+|e+r+m*|o+h+|a+h+a*|(m+|u+[hm]*|h+m+|e+h+)-?h+[aeu]*[hm]+")
+"""Mm, hmm, uh, um, oh, aha, and mm-hmm, mhm, uh-huh, mm-huh as recognisers write them."""
+_MURMURS = frozenset(
+    "okay ok right alright yeah yes yep yup sure good great nice fine cool exactly indeed".split()
+)
+_MURMURED_PHRASES = frozenset({"i see", "got it", "all right", "of course", "very good", "uh huh"})
+_BEGINNINGS = frozenset(phrase.split()[0] for phrase in _MURMURED_PHRASES)
+_WORD = re.compile(r"[a-z]+(?:['-][a-z]+)*|\d+")
+_MOST_MURMURS = 4
+
+_SHORT_ANSWER = 3
+"""A whole answer of up to so many words is taken at once; longer ones may have a tail ("please")
+behind a comma's pause of about 0.3 s. Digits and letters are counted by the dialogue."""
+_DIGITS = frozenset(
+    "zero oh o one two three four five six seven eight nine double triple hundred".split()
+)
+_SPELLING = frozenset(
+    "alpha alfa bravo charlie delta echo foxtrot golf hotel india juliet juliett kilo lima mike "
+    "november oscar papa quebec romeo sierra tango uniform victor whiskey whisky xray x-ray yankee "
+    "zulu".split()
+)
+_NOT_LETTERS = frozenset("ai")
+_ANNOUNCED = re.compile(r"\b(number|code|digits|pin|account|spell(ed|ing|s)?|letters?)\b")
+_PHONE_LENGTHS = frozenset((7, 8, 10, 11))
+"""A dictated number with so many digits may be whole: then the voice decides."""
+
+
+def clue_of(text: str, *, complete: bool) -> TextClue:
+    """Judge a draft. `complete`: the dialogue takes it for a whole answer."""
+    words = _WORD.findall(text.lower())
+    if not words:
+        return TextClue.NOTHING
+    if complete and (len(words) <= _SHORT_ANSWER or _is_sign(words[-1])):
+        return TextClue.COMPLETE
+    if is_murmur(text):
+        return TextClue.MURMUR
+    if _is_dictation(words, text):
+        return TextClue.DICTATION
+    if text.rstrip().endswith(("...", ",", "-", "\u2026")) or is_unfinished(text):
+        return TextClue.DANGLING
+    return TextClue.ONE_WORD if len(words) == 1 else TextClue.WORDS
+
+
+def is_murmur(text: str) -> bool:
+    """Whether it is nothing but what listeners say: `mm-hmm`, `okay, okay`, `yeah, I see`."""
+    words = _WORD.findall(text.lower())
+    place = 0
+    count = 0
+    while place < len(words):
+        if words[place] in _MURMURS or _HUM.fullmatch(words[place]):
+            place += 1
+        elif " ".join(words[place : place + 2]) in _MURMURED_PHRASES:
+            place += 2
+        else:
+            return False
+        count += 1
+    return 0 < count <= _MOST_MURMURS
+
+
+def begins_with_murmur(text: str) -> bool:
+    """Whether the first word is a murmur: `okay, but what about Oslo?`"""
+    words = _WORD.findall(text.lower())
+    return bool(words) and is_murmur(words[0])
+
+
+def may_become_murmur(text: str) -> bool:
+    """Whether it is the beginning of a murmured phrase: `I` of `I see`."""
+    words = _WORD.findall(text.lower())
+    return len(words) == 1 and words[0] in _BEGINNINGS
+
+
+def _is_dictation(words: Sequence[str], text: str) -> bool:
+    """Whether it ends in digits or letters of which more may follow."""
+    tail = 0
+    for word in reversed(words):
+        if not _is_sign(word):
+            break
+        tail += 1
+    if not tail:
+        return False
+    signs = words[len(words) - tail :]
+    count = sum(len(sign) if sign.isdigit() or len(sign) == 1 else 1 for sign in signs)
+    announced = bool(_ANNOUNCED.search(" ".join(words[: len(words) - tail])))
+    if all(sign.isdigit() or sign in _DIGITS for sign in signs):
+        if count in _PHONE_LENGTHS or (count > 11):
+            return False
+        return count >= 3 or announced
+    if text.rstrip().endswith("?"):
+        return False
+    return announced or 2 * tail >= len(words)
+
+
+def _is_sign(word: str) -> bool:
+    return (
+        word.isdigit()
+        or word in _DIGITS
+        or word in _SPELLING
+        or (len(word) == 1 and (word not in _NOT_LETTERS))
+    )

@@ -1,0 +1,1 @@
+"""Deepgram: Voice Agent, Listen, Flux, Speak."""

@@ -1,0 +1,1 @@
+"""Deepgram's Voice Agent: its protocol (`protocol`), and what that is made of."""

@@ -1,0 +1,58 @@
+"""Deepgram Voice Agent: what its errors and its closed connections mean.
+
+Pure tables. The codes and what to do about them are from the service's page "Errors & Warnings"
+(November 2026); what the HTTP statuses and close codes mean is from its other services, and not
+confirmed for this one.
+"""
+
+from __future__ import annotations
+
+from cordboard.agent_api.service_protocol import Lost
+
+SESSION_ENDS_SOON = "MAXIMUM_SESSION_LENGTH_APPROACHING"
+"""A warning, five minutes before the two hours are over that a session may last."""
+_AGAIN = frozenset(
+    {
+        *("INTERNAL_SERVER_ERROR", "CLIENT_MESSAGE_TIMEOUT", "SERVER_GOING_AWAY"),
+        *("FAILED_TO_START_LISTENING", "ASR_CONNECTION_CLOSED", "ASR_DRIVER_TIMEOUT"),
+        *("NON_EXISTENT_FUNCTION_CALLED", "MAXIMUM_SESSION_LENGTH_REACHED"),
+    }
+)
+_NEVER = frozenset(
+    {
+        *("UNPARSABLE_CLIENT_MESSAGE", "NON_SETTINGS_MESSAGE_BEFORE_SETTINGS"),
+        *("SETTINGS_ALREADY_APPLIED", "INVALID_SETTINGS", "USER_AUDIO_FORMAT"),
+        *("AGENT_ID_NOT_SUPPORTED", "INVALID_AGENT_ID"),
+        # After all retries and fallbacks of the service's own.
+        *("FAILED_TO_THINK", "FAILED_TO_SPEAK"),
+    }
+)
+_MAX_TEXT = 300
+_PROTOCOL_CLOSURES = frozenset({1002, 1003, 1007, 1008, 1009, 1010})
+"""We have said something that the other side does not take."""
+
+
+def of_error(code: str, description: str, *, accepted: bool) -> Lost:
+    """An `Error` message. `accepted`: the session had been accepted before. What is not known ends
+    the session too; another one may go better, unless it is the Settings that are refused."""
+    reason = f"{code}: {description}"[:_MAX_TEXT] if description else code[:_MAX_TEXT]
+    if code in _NEVER or (code not in _AGAIN and not accepted):
+        return Lost("refused", reason, again=False)
+    return Lost("dropped" if accepted else "connect", reason, again=True)
+
+
+def of_connection(status: int | None, code: int | None, problem: str, *, accepted: bool) -> Lost:
+    """A refused handshake (`status`) or a lost connection (`code`)."""
+    reason = problem[:_MAX_TEXT] or (f"closed with {code}" if code else "the connection broke")
+    if status is not None:
+        if status in (401, 403):
+            return Lost("auth", f"the key is not accepted (HTTP {status})", again=False)
+        if status in (402, 429):
+            return Lost("quota", f"used up or too busy (HTTP {status})", again=status == 429)
+        busy = status >= 500 or status == 408
+        return Lost("connect" if busy else "refused", f"HTTP {status}: {reason}", again=busy)
+    if accepted:
+        return Lost("dropped", reason, again=True)
+    if code in _PROTOCOL_CLOSURES:
+        return Lost("refused", reason, again=False)
+    return Lost("connect", reason, again=True)

@@ -1,0 +1,463 @@
+"""Deepgram Voice Agent v1: its wire, for one call. Implements `protocol.ServiceProtocol`.
+
+    Welcome → Settings → SettingsApplied → sound and messages both ways
+
+Sound is raw binary, G.711 as the telephone has it. The service hears when the caller begins
+(`UserStartedSpeaking`) and cuts its own answer then; it has no message by which it could be told
+what was heard. It may begin with an answer before it is sure that the caller has finished: then a
+function is asked for before the caller's words are there, and may be taken back.
+
+Facts: deepgram-sdk 7.17 (`agent/v1/types`), the service's documentation of November 2026. That an
+interrupted answer may end without `AgentAudioDone`, and that sound of it may still arrive, are
+reports of its users. Nothing here was tried on the real service.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Any
+
+import orjson
+
+from cordboard.agent_api.agent import AgentSession, Said
+from cordboard.agent_api.service_protocol import CutItem, Lost, ProtocolHost, Resumed
+from cordboard.agents.realtime.typed_message import typed_message
+from cordboard.audio.format import ALAW_8K, SLIN_8K, SLIN_16K, ULAW_8K, AudioFormat
+from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
+from cordboard.net.service_websocket import Address
+from cordboard.tools.payload import PROFILES, as_payload
+from cordboard.tools.tool import JsonObject, ToolReply
+from cordboard.vendors.deepgram.agent.errors import SESSION_ENDS_SOON, of_connection, of_error
+from cordboard.vendors.deepgram.agent.messages import settings_message
+from cordboard.vendors.deepgram.agent.tools import (
+    FunctionCall,
+    FunctionCalls,
+    cancelled,
+    requested,
+)
+
+BASE_URL = "https://agent.deepgram.com"
+PATH = "/v1/agent/converse"
+KEEP_ALIVE_S = 8.0
+"""The service wants to hear something every 10 s (its page "Keep Alive")."""
+LONGEST_SPEECH_S = 60.0
+"""A caller who began, and of whom nothing has been written down, is taken to be silent then."""
+ACCOUNT_S = 10.0
+"""Between two accounts of the time used."""
+BAD_ARGUMENTS = "The arguments were not a JSON object. Call the function again with one."
+GO_ON = "Please go on."
+"""For the model, after a lost connection, when the caller's own words are not the last ones."""
+_INJECTION_WARNINGS = (
+    "INJECT_AGENT_MESSAGE_DURING_USER_SPEECH",
+    "INJECT_AGENT_MESSAGE_DURING_AGENT_SPEECH",
+)
+_MOST_INJECTED = 20
+Message = dict[str, Any]
+
+
+class _Phase(Enum):
+    CONNECTED = auto()
+    """Waiting for Welcome: nothing may be sent."""
+    INTRODUCED = auto()
+    """Settings are sent."""
+    READY = auto()
+
+
+class _Dropping(Enum):
+    """Whose cut it was that what still arrives belongs to."""
+
+    NOTHING = auto()
+    SERVICES_CUT = auto()
+    """The service has cut its answer: what follows with words is the next one."""
+    OUR_CUT = auto()
+    """The service does not know: all belongs to the cut answer until it is over."""
+
+
+class DeepgramProtocol:
+    """One call's side of the protocol."""
+
+    payload = PROFILES["deepgram"]
+    formats: tuple[AudioFormat, ...] = (ULAW_8K, ALAW_8K, SLIN_16K, SLIN_8K)
+    speaks_greeting = True
+    keep_alive_s = KEEP_ALIVE_S
+
+    def __init__(self, settings: DeepgramAgentProvider, key: str) -> None:
+        self._settings = settings
+        self._key = key
+        self._session: AgentSession | None = None
+        self._host: ProtocolHost | None = None
+        self._calls = FunctionCalls()
+        self._introduction: JsonObject = {}
+        self._to_answer = ""
+        """What the model is to answer as soon as it is there."""
+        self._counted_until: float | None = None
+        self._handlers: dict[str, Callable[[ProtocolHost, Message], None]] = {
+            "ConversationText": self._conversation_text,
+            "UserStartedSpeaking": self._user_started_speaking,
+            "AgentStartedSpeaking": self._agent_started_speaking,
+            "AgentAudioDone": self._agent_audio_done,
+            "FunctionCallRequest": self._function_call_request,
+            "FunctionCallCancelled": self._function_call_cancelled,
+            "InjectionRefused": self._injection_refused,
+        }
+        self._handlers |= dict.fromkeys(
+            (
+                *("AgentThinking", "LatencyReport", "History", "FunctionCallResponse"),
+                *("PromptUpdated", "SpeakUpdated", "ThinkUpdated", "ListenUpdated"),
+                *("ThinkLiveUpdated", "FrustrationDetected"),
+            ),
+            _of_no_consequence,
+        )
+        self._reset()
+
+    def _reset(self) -> None:
+        """As every connection begins."""
+        self._phase = _Phase.CONNECTED
+        self._failure: Lost | None = None
+        self._caller_since: float | None = None
+        """When the caller began to say what is not yet written down."""
+        self._answering = False
+        """Sound or words of an answer have come, and not its end."""
+        self._worded = False
+        """The present answer has words already."""
+        self._dropping = _Dropping.NOTHING
+        self._injected: list[str] = []
+        """Sentences of ours that the service has been asked to say."""
+        self._echoes: list[str] = []
+        """What the model was told in the caller's place: it may come back as the caller's text."""
+        self._refuses = False
+        """It has not said what it was asked to, in this turn."""
+        self._ends_soon = False
+
+    # The connection.
+
+    async def address(self) -> Address:
+        base = (self._settings.base_url or BASE_URL).rstrip("/")
+        url = "ws" + base.removeprefix("http") + PATH
+        return Address(url, {"Authorization": f"Token {self._key}"})
+
+    def begin(self, session: AgentSession, host: ProtocolHost, resumed: Resumed | None) -> None:
+        self._account()
+        self._reset()
+        self._session, self._host = session, host
+        self._counted_until = host.now()
+        self._calls.connection_lost()
+        history = session.history if resumed is None else resumed.history
+        owes = _caller_has_the_word(history) if resumed is None else resumed.owes_answer
+        self._to_answer = ""
+        if owes and not self._calls.old_pending:
+            # As if it were said again: the model answers only what it hears.
+            self._to_answer = history[-1].text if _caller_has_the_word(history) else GO_ON
+            history = history[:-1] if _caller_has_the_word(history) else history
+        self._introduction = settings_message(
+            self._settings,
+            session,
+            history=history,
+            calls=self._calls.context(),
+            greeting=session.greeting if resumed is None and not session.history else "",
+        )
+
+    def lost(self, status: int | None, code: int | None, problem: str) -> Lost:
+        self._account()
+        self._counted_until = None
+        if status is None and self._failure is not None:
+            return self._failure
+        return of_connection(status, code, problem, accepted=self._phase is _Phase.READY)
+
+    def keep_alive(self) -> None:
+        self._send({"type": "KeepAlive"})
+
+    def goodbye(self) -> None:
+        """The service wants none: the connection is closed."""
+        self._account()
+        self._counted_until = None
+
+    # What the call wants.
+
+    def hear(self, sound: bytes) -> None:
+        if self._host is not None and self._phase is _Phase.READY:
+            self._host.send_binary(sound)
+            counted = self._counted_until
+            if counted is not None and self._host.now() - counted >= ACCOUNT_S:
+                self._account()
+
+    def answer_tool(self, reply: ToolReply) -> None:
+        content = _encoded(as_payload(reply)).decode()
+        call = self._calls.answer(reply.ask_id, content)
+        if call is not None:
+            self._respond(call, content)
+        elif self._calls.answer_old(reply.ask_id, content):
+            self._give_old_results()
+        elif self._host is not None:
+            self._host.ignored("late", "the answer to a function call")
+
+    def interrupted(self, cut: tuple[CutItem, ...]) -> None:
+        """The service is told nothing: it cannot be. What it still sends is dropped."""
+        if self._answering:
+            self._answering = False
+            self._dropping = _Dropping.OUR_CUT
+
+    def speak(self, text: str) -> bool:
+        if not text.strip() or self._refuses or self._caller_speaks():
+            return False
+        over = self._dropping is _Dropping.OUR_CUT
+        message = {"type": "InjectAgentMessage", "message": text}
+        if not self._send({**message, "behavior": "interrupt" if over else "queue"}):
+            return False
+        self._injected.append(text)
+        del self._injected[:-_MOST_INJECTED]
+        return True
+
+    def inform(self, text: str) -> bool:
+        busy = self._caller_speaks() or self._answering or self._calls.pending
+        return not busy and self._tell_model(text)
+
+    def listen_aside(self, on: bool) -> bool:
+        """There is no way to have the caller heard and not answered."""
+        return False
+
+    # What the service says.
+
+    def receive_text(self, message: bytes) -> None:
+        host = self._host
+        if host is None:
+            return
+        read = typed_message(message, host)
+        if read is None:
+            return
+        kind, event = read
+        if kind == "Welcome":
+            self._welcome(host)
+        elif kind == "SettingsApplied":
+            self._settings_applied(host)
+        elif kind == "Error":
+            self._error(host, event)
+        elif kind == "Warning":
+            self._warning(host, event)
+        elif (handler := self._handlers.get(kind)) is None:
+            host.ignored("unknown", kind[:60])
+        elif self._phase is not _Phase.READY:
+            host.ignored("out_of_order", kind)
+        else:
+            handler(host, event)
+
+    def receive_binary(self, data: bytes) -> None:
+        host = self._host
+        if host is None:
+            return
+        if self._phase is not _Phase.READY:
+            host.ignored("out_of_order", "sound")
+        elif self._dropping is _Dropping.NOTHING:
+            self._answering = True
+            host.agent_sound(data)
+
+    def _welcome(self, host: ProtocolHost) -> None:
+        if self._phase is not _Phase.CONNECTED or self._failure is not None:
+            host.ignored("duplicate", "Welcome")
+            return
+        self._phase = _Phase.INTRODUCED
+        host.send_text(_encoded(self._introduction))
+        self._introduction = {}
+
+    def _settings_applied(self, host: ProtocolHost) -> None:
+        if self._phase is not _Phase.INTRODUCED:
+            ready = self._phase is _Phase.READY
+            host.ignored("duplicate" if ready else "out_of_order", "SettingsApplied")
+            return
+        self._phase = _Phase.READY
+        host.ready()
+        if self._to_answer:
+            self._tell_model(self._to_answer)
+            self._to_answer = ""
+
+    def _error(self, host: ProtocolHost, event: Message) -> None:
+        if self._failure is not None:
+            host.ignored("duplicate", "Error")
+            return
+        accepted = self._phase is _Phase.READY
+        description = _text(event, "description").replace(self._key or "\0", "***")
+        code = _text(event, "code") or "error"
+        lost = self._failure = of_error(code, description, accepted=accepted)
+        if not lost.again:
+            host.failed(lost.kind, lost.reason)
+        elif accepted:
+            host.reconnect(lost.reason)
+        # Else the service closes the connection, and `lost` says so.
+
+    def _warning(self, host: ProtocolHost, event: Message) -> None:
+        code = _text(event, "code")
+        if code in _INJECTION_WARNINGS:
+            self._refuses = True
+        host.ignored("warning", code[:60])
+        if code == SESSION_ENDS_SOON:
+            self._ends_soon = True
+            self._renew(host)
+
+    def _conversation_text(self, host: ProtocolHost, event: Message) -> None:
+        role, content = event.get("role"), event.get("content")
+        if not isinstance(content, str) or role not in ("user", "assistant"):
+            host.ignored("malformed", "ConversationText")
+        elif role == "user":
+            self._caller_said(host, content)
+        else:
+            self._agent_said(host, content)
+
+    def _caller_said(self, host: ProtocolHost, content: str) -> None:
+        self._dropping = _Dropping.NOTHING
+        if content in self._echoes:
+            self._echoes.remove(content)
+            return
+        self._answering = self._worded = self._refuses = False
+        if self._caller_since is not None:
+            self._caller_since = None
+            host.caller_text(content, host.caller_stopped())
+        else:
+            host.caller_text(content)
+
+    def _agent_said(self, host: ProtocolHost, content: str) -> None:
+        ours = content in self._injected
+        if ours:
+            self._injected.remove(content)
+        elif self._dropping is _Dropping.OUR_CUT:
+            return
+        if self._dropping is not _Dropping.NOTHING:
+            self._dropping = _Dropping.NOTHING
+            self._worded = False
+        self._caller_since = None  # it speaks only when it is sure of that
+        host.agent_words(f" {content}" if self._worded and not ours else content)
+        self._answering = self._worded = True
+
+    def _user_started_speaking(self, host: ProtocolHost, event: Message) -> None:
+        cut, self._answering = self._answering, False
+        self._dropping = _Dropping.SERVICES_CUT
+        self._caller_since = host.now()
+        self._worded = self._refuses = False
+        self._injected.clear()
+        self._calls.turn_begins()
+        host.caller_started()
+        if cut:
+            host.interrupted()
+
+    def _agent_started_speaking(self, host: ProtocolHost, event: Message) -> None:
+        if self._dropping is _Dropping.SERVICES_CUT:
+            self._dropping = _Dropping.NOTHING
+
+    def _agent_audio_done(self, host: ProtocolHost, event: Message) -> None:
+        dropped, self._dropping = self._dropping, _Dropping.NOTHING
+        self._answering = self._worded = False
+        if dropped is _Dropping.NOTHING:
+            host.answer_done()
+        self._give_old_results()
+        self._renew(host)
+
+    def _injection_refused(self, host: ProtocolHost, event: Message) -> None:
+        self._refuses = True
+        host.ignored("warning", "InjectionRefused")
+        if self._injected:
+            host.unsaid(self._injected.pop(0))
+
+    # Functions.
+
+    def _function_call_request(self, host: ProtocolHost, event: Message) -> None:
+        if self._dropping is _Dropping.SERVICES_CUT:
+            self._dropping = _Dropping.NOTHING
+        new = []
+        for call in requested(event):
+            if call is None:
+                host.ignored("malformed", "a function call")
+            elif not self._calls.add(call):
+                host.ignored("duplicate", "a function call")
+            else:
+                new.append(call)
+        for call in new:
+            arguments = call.parsed()
+            if arguments is not None:
+                host.tool_asked(call.call_id, call.name, arguments)
+                continue
+            host.ignored("malformed", "the arguments of a function call")
+            content = _encoded({"status": "error", "message": BAD_ARGUMENTS}).decode()
+            self._calls.answer(call.call_id, content)
+            self._respond(call, content)
+
+    def _function_call_cancelled(self, host: ProtocolHost, event: Message) -> None:
+        for call_id in cancelled(event):
+            if call_id is None:
+                host.ignored("malformed", "a cancelled function call")
+            elif self._calls.cancel(call_id):
+                host.tool_cancelled(call_id)
+            else:
+                host.ignored("late", "a cancelled function call")
+
+    def _respond(self, call: FunctionCall, content: str) -> None:
+        response = {"type": "FunctionCallResponse", "id": call.call_id}
+        self._send({**response, "name": call.name, "content": content})
+
+    def _give_old_results(self) -> None:
+        """What a lost connection had asked for: the model has forgotten that it did."""
+        if self._caller_speaks() or self._answering or self._phase is not _Phase.READY:
+            return
+        if results := self._calls.old_results():
+            self._tell_model(f"(What you looked up before the connection was renewed:)\n{results}")
+
+    # Inside.
+
+    def _tell_model(self, text: str) -> bool:
+        """In the caller's place: it answers only what it hears."""
+        if not self._send({"type": "InjectUserMessage", "content": text}):
+            return False
+        self._echoes.append(text)
+        del self._echoes[:-_MOST_INJECTED]
+        return True
+
+    def _send(self, message: Message) -> bool:
+        if self._host is None or self._phase is not _Phase.READY:
+            return False
+        self._host.send_text(_encoded(message))
+        return True
+
+    def _caller_speaks(self) -> bool:
+        """Noise, too, is said to be a caller who began, and nothing follows then."""
+        since = self._caller_since
+        return (
+            since is not None
+            and self._host is not None
+            and (self._host.now() - since < LONGEST_SPEECH_S)
+        )
+
+    def _renew(self, host: ProtocolHost) -> None:
+        """A session that is about to end is replaced while nobody speaks."""
+        busy = self._caller_speaks() or self._answering or self._calls.pending
+        if self._ends_soon and not busy:
+            self._ends_soon = False
+            host.reconnect(SESSION_ENDS_SOON)
+
+    def _account(self) -> None:
+        """The service is paid by the time that it is connected."""
+        if self._counted_until is None or self._host is None:
+            return
+        now = self._host.now()
+        seconds, self._counted_until = now - self._counted_until, now
+        if seconds > 0:
+            self._host.used(self._settings.think.provider.model, {"seconds": seconds})
+
+
+def _of_no_consequence(host: ProtocolHost, event: Message) -> None:
+    """Known, and nothing follows from it."""
+
+
+def _caller_has_the_word(history: tuple[Said, ...]) -> bool:
+    return bool(history) and history[-1].who == "caller"
+
+
+def _text(values: Message, name: str) -> str:
+    value = values.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _encoded(message: object) -> bytes:
+    try:
+        return orjson.dumps(message)
+    except TypeError:  # half a character, or a number beyond 64 bit
+        return json.dumps(message, default=str).encode()

@@ -1,0 +1,397 @@
+"""One call's connection to one of Deepgram's streaming recognisers.
+
+The sound goes there as it comes, in pieces of 80 ms (Deepgram's advice for Flux). What is asked
+about it is answered from what the service has told, as soon as that reaches far enough, and after a
+bounded wait with what there is. A connection that is lost is opened again and given the sound that
+it had not yet understood; one that is lost while nothing is heard, when there is sound again.
+
+What is said on the wire is a `ListenWire`'s business; it holds no socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+from urllib.parse import urlencode
+
+import structlog
+
+from cordboard.agent_api.agent import Usage
+from cordboard.agent_api.stt import (
+    NO_HINTS,
+    ListenedCall,
+    SpeechHints,
+    Transcript,
+    TurnVerdict,
+)
+from cordboard.audio.vad import RATE
+from cordboard.errors import FailureKind, RecogniserError
+from cordboard.net.service_http import kind_of_status
+from cordboard.net.service_websocket import Address, NotConnected, ServiceConnection
+
+log = structlog.get_logger()
+
+CHUNK_BYTES = 2 * RATE * 80 // 1000
+KEEP_BYTES = 2 * RATE * 20
+"""Sound that a new connection is given at most: 20 s."""
+GOES_ON_SECONDS = 0.12
+"""How long words of a voice that goes on are waited for: it is held meanwhile."""
+IDLE_SECONDS = 4.0
+"""After so long without sound the service is told that we are still there (it waits for 10 s)."""
+QUIET_SECONDS = 1.0
+"""A connection that is lost after so long without sound is not needed now."""
+BACKOFF = (0.0, 0.25, 0.5, 1.0)
+"""Seconds before each attempt to connect; after the last one it has failed."""
+MOST_LOSSES, LOSSES_WITHIN = 5, 60.0
+USAGE_SECONDS = 10.0
+"""Sound is accounted for in such pieces, and whenever something was asked."""
+MALFORMED_MOST = 20
+"""So many messages in a row that make no sense: the service is not what it should be."""
+_REFUSED_CODES = {1008: "refused"}
+"""1008 (DATA-0000): the sound is not what was announced; another connection does not help."""
+
+
+class ListenWire(Protocol):
+    """The words of one version of `listen`. Positions are samples at 8 kHz since the call began."""
+
+    @property
+    def covered(self) -> int: ...
+
+    @property
+    def problem(self) -> str: ...
+
+    @property
+    def keep_alive(self) -> bytes:
+        """What to send when there is no sound; empty: there is no such message."""
+        ...
+
+    @property
+    def patience(self) -> float:
+        """Seconds until an answer must be there."""
+        ...
+
+    @property
+    def tells_steadily(self) -> bool:
+        """Whether the service tells something of all sound, also unasked."""
+        ...
+
+    def connected(self, base: int) -> None: ...
+
+    def read(self, message: bytes) -> bool: ...
+
+    def ask(self, end: int) -> bytes:
+        """What to send so that the text up to a sample is told soon; empty: nothing."""
+        ...
+
+    def is_answered(self, end: int, number: int) -> bool:
+        """Whether all is there, for what was asked as the `number`th (from 1) on this connection;
+        0: it was not asked on the wire."""
+        ...
+
+    def text(self, begin: int, end: int) -> tuple[str, float]: ...
+
+    def take_verdict(self) -> TurnVerdict | None:
+        """What the last message said of the caller's turn."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ListenService:
+    """Where to listen, and how."""
+
+    provider: str
+    """The part's type, as in the configuration."""
+    model: str
+    url: str
+    """Without its query."""
+    query: tuple[tuple[str, str], ...]
+    headers: Mapping[str, str] = field(repr=False)
+    connect_seconds: float
+    tls: Callable[[], ssl.SSLContext] = ssl.create_default_context
+    """Blocks."""
+
+    @property
+    def address(self) -> Address:
+        return Address(f"{self.url}?{urlencode(self.query)}", self.headers, max_message_bytes=2**20)
+
+
+@dataclass(eq=False, slots=True)
+class _Question:
+    """Somebody waits for text."""
+
+    end: int
+    goes_on: bool
+    answered: asyncio.Future[None]
+    number: int = 0
+    """Which one it is on the present connection; 0: it was not asked on the wire."""
+
+
+class DeepgramListening:
+    """Implements `stt.base.Listening`."""
+
+    def __init__(self, service: ListenService, wire: ListenWire, call: ListenedCall) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._service = service
+        self._wire = wire
+        self._call = call
+        self._connection: ServiceConnection | None = None
+        self._up = asyncio.Event()
+        """There is a connection, or there will be none."""
+        self._failure: RecogniserError | None = None
+        self._closed = False
+        self._heard = 0
+        """Samples heard since the call began."""
+        self._kept = bytearray()
+        """The last sound, from what is not yet understood on."""
+        self._unsent = 0
+        """Bytes at the end of `_kept` that the connection has not been given."""
+        self._heard_at = self._loop.time()
+        self._asked = 0
+        """How often text was asked for on this connection."""
+        self._questions: list[_Question] = []
+        self._messages = 0
+        self._malformed = 0
+        self._losses: list[float] = []
+        self._unpaid = 0
+        """Samples sent and not yet accounted for."""
+        self._opening = self._loop.create_task(self._connect())
+        self._idle = self._loop.call_later(IDLE_SECONDS, self._look_if_idle)
+
+    def hear(self, pcm_8k: bytes) -> None:
+        """See `Listening.hear`."""
+        if self._closed or self._failure is not None:
+            return
+        self._heard += len(pcm_8k) // 2
+        self._heard_at = self._loop.time()
+        self._kept += pcm_8k
+        self._unsent += len(pcm_8k)
+        if self._connection is None:
+            self._forget(len(self._kept) - KEEP_BYTES)
+            self._connect_if_needed()
+        elif self._unsent >= CHUNK_BYTES:
+            self._send_sound()
+
+    async def transcribe(
+        self,
+        pcm_8k: bytes,
+        hints: SpeechHints = NO_HINTS,
+        *,
+        speculative: bool = False,
+        goes_on: bool = False,
+    ) -> Transcript:
+        """See `Listening.transcribe`. Hints are not passed on: the sound has been heard already."""
+        began = self._loop.time()
+        end = self._heard
+        begin = end - len(pcm_8k) // 2
+        question = _Question(end, goes_on, self._loop.create_future())
+        self._questions.append(question)
+        try:
+            self._connect_if_needed()
+            if self._connection is not None:
+                self._put(question)
+            await self._answer(question)
+        finally:
+            self._questions.remove(question)
+            self._account()
+        text, confidence = self._wire.text(begin, end)
+        took_ms = (self._loop.time() - began) * 1000
+        return Transcript(text, 0.0 if text else 1.0, confidence, took_ms)
+
+    async def close(self) -> None:
+        """See `Listening.close`."""
+        if self._closed:
+            return
+        self._closed = True
+        self._account()
+        self._idle.cancel()
+        self._opening.cancel()
+        await asyncio.gather(self._opening, return_exceptions=True)
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.send_text(b'{"type":"CloseStream"}')
+            await connection.close()
+
+    # Questions.
+
+    def _put(self, question: _Question) -> None:
+        """Ask on the wire, if that is needed."""
+        self._send_sound()
+        ask = b"" if question.goes_on else self._wire.ask(question.end)
+        if ask and self._connection is not None:
+            self._asked += 1
+            question.number = self._asked
+            self._connection.send_text(ask)
+        self._look_at(question)
+
+    async def _answer(self, question: _Question) -> None:
+        """Wait until all is there, or for as long as it pays. Raises `RecogniserError`."""
+        patience = GOES_ON_SECONDS if question.goes_on else self._wire.patience
+        reopened = False
+        while True:
+            await self._up.wait()
+            if self._failure is not None:
+                raise self._failure
+            messages = self._messages
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(patience):
+                    await asyncio.shield(question.answered)
+            if self._failure is not None:
+                raise self._failure
+            if question.answered.done():
+                return
+            if not self._up.is_set():
+                continue  # lost meanwhile: another connection is given the sound again
+            expected = question.number or self._wire.tells_steadily
+            if question.goes_on or messages != self._messages or not expected:
+                return  # with what there is
+            if reopened:
+                problem = f"{self._service.provider} is connected and says nothing"
+                raise RecogniserError(problem, "stalled")
+            reopened = True
+            self._lost(None, "the service has fallen silent")
+
+    def _look_at(self, question: _Question) -> None:
+        if not question.answered.done() and self._wire.is_answered(question.end, question.number):
+            question.answered.set_result(None)
+
+    # The connection. Implements `realtime.connection.Receiver`.
+
+    def receive_text(self, message: bytes) -> None:
+        wire = self._wire
+        if not wire.read(message):
+            self._malformed += 1
+            log.warning("recogniser_message_malformed", call_id=self._call.call_id)
+            if self._malformed >= MALFORMED_MOST:
+                self._fail("sends what makes no sense", "garbage")
+            return
+        self._malformed = 0
+        self._messages += 1
+        if wire.problem:
+            self._lost(None, f"the service says: {wire.problem}")
+            return
+        self._forget((wire.covered - (self._heard - len(self._kept) // 2)) * 2)
+        for question in self._questions:
+            self._look_at(question)
+        verdict = wire.take_verdict()
+        if verdict is not None:
+            self._call.verdict(verdict)
+
+    def receive_binary(self, data: bytes) -> None:
+        """No sound is expected."""
+
+    def connection_lost(self, code: int | None, problem: str) -> None:
+        if code in _REFUSED_CODES and not self._messages:
+            self._fail(problem, "refused")
+        else:
+            self._lost(code, problem)
+
+    def _lost(self, code: int | None, problem: str) -> None:
+        connection, self._connection = self._connection, None
+        if connection is None or self._closed:
+            return
+        connection.abort()
+        now = self._loop.time()
+        quiet = now - self._heard_at > QUIET_SECONDS and not self._questions
+        log.info("recogniser_lost", call_id=self._call.call_id, code=code, problem=problem)
+        self._up.clear()
+        if quiet:
+            return
+        self._losses = [at for at in self._losses if now - at < LOSSES_WITHIN] + [now]
+        if len(self._losses) > MOST_LOSSES:
+            self._fail(f"loses its connection again and again: {problem}", "dropped")
+        else:
+            self._connect_if_needed()
+
+    def _connect_if_needed(self) -> None:
+        if self._connection is None and self._opening.done() and self._failure is None:
+            self._opening = self._loop.create_task(self._connect())
+
+    async def _connect(self) -> None:
+        """Connect within a few attempts, or fail for good."""
+        try:
+            tls = await asyncio.to_thread(self._service.tls)
+            refused = NotConnected(None, None, "it closes each connection at once")
+            for pause in BACKOFF:
+                await asyncio.sleep(pause)
+                connection = ServiceConnection(self._service.address, self._service.provider)
+                try:
+                    await connection.open(tls, self._service.connect_seconds)
+                except NotConnected as error:
+                    refused = error
+                    if error.status is not None and error.status < 500 and error.status != 429:
+                        break
+                    continue
+                if self._introduce(connection):
+                    return
+            status = refused.status
+            kind = "connect" if status is None else kind_of_status(status)
+            self._fail(refused.problem, kind)
+        except OSError as error:  # of the trusted certificates
+            self._fail(f"cannot connect safely: {error}", "internal")
+
+    def _introduce(self, connection: ServiceConnection) -> bool:
+        """Give a new connection the sound that is not yet understood, and ask again. Whether it is
+        still there."""
+        self._connection = connection
+        self._asked = 0
+        self._wire.connected(self._heard - len(self._kept) // 2)
+        self._unsent = len(self._kept)
+        self._messages = 0
+        connection.take(self)
+        if self._connection is not connection:
+            return False
+        self._up.set()
+        self._send_sound()
+        for question in self._questions:
+            question.number = 0
+            self._put(question)
+        return True
+
+    def _fail(self, problem: str, kind: FailureKind) -> None:
+        if self._failure is not None or self._closed:
+            return
+        self._failure = RecogniserError(f"{self._service.provider}: {problem}", kind)
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.abort()
+        self._up.set()
+        for question in self._questions:
+            if not question.answered.done():
+                question.answered.set_result(None)
+        self._call.failed(self._failure)
+
+    # Sound.
+
+    def _send_sound(self) -> None:
+        connection = self._connection
+        if connection is None or not self._unsent:
+            return
+        if not connection.congested:
+            connection.send_binary(bytes(self._kept[len(self._kept) - self._unsent :]))
+            self._unpaid += self._unsent // 2
+            self._unsent = 0
+        if self._unpaid >= USAGE_SECONDS * RATE:
+            self._account()
+        self._forget(len(self._kept) - KEEP_BYTES)
+
+    def _forget(self, count: int) -> None:
+        """The first `count` bytes of the sound are needed no more."""
+        if count > 0:
+            del self._kept[: min(count - count % 2, len(self._kept))]
+            self._unsent = min(self._unsent, len(self._kept))
+
+    def _look_if_idle(self) -> None:
+        self._idle = self._loop.call_later(IDLE_SECONDS, self._look_if_idle)
+        silent = self._loop.time() - self._heard_at >= IDLE_SECONDS
+        if silent and self._connection is not None and self._wire.keep_alive:
+            self._connection.send_text(self._wire.keep_alive)
+
+    def _account(self) -> None:
+        samples, self._unpaid = self._unpaid, 0
+        if samples:
+            amounts = {"seconds": samples / RATE}
+            self._call.used(Usage(self._service.provider, self._service.model, amounts))

@@ -1,0 +1,1 @@
+"""ElevenLabs Agents: its protocol (`protocol`), and what that is made of."""

@@ -1,0 +1,73 @@
+"""What it means that an ElevenLabs agent refuses a connection, reports an error or hangs up. Pure.
+
+Close codes and error types are those of the service's AsyncAPI document (`WebSocketCloseCode`,
+`ErrorType`): 1000 the conversation is over, 1002 something failed over there (models, timeouts, a
+used-up account), 1008 it does not accept what it was told, 1011 it broke. 3000 is what a branch or
+signature that is no longer good is closed with (issue 626 of its packages).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cordboard.agent_api.service_protocol import Lost
+from cordboard.errors import FailureKind
+
+_MOST_WORDS = 300
+_PERMIT = "; permit it at ElevenLabs (Security), or run `cordboard elevenlabs sync`"
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """What the service said before it hung up."""
+
+    kind: str = ""
+    """`error_type`, where it gave one."""
+    code: int | None = None
+    words: str = ""
+
+
+def refused(status: int, words: str, subject: str) -> Lost:
+    """An HTTP status instead of what was asked for. `subject`: such as `the agent agent_1`."""
+    told = f": {_short(words)}" if words else ""
+    if status in (401, 403) and "quota" not in words.lower():
+        return Lost("auth", f"ElevenLabs does not accept the key (HTTP {status}){told}", False)
+    if status in (401, 402, 403):
+        return Lost("quota", f"the account at ElevenLabs is used up (HTTP {status}){told}", False)
+    if status == 429:
+        return Lost("quota", f"ElevenLabs has too much to do for us (HTTP 429){told}", True)
+    if status == 404:
+        return Lost("refused", f"ElevenLabs does not know {subject} (HTTP 404){told}", False)
+    if status >= 500 or status == 408:
+        return Lost("connect", f"ElevenLabs is not available (HTTP {status}){told}", True)
+    return Lost("refused", f"ElevenLabs refuses {subject} (HTTP {status}){told}", False)
+
+
+def closed(code: int | None, problem: str, complaint: Complaint, *, accepted: bool) -> Lost:
+    """A connection that ended. `accepted`: it had a conversation already."""
+    words = _short(complaint.words or problem)
+    told = f": {words}" if words else ""
+    everything = f"{complaint.kind} {complaint.words} {problem}".lower()
+    code = code if code is not None else complaint.code
+    if "quota" in everything:
+        return Lost("quota", f"the account at ElevenLabs is used up{told}", False)
+    if complaint.kind == "max_duration_exceeded":
+        return Lost("dropped", f"the conversation was too long for the agent{told}", True)
+    if complaint.kind == "override_error" or "override for field" in everything:
+        return Lost("refused", f"the agent does not permit an override{told}{_PERMIT}", False)
+    if complaint.kind == "safety_violation":
+        return Lost("refused", f"ElevenLabs has ended the conversation{told}", False)
+    if code == 1000:
+        return Lost("dropped", f"the agent has ended the conversation{told}", False)
+    if code == 1008 and not accepted:
+        kind: FailureKind = "auth" if "authoriz" in everything else "refused"
+        return Lost(kind, f"the agent does not accept the conversation{told}", False)
+    if code is None:
+        kind = "dropped" if accepted else "connect"
+        return Lost(kind, f"the connection to ElevenLabs broke{told}", True)
+    kind = "dropped" if accepted else "connect"
+    return Lost(kind, f"ElevenLabs closed the connection ({code}){told}", True)
+
+
+def _short(words: str) -> str:
+    return " ".join(words.split())[:_MOST_WORDS]

@@ -1,0 +1,179 @@
+"""What is said to an ElevenLabs agent, and how its messages are read. Pure.
+
+The protocol is the service's AsyncAPI document for agents (`agent.asyncapi.yaml` of its public
+packages) and what its Python SDK 2.78 sends. Sound goes as an object of one key and no `type`; all
+else has a `type`, and a server event's content stands under a key of its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from cordboard.agent_api.agent import AgentSession, Said
+from cordboard.agents.extra_settings import with_extra
+from cordboard.audio.format import SLIN_8K, SLIN_16K, ULAW_8K, AudioFormat
+from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
+from cordboard.tools.payload import DATA_NOTE, as_payload
+from cordboard.tools.tool import JsonObject, Status, ToolReply
+from cordboard.version import __version__
+
+WANTED_FORMAT = "ulaw_8000"
+"""What the telephone speaks: nothing need be converted."""
+FORMATS: Mapping[str, AudioFormat] = {
+    "ulaw_8000": ULAW_8K,
+    "pcm_8000": SLIN_8K,
+    "pcm_16000": SLIN_16K,
+    "pcm_24000": AudioFormat("slin", 24_000),
+    "pcm_48000": AudioFormat("slin", 48_000),
+}
+"""The formats of the service that can be had. 22050 and 44100 Hz are no whole number of samples
+per ms."""
+HISTORY_CHARACTERS = 12_000
+"""Of the conversation so far; the end counts."""
+
+_DIRECTION = re.compile(r"\[[^\[\]]*\]|<[^<>]*>")
+"""What is not spoken: how the voice is to speak (`[whispers]`), a pause, a pronunciation."""
+
+QUIET = frozenset(
+    {
+        *("agent_response_correction", "agent_chat_response_part"),
+        *("agent_reasoning_response_part", "rich_content", "agent_tool_request", "vad_score"),
+        *("agent_tool_response_full_payload", "mcp_tool_call", "mcp_connection_status"),
+        *("asr_initiation_metadata", "agent_response_metadata", "guardrail_triggered"),
+        *("dtmf_request", "context_usage", "internal_turn_probability"),
+        *("internal_tentative_agent_response", "agent_typing", "external_agent_connected"),
+        "external_agent_disconnected",
+    }
+)
+"""Events that are known and that nothing follows from."""
+
+
+def initiation(
+    settings: ElevenLabsAgentProvider, session: AgentSession, *, greets: bool
+) -> JsonObject:
+    """The first message of a connection. `greets`: whether the greeting is still to be said."""
+    agent: JsonObject = {}
+    prompt: JsonObject = {}
+    if "prompt" in settings.overrides:
+        prompt["prompt"] = f"{session.prompt}\n\n{DATA_NOTE}" if session.toolbox else session.prompt
+    if settings.llm is not None:
+        prompt["llm"] = settings.llm
+    if prompt:
+        agent["prompt"] = prompt
+    if "first_message" in settings.overrides:
+        agent["first_message"] = session.greeting if greets else ""
+    if settings.language is not None:
+        agent["language"] = settings.language
+    voice = settings.tts.model_dump(exclude_none=True)
+    overridden = {name: part for name, part in (("agent", agent), ("tts", voice)) if part}
+    variables: JsonObject = dict(settings.dynamic_variables)
+    variables.update((name, session.variables.get(name, "")) for name in settings.call_variables)
+    message: JsonObject = {
+        "type": "conversation_initiation_client_data",
+        "conversation_config_override": overridden,
+        "dynamic_variables": variables,
+        "source_info": {"source": "cordboard", "version": __version__},
+    }
+    return with_extra(message, settings.extra)
+
+
+def user_audio(sound: bytes) -> bytes:
+    """One piece of the caller's sound."""
+    return b'{"user_audio_chunk":"' + base64.b64encode(sound) + b'"}'
+
+
+def tool_result(reply: ToolReply) -> bytes:
+    """A tool's answer. What was refused is no error of the tool: the model is to read why, and
+    errors may be hidden from it (`tool_error_handling_mode`)."""
+    failed = reply.status in (Status.ERROR, Status.TIMEOUT)
+    return orjson.dumps(
+        {
+            "type": "client_tool_result",
+            "tool_call_id": reply.ask_id,
+            "result": payload_text(reply),
+            "is_error": failed,
+        }
+    )
+
+
+def tool_error(call_id: str, why: str) -> bytes:
+    """The answer to a call that cannot even be asked of the desk."""
+    answer = {"tool_call_id": call_id, "result": why, "is_error": True}
+    return orjson.dumps({"type": "client_tool_result", **answer})
+
+
+def payload_text(reply: ToolReply) -> str:
+    """A reply as the text that the model reads."""
+    return orjson.dumps(as_payload(reply), default=str).decode()
+
+
+def text_message(kind: str, text: str) -> bytes:
+    """`contextual_update` or `user_message`."""
+    return orjson.dumps({"type": kind, "text": text.encode("utf-8", "replace").decode()})
+
+
+def history_text(history: Iterable[Said]) -> str:
+    """The conversation so far, as the model is told it; empty when there is none."""
+    lines = [
+        f"{'Caller' if said.who == 'caller' else 'You'}: {' '.join(said.text.split())}"
+        for said in history
+        if said.text.strip()
+    ]
+    if not lines:
+        return ""
+    text = "\n".join(lines)
+    if len(text) > HISTORY_CHARACTERS:
+        text = "…" + text[-HISTORY_CHARACTERS:]
+    return (
+        "This call has begun before you were connected to it. Do not greet again. "
+        f"The conversation so far:\n{text}"
+    )
+
+
+def result_text(reply: ToolReply) -> str:
+    """A tool's answer for a conversation that has not asked for it itself."""
+    return (
+        f"The tool {reply.name}, which you had asked for before the line to you was renewed, has "
+        f"answered; do not run it again. Its answer: {payload_text(reply)}"
+    )
+
+
+def decoded(text: object) -> bytes | None:
+    """Base64 as its bytes; None when it is none."""
+    if not isinstance(text, str):
+        return None
+    try:
+        return binascii.a2b_base64(text, strict_mode=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def part(message: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """The content of an event; empty when there is none."""
+    content = message.get(key)
+    return content if isinstance(content, dict) else {}
+
+
+def number(value: object) -> int | None:
+    """An event's id; None when it has none. Some clients see it as a text."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
+        return int(value)
+    return value if isinstance(value, int) else None
+
+
+def spoken_length(text: str) -> int:
+    """Characters of a text that are spoken, at most."""
+    return len(" ".join(_DIRECTION.sub(" ", text).split()))
+
+
+def words(value: object) -> str:
+    """A text of the service, cleaned; empty when it is none."""
+    return value.strip() if isinstance(value, str) else ""

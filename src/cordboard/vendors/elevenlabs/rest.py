@@ -1,0 +1,177 @@
+"""ElevenLabs by HTTP, as far as agents need it: signed addresses, agents and their tools.
+
+One client per use; nothing is kept between uses, nothing of the environment is used, no redirect is
+followed. What goes wrong comes out as `AgentError` with its kind, in words that carry no key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from typing import Any, Self
+from urllib.parse import quote, urlsplit
+
+import httpx2
+import orjson
+
+from cordboard.errors import AgentError
+from cordboard.tools.tool import JsonObject
+from cordboard.vendors.elevenlabs.agent.errors import refused
+from cordboard.version import __version__
+
+BASE_URL = "https://api.elevenlabs.io"
+MAX_ANSWER_BYTES = 8 * 1024 * 1024
+PAGE = 100
+"""Tools per page, the most there may be."""
+_MOST_PAGES = 100
+
+
+class ElevenLabsRest:
+    """Requests of one account. Use as `async with`."""
+
+    def __init__(self, base_url: str | None, key: str, seconds: float) -> None:
+        """`seconds`: how long one request may take."""
+        self._base_url = (base_url or BASE_URL).rstrip("/")
+        self._key = key
+        self._seconds = seconds
+        self._client: httpx2.AsyncClient | None = None
+
+    async def __aenter__(self) -> Self:
+        # Reads the certificates, which takes some 20 ms; without TLS there is nothing to verify.
+        secure = self._base_url.startswith("https:")
+        verify = await asyncio.to_thread(ssl.create_default_context) if secure else False
+        self._client = httpx2.AsyncClient(
+            headers={"xi-api-key": self._key, "User-Agent": f"cordboard/{__version__}"},
+            timeout=self._seconds,
+            verify=verify,
+            trust_env=False,
+            follow_redirects=False,
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    async def signed_url(self, agent_id: str, more: Mapping[str, str]) -> str:
+        """A websocket address for one conversation; it holds a signature."""
+        subject = f"the agent {agent_id}"
+        path = "/v1/convai/conversation/get-signed-url"
+        answer = await self._ask("GET", path, subject, {"agent_id": agent_id, **more})
+        url = answer.get("signed_url")
+        wanted = "wss" if self._base_url.startswith("https:") else "ws"
+        if not isinstance(url, str) or urlsplit(url).scheme not in ("wss", wanted):
+            raise AgentError("ElevenLabs gave no signed address that can be used", "garbage")
+        return url
+
+    async def agent(self, agent_id: str) -> JsonObject:
+        """An agent with its whole configuration."""
+        return await self._ask("GET", _agent_path(agent_id), f"the agent {agent_id}")
+
+    async def patch_agent(self, agent_id: str, changes: JsonObject) -> JsonObject:
+        """Lay changes over an agent; returns it as it is then."""
+        subject = f"the change of agent {agent_id}"
+        return await self._ask("PATCH", _agent_path(agent_id), subject, body=changes)
+
+    async def tools(self) -> list[JsonObject]:
+        """All client tools of the workspace."""
+        found: list[JsonObject] = []
+        query = {"types": "client", "page_size": str(PAGE)}
+        for _ in range(_MOST_PAGES):
+            page = await self._ask("GET", "/v1/convai/tools", "the list of tools", query)
+            tools = page.get("tools")
+            found += [tool for tool in tools or () if isinstance(tool, dict)]
+            cursor = page.get("next_cursor")
+            if not page.get("has_more") or not isinstance(cursor, str):
+                return found
+            query = {**query, "cursor": cursor}
+        raise AgentError("the list of tools at ElevenLabs has no end", "garbage")
+
+    async def create_tool(self, config: JsonObject) -> str:
+        """A new tool; returns its id."""
+        subject = f"the tool {config.get('name')}"
+        made = await self._ask("POST", "/v1/convai/tools", subject, body={"tool_config": config})
+        tool_id = made.get("id")
+        if not isinstance(tool_id, str) or not tool_id:
+            raise AgentError(f"ElevenLabs gave {subject} no id", "garbage")
+        return tool_id
+
+    async def update_tool(self, tool_id: str, config: JsonObject) -> None:
+        """Replace a tool's configuration."""
+        subject = f"the tool {config.get('name')}"
+        await self._ask("PATCH", _tool_path(tool_id), subject, body={"tool_config": config})
+
+    async def delete_tool(self, tool_id: str) -> None:
+        await self._ask("DELETE", _tool_path(tool_id), f"the end of tool {tool_id}")
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        subject: str,
+        query: Mapping[str, str] | None = None,
+        body: JsonObject | None = None,
+    ) -> JsonObject:
+        if self._client is None:
+            raise RuntimeError("use `async with`")
+        content = orjson.dumps(body) if body is not None else None
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        try:
+            async with asyncio.timeout(self._seconds):
+                response = await self._client.request(
+                    method,
+                    self._base_url + path,
+                    params=dict(query or {}),
+                    content=content,
+                    headers=headers,
+                )
+        except (TimeoutError, httpx2.TimeoutException):
+            reason = f"ElevenLabs did not answer within {self._seconds:g} s"
+            raise AgentError(reason, "connect") from None
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            reason = f"ElevenLabs cannot be reached: {type(error).__name__}"
+            raise AgentError(reason, "connect") from None
+        answer = _parsed(response.content)
+        if not response.is_success:
+            lost = refused(response.status_code, self._without_key(_said(answer)), subject)
+            raise AgentError(lost.reason, lost.kind)
+        return answer if isinstance(answer, dict) else {}
+
+    def _without_key(self, text: str) -> str:
+        return text.replace(self._key, "***") if self._key else text
+
+
+def _agent_path(agent_id: str) -> str:
+    return f"/v1/convai/agents/{quote(agent_id, safe='')}"
+
+
+def _tool_path(tool_id: str) -> str:
+    return f"/v1/convai/tools/{quote(tool_id, safe='')}"
+
+
+def _parsed(content: bytes) -> Any:
+    if len(content) > MAX_ANSWER_BYTES:
+        raise AgentError("ElevenLabs' answer is too long", "garbage")
+    try:
+        return orjson.loads(content) if content.strip() else {}
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _said(answer: Any) -> str:
+    """What an error says: `{"detail": {"status", "message"}}`, or the findings of a 422."""
+    detail = answer.get("detail") if isinstance(answer, dict) else None
+    if isinstance(detail, dict):
+        told = (detail.get("status"), detail.get("message"))
+        return ": ".join(part for part in told if isinstance(part, str))
+    if isinstance(detail, list):
+        return "; ".join(_finding(entry) for entry in detail[:5] if isinstance(entry, dict))
+    return detail if isinstance(detail, str) else ""
+
+
+def _finding(entry: JsonObject) -> str:
+    place = entry.get("loc")
+    where = ".".join(map(str, place)) if isinstance(place, list) else ""
+    return f"{where}: {entry.get('msg', '')}" if where else str(entry.get("msg", ""))

@@ -1,0 +1,1 @@
+"""Google Gemini: Live and generateContent."""

@@ -1,0 +1,1 @@
+"""Gemini Live: its protocol (`protocol`), and what that is made of."""

@@ -1,0 +1,135 @@
+"""What it means that Gemini Live refused or dropped a connection, and what it says of tokens.
+
+Pure functions over status, close code and reason. Sources: reports on closed sessions (adk-python
+3692 and 3918, python-genai 760 and 985, livekit/agents 2274, pipecat 5465): 1007 an argument or
+the key, 1008 a model or an operation that is not allowed, 1011 the service's own trouble, its
+deadline or the quota, 1006 a connection that broke.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cordboard.agent_api.service_protocol import Lost
+
+QUICK = 5.0
+"""Seconds after the session was accepted within which 1007 or 1008 is about what we have sent."""
+MOST_QUICK = 2
+"""So many of those, one after the other, and the same will happen again."""
+_REFUSED = (1003, 1007, 1008, 1009)
+_QUOTA = re.compile(r"quota|billing|resource.?exhausted|credits", re.IGNORECASE)
+_KEY = re.compile(r"api.?key|unauthenticated|permission.?denied|credential", re.IGNORECASE)
+_LOAD = re.compile(r"unavailable|overloaded|try again", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """How the connection stood when it was lost."""
+
+    accepted_for: float | None
+    """Seconds since the session was accepted; None: it was not."""
+    with_handle: bool
+    """It was to go on with an earlier session."""
+    quick_losses: int
+    """Losses of sessions soon after they were accepted, running, this one not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """The loss, and whether the handle is to be given up."""
+
+    lost: Lost
+    forget_handle: bool = False
+    quick: bool = False
+
+
+def meaning(
+    status: int | None, code: int | None, problem: str, circumstances: Circumstances
+) -> Meaning:
+    """What follows from it."""
+    if status is not None:
+        return Meaning(_of_status(status, problem))
+    if _KEY.search(problem) and code in _REFUSED:
+        return Meaning(Lost("auth", problem, again=False))
+    if _QUOTA.search(problem):
+        return Meaning(Lost("quota", problem, again=False))
+    if circumstances.accepted_for is None:
+        return _not_accepted(code, problem, circumstances)
+    quick = code in _REFUSED and circumstances.accepted_for < QUICK
+    if quick and circumstances.quick_losses + 1 >= MOST_QUICK:
+        if circumstances.with_handle:
+            return Meaning(Lost("dropped", problem, again=True), forget_handle=True, quick=True)
+        return Meaning(Lost("refused", problem, again=False), quick=True)
+    return Meaning(Lost("dropped", problem, again=True), quick=quick)
+
+
+def _of_status(status: int, problem: str) -> Lost:
+    if status in (401, 403):
+        return Lost("auth", f"Gemini does not accept the API key (HTTP {status})", again=False)
+    if _KEY.search(problem):
+        return Lost("auth", problem, again=False)
+    if status == 429:
+        return Lost("quota", problem, again=not _QUOTA.search(problem))
+    if status >= 500 or status == 408:
+        return Lost("connect", problem, again=True)
+    return Lost("refused", problem, again=False)
+
+
+def _not_accepted(code: int | None, problem: str, circumstances: Circumstances) -> Meaning:
+    """Closed instead of accepting the session."""
+    if code in _REFUSED or (code == 1011 and circumstances.with_handle):
+        if circumstances.with_handle:
+            return Meaning(Lost("dropped", problem, again=True), forget_handle=True)
+        return Meaning(Lost("refused", problem, again=False))
+    busy = code == 1011 and _LOAD.search(problem)
+    return Meaning(Lost("quota" if busy else "connect", problem, again=True))
+
+
+def seconds_left(value: object) -> float:
+    """`"10s"` or `"9.5s"` of a goAway as seconds; 0 when it does not say."""
+    match = (
+        re.fullmatch(r"\s*(\d{1,6}(?:\.\d{1,9})?)s\s*", value) if isinstance(value, str) else None
+    )
+    return float(match.group(1)) if match else 0.0
+
+
+def amounts_of(usage: Mapping[str, object]) -> dict[str, float]:
+    """`usageMetadata` by the engine's units. Cached tokens are taken out of the input; what is not
+    told apart by kind counts as text, thoughts as text that was put out."""
+    text_in, sound_in = _by_kind(usage, "promptTokensDetails", "promptTokenCount")
+    more_text, more_sound = _by_kind(usage, "toolUsePromptTokensDetails", "toolUsePromptTokenCount")
+    text_kept, sound_kept = _by_kind(usage, "cacheTokensDetails", "cachedContentTokenCount")
+    text_out, sound_out = _by_kind(usage, "responseTokensDetails", "responseTokenCount")
+    amounts = {
+        "input_text_tokens": max(0.0, text_in - text_kept) + more_text,
+        "input_audio_tokens": max(0.0, sound_in - sound_kept) + more_sound,
+        "cached_text_tokens": text_kept,
+        "cached_audio_tokens": sound_kept,
+        "output_text_tokens": text_out + _count(usage.get("thoughtsTokenCount")),
+        "output_audio_tokens": sound_out,
+    }
+    return {unit: amount for unit, amount in amounts.items() if amount > 0}
+
+
+def _by_kind(usage: Mapping[str, object], details: str, total: str) -> tuple[float, float]:
+    """Tokens of text (and whatever else) and of sound."""
+    sound = other = 0.0
+    listed = usage.get(details)
+    for entry in listed if isinstance(listed, list) else ():
+        if not isinstance(entry, dict):
+            continue
+        if entry.get("modality") == "AUDIO":
+            sound += _count(entry.get("tokenCount"))
+        else:
+            other += _count(entry.get("tokenCount"))
+    return max(other, _count(usage.get(total)) - sound), sound
+
+
+def _count(value: object) -> float:
+    if isinstance(value, str) and value.isdecimal() and len(value) < 16:
+        value = int(value)  # 64-bit numbers are strings in Google's JSON
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return 0.0
+    return float(value) if 0 <= value < 1e15 else 0.0

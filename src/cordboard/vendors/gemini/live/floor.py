@@ -1,0 +1,87 @@
+"""What one connection to Gemini Live is at, and so what may be said to it.
+
+Words that are given to the model (`clientContent`) cut whatever it is about to say, and take back a
+tool that it waits for. So notes wait here until nothing is going on.
+"""
+
+from __future__ import annotations
+
+import orjson
+
+from cordboard.agent_api.agent import AgentSession
+from cordboard.agent_api.service_protocol import ProtocolHost
+from cordboard.tools.tool import JsonObject
+from cordboard.vendors.gemini.live import messages as say
+from cordboard.vendors.gemini.live.memory import Memory
+from cordboard.vendors.gemini.live.turns import CallerTurns
+
+_MOST_UNKNOWN = 50
+
+
+class Floor:
+    """One connection's state, shared by those who read its messages."""
+
+    def __init__(
+        self, session: AgentSession, host: ProtocolHost, memory: Memory, turns: CallerTurns
+    ) -> None:
+        self.session = session
+        self.host = host
+        self.memory = memory
+        self.turns = turns
+        self.ready_at: float | None = None
+        """When the service accepted the session."""
+        self.answering: float | None = None
+        """When the answer that is coming began."""
+        self.busy = False
+        """The service owes something, or is at it."""
+        self.done_told = True
+        """There is no answer whose end the shell is still to be told."""
+        self.greeted = False
+        self._notes: list[str] = []
+        self._unknown: set[str] = set()
+
+    def send(self, message: JsonObject) -> None:
+        self.host.send_text(orjson.dumps(message))
+
+    def owes(self) -> None:
+        """What was just sent makes the model speak."""
+        self.busy, self.done_told = True, False
+
+    def done(self) -> None:
+        """The answer is handed over."""
+        if not self.done_told:
+            self.done_told = True
+            self.host.answer_done()
+
+    @property
+    def silent(self) -> bool:
+        """Nothing is going on: words to the model cut nothing."""
+        return (
+            self.ready_at is not None
+            and not self.busy
+            and self.answering is None
+            and not self.turns.pending
+            and not self.memory.gated(self.host.now())
+        )
+
+    def note(self, text: str) -> None:
+        """Have the model told this as soon as that cuts nothing, and have it speak."""
+        self._notes.append(text)
+
+    @property
+    def noted(self) -> bool:
+        return bool(self._notes)
+
+    def tell_notes(self) -> None:
+        """Now, if that cuts nothing."""
+        if self._notes and self.silent:
+            notes, self._notes = self._notes, []
+            self.owes()
+            self.send(say.turns([("user", note) for note in notes], complete=True))
+            self.memory.told_something()
+
+    def not_known(self, name: str) -> None:
+        """A field that we do not know; told once."""
+        if name not in self._unknown and len(self._unknown) < _MOST_UNKNOWN:
+            self._unknown.add(name)
+            self.host.ignored("unknown", name[:60])

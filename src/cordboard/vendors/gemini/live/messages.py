@@ -1,0 +1,202 @@
+"""What we say to Gemini Live, as JSON objects: the session's setup and every other message.
+
+Pure functions. Field names are the camel case of Google's JSON. Sources: google-genai 3.4
+(`types.py`, `_live_converters.py`) and reports on closed sessions: `toolConfig` and an empty
+`required` are refused (1007, 1008), so neither is ever sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from cordboard.agent_api.agent import AgentSession
+from cordboard.agents.extra_settings import with_extra
+from cordboard.config.providers.gemini_live import (
+    FunctionBehavior,
+    GeminiLiveProvider,
+    RealtimeInputConfig,
+)
+from cordboard.tools.payload import DATA_NOTE, as_payload
+from cordboard.tools.provider_schema import for_provider_list
+from cordboard.tools.schema_profiles import GEMINI
+from cordboard.tools.tool import Effects, JsonObject, ToolReply, ToolSpec
+
+NOTHING_ANSWERED = "The tool has answered nothing. Asking it again is of no use."
+"""Said to the model for an empty answer: those make it ask again and again (Google's page on the
+move to 3.8 Live: name a status, and whether a further attempt helps)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How a connection begins."""
+
+    handle: str = ""
+    """Of the session to go on with; empty: a new one."""
+    seeded: bool = False
+    """A history of the conversation follows."""
+    greeted: str = ""
+    """The caller has been greeted with these words, and nothing else was said."""
+
+
+def setup(settings: GeminiLiveProvider, session: AgentSession, start: Start) -> JsonObject:
+    """The first message."""
+    message: JsonObject = {
+        "model": model_name(settings.model),
+        "generationConfig": _generation(settings),
+        "systemInstruction": {"parts": [{"text": _instruction(session, start.greeted)}]},
+        "inputAudioTranscription": {},
+        "outputAudioTranscription": {},
+    }
+    declarations = _declarations(session.toolbox, settings.function_behavior)
+    if declarations:
+        message["tools"] = [{"functionDeclarations": declarations}]
+    input_config = _input(settings.realtime_input_config)
+    if input_config:
+        message["realtimeInputConfig"] = input_config
+    if settings.session_resumption:
+        message["sessionResumption"] = {"handle": start.handle} if start.handle else {}
+    compression = settings.context_window_compression
+    if compression.enabled:
+        window = {"targetTokens": compression.target_tokens} if compression.target_tokens else {}
+        message["contextWindowCompression"] = {"slidingWindow": window}
+        if compression.trigger_tokens:
+            message["contextWindowCompression"]["triggerTokens"] = compression.trigger_tokens
+    if settings.proactivity.proactive_audio is not None:
+        message["proactivity"] = {"proactiveAudio": settings.proactivity.proactive_audio}
+    if settings.safety_settings:
+        message["safetySettings"] = [setting.model_dump() for setting in settings.safety_settings]
+    if start.seeded:
+        message["historyConfig"] = {"initialHistoryInClientContent": True}
+    return {"setup": with_extra(message, settings.extra)}
+
+
+def model_name(model: str) -> str:
+    """As the service wants it: with its collection."""
+    return model if "/" in model else f"models/{model}"
+
+
+def blocks(spec: ToolSpec | None, behavior: FunctionBehavior) -> bool:
+    """Whether the model waits for this tool; None: one that was never declared."""
+    if behavior == "by_effects":
+        return spec is None or spec.effects is not Effects.READ_ONLY
+    return behavior == "blocking"
+
+
+def turns(said: Iterable[tuple[str, str]], *, complete: bool) -> JsonObject:
+    """Words of the conversation; `said`: role (`user`, `model`) and text, neighbours of one role
+    joined. `complete`: the model is to answer."""
+    joined: list[tuple[str, list[str]]] = []
+    for role, text in said:
+        if not text.strip():
+            continue
+        if joined and joined[-1][0] == role:
+            joined[-1][1].append(text)
+        else:
+            joined.append((role, [text]))
+    contents = [{"role": role, "parts": [{"text": "\n".join(texts)}]} for role, texts in joined]
+    return {"clientContent": {"turns": contents, "turnComplete": complete}}
+
+
+def tool_response(answers: Iterable[JsonObject]) -> JsonObject:
+    """Answers to tools, each made by `function_response`."""
+    return {"toolResponse": {"functionResponses": list(answers)}}
+
+
+def function_response(
+    call_id: str, name: str, response: JsonObject, scheduling: str = ""
+) -> JsonObject:
+    """One answer. `scheduling`: of a tool that the model does not wait for."""
+    answer: JsonObject = {"id": call_id, "name": name, "response": response}
+    if scheduling:
+        answer["scheduling"] = scheduling
+    return answer
+
+
+def response_of(reply: ToolReply) -> JsonObject:
+    """A reply as the object for the model: never empty, never large."""
+    response = as_payload(reply)
+    if not reply.message.strip() and not reply.data:
+        response |= {"message": NOTHING_ANSWERED, "retryable": False}
+    return response
+
+
+def _generation(settings: GeminiLiveProvider) -> JsonObject:
+    config: JsonObject = {"responseModalities": ["AUDIO"]}
+    speech: JsonObject = {}
+    if settings.voice_name:
+        speech["voiceConfig"] = {"prebuiltVoiceConfig": {"voiceName": settings.voice_name}}
+    if settings.language_code:
+        speech["languageCode"] = settings.language_code
+    if speech:
+        config["speechConfig"] = speech
+    for name, value in (
+        ("temperature", settings.temperature),
+        ("topP", settings.top_p),
+        ("topK", settings.top_k),
+        ("maxOutputTokens", settings.max_output_tokens),
+    ):
+        if value is not None:
+            config[name] = value
+    return config
+
+
+def _input(settings: RealtimeInputConfig) -> JsonObject:
+    given = settings.automatic_activity_detection
+    detection = {
+        name: value
+        for name, value in (
+            ("startOfSpeechSensitivity", given.start_of_speech_sensitivity),
+            ("endOfSpeechSensitivity", given.end_of_speech_sensitivity),
+            ("prefixPaddingMs", given.prefix_padding_ms),
+            ("silenceDurationMs", given.silence_duration_ms),
+        )
+        if value is not None
+    }
+    config: JsonObject = {}
+    if detection:
+        config["automaticActivityDetection"] = detection
+    if settings.activity_handling:
+        config["activityHandling"] = settings.activity_handling
+    if settings.turn_coverage:
+        config["turnCoverage"] = settings.turn_coverage
+    return config
+
+
+def _instruction(session: AgentSession, greeted: str) -> str:
+    parts = [session.prompt.strip()]
+    if session.toolbox:
+        parts.append(DATA_NOTE)
+    if greeted:
+        parts.append(f"You have greeted the caller with these words already: “{greeted}”")
+    return "\n\n".join(part for part in parts if part) or "You are on the telephone. Be brief."
+
+
+def _declarations(toolbox: tuple[ToolSpec, ...], behavior: FunctionBehavior) -> list[JsonObject]:
+    specs = {spec.name: spec for spec in toolbox}
+    declarations: list[JsonObject] = []
+    for tool in for_provider_list(toolbox, GEMINI)[0]:
+        declaration: JsonObject = {
+            "name": tool.name,
+            "description": tool.description or tool.name,
+            "behavior": "BLOCKING" if blocks(specs[tool.name], behavior) else "NON_BLOCKING",
+        }
+        if tool.parameters is not None:
+            declaration["parameters"] = _typed(tool.parameters)
+        declarations.append(declaration)
+    return declarations
+
+
+def _typed(schema: JsonObject) -> JsonObject:
+    """A schema with its types as the service's enum has them: in capitals."""
+    whole: dict[str, Any] = dict(schema)
+    if isinstance(kind := whole.get("type"), str):
+        whole["type"] = kind.upper()
+    if isinstance(properties := whole.get("properties"), dict):
+        whole["properties"] = {name: _typed(inner) for name, inner in properties.items()}
+    if isinstance(items := whole.get("items"), dict):
+        whole["items"] = _typed(items)
+    if isinstance(alternatives := whole.get("anyOf"), list):
+        whole["anyOf"] = [_typed(inner) for inner in alternatives]
+    return whole

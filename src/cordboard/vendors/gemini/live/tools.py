@@ -1,0 +1,142 @@
+"""Gemini Live's tool calls: asked, taken back, answered.
+
+Calls that the model waits for are answered together, as they were asked. Of those beside the
+conversation each answer goes at once, all but the last of one message silently, so that the model
+speaks once and with all of them. A call that the service has forgotten with its connection is
+answered in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cordboard.config.providers.gemini_live import FunctionBehavior
+from cordboard.tools.tool import JsonObject, ToolReply
+from cordboard.vendors.gemini.live import messages as say
+from cordboard.vendors.gemini.live.floor import Floor
+from cordboard.vendors.gemini.live.memory import Call
+
+_NAMELESS: JsonObject = {"status": "error", "message": "There is no such function."}
+
+
+class ToolCalls:
+    """One connection's tool calls."""
+
+    def __init__(self, floor: Floor, behavior: FunctionBehavior, pause: Callable[[], None]) -> None:
+        """`pause`: the model says nothing more until it has its answers."""
+        self._floor = floor
+        self._pause = pause
+        self._host = floor.host
+        self._memory = floor.memory
+        self._behavior = behavior
+        self._specs = {spec.name: spec for spec in floor.session.toolbox}
+
+    def called(self, message: JsonObject) -> None:
+        """Take a `toolCall`."""
+        entries = message.get("functionCalls")
+        if not isinstance(entries, list):
+            self._host.ignored("malformed", "toolCall")
+            return
+        group = self._memory.new_group()
+        asked = [call for entry in entries if (call := self._read(entry, group)) is not None]
+        if not asked:
+            return
+        self._floor.turns.answered()
+        self._floor.turns.settle()
+        self._floor.done_told = False
+        for call in asked:  # all are known by now: an answer may come before the next is asked
+            if call.name:
+                self._host.tool_asked(call.call_id, call.name, call.arguments)
+            else:
+                self._host.ignored("malformed", "a function call without a name")
+                call.name, call.response = "unknown", _NAMELESS
+                self.deliver(call)
+        if any(call.blocking for call in asked):
+            self._pause()
+
+    def _read(self, entry: Any, group: int) -> Call | None:
+        call_id = entry.get("id") if isinstance(entry, dict) else None
+        if not isinstance(call_id, str) or not call_id:
+            self._host.ignored("malformed", "a function call without an id")
+            return None
+        if call_id in self._memory.seen:
+            self._host.ignored("duplicate", "a function call")
+            return None
+        self._memory.seen.add(call_id)
+        name, arguments = entry.get("name"), entry.get("args")
+        name = name if isinstance(name, str) else ""
+        call = Call(
+            call_id,
+            name,
+            arguments if isinstance(arguments, dict) else {},
+            say.blocks(self._specs.get(name), self._behavior),
+            group,
+            self._host.now(),
+        )
+        self._memory.calls[call_id] = call
+        return call
+
+    def cancelled(self, message: JsonObject) -> None:
+        """Take a `toolCallCancellation`."""
+        ids = message.get("ids")
+        if not isinstance(ids, list):
+            self._host.ignored("malformed", "toolCallCancellation")
+            return
+        waiting: list[Call] = []
+        for call_id in ids:
+            call = self._memory.calls.get(call_id) if isinstance(call_id, str) else None
+            if call is None or not self._memory.cancelled(call.call_id):
+                self._host.ignored("late", "the cancellation of a function call")
+                continue
+            waiting = [peer for peer in self._memory.peers(call) if peer.response is not None]
+            if call.response is None:
+                self._host.tool_cancelled(call.call_id)
+        if waiting:
+            self.deliver(waiting[0])  # it waited for what was taken back
+
+    def answer(self, reply: ToolReply) -> None:
+        """Take the answer to a call."""
+        call = self._memory.waits_for(reply.ask_id)
+        if call is None:
+            self._host.ignored("late", "the answer to a tool call that was taken back")
+            return
+        call.response = say.response_of(reply)
+        if self._floor.ready_at is not None:
+            self.deliver(call)
+
+    def deliver_waiting(self) -> None:
+        """Give what could not be given before the session was accepted."""
+        for call in self._memory.open_calls():
+            if call.response is not None and not call.sent:
+                self.deliver(call)
+
+    def deliver(self, call: Call) -> None:
+        """Give an answer, or keep it until those that belong to it are there."""
+        peers = self._memory.peers(call)
+        if not call.known:
+            if all(peer.response is not None for peer in peers):
+                for peer in peers:
+                    self._floor.note(peer.in_words())
+                    self._memory.was_sent(peer)
+                self._floor.tell_notes()
+            return
+        if not call.blocking:
+            others = any(peer.response is None for peer in peers)
+            self._give([call], "SILENT" if others or call.quiet else "WHEN_IDLE")
+            return
+        together = [peer for peer in peers if peer.blocking]
+        if all(peer.response is not None for peer in together):
+            self._give(together, "")
+
+    def _give(self, calls: list[Call], scheduling: str) -> None:
+        self._floor.send(
+            say.tool_response(
+                say.function_response(call.call_id, call.name, call.response or {}, scheduling)
+                for call in calls
+            )
+        )
+        for call in calls:
+            self._memory.was_sent(call)
+        if scheduling != "SILENT":
+            self._floor.owes()

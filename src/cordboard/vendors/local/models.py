@@ -1,0 +1,225 @@
+"""The models of offline parts, found, checked, loaded and warmed up side by side, by need.
+
+``await load_needed_models(workers, needs_of(config))`` at start-up, once per process; the calls
+share the result. Nothing blocks the event loop. Warm files take about a second on two cores, which
+a program can spend on its other imports: see ``OfflineLoading``.
+
+Every pipeline needs the ears of this machine (voice activity, echo, the end of turns), whoever
+recognises and speaks; the turn end model may be missing: calls then run on silence and words alone.
+The recogniser and the voice are loaded where a pipeline has them. The voice is wanted by every
+pipeline: should its own voice fail, this one says so. Realtime agents want all of them and need
+none: the voice says what they cannot, and the recogniser hears a yes or a no.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import TypeVar
+
+import structlog
+
+from cordboard.agents.workers import Workers
+from cordboard.audio.silero import SileroModel
+from cordboard.audio.turn_model import SmartTurnModel, TurnEndModel
+from cordboard.audio.vad import VoiceActivityBank
+from cordboard.config.providers.pipeline import PipelineProvider
+from cordboard.config.providers.realtime import RealtimeProvider
+from cordboard.config.providers.stt import WhisperStt
+from cordboard.config.providers.tts import HibariTts
+from cordboard.config.schema import Config
+from cordboard.errors import ModelError
+from cordboard.vendors.local.hibari import HibariVoice
+from cordboard.vendors.local.model_files import (
+    HIBARI_HEART,
+    INSTALL_COMMAND,
+    SILERO_VAD,
+    SMART_TURN,
+    WHISPER_TINY_EN,
+    ModelFile,
+    checked_folder,
+)
+from cordboard.vendors.local.whisper import WhisperRecogniser
+
+log = structlog.get_logger()
+
+Loaded = TypeVar("Loaded")
+
+
+class Need(IntEnum):
+    """How much a model is needed."""
+
+    NO = 0
+    WANTED = 1
+    """Loaded if it is installed."""
+    REQUIRED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ModelNeeds:
+    """What a configuration needs."""
+
+    recogniser: Need = Need.NO
+    voice: Need = Need.NO
+    ears: Need = Need.REQUIRED
+    """Without them nothing is loaded at all."""
+
+
+ALL_MODELS = ModelNeeds(Need.REQUIRED, Need.REQUIRED)
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineModels:
+    """The ears of every pipeline, and what else was needed."""
+
+    voice_activity: VoiceActivityBank
+    recogniser: WhisperRecogniser | None
+    """None where nothing needs it."""
+    voice: HibariVoice | None
+    """None where nothing needs it, or where it is only wanted and not installed."""
+    voice_activity_thread: ThreadPoolExecutor
+    echo_thread: ThreadPoolExecutor
+    """Where echo is told from voices: short work that must not wait behind the recogniser."""
+    workers: Workers
+    """Where they do their work."""
+    turn_end: TurnEndModel | None = None
+    """Tells from the sound whether a turn has ended; None when its file is not installed."""
+    turn_end_missing: str = ""
+    """Why ``turn_end`` is None, with the command that installs it; empty when it is there."""
+
+    async def completed(self, needs: ModelNeeds) -> OfflineModels:
+        """These, and what another configuration needs beyond them. Raises ``ModelError``."""
+        recogniser = Need.NO if self.recogniser is not None else needs.recogniser
+        voice = Need.NO if self.voice is not None else needs.voice
+        if needs.ears is Need.NO or (recogniser is Need.NO and voice is Need.NO):
+            return self
+        ears, mouth = await asyncio.gather(
+            _there(_begin(self.workers, recogniser, _whisper)),
+            _there(_begin(self.workers, voice, _hibari)),
+        )
+        return replace(self, recogniser=ears or self.recogniser, voice=mouth or self.voice)
+
+    def close(self) -> None:
+        """Stop the voice activity model. The workers belong to whoever made them."""
+        self.voice_activity.close()
+        self.voice_activity_thread.shutdown(wait=False, cancel_futures=True)
+        self.echo_thread.shutdown(wait=False, cancel_futures=True)
+
+
+class OfflineLoading:
+    """All of them on their way, in the worker threads: begin it first, and do the rest of the start
+    beside it. Needs no event loop to begin."""
+
+    def __init__(self, workers: Workers, needs: ModelNeeds = ALL_MODELS) -> None:
+        self.workers = workers
+        # The longest first: there are fewer threads than models.
+        self._voice = _begin(workers, needs.voice, _hibari)
+        self._recogniser = _begin(workers, needs.recogniser, _whisper)
+        self._turn_end = workers.begin(turn_end_model)
+        self._voice_activity = _begin(workers, needs.ears, lambda _: _silero())
+
+    async def finished(self) -> OfflineModels | None:
+        """The models, as soon as all are there; once. None: they were only wanted, and are not
+        installed. Raises ``ModelError`` for a package or file that is missing or altered."""
+        ears, mouth, activity, (turn_end, missing) = await asyncio.gather(
+            _there(self._recogniser),
+            _there(self._voice),
+            _there(self._voice_activity),
+            asyncio.wrap_future(self._turn_end),
+        )
+        if activity is None:
+            return None
+        if missing:
+            log.warning("turn_end_model_missing", reason=missing)
+        thread = ThreadPoolExecutor(1, thread_name_prefix="cordboard-vad")
+        bank = VoiceActivityBank(activity, thread)
+        echo_thread = ThreadPoolExecutor(1, thread_name_prefix="cordboard-echo")
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+        # Left to itself, the linear algebra of one small echo question spins on every core.
+        threadpool_limits(limits=1, user_api="blas")
+        return OfflineModels(
+            bank, ears, mouth, thread, echo_thread, self.workers, turn_end, missing
+        )
+
+
+async def load_needed_models(workers: Workers, needs: ModelNeeds) -> OfflineModels | None:
+    """Load what is needed; None: it was only wanted, and is not installed. Raises ``ModelError``
+    for a package or file that is missing or altered."""
+    return await OfflineLoading(workers, needs).finished()
+
+
+async def load_offline_models(workers: Workers) -> OfflineModels:
+    """Load them all. Raises ``ModelError`` for a package or file that is missing or altered."""
+    models = await OfflineLoading(workers).finished()
+    if models is None:
+        raise ModelError(f"the offline models are not installed: {INSTALL_COMMAND}")
+    return models
+
+
+def needs_of(config: Config) -> ModelNeeds:
+    """What the providers of the configuration need of this machine's models. Beside a realtime
+    agent they say what it cannot, and hear a yes or a no: wanted, where they are installed."""
+    providers = config.providers.values()
+    pipelines = [p for p in providers if isinstance(p, PipelineProvider)]
+    realtime = any(isinstance(p, RealtimeProvider) for p in providers)
+    if not pipelines:
+        wanted = Need.WANTED if realtime else Need.NO
+        return ModelNeeds(wanted, wanted, wanted)
+    hears = any(isinstance(pipeline.stt, WhisperStt) for pipeline in pipelines)
+    speaks = any(isinstance(pipeline.tts, HibariTts) for pipeline in pipelines)
+    recogniser = Need.REQUIRED if hears else Need.WANTED if realtime else Need.NO
+    return ModelNeeds(recogniser, Need.REQUIRED if speaks else Need.WANTED)
+
+
+def _whisper(workers: Workers) -> WhisperRecogniser:
+    return WhisperRecogniser(checked_folder(WHISPER_TINY_EN), workers)
+
+
+def _hibari(workers: Workers) -> HibariVoice:
+    return HibariVoice(HIBARI_HEART.checked(), workers)
+
+
+def _silero() -> SileroModel:
+    """What every pipeline hears voices with. Raises ``ModelError``."""
+    try:
+        return SileroModel(SILERO_VAD.checked())
+    except ModelError as error:
+        raise ModelError(f"every pipeline, also one of cloud parts, needs ears: {error}") from error
+    except ImportError as error:
+        raise ModelError(
+            f"every pipeline, also one of cloud parts, needs ears: {error}; install what is "
+            f"missing with: {INSTALL_COMMAND}"
+        ) from error
+
+
+def _begin(
+    workers: Workers, need: Need, load: Callable[[Workers], Loaded]
+) -> Future[Loaded | None] | None:
+    """Load it, if it is needed; None: it is not."""
+
+    def loaded() -> Loaded | None:
+        try:
+            return load(workers)
+        except ModelError as error:
+            if need is Need.REQUIRED:
+                raise
+            log.info("wanted_model_missing", reason=str(error))
+            return None
+
+    return None if need is Need.NO else workers.begin(loaded)
+
+
+async def _there(loading: Future[Loaded | None] | None) -> Loaded | None:
+    return None if loading is None else await asyncio.wrap_future(loading)
+
+
+def turn_end_model(file: ModelFile = SMART_TURN) -> tuple[TurnEndModel | None, str]:
+    """The turn end model, or why there is none: its file is missing or altered. Blocks."""
+    try:
+        return SmartTurnModel(file.checked()), ""
+    except ModelError as error:
+        return None, str(error)

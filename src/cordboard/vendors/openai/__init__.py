@@ -1,0 +1,1 @@
+"""OpenAI: Realtime, chat completions, responses, transcription, voices."""

@@ -1,0 +1,1 @@
+"""OpenAI Realtime: its protocol (`protocol`), and what that is made of."""

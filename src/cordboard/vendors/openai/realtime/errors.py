@@ -1,0 +1,121 @@
+"""What OpenAI's errors mean for a call. Pure.
+
+Codes are what the service has answered in public reports (`model_not_found` in `response.done`:
+openai-realtime-console 561; `session_expired`: livekit/agents 2358, with a close 1001 "maximum
+duration": reachy_mini_conversation_app 134; `conversation_already_has_active_response`: livekit/
+agents 6818), and those of OpenAI's other interfaces; there is no published list. So the code counts
+first, then the type, then the words; what is not known is taken for harmless.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from cordboard.agent_api.service_protocol import Lost
+from cordboard.errors import FailureKind
+from cordboard.tools.tool import JsonObject
+from cordboard.vendors.openai.realtime.messages import text_of
+
+Meaning: TypeAlias = Literal["auth", "quota", "refused", "expired", "busy", "server", "harmless"]
+"""The key; money or pace; what we ask for does not exist; the session's hour is over; there is an
+active response already; the service's own fault, may work next time; nothing follows from it."""
+
+_CODES: dict[str, Meaning] = {
+    "invalid_api_key": "auth",
+    "account_deactivated": "auth",
+    "invalid_organization": "auth",
+    "insufficient_quota": "quota",
+    "billing_hard_limit_reached": "quota",
+    "billing_not_active": "quota",
+    "rate_limit_exceeded": "quota",
+    "model_not_found": "refused",
+    "invalid_model": "refused",
+    "unsupported_model": "refused",
+    "beta_api_shape_disabled": "refused",
+    "unsupported_country_region_territory": "refused",
+    "session_expired": "expired",
+    "conversation_already_has_active_response": "busy",
+    "server_error": "server",
+    "internal_error": "server",
+}
+_TYPES: dict[str, Meaning] = {
+    "authentication_error": "auth",
+    "permission_error": "auth",
+    "insufficient_quota": "quota",
+    "rate_limit_error": "quota",
+    "rate_limit_exceeded": "quota",
+    "tokens": "quota",
+    "requests": "quota",
+    "server_error": "server",
+}
+_WORDS: tuple[tuple[str, Meaning], ...] = (
+    ("already has an active response", "busy"),
+    ("maximum duration", "expired"),
+)
+_SECRET = re.compile(r"\b(sk|ek|sess)-[^\s\"'.,]+")
+_KINDS: dict[Meaning, FailureKind] = {"auth": "auth", "quota": "quota", "refused": "refused"}
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """One error of the service."""
+
+    meaning: Meaning
+    code: str
+    reason: str
+    """For log and ledger: no secrets, at most 200 characters."""
+
+    @property
+    def kind(self) -> FailureKind:
+        """As a failure of the call's agent."""
+        return _KINDS.get(self.meaning, "refused")
+
+
+def trouble(code: str, kind: str, message: str, key: str = "") -> Trouble:
+    """What an `error` object means; any of the texts may be empty."""
+    by_words = next((means for words, means in _WORDS if words in message), None)
+    meaning = _CODES.get(code) or _TYPES.get(kind) or by_words or "harmless"
+    if meaning == "auth":
+        return Trouble(meaning, code, "OpenAI does not accept the API key")
+    return Trouble(meaning, code, f"OpenAI: {_short(message, key) or code or kind or 'an error'}")
+
+
+def trouble_of(error: JsonObject, key: str) -> Trouble:
+    """The same of an `error` object as it came."""
+    code, kind = text_of(error, "code"), text_of(error, "type")
+    return trouble(code, kind, text_of(error, "message"), key)
+
+
+def lost(status: int | None, code: int | None, problem: str, *, opened: bool, key: str) -> Lost:
+    """As `ServiceProtocol.lost`. `opened`: the connection had been up."""
+    words = _short(problem, key)
+    if status is not None:
+        return _refused(status, words)
+    for name, meaning in _CODES.items():
+        if name in problem and meaning in _KINDS:
+            told = trouble(name, "", problem, key)
+            return Lost(told.kind, told.reason, again=name == "rate_limit_exceeded")
+    if not opened:
+        return Lost("connect", f"OpenAI cannot be reached: {words}", again=True)
+    ended = f" ({code})" if code is not None else ""
+    if code == 1008:
+        return Lost("refused", f"OpenAI closed the session{ended}: {words}", again=True)
+    return Lost("dropped", f"the connection to OpenAI is gone{ended}: {words}", again=True)
+
+
+def _refused(status: int, words: str) -> Lost:
+    if status in (401, 403):
+        return Lost("auth", f"OpenAI does not accept the API key (HTTP {status})", again=False)
+    if status == 429:
+        return Lost("quota", "OpenAI: too many requests, or no credit (HTTP 429)", again=True)
+    if status >= 500 or status in (408, 425):
+        return Lost("connect", f"OpenAI has trouble (HTTP {status})", again=True)
+    return Lost("refused", f"OpenAI refused the connection (HTTP {status}): {words}", again=False)
+
+
+def _short(text: str, key: str) -> str:
+    if key:
+        text = text.replace(key, "…")
+    return _SECRET.sub("…", text).strip()[:200]

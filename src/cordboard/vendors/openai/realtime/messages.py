@@ -1,0 +1,246 @@
+"""What is said to OpenAI Realtime, as bytes, and the plain readings of what it says.
+
+Pure functions. Shapes: openai 3.54, `types/realtime` (the GA protocol). Texts that are no Unicode
+(half a character from a tool) are mended here, so that nothing raises on the way out.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from cordboard.agent_api.agent import AgentSession, Said
+from cordboard.agents.extra_settings import with_extra
+from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
+from cordboard.config.section import Section
+from cordboard.tools.payload import DATA_NOTE
+from cordboard.tools.provider_schema import for_provider_list
+from cordboard.tools.schema_profiles import OPENAI_REALTIME
+from cordboard.tools.tool import JsonObject
+
+MAX_HISTORY = 100
+"""Sentences of the conversation so far that a new session is given, the last ones."""
+CANNOT_HELP: Final = (
+    "Say in one short sentence, in the language of the conversation, that you cannot help with "
+    "that, and ask what else you can do."
+)
+_APPEND: Final = b'{"type":"input_audio_buffer.append","audio":"%b"}'
+_FORMATS: Final = {"ulaw": "audio/pcmu", "alaw": "audio/pcma"}
+
+
+def encoded(message: JsonObject) -> bytes:
+    """A message as it is sent."""
+    try:
+        return orjson.dumps(message)
+    except TypeError:  # half a character, or a number beyond 64 bits
+        text = json.dumps(message, ensure_ascii=False, default=str)
+        return text.encode("utf-8", "replace")
+
+
+def append(sound: bytes) -> bytes:
+    """A frame of the caller's."""
+    return _APPEND % binascii.b2a_base64(sound, newline=False)
+
+
+def session_object(
+    settings: OpenAIRealtimeProvider, session: AgentSession, *, answering: bool
+) -> JsonObject:
+    """The whole session as `session.update` wants it. `answering`: whether the model answers the
+    caller's turns by itself. The model is not in it: it is in the address, and cannot change."""
+    encoding = {"type": _FORMATS[session.format.encoding]}
+    noise = settings.noise_reduction
+    voice = {"id": settings.voice} if settings.voice.startswith("voice_") else settings.voice
+    whole: JsonObject = {
+        "type": "realtime",
+        "output_modalities": ["audio"],
+        "instructions": instructions(session),
+        "max_output_tokens": settings.max_output_tokens,
+        "truncation": _plain(settings.truncation),
+        "audio": {
+            "input": {
+                "format": encoding,
+                "noise_reduction": None if noise is None else _plain(noise),
+                "transcription": _plain(settings.transcription),
+                "turn_detection": turn_detection(settings, answering=answering),
+            },
+            "output": {"format": encoding, "voice": voice, "speed": settings.speed},
+        },
+    }
+    tools = declared_tools(session)
+    if tools:
+        whole["tools"] = tools
+        whole["tool_choice"] = _plain(settings.tool_choice)
+        if settings.parallel_tool_calls is not None:
+            whole["parallel_tool_calls"] = settings.parallel_tool_calls
+    if settings.reasoning is not None:
+        whole["reasoning"] = _plain(settings.reasoning)
+    return with_extra(whole, settings.extra)
+
+
+def instructions(session: AgentSession) -> str:
+    return f"{session.prompt}\n\n{DATA_NOTE}" if session.toolbox else session.prompt
+
+
+def declared_tools(session: AgentSession) -> list[JsonObject]:
+    tools, _ = for_provider_list(session.toolbox, OPENAI_REALTIME)
+    return [{"type": "function", **tool.declared()} for tool in tools]
+
+
+def turn_detection(settings: OpenAIRealtimeProvider, *, answering: bool) -> JsonObject:
+    wanted: JsonObject = _plain(settings.turn_detection)
+    wanted["create_response"] = answering
+    wanted["interrupt_response"] = answering and settings.turn_detection.interrupt_response
+    return wanted
+
+
+def only_turn_detection(settings: OpenAIRealtimeProvider, *, answering: bool) -> JsonObject:
+    """The part of the session that `listen_aside` changes."""
+    own = settings.extra.get("audio", {})
+    own = own.get("input", {}) if isinstance(own, Mapping) else {}
+    own = own.get("turn_detection") if isinstance(own, Mapping) else None
+    detection = with_extra(
+        turn_detection(settings, answering=answering), own if isinstance(own, Mapping) else {}
+    )
+    return {"type": "realtime", "audio": {"input": {"turn_detection": detection}}}
+
+
+def answers_turns(message: JsonObject, before: bool) -> bool:
+    """Whether the service, by its `session.updated`, answers the caller's turns by itself."""
+    audio = object_of(object_of(message.get("session")).get("audio"))
+    detection = object_of(object_of(audio.get("input")).get("turn_detection"))
+    value = detection.get("create_response")
+    return value if isinstance(value, bool) else before
+
+
+def message_item(said: Said) -> JsonObject:
+    """A sentence of the conversation so far. The service takes no sound of its own back, so what
+    the agent has said is given as text."""
+    if said.who == "caller":
+        return user_item(said.text)
+    return _message("assistant", "output_text", said.text)
+
+
+def user_item(text: str) -> JsonObject:
+    return _message("user", "input_text", text)
+
+
+def greeting_item(greeting: str) -> JsonObject:
+    """The greeting that was said by another voice."""
+    return message_item(Said("agent", greeting))
+
+
+def history_items(history: Sequence[Said]) -> list[JsonObject]:
+    return [message_item(said) for said in history[-MAX_HISTORY:] if said.text.strip()]
+
+
+def function_call_item(call_id: str, name: str, arguments: str) -> JsonObject:
+    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
+
+
+def function_output_item(call_id: str, output: str) -> JsonObject:
+    return {"type": "function_call_output", "call_id": call_id, "output": output}
+
+
+def verbatim(text: str) -> JsonObject:
+    """Parameters of a response that says these words and no others. A model is asked, not bound."""
+    return {
+        "instructions": "Say exactly the words after the blank line, all of them, word for word, "
+        "in their language. Add nothing, leave out nothing, and do not answer them.\n\n" + text,
+        "tool_choice": "none",
+    }
+
+
+def notice(text: str) -> JsonObject:
+    """Something that the engine tells the model, to be told to the caller. Not a system message:
+    what a tool has answered may stand in it."""
+    return user_item(
+        "[A notice of the telephone system, not said by the caller: tell the caller what it says.] "
+        + text
+    )
+
+
+def tool_notice(name: str, output: str) -> JsonObject:
+    """The result of a tool, where the service does not take it as one."""
+    return user_item(f"[What the tool {name} has answered, not said by the caller:] {output}")
+
+
+def usage_amounts(usage: JsonObject) -> dict[str, float]:
+    """Tokens of one response by the units of `agent_api.agent.Usage`.
+
+    The service counts cached tokens among the input tokens, and gives totals beside the parts; what
+    no part explains (pictures, reasoning) counts as text. The sum is the service's `total_tokens`.
+    """
+    given = object_of(usage.get("input_token_details"))
+    kept = object_of(given.get("cached_tokens_details"))
+    made = object_of(usage.get("output_token_details"))
+    audio = _count(given, "audio_tokens")
+    text = max(_count(usage, "input_tokens") - audio, _count(given, "text_tokens"))
+    cached_audio = min(_count(kept, "audio_tokens"), audio)
+    cached = max(_count(given, "cached_tokens"), cached_audio + _count(kept, "text_tokens"))
+    cached_text = min(cached - cached_audio, text)
+    if not kept:  # only a sum is known: what is no text must be sound
+        cached_audio = min(cached - cached_text, audio)
+    spoken = _count(made, "audio_tokens")
+    amounts = {
+        "input_text_tokens": text - cached_text,
+        "input_audio_tokens": audio - cached_audio,
+        "cached_text_tokens": cached_text,
+        "cached_audio_tokens": cached_audio,
+        "output_text_tokens": max(
+            _count(usage, "output_tokens") - spoken, _count(made, "text_tokens")
+        ),
+        "output_audio_tokens": spoken,
+    }
+    return {unit: float(amount) for unit, amount in amounts.items() if amount > 0}
+
+
+def transcription_amounts(usage: JsonObject) -> dict[str, float]:
+    """What writing down one turn took: tokens or seconds, by the model."""
+    seconds = usage.get("seconds")
+    if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and 0 < seconds < 1e6:
+        return {"seconds": float(seconds)}
+    details = {"input_token_details": object_of(usage.get("input_token_details"))}
+    return usage_amounts({**usage, **details})
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON, without what is left to the service."""
+    if not isinstance(value, Section):
+        return value
+    return value.model_dump(mode="json", exclude_none=True, exclude={"languages", "keywords"}) | {
+        name: list(words)
+        for name in ("languages", "keywords")
+        if (words := getattr(value, name, ()))
+    }
+
+
+def _message(role: str, kind: str, text: str) -> JsonObject:
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+
+
+def object_of(value: object) -> JsonObject:
+    """An object of a message, empty if it is none."""
+    return value if isinstance(value, dict) else {}
+
+
+def text_of(message: JsonObject, name: str) -> str:
+    """A text of a message, empty if it is none."""
+    value = message.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def ms_of(message: JsonObject, name: str) -> int | None:
+    """A position in the caller's sound."""
+    value = message.get(name)
+    sane = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e9
+    return int(value) if sane and value is not None else None
+
+
+def _count(counts: JsonObject, name: str) -> int:
+    value = counts.get(name)
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return min(max(0, int(value)), 2**53) if whole and value is not None else 0

@@ -1,0 +1,76 @@
+"""OpenAI's speech synthesis: `POST /audio/speech`, raw sound at 24 kHz as it is made."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from cordboard.agents.extra_settings import with_extra
+from cordboard.agents.pipeline.pcm_stream import PcmStream
+from cordboard.agents.pipeline.service_voice import (
+    NEXT_SOUND_SECONDS,
+    PaidBy,
+    ServiceVoice,
+)
+from cordboard.config.providers.tts import OpenAITts
+from cordboard.errors import VoiceError
+from cordboard.net.service_http import PartHttp
+
+BASE_URL = "https://api.openai.com/v1"
+NATIVE_RATE = 24000
+"""Of `response_format: pcm`: s16, little-endian."""
+MOST_CHARACTERS = 4096
+_OWN_VOICE = "voice_"
+_WITHOUT_INSTRUCTIONS = _PAID_BY_TEXT = ("tts-1", "tts-1-hd")
+
+
+class OpenAISynthesis:
+    """Implements `Synthesis`."""
+
+    def __init__(self, settings: OpenAITts, key: str) -> None:
+        self._settings = settings
+        self.provider = settings.type
+        self.model = settings.model
+        # The later models are paid by tokens of sound, which are not told; they follow its length.
+        by_text = settings.model in _PAID_BY_TEXT
+        self.paid_by: PaidBy = "characters" if by_text else "seconds"
+        self._http = PartHttp(
+            "OpenAI's speech synthesis",
+            settings.base_url or BASE_URL,
+            {"Authorization": f"Bearer {key}"},
+            VoiceError,
+            connect_seconds=settings.connect_timeout_ms / 1000,
+            silence_seconds=NEXT_SOUND_SECONDS,
+        )
+
+    async def speak(self, text: str, rate: int) -> AsyncGenerator[bytes, None]:
+        """See `Synthesis.speak`."""
+        sound = PcmStream(NATIVE_RATE, rate)
+        async with self._http.post("/audio/speech", body=self.request(text)) as pieces:
+            async for piece in pieces:
+                yield sound.feed(piece)
+        yield sound.flush()
+
+    def request(self, text: str) -> dict[str, Any]:
+        """What is asked for."""
+        settings = self._settings
+        own = settings.voice.startswith(_OWN_VOICE)
+        body: dict[str, Any] = {
+            "model": settings.model,
+            "input": text[:MOST_CHARACTERS],
+            "voice": {"id": settings.voice} if own else settings.voice,
+            "response_format": "pcm",
+        }
+        if settings.instructions and settings.model not in _WITHOUT_INSTRUCTIONS:
+            body["instructions"] = settings.instructions
+        if settings.speed != 1.0:
+            body["speed"] = settings.speed
+        return with_extra(body, settings.extra)
+
+    async def close(self) -> None:
+        await self._http.close()
+
+
+def openai_voice(settings: OpenAITts, key: str) -> ServiceVoice:
+    """The voice, for all calls."""
+    return ServiceVoice(OpenAISynthesis(settings, key))

@@ -1,0 +1,71 @@
+"""How alike two recordings are, and how far apart in time. Pure numpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cordboard_testkit.timeline import RATE, Samples
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """The shift at which one recording resembles the other most."""
+
+    lag_seconds: float
+    """How much later the second recording is; negative = earlier."""
+    correlation: float
+    """1 = the same sound at that shift, 0 = nothing in common."""
+
+
+def align(said: Samples, heard: Samples, longest_lag: float = 1.5) -> Alignment:
+    """Find `said` in `heard`, at most `longest_lag` seconds later or earlier."""
+    size = max(len(said), len(heard))
+    if not size:
+        return Alignment(0.0, 0.0)
+    first = np.zeros(size)
+    second = np.zeros(size)
+    first[: len(said)] = said
+    second[: len(heard)] = heard
+    width = 1 << (2 * size - 1).bit_length()
+    spectrum = np.fft.rfft(second, width) * np.conj(np.fft.rfft(first, width))
+    product = np.fft.irfft(spectrum, width)
+    reach = min(size - 1, int(longest_lag * RATE))
+    lags = np.arange(-reach, reach + 1)
+    lag = int(lags[np.argmax(product[lags])])  # negative lags are at the end of the product
+    later, earlier = max(lag, 0), max(-lag, 0)
+    overlap = first[earlier : size - later], second[later : size - earlier]
+    energy = float((overlap[0] ** 2).sum() * (overlap[1] ** 2).sum())
+    return Alignment(lag / RATE, float(product[lag]) / energy**0.5 if energy else 0.0)
+
+
+def share_heard(said: Samples, heard: Samples, *, piece_ms: int = 40, alike: float = 0.9) -> float:
+    """How much of the sound in `said` occurs in `heard`, in pieces, wherever each may be; 0 to 1.
+
+    Unlike `align` it does not mind a pause that a late frame put between two pieces, which is all
+    that a busy machine does to a call. Pieces without sound do not count.
+    """
+    size = piece_ms * RATE // 1000
+    pieces = said[: len(said) // size * size].reshape(-1, size).astype(float)
+    sounding = pieces[np.sqrt((pieces**2).mean(axis=1)) > 200]
+    if not len(sounding) or len(heard) < size:
+        return 0.0
+    sums = np.cumsum(np.concatenate(([0.0], heard.astype(float) ** 2)))
+    norms = np.sqrt(np.maximum(sums[size:] - sums[:-size], 1.0))
+    width = 1 << (len(heard) + size).bit_length()
+    spectrum = np.fft.rfft(heard.astype(float), width)
+    found = 0
+    for piece in sounding:
+        product = np.fft.irfft(spectrum * np.conj(np.fft.rfft(piece, width)), width)[: len(norms)]
+        found += bool((product / norms).max() >= alike * float(np.sqrt((piece**2).sum())))
+    return found / len(sounding)
+
+
+def came_through(said: Samples, heard: Samples, *, alike: float = 0.9) -> bool:
+    """Whether a line carried `said`: at least eight in ten of its frames are in `heard`.
+
+    A stall of the machine parts frames and may cost a line some of them; a wrong coding or a wrong
+    rate leaves none.
+    """
+    return share_heard(said, heard, piece_ms=20, alike=alike) >= 0.8

@@ -1,0 +1,121 @@
+"""An administration without an engine, for whatever speaks to the HTTP port.
+
+It knows one MCP server, `atis`, does nothing, answers what it was told to, and remembers what was
+asked of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cordboard.errors import ConfigProblem, NotThere
+from cordboard.generation.tool_listing import ToolListing
+from cordboard.mcp.supervision.breaker import BreakerState
+from cordboard.mcp.supervision.status import ServerState, ServerStatus
+
+ATIS = ServerStatus(
+    server="atis",
+    state=ServerState.READY,
+    since=1_795_275_374.25,
+    pid=4711,
+    protocol="2025-11-25",
+    tools=("get_atis", "get_metar"),
+    restarts=2,
+    last_error="it ended with status 1",
+    stderr=tuple(f"line {number}" for number in range(50)),
+    breaker=BreakerState.OPEN,
+    quarantined=("get_metar",),
+)
+
+
+@dataclass(frozen=True)
+class Report:
+    """As `api.administration_view.TestReportView`."""
+
+    ok: bool = True
+    error: str = ""
+    took_ms: int = 312
+    protocol: str = "2025-11-25"
+    tools: tuple[str, ...] = ("get_atis",)
+    stderr: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """As `api.administration_view.DeferredView`."""
+
+    what: str
+    until: str
+
+
+@dataclass(frozen=True)
+class Reloaded:
+    """As `api.administration_view.ReloadReportView`."""
+
+    applied: bool = True
+    generation: int = 2
+    changed: tuple[str, ...] = ()
+    deferred: tuple[Deferred, ...] = ()
+    problems: tuple[ConfigProblem, ...] = ()
+
+
+class FakeAdministration:
+    """An `api.administration_view.Administration`."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        """`restart atis`, `reload`, ..., in order."""
+        self.status = ATIS
+        """What its server is, whatever it is told to do."""
+        self.mcp_listing: list[Mapping[str, Any]] = []
+        self.listing = ToolListing(None, (), ())
+        self.report = Report()
+        self.reloaded = Reloaded()
+        self.failure: Exception | None = None
+        """Raised by whatever is asked of the server."""
+        self.hold: asyncio.Event | None = None
+        """Whatever is asked of the server waits for it."""
+        self.held = asyncio.Event()
+        """Set when something waits."""
+
+    def mcp_status(self) -> Sequence[ServerStatus]:
+        return [self.status]
+
+    def mcp_tools(self) -> Sequence[Mapping[str, Any]]:
+        return self.mcp_listing
+
+    def tools(self, context: str | None = None) -> ToolListing:
+        if context not in (None, self.listing.context):
+            raise NotThere(f"there is no context {context!r}")
+        return self.listing
+
+    async def mcp_test(self, server_id: str) -> Report:
+        await self._asked("test", server_id)
+        return self.report
+
+    async def mcp_start(self, server_id: str) -> ServerStatus:
+        return await self._asked("start", server_id)
+
+    async def mcp_stop(self, server_id: str) -> ServerStatus:
+        return await self._asked("stop", server_id)
+
+    async def mcp_restart(self, server_id: str) -> ServerStatus:
+        return await self._asked("restart", server_id)
+
+    async def reload(self) -> Reloaded:
+        self.asked.append("reload")
+        return self.reloaded
+
+    async def _asked(self, what: str, server_id: str) -> ServerStatus:
+        self.asked.append(f"{what} {server_id}")
+        if self.hold is not None:
+            self.held.set()
+            await self.hold.wait()
+        if server_id != "atis":
+            raise KeyError(server_id)
+        if self.failure is not None:
+            raise self.failure
+        return self.status

@@ -1,0 +1,241 @@
+"""Media connections that come late: of an Asterisk that is only pretended, and of a real one.
+
+    async with LateAsterisk(delays) as asterisk:      # asterisk.url is what `asterisk.url` may say
+        call = await asterisk.call("4711")            # a caller in Stasis
+        reached = await call.reached_itself()         # whether what they say comes back to them
+        await call.hang_up()
+
+`LateAsterisk` speaks as much of ARI and AudioSocket as a call needs whose agent echoes
+what it hears. `late_connections` stands between a real Asterisk and an engine, and holds back each
+connection for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Self
+from uuid import UUID
+
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+
+from cordboard.errors import KitError
+from cordboard.telephony.asterisk.audiosocket import Audio, Parser, encode_audio, encode_uuid
+from cordboard_testkit.patience import PATIENCE
+
+APP = "cordboard"
+FRAME_SECONDS = 0.02
+_NOT_FOUND = {"message": "Provided variable was not found"}
+
+
+class LateCall:
+    """One caller in Stasis. Their voice is a sound that no other caller has."""
+
+    def __init__(self, asterisk: LateAsterisk, number: int, delay: float) -> None:
+        self.channel_id = f"late.{number}"
+        self.closed = asyncio.Event()
+        """The engine has ended the media, or never connected it."""
+        self._asterisk = asterisk
+        self._delay = delay
+        self._silent = number % 2 == 0
+        """Connects at once, but says its name late; the others connect late."""
+        self._voice = (number % 0x7000 + 1).to_bytes(2, "little") * 160
+        self._echoed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def reached_itself(self) -> bool:
+        """Whether the caller hears what they say, and so has the agent to themselves."""
+        waiting = [asyncio.create_task(event.wait()) for event in (self._echoed, self.closed)]
+        await asyncio.wait(waiting, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+        return self._echoed.is_set()
+
+    async def hang_up(self) -> None:
+        """The caller hangs up; returns when the engine has let the media go."""
+        await self._asterisk.tell("ChannelHangupRequest", self.channel_id)
+        await self._asterisk.tell("StasisEnd", self.channel_id)
+        async with asyncio.timeout(PATIENCE):
+            await self.closed.wait()
+
+    def connect(self, host: str, port: int, uuid: UUID) -> None:
+        """Asterisk connects, after its delay."""
+        self._task = asyncio.create_task(self._connected(host, port, uuid))
+
+    async def _connected(self, host: str, port: int, uuid: UUID) -> None:
+        writer = None
+        try:
+            if not self._silent:
+                await asyncio.sleep(self._delay)
+            reader, writer = await asyncio.open_connection(host, port)
+            if self._silent:
+                await asyncio.sleep(self._delay)
+            writer.write(encode_uuid(uuid))
+            speaking = asyncio.create_task(self._speak(writer))
+            try:
+                await self._listen(reader)
+            finally:
+                speaking.cancel()
+        except OSError:
+            pass
+        finally:
+            if writer is not None:
+                writer.close()
+            self.closed.set()
+
+    async def _speak(self, writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(encode_audio(self._voice))
+            await asyncio.sleep(FRAME_SECONDS)
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        parser = Parser("client")
+        while data := await reader.read(4096):
+            for event in parser.feed(data):
+                if isinstance(event, Audio) and self._voice in event.pcm:
+                    self._echoed.set()
+
+    async def over(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+
+
+class LateAsterisk:
+    """An Asterisk of one engine. `delays` gives the seconds by which each connection is late."""
+
+    def __init__(self, delays: Iterator[float]) -> None:
+        self._delays = delays
+        self._server: Server | None = None
+        self._engine: ServerConnection | None = None
+        self._connected = asyncio.Event()
+        self._calls: dict[str, LateCall] = {}
+        self._media: dict[str, dict[str, str]] = {}
+        """What was asked for as ExternalMedia, by the begin of its id."""
+        self._count = 0
+        self.url = ""
+
+    async def __aenter__(self) -> Self:
+        self._server = await serve(self._serve, "127.0.0.1", 0, ping_interval=None)
+        port = self._server.sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for call in self._calls.values():
+            await call.over()
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
+
+    async def call(self, number: str = "100") -> LateCall:
+        """Somebody calls. Waits for the engine to be there."""
+        async with asyncio.timeout(PATIENCE):
+            await self._connected.wait()
+        self._count += 1
+        call = LateCall(self, self._count, next(self._delays))
+        self._calls[call.channel_id] = call
+        await self.tell("StasisStart", call.channel_id, caller={"number": number})
+        return call
+
+    async def tell(self, event: str, channel_id: str, **more: Any) -> None:
+        """Send an event about a channel."""
+        if self._engine is None:
+            raise KitError("no engine has connected")
+        channel = {
+            "id": channel_id,
+            "state": "Up",
+            "dialplan": {"app_name": "Stasis", "app_data": APP},
+            **more,
+        }
+        message = {"type": event, "application": APP, "channel": channel}
+        await self._engine.send(json.dumps(message))
+
+    async def _serve(self, connection: ServerConnection) -> None:
+        self._engine = connection
+        with contextlib.suppress(ConnectionClosed):
+            async for text in connection:
+                request = json.loads(text)
+                status, body = await self._answer(request)
+                answer = {
+                    "type": "RESTResponse",
+                    "request_id": request["request_id"],
+                    "status_code": status,
+                    "message_body": "" if body is None else json.dumps(body),
+                }
+                await connection.send(json.dumps(answer))
+                await self._afterwards(request)
+
+    async def _answer(self, request: dict[str, Any]) -> tuple[int, Any]:
+        path = request["uri"]
+        if path == f"applications/{APP}":
+            return 200, {"name": APP, "channel_ids": [*self._calls]}
+        if path in ("channels", "bridges"):
+            return 200, []
+        if path == "asterisk/info":
+            return 200, {"status": {"startup_time": "today"}}
+        if path.endswith("/variable"):
+            return 404, _NOT_FOUND
+        if path == "channels/externalMedia":
+            return 200, {"id": _query(request)["channelId"], "channelvars": {}}
+        return 204, None
+
+    async def _afterwards(self, request: dict[str, Any]) -> None:
+        path, query = request["uri"], _query(request)
+        if path == "asterisk/info":
+            self._connected.set()
+        elif path == "channels/externalMedia":
+            self._media[query["channelId"].removesuffix("-media")] = query
+            await self.tell("StasisStart", query["channelId"])
+        elif path.endswith("/continue"):
+            self._calls[path.split("/")[1]].closed.set()  # turned away
+        elif path.endswith("-bridge/addChannel") and query["channel"] in self._calls:
+            media = self._media.pop(path.split("/")[1].removesuffix("-bridge"))
+            host, _, port = media["external_host"].rpartition(":")
+            self._calls[query["channel"]].connect(host, int(port), UUID(media["data"]))
+
+
+def _query(request: dict[str, Any]) -> dict[str, str]:
+    return {pair["name"]: pair["value"] for pair in request.get("query_strings", ())}
+
+
+@contextlib.asynccontextmanager
+async def late_connections(
+    delays: Iterator[float], host: str, port: int, to_host: str
+) -> AsyncIterator[None]:
+    """Take connections at `host:port` and make each at `to_host:port`, so many seconds later."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def passed_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(next(delays))
+        try:
+            there = await asyncio.open_connection(to_host, port)
+        except OSError:
+            writer.close()
+            return
+        await asyncio.gather(_pipe(reader, there[1]), _pipe(there[0], writer))
+
+    def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(passed_on(reader, writer))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    server = await asyncio.start_server(accepted, host, port)
+    try:
+        yield
+    finally:
+        server.close()
+        for task in tuple(tasks):
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tuple(tasks))
+
+
+async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(4096):
+            writer.write(data)
+    writer.close()

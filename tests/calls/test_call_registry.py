@@ -1,0 +1,299 @@
+"""Admission and the orderly end of all calls, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from cordboard.agent_api.agent import Agent
+from cordboard.calls.binding import Binding
+from cordboard.calls.call_registry import FAREWELL, CallRegistry
+from cordboard.calls.failure_apology import STOPPING
+from cordboard.calls.history import CallHistory, find, read
+from cordboard.calls.ledger import LedgerWriter
+from cordboard.calls.services import CallServices
+from cordboard.errors import AgentError, LineError
+from cordboard.observe.degradation import Degradation
+from cordboard.observe.metrics import Metrics
+from cordboard_testkit.call_stage import FakeGeneration, stage_config
+from cordboard_testkit.fake_agent import FakeAgent
+from cordboard_testkit.fake_line import FakeLine
+from cordboard_testkit.virtual_time import virtual_time
+
+
+class Hall:
+    """An exchange with lines that call in."""
+
+    def __init__(
+        self, directory: Path, open_agent: Callable[[Binding], Agent], max_calls: int = 100
+    ) -> None:
+        self.directory = directory
+        config = stage_config()
+        calls = config.calls.model_copy(update={"max_calls": max_calls})
+        self.generation = FakeGeneration(config.model_copy(update={"calls": calls}))
+        self.degradation = Degradation()
+        self.metrics = Metrics()
+        self.writer = LedgerWriter()
+        self.exchange = CallRegistry(
+            lambda: self.generation,
+            open_agent,
+            CallServices(self.writer, self.metrics, directory),
+            self.degradation,
+        )
+        self.lines: list[FakeLine] = []
+
+    def ring(self, line: FakeLine | None = None) -> FakeLine:
+        line = line or FakeLine(str(UUID(int=len(self.lines) + 1)))
+        self.lines.append(line)
+        self.exchange.offer(line.offer())
+        return line
+
+    def histories(self) -> list[CallHistory]:
+        self.writer.close()
+        return [read(path) for path in sorted(self.directory.glob("*/*.jsonl"))]
+
+    def metric(self, text: str) -> bool:
+        return text in self.metrics.render().decode()
+
+
+def play(
+    tmp_path: Path,
+    scenario: Callable[[Hall], Awaitable[None]],
+    open_agent: Callable[[Binding], Agent] = lambda _: FakeAgent(),
+    max_calls: int = 100,
+) -> Hall:
+    async def run() -> Hall:
+        hall = Hall(tmp_path, open_agent, max_calls)
+        await scenario(hall)
+        await hall.exchange.drain(0)
+        assert not asyncio.all_tasks() - {asyncio.current_task()}
+        return hall
+
+    with virtual_time() as loop:
+        hall = loop.run_until_complete(run())
+    assert not hall.exchange.calls
+    assert hall.generation.calls == 0
+    assert all(line.released for line in hall.lines)
+    assert hall.metric("ai_agent_active_calls 0.0")
+    return hall
+
+
+def hang_up(line: FakeLine) -> None:
+    assert line.media is not None
+    line.media.break_off("caller_hangup")
+
+
+def test_calls_live_side_by_side_and_end_one_by_one(tmp_path: Path) -> None:
+    async def scenario(hall: Hall) -> None:
+        lines = [hall.ring() for _ in range(10)]
+        await asyncio.sleep(5)
+        assert len(hall.exchange.calls) == hall.generation.calls == 10
+        assert hall.metric("ai_agent_active_calls 10.0")
+        hang_up(lines[3])
+        await asyncio.sleep(1)
+        assert set(hall.exchange.calls) == {line.call_id for line in lines} - {lines[3].call_id}
+        for line in lines[:3] + lines[4:]:
+            hang_up(line)
+        await asyncio.sleep(1)
+
+    hall = play(tmp_path, scenario)
+    histories = hall.histories()
+    assert [history.call_id for history in histories] == [line.call_id for line in hall.lines]
+    assert {history.reason for history in histories} == {"caller_hangup"}
+    assert all(history.transcript() == [("agent", "Good morning.")] for history in histories)
+
+
+def test_live_calls_may_finish_within_the_grace_period(tmp_path: Path) -> None:
+    async def scenario(hall: Hall) -> None:
+        line = hall.ring()
+        await asyncio.sleep(1)
+        asyncio.get_running_loop().call_later(3, hang_up, line)
+        before = asyncio.get_running_loop().time()
+        await hall.exchange.drain(10)
+        assert asyncio.get_running_loop().time() - before == pytest.approx(3)
+
+    (history,) = play(tmp_path, scenario).histories()
+    assert (history.outcome, history.reason) == ("completed", "caller_hangup")
+
+
+def test_towards_the_end_of_the_grace_period_callers_are_told(tmp_path: Path) -> None:
+    async def scenario(hall: Hall) -> None:
+        hall.ring()
+        await asyncio.sleep(1)
+        before = asyncio.get_running_loop().time()
+        await hall.exchange.drain(15)
+        assert 15 - FAREWELL < asyncio.get_running_loop().time() - before <= 15
+
+    hall = play(tmp_path, scenario)
+    (history,) = hall.histories()
+    assert history.transcript()[-1][1].endswith(STOPPING)
+    assert (history.outcome, history.reason) == ("shutdown", "engine_stopped")
+    assert hall.lines[0].hangups == ["normal"]
+
+
+def test_an_agent_that_cannot_say_it_delays_nothing(tmp_path: Path) -> None:
+    async def scenario(hall: Hall) -> None:
+        hall.ring()
+        await asyncio.sleep(1)
+        before = asyncio.get_running_loop().time()
+        await hall.exchange.drain(15)
+        assert asyncio.get_running_loop().time() - before <= 15 + 1e-3
+
+    def mute_agent(_: Binding) -> Agent:
+        agent = FakeAgent()
+        agent.mute = True
+        return agent
+
+    hall = play(tmp_path, scenario, mute_agent)
+    (history,) = hall.histories()
+    assert (history.outcome, history.reason) == ("shutdown", "engine_stopped")
+    assert hall.lines[0].hangups == ["normal"]
+
+
+def test_a_draining_exchange_takes_no_calls(tmp_path: Path) -> None:
+    async def scenario(hall: Hall) -> None:
+        first = hall.ring()
+        await asyncio.sleep(1)
+        draining = asyncio.create_task(hall.exchange.drain(10))
+        await asyncio.sleep(1)
+        assert not hall.exchange.accepting
+        late = hall.ring()
+        await asyncio.sleep(1)
+        assert (late.declined, late.released, late.media) == (["unavailable"], 1, None)
+        assert not late.hangups, "the dialplan has its say"
+        hang_up(first)
+        await draining
+
+    hall = play(tmp_path, scenario)
+    assert len(hall.histories()) == 1, "a refused offer is no call"
+    assert hall.metric('ai_agent_refused_offers_total{reason="draining"} 1.0')
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (AgentError("the models are not loaded yet"), "no_agent"),
+        (KeyError("bug"), "internal_error"),
+    ],
+)
+def test_without_an_agent_the_caller_is_turned_away(
+    tmp_path: Path, error: Exception, reason: str
+) -> None:
+    def open_agent(_: Binding) -> Agent:
+        raise error
+
+    async def scenario(hall: Hall) -> None:
+        line = hall.ring()
+        await asyncio.sleep(1)
+        assert (line.declined, line.hangups) == (["unavailable"], [])
+
+    hall = play(tmp_path, scenario, open_agent)
+    assert hall.metric(f'ai_agent_refused_offers_total{{reason="{reason}"}} 1.0')
+
+
+def test_more_callers_than_there_is_room_for_hear_the_dialplans_busy(tmp_path: Path) -> None:
+    async def scenario(hall: Hall) -> None:
+        first, second = hall.ring(), hall.ring()
+        await asyncio.sleep(1)
+        third = hall.ring()
+        await asyncio.sleep(1)
+        assert (third.declined, third.hangups, third.released) == (["busy"], [], 1)
+        assert len(hall.exchange.calls) == 2
+        hang_up(first)
+        await asyncio.sleep(1)
+        fourth = hall.ring()
+        await asyncio.sleep(1)
+        assert not fourth.declined, "there is room again"
+        hang_up(second)
+        hang_up(fourth)
+
+    hall = play(tmp_path, scenario, max_calls=2)
+    assert len(hall.histories()) == 3
+    assert hall.metric('ai_agent_refused_offers_total{reason="busy"} 1.0')
+
+
+def test_an_overloaded_engine_takes_no_calls_until_it_has_recovered(tmp_path: Path) -> None:
+    async def scenario(hall: Hall) -> None:
+        hall.degradation.level = 3
+        late = hall.ring()
+        await asyncio.sleep(1)
+        assert late.declined == ["busy"]
+        hall.degradation.level = 2
+        assert not hang_up_after_a_while(hall.ring()).declined
+        await asyncio.sleep(2)
+
+    hall = play(tmp_path, scenario)
+    assert len(hall.histories()) == 1
+    assert hall.metric('ai_agent_refused_offers_total{reason="overloaded"} 1.0')
+
+
+def hang_up_after_a_while(line: FakeLine) -> FakeLine:
+    asyncio.get_running_loop().call_later(1, hang_up, line)
+    return line
+
+
+@pytest.mark.parametrize("problem", [RuntimeError("a bug"), LineError("it will not have them")])
+def test_a_caller_whom_the_dialplan_does_not_take_back_is_let_go(
+    tmp_path: Path, problem: Exception
+) -> None:
+    class Stubborn(FakeLine):
+        async def decline(self, status: str) -> None:
+            raise problem
+
+    async def scenario(hall: Hall) -> None:
+        hall.degradation.level = 3
+        line = hall.ring(Stubborn())
+        await asyncio.sleep(1)
+        assert line.released == 1
+        assert line.hangups == (["congestion"] if isinstance(problem, LineError) else [])
+        is_ours = b'ai_agent_internal_errors_total{where="refusal"} 1.0' in hall.metrics.render()
+        assert is_ours == isinstance(problem, RuntimeError)
+
+    play(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("problem", [LineError("not possible now"), TimeoutError()])
+def test_a_caller_who_cannot_be_turned_away_is_let_go_all_the_same(
+    tmp_path: Path, problem: Exception
+) -> None:
+    class Stuck(FakeLine):
+        async def decline(self, status: str) -> None:
+            if isinstance(problem, TimeoutError):
+                await asyncio.sleep(1000)
+            raise problem
+
+    async def scenario(hall: Hall) -> None:
+        await hall.exchange.drain(0)
+        hall.ring(Stuck())
+        before = asyncio.get_running_loop().time()
+        await hall.exchange.drain(0)
+        assert asyncio.get_running_loop().time() - before < 10
+
+    play(tmp_path, scenario)
+
+
+def test_a_call_under_the_name_of_one_that_is_over_gets_a_ledger_of_its_own(
+    tmp_path: Path,
+) -> None:
+    """A stranger could else add to the record of somebody's call."""
+
+    async def scenario(hall: Hall) -> None:
+        for _ in range(2):
+            line = hall.ring(FakeLine("the-same"))
+            await asyncio.sleep(1)
+            hang_up(line)
+            await asyncio.sleep(1)
+
+    play(tmp_path, scenario).writer.close()
+    paths = sorted(tmp_path.glob("*/*.jsonl"))
+    assert [path.name for path in paths] == ["the-same-2.jsonl", "the-same.jsonl"]
+    for path in paths:
+        types = [line["type"] for line in map(json.loads, path.read_text().splitlines())]
+        assert (types.count("call.offered"), types.count("call.ended")) == (1, 1)
+    assert find(tmp_path, "the-same") == paths[0], "the last one"
+    assert find(tmp_path, "the") is None

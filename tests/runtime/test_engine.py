@@ -1,0 +1,398 @@
+"""The engine by itself, without a telephone."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import http.client
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from cordboard.config.schema import Config
+from cordboard.config.source import ConfigSource
+from cordboard.mcp.supervision.pool import ServerPool
+from cordboard.mcp.supervision.status import ServerState
+from cordboard.observe.degradation import RAISE_AFTER
+from cordboard.observe.metrics import Metrics
+from cordboard.runtime.engine import NO_WAY_IN, Engine
+from cordboard.runtime.overload_monitor import SETTLING, OverloadMonitor
+from cordboard_testkit.free_ports import free_port
+from cordboard_testkit.mcp_servers import FAULTY_SERVER
+from cordboard_testkit.patience import PATIENCE
+
+
+def offline(tmp_path: Path, **more: Any) -> Config:
+    return Config.model_validate(
+        {
+            "contexts": {"demo": {}},
+            "health": {"port": 0},
+            "audiosocket": {"port": 0},
+            "calls": {"directory": str(tmp_path)},
+            **more,
+        }
+    )
+
+
+async def test_an_engine_that_waits_for_asterisk_says_so_and_is_ready_later(tmp_path: Path) -> None:
+    nobody = {"url": "http://127.0.0.1:9", "password": "secret"}
+    engine = Engine(offline(tmp_path, asterisk=nobody))
+    with capture_logs() as log:
+        await engine.start()
+        await engine.stop(grace=0)
+    (started,) = [entry for entry in log if entry["event"] in ("engine_started", "engine_ready")]
+    assert started["event"] == "engine_started"
+    assert list(started["waiting_for"]) == ["ari"]
+
+
+async def test_an_engine_is_ready_when_ready_says_so(tmp_path: Path) -> None:
+    engine = Engine(offline(tmp_path))
+    with capture_logs() as log:
+        await engine.start()
+        missing = [name for name, s in engine.readiness().items() if s.required and not s.ready]
+        await engine.stop(grace=0)
+    assert missing == []
+    assert [e["event"] for e in log if e["event"].startswith("engine_r")] == ["engine_ready"]
+
+
+@pytest.mark.usefixtures("lent_models")
+async def test_missing_keys_are_shown_and_keep_it_only_from_what_they_are_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    providers = {"live": {"type": "openai_realtime"}, "local": {"type": "pipeline"}}
+    contexts: dict[str, Any] = {"demo": {"provider": "live"}, "other": {"provider": "local"}}
+    engine = Engine(offline(tmp_path, providers=providers, contexts=contexts))
+    await engine.start()
+    try:
+        state = engine.readiness()["agents"]
+        assert (state.ready, state.detail) == (
+            False,
+            "live: no key: set OPENAI_API_KEY, or api_key",
+        )
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-not-shown")
+        assert engine.readiness()["agents"].ready
+        assert "sk-not-shown" not in json.dumps(engine.health())
+    finally:
+        await engine.stop(grace=0)
+
+
+@pytest.mark.usefixtures("lent_models")
+async def test_who_has_no_token_is_told_states_and_numbers_and_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    engine = Engine(
+        offline(
+            tmp_path,
+            admin={"token": "open-sesame"},
+            contexts={"bank_desk": {"provider": "costly"}},
+            providers={"costly": {"type": "openai_realtime"}},
+            mcp={"servers": {"ledgers": {"command": [sys.executable, "-c", "exit(3)"]}}},
+        )
+    )
+    await engine.start()
+    try:
+        await engine.tools_settled(20)
+        told = {path: await _get(engine, path) for path in ("/health", "/ready")}
+        for path, (status, body) in told.items():
+            assert status == (503 if path == "/ready" else 200)
+            assert not [n for n in ("bank_desk", "costly", "ledgers") if n in json.dumps(body)]
+            assert body["components"]["agents"]["ready"] is False
+        assert told["/health"][1]["active_calls"] == 0
+        status, health = await _get(engine, "/health", Authorization="Bearer open-sesame")
+        assert (status, health["active_calls"]) == (200, [])
+        assert "ledgers" in health["mcp_servers"]
+        assert "costly" in health["components"]["agents"]["detail"]
+    finally:
+        await engine.stop(grace=0)
+
+
+async def _get(engine: Engine, path: str, **headers: str) -> tuple[int, Any]:
+    def get() -> tuple[int, Any]:
+        connection = http.client.HTTPConnection("127.0.0.1", engine.http_port, timeout=20)
+        try:
+            connection.request("GET", path, headers=headers)
+            response = connection.getresponse()
+            return response.status, json.loads(response.read())
+        finally:
+            connection.close()
+
+    return await asyncio.to_thread(get)
+
+
+@pytest.mark.parametrize("sheds", [True, False])
+async def test_being_late_while_everything_starts_is_no_overload(sheds: bool) -> None:
+    """Afterwards it is, unless the engine is to take calls however busy it is."""
+    now = 1000.0
+
+    def nothing() -> None:
+        """Nobody looks."""
+
+    load = OverloadMonitor(
+        Metrics(), lambda: None, nothing, nothing, sheds=sheds, clock=lambda: now
+    )
+
+    def late_for(seconds: float) -> None:
+        nonlocal now
+        for _ in range(round(seconds * 2)):
+            now += 0.5
+            load.measure(0.3)
+
+    late_for(60)
+    load.started()
+    late_for(SETTLING - 0.5)
+    assert load.degradation.level == 0
+    late_for(RAISE_AFTER + 2)
+    assert load.degradation.level == (1 if sheds else 0)
+
+
+async def test_an_engine_stopped_twice_stops_once(tmp_path: Path) -> None:
+    engine = Engine(offline(tmp_path))
+    with capture_logs() as log:
+        starting = asyncio.create_task(engine.start())
+        await asyncio.sleep(0)
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        await asyncio.gather(engine.stop(), engine.stop(grace=0))
+    events = [entry["event"] for entry in log]
+    assert events.count("engine_stopping") == 1
+    assert events.count("engine_stopped") == 1
+
+
+async def test_what_is_given_up_is_shown(tmp_path: Path) -> None:
+    engine = Engine(offline(tmp_path))
+    engine._load.degradation.level = 2
+    shown = engine.health()["degradation"]
+    assert shown["given_up"] == ["speculative recognition", "the end-of-turn model"]
+    await engine.stop(grace=0)
+
+
+@pytest.mark.usefixtures("lent_models")
+async def test_the_collector_is_spared_the_libraries_while_the_engine_runs(tmp_path: Path) -> None:
+    """A full collection holds the event loop; afterwards, all is as it was before."""
+    engine = Engine(offline(tmp_path))
+    before = gc.get_freeze_count()
+    await engine.start()
+    try:
+        assert gc.get_freeze_count() > len(gc.get_objects())
+    finally:
+        await engine.stop(grace=0)
+    assert gc.get_freeze_count() <= before
+
+
+def faulty(*behaviour: str, **settings: Any) -> dict[str, Any]:
+    return {"command": [sys.executable, str(FAULTY_SERVER), *behaviour], **settings}
+
+
+@pytest.mark.usefixtures("lent_models")
+async def test_twenty_servers_five_broken_ones_among_them_are_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None can be ready before the engine is: each waits until calls can come in, and then for a
+    file that is written afterwards."""
+    gate = tmp_path / "gate"
+    servers = {
+        f"good{number}": faulty("lists", str(gate), start_timeout_ms=120_000)
+        for number in range(15)
+    }
+    once = {"enabled": False}
+    servers |= {
+        "ghost": {"command": ["no-such-program-anywhere"]},
+        "exits": faulty("exits", restart=once),
+        "mute": faulty("mute", start_timeout_ms=600_000, stop_grace_ms=100),
+        "deaf": faulty("deaf", start_timeout_ms=600_000, stop_grace_ms=100),
+        "bad": faulty("bad-list", restart=once),
+    }
+    missing: list[dict[str, str]] = []
+    really_open = ServerPool.open
+
+    def watched(pool: ServerPool) -> None:
+        missing.append(engine._missing())
+        really_open(pool)
+
+    monkeypatch.setattr(ServerPool, "open", watched)
+    engine = Engine(offline(tmp_path, mcp={"servers": servers}))
+    try:
+        await asyncio.wait_for(engine.start(), PATIENCE)
+        fleet = engine._succession.generation.fleet
+        assert engine._missing() == {}, "the engine is ready"
+        assert ServerState.READY not in {status.state for status in fleet.status()}
+        gate.write_text("[]")
+        for name in servers:
+            if name.startswith("good"):
+                assert await fleet.servers[name].wait_ready(PATIENCE), fleet.servers[name].status()
+        assert missing == [{}], "they began to start when calls could come in"
+        detail = engine.readiness()["mcp"].detail
+        assert "ghost is failed" in detail
+        assert "mute is starting" in detail
+    finally:
+        await engine.stop(grace=0)
+
+
+@pytest.mark.usefixtures("lent_models")
+async def test_tools_that_are_not_offered_are_shown_and_cost_no_readiness(tmp_path: Path) -> None:
+    servers = {"shop": faulty(), "hostile": faulty("hostile")}
+    engine = Engine(offline(tmp_path, mcp={"lock": "off", "servers": servers}))
+    try:
+        await asyncio.wait_for(engine.start(), PATIENCE)
+        assert await engine.tools_settled(PATIENCE)
+        state = engine.readiness()["mcp"]
+        assert not state.ready
+        assert "mcp.servers.hostile: the tool 'remote' is not offered: " in state.detail
+        assert "mcp.servers.shop" not in state.detail
+        assert engine._missing() == {}
+    finally:
+        await engine.stop(grace=0)
+
+
+@pytest.mark.usefixtures("lent_models")
+async def test_a_reload_reaches_what_is_not_read_from_the_generation(tmp_path: Path) -> None:
+    path = tmp_path / "ai-agent.yaml"
+
+    def write(**tree: Any) -> None:
+        settings = {"health": {"port": 0}, "calls": {"directory": str(tmp_path)}}
+        path.write_text(json.dumps({"reload": {"watch": False}, **settings, **tree}))
+
+    write(contexts={"one": {}}, audiosocket={"port": 0, "context": "one"})
+    source = ConfigSource(path, os.environ)
+    engine = Engine(source.load().config, source=source)
+    await engine.start()
+    try:
+        port = engine.audiosocket_port
+        write(
+            contexts={"two": {"recording": {"enabled": True}, "variables": ["ORDER"]}},
+            audiosocket={"port": 0, "advertise_host": "10.1.2.3", "context": "two"},
+            asterisk={"password": "x"},
+        )
+        report = await engine.administration.reload()
+        assert [(item.what, item.until) for item in report.deferred] == [
+            ("asterisk", "the engine is restarted")
+        ]
+        assert engine._audiosocket.address == f"10.1.2.3:{port}"
+        assert engine._audiosocket._config.context == "two"
+        assert "recordings" in engine.readiness()
+        assert "ari" not in engine.readiness(), "which is not connected"
+        health = engine.health()
+        assert health["generation"] == 2
+        assert health["deferred"] == [{"what": "asterisk", "until": "the engine is restarted"}]
+    finally:
+        await engine.stop(grace=0)
+
+
+@pytest.mark.usefixtures("lent_models")
+async def test_ledgers_that_cannot_be_written_are_shown_and_keep_nobody_from_calling(
+    tmp_path: Path,
+) -> None:
+    blocked = tmp_path / "calls"
+    blocked.write_text("not a folder")
+    engine = Engine(offline(blocked))
+    await engine.start()
+    try:
+        state = engine.readiness()["ledger"]
+        assert (state.ready, state.required) == (False, False)
+        assert "calls are not recorded" in state.detail
+    finally:
+        await engine.stop(grace=0)
+
+
+@pytest.mark.usefixtures("lent_models")
+async def test_a_directory_of_calls_that_others_may_enter_is_shown(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    engine = Engine(offline(tmp_path))
+    await engine.start()
+    try:
+        state = engine.readiness()["ledger"]
+        assert state.ready
+        assert f"chmod 700 {tmp_path}" in state.detail
+    finally:
+        await engine.stop(grace=0)
+
+
+async def connects(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+@pytest.mark.parametrize(
+    ("tree", "is_open"),
+    [
+        ({}, False),
+        ({"audiosocket": {"context": None}}, False),
+        ({"asterisk": {"media": "websocket"}}, False),
+        ({"asterisk": {"media": "rtp"}}, False),
+        ({"asterisk": {"media": "audiosocket"}}, True),
+        ({"audiosocket": {"context": "demo"}}, True),
+        ({"audiosocket": {"context": "demo"}, "asterisk": {"media": "websocket"}}, True),
+    ],
+    ids=["nothing", "null", "websocket", "rtp", "audiosocket", "bare calls", "both"],
+)
+@pytest.mark.usefixtures("lent_models")
+async def test_the_audiosocket_port_is_open_only_when_calls_can_come_by_it(
+    tmp_path: Path, tree: dict[str, Any], is_open: bool
+) -> None:
+    port = free_port()
+    tree = {**tree, "audiosocket": {"port": port, **tree.get("audiosocket", {})}}
+    if "asterisk" in tree:
+        tree["asterisk"] |= {"url": "http://127.0.0.1:9", "password": "secret"}
+    engine = Engine(offline(tmp_path, **tree))
+    await engine.start()
+    try:
+        assert await connects(port) is is_open
+        media = engine.readiness()["media"]
+        assert media.ready
+        assert media.detail == ("" if is_open or "asterisk" in tree else NO_WAY_IN)
+    finally:
+        await engine.stop(grace=0)
+
+
+@pytest.mark.usefixtures("lent_models")
+async def test_a_reload_opens_and_shuts_the_audiosocket_port(tmp_path: Path) -> None:
+    path, port = tmp_path / "ai-agent.yaml", free_port()
+
+    def write(**audiosocket: Any) -> None:
+        fixed = {"health": {"port": 0}, "calls": {"directory": str(tmp_path)}}
+        fixed |= {"contexts": {"demo": {}}, "reload": {"watch": False}}
+        path.write_text(json.dumps({**fixed, "audiosocket": {"port": port, **audiosocket}}))
+
+    write()
+    source = ConfigSource(path, os.environ)
+    engine = Engine(source.load().config, source=source)
+
+    async def reload(**audiosocket: Any) -> None:
+        write(**audiosocket)
+        await engine.administration.reload()
+        await asyncio.gather(*engine._following)
+
+    await engine.start()
+    try:
+        assert not await connects(port)
+        await reload(context="demo")
+        assert await connects(port)
+        _, live = await asyncio.open_connection("127.0.0.1", port)
+        await reload()
+        assert not await connects(port)
+        assert engine.readiness()["media"].detail == NO_WAY_IN
+        live.close()
+        with socket.create_server(("127.0.0.1", port)):
+            await reload(context="demo")
+            media = engine.readiness()["media"]
+            assert not media.ready
+            assert f"{port} cannot be opened" in media.detail
+        await reload()
+        await reload(context="demo")
+        assert await connects(port), "the other program has let it go"
+        assert engine.readiness()["media"].ready
+    finally:
+        await engine.stop(grace=0)
+    assert not await connects(port)

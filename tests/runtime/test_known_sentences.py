@@ -1,0 +1,39 @@
+"""What the voice makes beforehand, so that nobody has to wait for it in a call."""
+
+from __future__ import annotations
+
+from cordboard.config.schema import Config
+from cordboard.runtime.reload import greetings, other_sentences
+
+
+def test_what_bridges_slow_tools_is_made_beforehand() -> None:
+    slow = {"kind": "python", "function": "a:b", "slow_response_threshold_ms": 500}
+    server = {
+        "command": ["x"],
+        "defaults": {"slow_response_threshold_ms": 700, "slow_response_message": "The shop looks."},
+        "tools": [{"name": "order", "slow_response_message": ["Cooking.", "Still cooking."]}],
+    }
+    config = Config.model_validate(
+        {
+            "contexts": {"demo": {"greeting": "Hello.", "silence": {"fillers": ["Let me see."]}}},
+            "tools": {"own": {**slow, "slow_response_message": "My own."}, "usual": slow},
+            "mcp": {"servers": {"shop": server}},
+        }
+    )
+    sentences = other_sentences(config)
+    assert {"My own.", "One moment, please.", "The shop looks."} <= set(sentences)
+    assert {"Cooking.", "Still cooking.", "Let me see."} <= set(sentences)
+    assert any("yes or no" in sentence for sentence in sentences), "asked when nobody is understood"
+    assert list(greetings(config).values()) == ["Hello."]
+
+
+def test_a_tool_that_has_no_fillers_has_none_made() -> None:
+    server = {"command": ["x"], "defaults": {"slow_response_message": "Unheard."}}
+    config = Config.model_validate(
+        {
+            "contexts": {"demo": {}},
+            "tools": {"quick": {"kind": "python", "function": "a:b"}},
+            "mcp": {"servers": {"shop": server}},
+        }
+    )
+    assert not {"Unheard.", "One moment, please."} & set(other_sentences(config))

@@ -1,0 +1,159 @@
+"""A model in a file: the thread around llama.cpp, with a stand-in for llama.cpp itself."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.agents.llm.scripted_model import WEATHER
+
+from cordboard.agent_api.dialogue import DialogueSession
+from cordboard.agents.brain_factory import model_brain
+from cordboard.agents.llm.brain import LlmBrain
+from cordboard.config.providers.brains import GgufBrain
+from cordboard.errors import BrainError
+
+
+def chunk(text: str | None = None, why: str | None = None) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": why}]}
+
+
+class Llama:
+    """`xllamacpp`, as far as it is used: calls block, a true answer of the callback stops."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self.threads: set[str] = set()
+        self.stopped = threading.Event()
+        self.answer: list[Any] = [chunk("Hello. "), chunk("Yes."), chunk(None, "stop")]
+        self.fails = False
+
+    def __call__(self, params: Any) -> Llama:
+        if self.fails:
+            raise RuntimeError("Failed to init server")
+        assert params.n_parallel == 1
+        return self
+
+    def handle_chat_completions(self, body: dict[str, Any], take: Callable[[Any], bool]) -> None:
+        self.asked.append(body)
+        self.threads.add(threading.current_thread().name)
+        for part in self.answer:
+            if isinstance(part, Exception):
+                raise part
+            if isinstance(part, threading.Event):
+                part.wait(5)
+            elif take(part):
+                self.stopped.set()
+                return
+
+
+@pytest.fixture
+def llama(monkeypatch: pytest.MonkeyPatch) -> Llama:
+    made = Llama()
+    module: Any = ModuleType("xllamacpp")
+    module.__spec__ = ModuleSpec("xllamacpp", None)
+    module.Server = made
+    module.CommonParams = lambda: SimpleNamespace(
+        model=SimpleNamespace(), cpuparams=SimpleNamespace(), cpuparams_batch=SimpleNamespace()
+    )
+    monkeypatch.setitem(sys.modules, "xllamacpp", module)
+    return made
+
+
+def brain_of(folder: Path, **settings: Any) -> LlmBrain:
+    path = folder / "model.gguf"
+    path.write_bytes(b"GGUF")
+    return model_brain(GgufBrain(type="gguf", model=str(path), **settings), {})
+
+
+def session() -> DialogueSession:
+    async def nothing(*_: Any, **__: Any) -> Any:
+        raise AssertionError
+
+    return DialogueSession("Be kind.", (WEATHER,), nothing)
+
+
+async def test_it_answers_from_a_thread_of_its_own(llama: Llama, tmp_path: Path) -> None:
+    brain = brain_of(tmp_path, max_tokens=50)
+    await asyncio.to_thread(brain.warm, (WEATHER,))
+    dialogue = brain.open(session())
+    assert [sentence async for sentence in dialogue.respond("hi")] == ["Hello.", "Yes."]
+    (body,) = llama.asked
+    assert body["max_tokens"] == 50
+    assert body["cache_prompt"] is True
+    assert [tool["function"]["name"] for tool in body["tools"]] == ["get_weather"]
+    assert all(name.startswith("gguf") for name in llama.threads)
+    await brain.close()
+
+
+async def test_an_answer_that_is_given_up_stops_the_model(llama: Llama, tmp_path: Path) -> None:
+    wait = threading.Event()
+    llama.answer = [chunk("Once upon a time. "), chunk("There "), wait, *[chunk("was ")] * 1_000]
+    brain = brain_of(tmp_path)
+    respond = brain.open(session()).respond("a story")
+    assert await anext(respond) == "Once upon a time."
+    await respond.aclose()
+    wait.set()
+    assert await asyncio.to_thread(llama.stopped.wait, 5)
+    await brain.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        ([RuntimeError("out of memory")], "internal"),
+        ([chunk("Hel")], "dropped"),
+        ([{"error": {"code": 400, "message": "too long", "type": "invalid"}}], "refused"),
+    ],
+)
+async def test_what_goes_wrong_is_told(
+    llama: Llama, tmp_path: Path, answer: list[Any], kind: str
+) -> None:
+    llama.answer = answer
+    brain = brain_of(tmp_path)
+    with pytest.raises(BrainError) as caught:
+        async for _ in brain.open(session()).respond("hi"):
+            pass
+    assert caught.value.kind == kind
+    await brain.close()
+
+
+async def test_a_silent_model_is_given_up(llama: Llama, tmp_path: Path) -> None:
+    wait = threading.Event()
+    llama.answer = [wait]
+    brain = brain_of(tmp_path, first_token_ms=100)
+    with pytest.raises(BrainError) as caught:
+        await anext(brain.open(session()).respond("hi"))
+    assert caught.value.kind == "stalled"
+    wait.set()
+    await brain.close()
+
+
+def test_a_file_that_cannot_be_loaded_is_told_beforehand(llama: Llama, tmp_path: Path) -> None:
+    llama.fails = True
+    brain = brain_of(tmp_path)
+    brain.warm((WEATHER,))
+    assert brain.problem is not None
+    assert "cannot be loaded" in str(brain.problem)
+    with pytest.raises(BrainError):
+        brain.open(session())
+
+
+def test_what_is_missing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    with monkeypatch.context() as without:
+        without.delitem(sys.modules, "xllamacpp")
+        without.setattr("importlib.util.find_spec", lambda _: None)
+        assert "cordboard[local-llm]" in str(brain_of(tmp_path).problem)
+
+
+def test_a_missing_file_is_told(llama: Llama) -> None:
+    problem = model_brain(GgufBrain(type="gguf", model="no/such.gguf"), {}).problem
+    assert "no/such.gguf" in str(problem)
