@@ -23,7 +23,7 @@ CORDBOARD_CACHE ?= .cache
 PYTEST_ARGS ?=
 PROCESSES ?= 3
 ORDER ?= random
-export PYTHON CORDBOARD_CACHE PYTHONS PYTHONS_MISSING PROCESSES
+export PYTHON CORDBOARD_CACHE PROCESSES
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -73,7 +73,7 @@ test-fast: $(ALL_READY) ## run the tests that need no Asterisk, no models and no
 
 .PHONY: test-pythons
 test-pythons: ## run the fast tests with every Python of this machine, and print a table
-	@scripts/test-pythons --order=$(ORDER) $(PYTEST_ARGS)
+	@PYTHONS="$(PYTHONS)" PYTHONS_MISSING="$(PYTHONS_MISSING)" scripts/test-pythons --order=$(ORDER) $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(ALL_READY) ## check style, formatting, types and the import rules
