@@ -40,6 +40,8 @@ pytestmark = pytest.mark.voices
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "tutorial.md").read_text()
 PORT = "15000"
+COMMANDS = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.M)
+"""A command, of several lines if they end in a backslash, and what it prints."""
 COMMAND_SECONDS = 300
 """For one command; the spoken call takes 35 s."""
 
@@ -104,8 +106,7 @@ class Reader:
     def follow(self, block: Block) -> None:
         match block.language:
             case "console" if "$ " in block.text:
-                for step in re.split(r"^\$ ", block.text, flags=re.M)[1:]:
-                    command, _, expected = step.partition("\n")
+                for command, expected in COMMANDS.findall(block.text):
                     self.types(command.replace(PORT, self.port), expected)
             case "console":
                 self.sees_more(block.text)
