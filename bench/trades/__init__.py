@@ -143,7 +143,7 @@ async def _score(turn: Turn, trade: Trade) -> None:
         opening = _OPENINGS[turn.trade, turn.question]
         async for _ in dialogue.respond(opening):
             pass
-        turn.intent = dialogue.task.intent if dialogue.task else ""
+        turn.intent = dialogue.task.intent.removesuffix("_booking") if dialogue.task else ""
         if trade.asked or not turn.intent:
             turn.found = "(the question was not reached)"
             return
@@ -173,7 +173,7 @@ async def _score(turn: Turn, trade: Trade) -> None:
         values = {slot: v for slot, v in values.items() if not turn.question or slot in turn.slots}
     if not acted and answer == GREETING:
         intent = "repeat"
-    intent = {"transfer": "human", "cancel_booking": "cancel"}.get(intent, intent)
+    intent = {"transfer": "human"}.get(intent, intent).removesuffix("_booking")
     turn.found = f"{intent} {values} {answer!r}"
     turn.outcome = _judge(turn, intent, values, acted=acted, doubt=doubt, answer=answer)
 

@@ -33,10 +33,11 @@ from cordboard.config.patterns import TIME_OF_DAY
 from cordboard.config.sentences import Effort, Wording, read_sentence
 from cordboard.config.variables import CALL_VARIABLES
 
-SlotKind = Literal["list", "icao", "letters", "number", "digits", "date", "time", "name", "text"]
+SlotKind = Literal["list", "icao", "letters", "code", "number", "digits", "date", "time", "name", "text"]
 BUILT_IN_LISTS: tuple[SlotKind, ...] = (
     "icao",
     "letters",
+    "code",
     "number",
     "digits",
     "date",
@@ -329,19 +330,11 @@ class Rules(_Part):
         return self
 
     def _check_keywords(self, name: str, intent: Intent, effort: Effort) -> None:
-        key = f"intents.{name}.keywords"
         for field, texts in (("keywords", intent.keywords), ("unless", intent.unless)):
             for number, text in enumerate(texts):
                 at = f"intents.{name}.{field}[{number}]"
                 if any(p.list for w in self._wordings(text, at, effort) for p in w):
                     raise ValueError(f"{at}: {text!r}: {field} have no {{lists}}")
-        if intent.unless and not intent.keywords:
-            raise ValueError(f"intents.{name}.unless: only beside keywords")
-        if intent.keywords:
-            found = list(self.slots_of(name).values())
-            spec = self.lists.get(found[0]) if len(found) == 1 else None
-            if spec is None or spec.type != "list":
-                raise ValueError(f"{key}: only for an intent with one slot, filled from a list")
 
     def _check_lists(self, wording: Wording, text: str, key: str) -> None:
         seen: set[str] = set()

@@ -1,334 +1,347 @@
-"""Which of all sentences an utterance is, word by word.
+"""Which intent an utterance speaks for, and which words fill its slots.
 
-The wordings of all intents lie side by side in one table, a column each. `fits` aligns every column
-with the utterance at once (the same running-minimum alignment as `sound`, one row for each word):
-words may be found by sound, words that say little may be missing or added cheaply, others at a
-price. The best column of each intent is then walked back to see which words filled which slot.
+Two measures. `WordingTable.fits`: how nearly the utterance is one of an intent's sentences, as a
+bag of words and values. `Evidence`: how much of an intent's own words and values are in it at all,
+each word weighing the more the fewer intents share it. Order matters to neither; `fill` tells slots
+apart by the words that stand around them in the sentences.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-from cordboard.agents.pipeline.brain.rules.clauses import denials
-from cordboard.agents.pipeline.brain.rules.sound import Hit
-from cordboard.agents.pipeline.brain.rules.values import Span
-from cordboard.agents.pipeline.brain.rules.words import FILLERS, FUNCTION_WORDS, Token
+from cordboard.agents.pipeline.brain.rules.values import Judged, Span, Value
+from cordboard.agents.pipeline.brain.rules.words import FILLERS, FUNCTION_WORDS, Token, stem
 from cordboard.config.sentences import Position, Wording
 
-NO_FIT = 0.45
-"""A reading that leaves more than this share unexplained is none."""
-_NO_ANSWER = 0.6
-"""The same for what was asked for: there a word more is worth a question."""
 _SLOT_WEIGHT = 1.4
 _COMMON_WEIGHT = 0.15
 _DECISIVE = frozenset({"yes", "no", "not", "up"})
 """Small words that make the whole difference where a sentence asks for them: `hang on` is not
-`hang up`, nor is a hum that is written as "Han"."""
+`hang up`."""
 _ADDED = 0.7
 _ADDED_COMMON = 0.1
 _ADDED_FILLER = 0.02
-_ADDED_DENIAL = 2.0
+_ADDED_DENIED = 2.0
 """A `not` that no sentence foresees: whatever else fits, that was not asked for."""
-_SOUND_FACTOR = 1.5
-_VALUE_FACTOR = 2.4
-_UNKNOWN_VALUE = 0.5
-_UNKNOWN_WORD = 0.05
-_UNKNOWN_BEYOND_KNOWN = 0.25
-"""Calling words unknown that hold a known value costs this more."""
-_SAID = 0.05
-_MOST_BESIDES_UNKNOWN = 0.2
-_LONGEST_UNKNOWN = 3
-_NEVER = 50.0
-_SAME = 1e-4
-"""Rounding of the float32 sums."""
+_RIVAL = 0.09
+"""Two values whose costs differ less than this cannot be told apart."""
+_CUE_BONUS = 0.06
+_SURELY = 0.7
+"""How surely a word must have been heard to speak for something."""
+_LENGTH_BONUS = 0.05
+_TYPED_VALUE = 0.4
+"""Evidence of a date, a time or a number; a value of a list counts 1."""
+_CORRECTIONS = frozenset("no sorry actually wait hang hold rather mean make excuse correction".split())
 
-Windows = dict[tuple[int, int], dict[int, float]]
-"""(first word, after the last word) → class → cost of that class standing there."""
-Floats = npt.NDArray[np.float32]
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was found in one utterance, whatever it will turn out to mean."""
+
+    text: str
+    tokens: tuple[Token, ...]
+    words: Mapping[str, Sequence[tuple[int, int, float]]]
+    """Expected word → first word, after the last word, and how surely it was heard there (0..1)."""
+    spans: Mapping[str, Sequence[Span]]
+    """List → values found."""
+    denied: frozenset[int]
+    known: Collection[str]
+    """The context's own words."""
+
+    def text_of(self, count: int) -> str:
+        """The first words, or with a negative count the last ones."""
+        part = self.tokens[:count] if count > 0 else self.tokens[count:]
+        return " ".join(token.text for token in part)
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """One intent's best wording, laid over the utterance."""
+    """How nearly an utterance is a sentence of an intent."""
 
     intent: str
-    cost: float
     quality: float
-    """Cost relative to the weight of the wording."""
-    slots: Mapping[str, tuple[str, int, int]]
-    """Slot → list, first word, after the last word."""
-    unknown: frozenset[str]
-    """Slots filled with words that are no value of their list."""
-    left_over: frozenset[int]
-    """Content words that belong to nothing."""
-
-    def is_unknown(self, slot: str) -> bool:
-        return slot in self.unknown
-
-    @property
-    def is_good(self) -> bool:
-        """Whether it explains enough; one that calls words unknown must explain all others."""
-        limit = _NO_ANSWER if self.intent.startswith("_") else NO_FIT
-        if not self.unknown:
-            return self.quality <= limit
-        rest = self.cost - _UNKNOWN_VALUE * len(self.unknown)
-        return self.quality <= limit and rest <= _MOST_BESIDES_UNKNOWN
+    """Missing and unexplained weight relative to that of the sentence: 0 = word for word."""
 
 
-@dataclass(slots=True)
-class _Walk:
-    """The way back through one column."""
-
-    matched: float = 0.0
-    missed: float = 0.0
-    slots: dict[str, tuple[str, int, int]] = field(default_factory=dict)
-    unknown: set[str] = field(default_factory=set)
-    left_over: set[int] = field(default_factory=set)
+def is_common(word: str) -> bool:
+    return word in FUNCTION_WORDS or word in FILLERS
 
 
 class WordingTable:
-    """All wordings of a context."""
+    """All wordings of a context, a column of expected words each."""
 
-    def __init__(self, rows: Sequence[tuple[str, Wording]]) -> None:
-        self._rows = list(dict.fromkeys(rows))
+    def __init__(self, rows: Iterable[tuple[str, Wording]]) -> None:
+        kept = list(dict.fromkeys(rows))
+        self._intents = np.array([intent for intent, _ in kept])
         self._classes: dict[tuple[str, ...], int] = {}
-        self._by_word: dict[str, list[int]] = {}
-        self._known_value: dict[str, int] = {}
-        self._any_value: dict[str, int] = {}
-        self._weights: list[float] = []
-        height = max((len(wording) for _, wording in self._rows), default=1)
-        shape = (height, len(self._rows))
-        self._class = np.zeros(shape, dtype=np.int64)
-        self._weight = np.zeros(shape, dtype=np.float32)
-        drop = np.full(shape, _NEVER, dtype=np.float32)
-        self._new_class(("", ""), 0.0)
-        for column, (intent, wording) in enumerate(self._rows):
-            anchored = intent.startswith("_") or any(_is_anchor(p) for p in wording)
-            for row, position in enumerate(wording):
-                number = self._class_of(position, anchored=anchored)
-                self._class[row, column] = number
-                required = not position.optional
-                self._weight[row, column] = self._weights[number] if required else 0.0
-                drop[row, column] = self._drop_cost(position, number)
-        self._lengths = np.array([len(wording) for _, wording in self._rows], dtype=np.int64)
-        self._columns = np.arange(len(self._rows))
-        self._dropped = np.zeros((height + 1, len(self._rows)), dtype=np.float32)
-        np.cumsum(drop, axis=0, out=self._dropped[1:])
-        self._needed = self._weight.sum(axis=0)
-        self._intents = [intent for intent, _ in self._rows]
-        self._columns_of: dict[str, list[int]] = {}
-        for column, intent in enumerate(self._intents):
-            self._columns_of.setdefault(intent, []).append(column)
+        for _, wording in kept:
+            for position in wording:
+                self._classes.setdefault(_key(position), len(self._classes))
+        shape = (len(kept), len(self._classes))
+        self._has = np.zeros(shape, dtype=np.float32)
+        self._needed = np.zeros(shape, dtype=np.float32)
+        for row, (_, wording) in enumerate(kept):
+            light = all(_weight(p) == _COMMON_WEIGHT for p in wording)
+            for position in wording:
+                column = self._classes[_key(position)]
+                self._has[row, column] = 1.0
+                if not position.optional:
+                    self._needed[row, column] = 1.0 if light else _weight(position)
+        self._whole = np.maximum(self._needed.sum(axis=1), 0.3)
 
-    def _new_class(self, key: tuple[str, ...], weight: float) -> int:
-        if key not in self._classes:
-            self._classes[key] = len(self._weights)
-            self._weights.append(weight)
-        return self._classes[key]
-
-    def _class_of(self, position: Position, *, anchored: bool) -> int:
-        if position.list:
-            known = self._new_class(("{known}", position.list), _SLOT_WEIGHT)
-            any_value = self._new_class(("{any}", position.list), _SLOT_WEIGHT)
-            self._known_value[position.list] = known
-            self._any_value[position.list] = any_value
-            return any_value if anchored else known
-        number = self._new_class(position.words, _weight(position))
-        for word in position.words:
-            columns = self._by_word.setdefault(word, [])
-            if number not in columns:
-                columns.append(number)
-        return number
-
-    def _drop_cost(self, position: Position, number: int) -> float:
-        if position.optional:
-            return 0.0
-        return _NEVER if position.list else self._weights[number]
-
-    def add_word(self, windows: Windows, hit: Hit, word: str) -> None:
-        """Note that a word of the sentences was found."""
-        here = windows.setdefault((hit.start, hit.end), {})
-        for number in self._by_word.get(word, ()):
-            cost = self._weights[number] * hit.cost * _SOUND_FACTOR
-            here[number] = min(cost, here.get(number, _NEVER))
-
-    def add_values(
-        self, windows: Windows, name: str, costs: Mapping[tuple[int, int], tuple[float, bool]]
-    ) -> None:
-        """Note where values of a list were found, or may stand without being known."""
-        if name not in self._known_value:
-            return
-        for place, (cost, known) in costs.items():
-            here = windows.setdefault(place, {})
-            here[self._any_value[name]] = cost
-            if known:
-                here[self._known_value[name]] = cost
-
-    def fits(self, tokens: Sequence[Token], windows: Windows, active: Collection[str]) -> list[Fit]:
-        """The best wording of each active intent, in the order of the intents."""
-        chosen = self._worth_a_look(windows, active)
-        if not len(chosen):
+    def fits(
+        self, look: Look, active: Collection[str], courtesy: Collection[str] = ()
+    ) -> list[Fit]:
+        """The best wording of each active intent, the best first. Words of `courtesy` cost little
+        where no sentence has them."""
+        columns, strengths, covers = [], [], []
+        for key, column in self._classes.items():
+            places = _places(look, key)
+            if places:
+                columns.append(column)
+                strengths.append(max(strength for _, _, strength in places))
+                cover = np.zeros(len(look.tokens), dtype=np.float32)
+                for start, end, _ in places:
+                    cover[start:end] = 1.0
+                covers.append(cover)
+        if not columns:
             return []
-        added = [_added_cost(token) for token in tokens]
-        for place in denials(tokens):
-            added[place] = _ADDED_DENIAL
-        states = self._align(tokens, windows, added, chosen)
-        final = states[-1][self._lengths[chosen], np.arange(len(chosen))]
-        best: dict[str, int] = {}
-        for place in np.argsort(final, kind="stable").tolist():
-            best.setdefault(self._intents[int(chosen[place])], place)
+        has = self._has[:, columns]
+        missing = self._whole - self._needed[:, columns] @ np.array(strengths, dtype=np.float32)
+        uncovered = (has @ np.array(covers)) == 0
+        added = [_added(look, place, courtesy) for place in range(len(look.tokens))]
+        quality = (missing + uncovered @ np.array(added, dtype=np.float32)) / self._whole
+        best: dict[str, float] = {}
+        for row in np.argsort(quality, kind="stable").tolist():
+            if quality[row] > 1.0:
+                break
+            intent = str(self._intents[row])
+            if intent in active:
+                best.setdefault(intent, float(quality[row]))
+        return [Fit(intent, quality) for intent, quality in best.items()]
+
+
+def _key(position: Position) -> tuple[str, ...]:
+    return ("{}", position.list) if position.list else position.words
+
+
+def _places(look: Look, key: tuple[str, ...]) -> list[tuple[int, int, float]]:
+    if key[0] == "{}":
         return [
-            self._walk_back(states, windows, added, chosen, place)
-            for intent, place in sorted(best.items(), key=lambda item: item[1])
-            if final[place] < _NEVER and intent
+            (span.start, span.end, 1.0 - span.cost)
+            for span in look.spans.get(key[1], ())
+            if span.value is not None and (span.is_clear or span.cost <= 0.3)
         ]
-
-    def _worth_a_look(self, windows: Windows, active: Collection[str]) -> npt.NDArray[np.int64]:
-        """Columns that are active and have enough of their weight somewhere in the utterance."""
-        columns = sorted(c for intent in active for c in self._columns_of.get(intent, ()))
-        chosen = np.array(columns, dtype=np.int64)
-        seen = np.zeros(len(self._weights), dtype=np.float32)
-        for classes in windows.values():
-            seen[list(classes)] = 1.0
-        present = (seen[self._class[:, chosen]] * self._weight[:, chosen]).sum(axis=0)
-        kept: npt.NDArray[np.int64] = chosen[present >= 0.5 * self._needed[chosen]]
-        return kept
-
-    def _align(
-        self,
-        tokens: Sequence[Token],
-        windows: Windows,
-        added: Sequence[float],
-        chosen: npt.NDArray[np.int64],
-    ) -> list[Floats]:
-        classes = self._class[:, chosen]
-        dropped = self._dropped[:, chosen]
-        ending: dict[int, list[tuple[int, Floats]]] = {}
-        for (start, end), costs in windows.items():
-            vector = np.full(len(self._weights), _NEVER, dtype=np.float32)
-            vector[list(costs)] = list(costs.values())
-            ending.setdefault(end, []).append((start, vector))
-        states: list[Floats] = [dropped.copy()]
-        for end in range(1, len(tokens) + 1):
-            state = states[-1] + np.float32(added[end - 1])
-            for start, vector in ending.get(end, ()):
-                np.minimum(state[1:], states[start][:-1] + vector[classes], out=state[1:])
-            state -= dropped
-            np.minimum.accumulate(state, axis=0, out=state)
-            state += dropped
-            states.append(state)
-        return states
-
-    def _walk_back(
-        self,
-        states: Sequence[Floats],
-        windows: Windows,
-        added: Sequence[float],
-        chosen: npt.NDArray[np.int64],
-        place: int,
-    ) -> Fit:
-        column = int(chosen[place])
-        intent, wording = self._rows[column]
-        column_states = [state[:, place].tolist() for state in states]
-        word, row = len(states) - 1, len(wording)
-        cost = column_states[word][row]
-        walk = _Walk()
-        while word or row:
-            word, row = self._step(column_states, windows, added, column, (word, row), walk)
-        weight = walk.matched + walk.missed
-        return Fit(
-            intent,
-            cost,
-            cost / weight if weight else _NEVER,
-            walk.slots,
-            frozenset(walk.unknown),
-            frozenset(walk.left_over),
-        )
-
-    def _step(
-        self,
-        states: Sequence[Sequence[float]],
-        windows: Windows,
-        added: Sequence[float],
-        column: int,
-        at: tuple[int, int],
-        walk: _Walk,
-    ) -> tuple[int, int]:
-        """One step back: a position found, a position left out, or a word that belongs nowhere."""
-        word, row = at
-        here = states[word][row]
-        if row:
-            number = int(self._class[row - 1, column])
-            for (start, end), costs in windows.items():
-                if end != word or number not in costs:
-                    continue
-                if abs(states[start][row - 1] + costs[number] - here) < _SAME:
-                    self._note(walk, column, row - 1, (start, end), costs[number])
-                    return start, row - 1
-            drop = float(self._dropped[row, column] - self._dropped[row - 1, column])
-            if abs(states[word][row - 1] + drop - here) < _SAME:
-                walk.missed += float(self._weight[row - 1, column])
-                return word, row - 1
-        if added[word - 1] >= _ADDED:
-            walk.left_over.add(word - 1)
-        return word - 1, row
-
-    def _note(
-        self, walk: _Walk, column: int, row: int, place: tuple[int, int], cost: float
-    ) -> None:
-        position = self._rows[column][1][row]
-        walk.matched += self._weights[int(self._class[row, column])]
-        if position.list:
-            walk.slots[position.slot] = (position.list, *place)
-            if cost >= _UNKNOWN_VALUE and cost > 0:
-                walk.unknown.add(position.slot)
+    return [place for word in key for place in look.words.get(word, ())]
 
 
 def _weight(position: Position) -> float:
     if position.list:
         return _SLOT_WEIGHT
-    common = all(
-        (word in FUNCTION_WORDS or word in FILLERS) and word not in _DECISIVE
-        for word in position.words
-    )
+    common = all(is_common(word) and word not in _DECISIVE for word in position.words)
     return _COMMON_WEIGHT if common else 1.0
 
 
-def _is_anchor(position: Position) -> bool:
-    """Whether the position shows by itself that this wording is meant."""
-    return not position.optional and not position.list and _weight(position) == 1.0
-
-
-def _added_cost(token: Token) -> float:
+def _added(look: Look, place: int, courtesy: Collection[str]) -> float:
+    token = look.tokens[place]
+    if token.text in ("not", "never") and place in look.denied:
+        return _ADDED_DENIED
     if token.text in FILLERS:
         return _ADDED_FILLER
-    return _ADDED_COMMON if token.text in FUNCTION_WORDS else _ADDED
+    return _ADDED_COMMON if not token.is_content or token.text in courtesy else _ADDED
 
 
-def slot_costs(
-    tokens: Sequence[Token], spans: Sequence[Span]
-) -> dict[tuple[int, int], tuple[float, bool]]:
-    """(first word, after the last) → cost and whether a value of the list stands there."""
-    costs: dict[tuple[int, int], tuple[float, bool]] = {}
-    for start in range(len(tokens)):
-        for end in range(start + 1, min(start + _LONGEST_UNKNOWN, len(tokens)) + 1):
-            if not tokens[end - 1].is_content:
-                break
-            cost = _UNKNOWN_VALUE + _UNKNOWN_WORD * (end - start - 1)
-            if any(s.cost <= _SAID and start <= s.start and s.end <= end for s in spans):
-                cost += _UNKNOWN_BEYOND_KNOWN
-            costs[start, end] = (cost, False)
-    for span in spans:
-        place = (span.start, span.end)
-        if span.value is None:
-            cost, known = _UNKNOWN_VALUE + _VALUE_FACTOR * span.cost, False
-        else:
-            cost, known = min(_VALUE_FACTOR * span.cost, _UNKNOWN_VALUE - 0.01), True
-        if place not in costs or cost < costs[place][0]:
-            costs[place] = (cost, known)
-    return costs
+@dataclass(frozen=True, slots=True)
+class Support:
+    """What speaks for an intent."""
+
+    intent: str
+    words: float
+    values: float
+
+    @property
+    def total(self) -> float:
+        return self.words + self.values
+
+
+@dataclass(slots=True)
+class Evidence:
+    """The words of each intent that say what is wanted, and the lists of its slots."""
+
+    words: dict[str, set[str]] = field(default_factory=dict)
+    """Intent → stems of its content words."""
+    phrases: dict[str, list[re.Pattern[str]]] = field(default_factory=dict)
+    """Intent → its keywords, to be found in an utterance as they are."""
+    unless: dict[str, list[re.Pattern[str]]] = field(default_factory=dict)
+    lists: dict[str, set[str]] = field(default_factory=dict)
+    """Intent → lists of its slots; not those that take any word."""
+    typed: set[str] = field(default_factory=set)
+    """Lists that are no names: dates, times, numbers."""
+
+    def weigh(self, look: Look) -> list[Support]:
+        """The intents that something speaks for, the strongest first."""
+        heard: dict[str, float] = {}
+        for word, places in look.words.items():
+            sure = [s for start, _, s in places if s >= _SURELY and start not in look.denied]
+            if sure and not is_common(word):
+                heard[stem(word)] = max(sure)
+        for place, token in enumerate(look.tokens):
+            if token.is_content and place not in look.denied:
+                heard[stem(token.text)] = 1.0
+        clear = {
+            name
+            for name, spans in look.spans.items()
+            if any(s.is_clear and (s.cost < 0.1 or s.named) and s.start not in look.denied for s in spans)
+        }
+        text = "".join(f"{token.text} " for token in look.tokens)
+        found = [self._support(intent, heard, clear, text) for intent in self.words]
+        return sorted((s for s in found if s.total > 0), key=lambda s: -s.total)
+
+    def _support(
+        self, intent: str, heard: Mapping[str, float], clear: Collection[str], text: str
+    ) -> Support:
+        if any(pattern.search(text) for pattern in self.unless.get(intent, ())):
+            return Support(intent, 0.0, 0.0)
+        words = sum(
+            strength / self._sharing(self.words, word)
+            for word, strength in heard.items()
+            if word in self.words[intent]
+        )
+        phrases = sum(1 for pattern in self.phrases.get(intent, ()) if pattern.search(text))
+        values = sum(
+            (_TYPED_VALUE if name in self.typed else 1.0) / self._sharing(self.lists, name)
+            for name in self.lists[intent] & clear
+        )
+        return Support(intent, words + phrases, values)
+
+    @staticmethod
+    def _sharing(table: Mapping[str, set[str]], item: str) -> int:
+        return sum(item in items for items in table.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A slot, and the words that fill it."""
+
+    judged: Judged
+    start: int
+    end: int
+
+
+def fill(
+    look: Look,
+    slots: Mapping[str, str],
+    cues: Mapping[str, Collection[str]],
+    asked: str = "",
+) -> dict[str, Filled]:
+    """Slot → its value, of those that were said. `slots`: slot → list; `cues`: slot → words that
+    stand beside it in sentences.
+
+    A value that only resembles what was said, has a rival or an unknown name beside it is a guess.
+    """
+    pairs = [
+        (_rank(look, span, cues.get(slot, ())), slot, span)
+        for slot, name in slots.items()
+        for span in look.spans.get(name, ())
+        if span.value is not None and span.start not in look.denied
+    ]
+    pairs.sort(key=lambda pair: (not pair[2].is_clear, pair[0]))
+    taken: dict[str, Span] = {}
+    for _, slot, span in pairs:
+        if span.bare and slot != asked and not _is_cued(look, span, cues.get(slot, ())):
+            continue
+        if slot not in taken and not any(span.overlaps(other) for other in taken.values()):
+            taken[slot] = span
+    filled: dict[str, Filled] = {}
+    for slot, span in taken.items():
+        others = [pair for pair in pairs if pair[1] == slot and pair[2] is not span]
+        free = [
+            (rank, other)
+            for rank, _, other in others
+            if not any(other.overlaps(used) for name, used in taken.items() if name != slot)
+        ]
+        chosen, rival = _settle(look, span, _rank(look, span, cues.get(slot, ())), free)
+        sure = chosen.is_clear and rival is None and not _is_crowded(look, chosen, cues.get(slot, ()))
+        values = [found.value for found in (chosen, rival) if found is not None and found.value]
+        judged = Judged(values[0]) if sure else Judged(None, tuple(values))
+        filled[slot] = Filled(judged, chosen.start, chosen.end)
+    return filled
+
+
+def _rank(look: Look, span: Span, cues: Collection[str]) -> float:
+    """Exact ones first, longer ones first, those with a cue beside them first."""
+    cued = _is_cued(look, span, cues)
+    return span.cost - _LENGTH_BONUS * (span.end - span.start) - (_CUE_BONUS if cued else 0.0)
+
+
+def _is_cued(look: Look, span: Span, cues: Collection[str]) -> bool:
+    before = look.tokens[span.start - 1].text if span.start else ""
+    after = look.tokens[span.end].text if span.end < len(look.tokens) else ""
+    return before in cues or after in cues
+
+
+def _settle(
+    look: Look, first: Span, rank: float, others: Sequence[tuple[float, Span]]
+) -> tuple[Span, Span | None]:
+    """Of the values that may fill a slot the one that is meant, and one that it may be instead.
+
+    The later of two wins where words of correction stand between them.
+    """
+    chosen, rival = first, None
+    for other_rank, other in others:
+        if other.value == chosen.value:
+            continue
+        if other.overlaps(chosen):
+            if not chosen.named:
+                continue
+            missed = max(0, (chosen.end - chosen.start) - (other.end - other.start))
+            if other.cost + 0.15 * missed < chosen.cost + _RIVAL:
+                rival = rival or other
+            continue
+        if not other.is_clear or other_rank > rank + _RIVAL:
+            continue
+        early, late = sorted((chosen, other), key=lambda span: span.start)
+        between = {token.text for token in look.tokens[early.end : late.start]}
+        if between & _CORRECTIONS:
+            chosen = late
+        elif not other.bare:
+            rival = rival or other
+    if rival is not None and rival.start < chosen.start and not rival.overlaps(chosen):
+        return rival, chosen
+    return chosen, rival
+
+
+def _is_crowded(look: Look, span: Span, cues: Collection[str]) -> bool:
+    """Whether an unknown name stands beside a name ("London Gatwick"), or where one of this slot
+    would stand ("I am in Oslo, is it raining in Gothenburg?")."""
+    if span.value is None or not (span.named and span.value.spoken[:1].isupper()):
+        return False
+    capitals = look.text != look.text.lower()
+    for place, token in enumerate(look.tokens):
+        if span.start <= place < span.end or not token.is_content or token.text in look.known:
+            continue
+        before = place + 1 == span.start and token.name_like
+        after = place == span.end and (token.name_like or not (capitals or token.after_stop))
+        cued = place > 0 and look.tokens[place - 1].text in cues and token.name_like
+        if before or after or cued:
+            return True
+    return False
+
+
+def unknown_slot(look: Look, slot: str, cues: Collection[str]) -> bool:
+    """Whether a word that is no value stands where one of this slot would: "in Gothenburg"."""
+    return any(
+        token.is_content
+        and token.text not in look.known
+        and place > 0
+        and look.tokens[place - 1].text in cues
+        for place, token in enumerate(look.tokens)
+    )
+
+
+__all__ = ["Evidence", "Filled", "Fit", "Look", "Support", "Value", "WordingTable", "fill"]

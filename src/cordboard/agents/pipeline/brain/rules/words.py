@@ -7,7 +7,9 @@ letters. Pure text work; templates go through `plain_sentence` so that both side
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from cordboard.agents.pipeline.brain.rules.numbers import spell_out
 
@@ -42,9 +44,18 @@ FUNCTION_WORDS = frozenset(
     " near is are was were be been am do does did has have had will would can could may might"
     " should shall must i me my mine we us our you your he she it its they them there here what"
     " which who how when where why as not no some any all also too like want need get got let"
-    " tell give know say see hear looking look going go is up out one s".split()
+    " tell give know say see hear looking look going go is up out one s"
+    " someone somebody anyone anybody something anything".split()
 )
 """Grammar words: leaving them out or adding them says little."""
+
+_DENIALS = frozenset("not never neither nor without except".split())
+_AUXILIARIES = frozenset("do does did can could would will should is are am have has was".split())
+_LACKING = frozenset("sure know remember hear catch understand find mind certain".split())
+"""`I am not sure`: what is missing, not what is unwanted."""
+_TURNS = frozenset("but and so because just rather instead actually only".split())
+"""Words that end the reach of a denial."""
+_REACH = 5
 
 _LETTERS = re.compile(r"(?<![\w'])(?:[A-Za-z][.\-] ?){2,}[A-Za-z]?(?![\w'])\.?")
 _WORD = re.compile(
@@ -148,3 +159,37 @@ def _tokens_of(word: str) -> list[Token]:
 
 def _is_abbreviation(word: str) -> bool:
     return word.isupper() and (len(word) <= 6) and word not in ("I", "A", "OK")
+
+
+@lru_cache(maxsize=4096)
+def stem(word: str) -> str:
+    """The word without its English ending: `closing`, `closed` and `close` are `clos`."""
+    for ending in ("ing", "ies", "ed", "es", "s", "y", "e"):
+        root = word.removesuffix(ending)
+        if root != word and len(root) >= 3:
+            return root[:-1] if root[-1] == root[-2] and root[-1] not in "ls" else root
+    return word
+
+
+def denied_places(tokens: Sequence[Token]) -> frozenset[int]:
+    """Places of the denials and of the words that they reach: the rest of the clause, some words
+    at most. `Don't you have ...?`, `why not` and `I am not sure` deny nothing."""
+    places: set[int] = set()
+    for place, token in enumerate(tokens):
+        if token.text not in _DENIALS or _is_polite(tokens, place):
+            continue
+        places.add(place)
+        for other in range(place + 1, min(place + 1 + _REACH, len(tokens))):
+            if tokens[other].after_stop or tokens[other].text in _TURNS:
+                break
+            places.add(other)
+    return frozenset(places)
+
+
+def _is_polite(tokens: Sequence[Token], place: int) -> bool:
+    follows = tokens[place + 1].text if place + 1 < len(tokens) else ""
+    if follows in _LACKING or not place:
+        return follows in _LACKING
+    before = tokens[place - 1]
+    opens = before.after_stop or tokens[place - 2].text in ("why", "and", "but")
+    return before.text == "why" or (before.text in _AUXILIARIES and opens)
