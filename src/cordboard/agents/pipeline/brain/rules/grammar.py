@@ -40,6 +40,7 @@ from cordboard.agents.pipeline.brain.rules.sound import SoundIndex, phrase_sound
 from cordboard.agents.pipeline.brain.rules.values import Finder, Judged, Span, Surroundings, Value
 from cordboard.agents.pipeline.brain.rules.words import (
     denied_places,
+    is_over,
     plain,
     plain_sentence,
     stem,
@@ -130,8 +131,8 @@ class Grammar:
     finders: Mapping[str, Finder]
     vocabulary: frozenset[str]
     """The words of all sentences."""
-    known: frozenset[str]
-    """The same with the words of the lists' names."""
+    names: frozenset[str]
+    """The words of the lists' names, and of all sentences."""
     entries: Sequence[_Entry]
     index: SoundIndex
     table: WordingTable
@@ -155,7 +156,7 @@ class Grammar:
             entry = self.entries[hit.entry]
             if entry.word:
                 single = tokens[hit.start].text if hit.end - hit.start == 1 else ""
-                if hit.cost and single not in self.known:
+                if hit.cost and single not in self.names:
                     found = (hit.start, hit.end, max(0.1, 1.0 - 2 * hit.cost))
                     words.setdefault(entry.word, []).append(found)
             elif entry.list:
@@ -168,7 +169,7 @@ class Grammar:
             near = _without_confusion(phrases.get(name, ()))
             around = Surroundings(near, alphabet, self.vocabulary, today)
             spans[name] = finder.find(tokens, around)
-        return Look(text, tokens, words, spans, denied_places(tokens), self.known)
+        return Look(text, tokens, words, spans, denied_places(tokens), self.vocabulary)
 
     def understand(self, look: Look, expected: Expected | None = None) -> Reading | None:
         """What the utterance means; None when nothing fits. See the module's docstring."""
@@ -179,15 +180,15 @@ class Grammar:
         supports = self.evidence.weigh(look)
         top = supports[0] if supports else None
         values = self._values(look, expected) if expected is not None else None
+        if (best is None or best.quality > 0.05) and (top is None or top.words < _WORTH_ASKING):
+            if (edge := self._at_the_edge(look)) is not None:
+                return edge
         if best is not None and best.quality <= _VERBATIM:
             if best.intent in self.steering or values is None or best.quality < 0.05:
                 if values is None or best.intent in self.steering or self._is_other(top, expected):
                     return self._verbatim(look, fits, supports)
         if values is not None and not self._is_other(top, expected):
             return values
-        if top is None or top.total < 1.0:
-            if (edge := self._at_the_edge(look)) is not None:
-                return edge
         if top is not None and top.total >= _WORTH_ASKING:
             if not (best and best.intent in self.steering and best.quality < 0.3 > top.words):
                 return self._by_evidence(look, supports, fits)
@@ -249,11 +250,15 @@ class Grammar:
                 return replace(reading, rival=other)
             return None
         intent = self.intents[top.intent]
-        safe = bool(intent.confirm) or top.intent in self.harmless or self._asks(reading)
-        strange = sum(t.is_content and t.text not in self.known for t in look.tokens)
+        asks = bool(intent.confirm) or self._asks(reading)
+        strange = sum(t.is_content and t.text not in self.names for t in look.tokens)
         enough = _ENOUGH + _STRANGE * max(0, strange - len(reading.filled) - 2)
-        told = top.words >= _WORTH_ASKING or near <= _NEARLY or self._explained(look, reading)
-        sure = safe and told and top.total >= enough
+        told = top.words >= _WORTH_ASKING or near <= _VERBATIM
+        if asks:
+            told = told or near <= _NEARLY or self._explained(look, reading)
+        else:
+            told = told and top.intent in self.harmless and not is_over(look.tokens)
+        sure = told and top.total >= enough
         if not sure and not intent.title:
             return reading if near <= _NEARLY else None
         return replace(reading, sure=sure)
@@ -290,12 +295,12 @@ class Grammar:
     def _at_the_edge(self, look: Look) -> Reading | None:
         """A farewell that ends a longer speech, or a "pardon?" that begins one."""
         for count in range(min(_TAIL, len(look.tokens) - 1), 0, -1):
-            for name, part in ((GOODBYE, look.text_of(-count)), (REPEAT, look.text_of(count))):
-                if name in self.intents:
-                    piece = self.look(part, date.min)
-                    fits = self.table.fits(piece, (name,))
-                    if fits and fits[0].quality <= 0.1:
-                        return Reading(name, {}, {}, {}, verbatim=True)
+            for name, part in ((GOODBYE, look.tokens[-count:]), (REPEAT, look.tokens[:count])):
+                words = {token.said: [(place, place + 1, 1.0)] for place, token in enumerate(part)}
+                piece = Look("", part, words, {}, frozenset(), self.vocabulary)
+                fits = self.table.fits(piece, (name,))
+                if fits and fits[0].quality <= 0.1:
+                    return Reading(name, {}, {}, {}, verbatim=True)
         return None
 
     def understood(self, look: Look, reading: Reading) -> str:
@@ -349,7 +354,7 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
         slots=slots,
         finders=finders,
         vocabulary=frozenset(words),
-        known=frozenset(words | names),
+        names=frozenset(words | names),
         entries=entries,
         index=SoundIndex(phrases, limits),
         table=WordingTable(rows),

@@ -53,11 +53,6 @@ class Look:
     known: Collection[str]
     """The context's own words."""
 
-    def text_of(self, count: int) -> str:
-        """The first words, or with a negative count the last ones."""
-        part = self.tokens[:count] if count > 0 else self.tokens[count:]
-        return " ".join(token.text for token in part)
-
 
 @dataclass(frozen=True, slots=True)
 class Fit:
@@ -322,8 +317,11 @@ def _is_crowded(look: Look, span: Span, cues: Collection[str]) -> bool:
     if span.value is None or not (span.named and span.value.spoken[:1].isupper()):
         return False
     capitals = look.text != look.text.lower()
+    others = [s for spans in look.spans.values() for s in spans if s.is_clear and not s.named]
     for place, token in enumerate(look.tokens):
         if span.start <= place < span.end or not token.is_content or token.text in look.known:
+            continue
+        if any(other.start <= place < other.end and not other.bare for other in others):
             continue
         before = place + 1 == span.start and token.name_like
         after = place == span.end and (token.name_like or not (capitals or token.after_stop))

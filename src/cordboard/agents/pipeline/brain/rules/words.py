@@ -51,6 +51,9 @@ FUNCTION_WORDS = frozenset(
 
 _DENIALS = frozenset("not never neither nor without except".split())
 _AUXILIARIES = frozenset("do does did can could would will should is are am have has was".split())
+_BE = frozenset(("is", "are", "was"))
+_SUBJECTS = frozenset("i we you he she it they there this that".split())
+_PAST = frozenset("was were had did yesterday ago already".split())
 _LACKING = frozenset("sure know remember hear catch understand find mind certain".split())
 """`I am not sure`: what is missing, not what is unwanted."""
 _TURNS = frozenset("but and so because just rather instead actually only".split())
@@ -191,5 +194,18 @@ def _is_polite(tokens: Sequence[Token], place: int) -> bool:
     if follows in _LACKING or not place:
         return follows in _LACKING
     before = tokens[place - 1]
+    if before.text == "why":
+        return True
     opens = before.after_stop or tokens[place - 2].text in ("why", "and", "but")
-    return before.text == "why" or (before.text in _AUXILIARIES and opens)
+    return opens and (before.text in _BE or (before.text in _AUXILIARIES and follows in _SUBJECTS))
+
+
+def is_over(tokens: Sequence[Token]) -> bool:
+    """Whether the last clause tells of the past; `I was wondering` asks for the present."""
+    start = max((place for place, token in enumerate(tokens) if token.after_stop), default=0)
+    tokens = tokens[start:]
+    for token, after in zip(tokens, (*tokens[1:], None), strict=True):
+        polite = after is not None and after.text.endswith("ing")
+        if token.text in _PAST and not polite:
+            return True
+    return False
