@@ -13,7 +13,7 @@ from cordboard.agents.pipeline.brain.base import Doubt
 from cordboard.agents.pipeline.brain.rules import builtin
 from cordboard.agents.pipeline.brain.rules.grammar import Grammar, Reading
 from cordboard.agents.pipeline.brain.rules.letters import in_alphabet_words
-from cordboard.agents.pipeline.brain.rules.matching import Look
+from cordboard.agents.pipeline.brain.rules.matching import Filled, Look
 from cordboard.agents.pipeline.brain.rules.sound import SoundIndex
 from cordboard.agents.pipeline.brain.rules.values import Finder, Value
 from cordboard.agents.pipeline.brain.rules.words import plain
@@ -84,6 +84,14 @@ def _named(grammar: Grammar) -> dict[str, Finder]:
     }
 
 
+def _as_written(look: Look, found: Filled, finder: Finder) -> bool:
+    """Whether the words are a way to say the value, letter by letter."""
+    value = found.judged.value
+    said = finder.spec.values.get(str(value.value), ()) if value is not None else ()
+    here = " ".join(token.said for token in look.tokens[found.start : found.end])
+    return here in map(plain, said)
+
+
 def _values(named: Mapping[str, Finder]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """List, value and the first ways to say it."""
     for name, finder in named.items():
@@ -119,6 +127,11 @@ def _almost_another(look: Look, reading: Reading, named: Mapping[str, Finder]) -
 def _is_open(grammar: Grammar, look: Look, reading: Reading | None) -> bool:
     if reading is None:
         return not any(span.is_clear for name in _named(grammar) for span in look.spans[name])
+    if not reading.sure and not all(
+        _as_written(look, found, grammar.finders[reading.lists[slot]])
+        for slot, found in reading.filled.items()
+    ):
+        return True
     intent = grammar.intents.get(reading.intent)
     if intent is not None and any(
         slot not in reading.slots and spec.required and spec.default is None

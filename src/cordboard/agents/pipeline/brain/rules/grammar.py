@@ -15,6 +15,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from difflib import SequenceMatcher
 
 from cordboard.agents.pipeline.brain.rules.builtin import (
     COURTESIES,
@@ -34,7 +35,7 @@ from cordboard.agents.pipeline.brain.rules.matching import (
     WordingTable,
     fill,
     is_common,
-    unknown_slot,
+    is_unknown,
 )
 from cordboard.agents.pipeline.brain.rules.sound import SoundIndex, phrase_sounds
 from cordboard.agents.pipeline.brain.rules.values import Finder, Judged, Span, Surroundings, Value
@@ -76,6 +77,9 @@ _STRANGE = 0.1
 _AHEAD = 0.3
 """by so much it must be ahead of the next."""
 _WORTH_ASKING = 0.4
+_FEW = 3
+"""Content words that may be an answer which is no value of the list."""
+_CORRECTING = frozenset("no not wrong rather".split())
 _TAIL = 4
 """Words at the end, or the beginning, of an utterance that are a farewell or a "pardon?"."""
 
@@ -160,7 +164,10 @@ class Grammar:
                     found = (hit.start, hit.end, max(0.1, 1.0 - 2 * hit.cost))
                     words.setdefault(entry.word, []).append(found)
             elif entry.list:
-                span = Span(hit.start, hit.end, entry.value, hit.cost, entry.sure, named=True)
+                said = tokens[hit.start : hit.end]
+                loose = hit.cost > 0 and len(said) > 1 and any(is_common(t.text) for t in said)
+                sure = -1.0 if loose else entry.sure
+                span = Span(hit.start, hit.end, entry.value, hit.cost, sure, named=True)
                 phrases.setdefault(entry.list, []).append(span)
             else:
                 alphabet.append(AlphabetHit(entry.letter, hit.start, hit.end, hit.cost))
@@ -177,7 +184,9 @@ class Grammar:
             return None
         fits = self.table.fits(look, self.intents.keys(), self.courtesy)
         best = fits[0] if fits else None
+        order = {fit.intent: place for place, fit in enumerate(fits)}
         supports = self.evidence.weigh(look)
+        supports.sort(key=lambda s: (-s.total, order.get(s.intent, len(fits))))
         top = supports[0] if supports else None
         values = self._values(look, expected) if expected is not None else None
         if (best is None or best.quality > 0.05) and (top is None or top.words < _WORTH_ASKING):
@@ -207,16 +216,25 @@ class Grammar:
 
     def _values(self, look: Look, expected: Expected) -> Reading | None:
         """An answer to the question that was asked, or a correction."""
-        filled = fill(look, expected.slots, self.cues.get(expected.intent, {}), expected.asked)
-        filled = {
-            slot: found
+        lists, cues = expected.slots, self.cues.get(expected.intent, {})
+        asked = expected.asked
+        filled = fill(look, lists, cues, asked)
+        if not asked and not filled and look.tokens[0].text in _CORRECTING:
+            names = [slot for slot, name in lists.items() if self.finders[name].spec.type == "name"]
+            filled = fill(look, lists, cues, names[0]) if names else filled
+        slots = {
+            slot: found.judged
             for slot, found in filled.items()
-            if found.judged.value is not None or slot == expected.asked
+            if found.judged.value is not None or slot in (asked, "")
         }
-        if not filled:
+        if asked and asked not in slots and not slots:
+            content = sum(token.is_content for token in look.tokens)
+            listed = self.finders[lists[asked]].spec.type == "list" and 0 < content <= _FEW
+            if listed or any(span.value is None for span in look.spans[lists[asked]]):
+                slots[asked] = Judged()
+        if not slots:
             return None
-        slots = {slot: found.judged for slot, found in filled.items()}
-        return Reading("", slots, filled, expected.slots)
+        return Reading("", slots, {s: f for s, f in filled.items() if s in slots}, lists)
 
     def _verbatim(
         self, look: Look, fits: Sequence[Fit], supports: Sequence[Support]
@@ -287,8 +305,7 @@ class Grammar:
         filled = fill(look, lists, cues)
         slots = {slot: found.judged for slot, found in filled.items()}
         for slot, name in lists.items():
-            listed = self.finders[name].spec.type == "list" and slot not in slots
-            if listed and unknown_slot(look, slot, cues.get(slot, ())):
+            if slot not in slots and is_unknown(look, name, cues.get(slot, ()), self.finders[name]):
                 slots[slot] = Judged()
         return Reading(intent, slots, filled, lists)
 
@@ -306,6 +323,8 @@ class Grammar:
     def understood(self, look: Look, reading: Reading) -> str:
         """The text with listed names that were surely understood in the operator's spelling."""
         text = look.text
+        if not reading.sure or reading.rival:
+            return text
         for slot, found in sorted(reading.filled.items(), key=lambda item: -item[1].start):
             spec, value = self.finders[reading.lists[slot]].spec, found.judged.value
             words = look.tokens[found.start : found.end]
@@ -315,7 +334,10 @@ class Grammar:
             here = " ".join(token.text for token in words)
             if not words[-1].end or not said or any(plain(name) == here for name in said):
                 continue
-            name = min(said, key=lambda name: abs(len(plain(name)) - len(here)))
+            code = str(value.value)
+            if spec.spelled and code.isascii() and code.isalpha() and code.isupper():
+                said = (*said, in_alphabet_words(code).title())
+            name = max(said, key=lambda n: SequenceMatcher(None, plain(n), here).ratio())
             text = text[: words[0].begin] + name + text[words[-1].end :]
         return text
 
@@ -405,10 +427,10 @@ def _cues(rows: Iterable[tuple[str, Wording]]) -> dict[str, dict[str, frozenset[
 
 
 def _pattern(wording: Wording) -> re.Pattern[str]:
-    """Finds the wording, which has words only, in an utterance's words."""
+    """Finds the wording, which has words only, in the stems of an utterance's words."""
     pattern = ""
     for position in wording:
-        words = "|".join(map(re.escape, position.words))
+        words = "|".join(re.escape(stem(word)) for word in position.words)
         pattern += f"(?:(?:{words}) )?" if position.optional else f"(?:{words}) "
     return re.compile(rf"(?<![^ ])(?:{pattern})")
 

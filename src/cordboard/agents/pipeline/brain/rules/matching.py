@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cordboard.agents.pipeline.brain.rules.values import Judged, Span, Value
+from cordboard.agents.pipeline.brain.rules.values import Finder, Judged, Span, Value
 from cordboard.agents.pipeline.brain.rules.words import FILLERS, FUNCTION_WORDS, Token, stem
 from cordboard.config.sentences import Position, Wording
 
@@ -31,9 +31,10 @@ _ADDED_DENIED = 2.0
 _RIVAL = 0.09
 """Two values whose costs differ less than this cannot be told apart."""
 _CUE_BONUS = 0.06
+_ARTICLES = frozenset("the a an my your".split())
 _SURELY = 0.7
 """How surely a word must have been heard to speak for something."""
-_LENGTH_BONUS = 0.05
+_LENGTH_BONUS = 0.08
 _TYPED_VALUE = 0.4
 """Evidence of a date, a time or a number; a value of a list counts 1."""
 _CORRECTIONS = frozenset("no sorry actually wait hang hold rather mean make excuse correction".split())
@@ -52,6 +53,13 @@ class Look:
     denied: frozenset[int]
     known: Collection[str]
     """The context's own words."""
+
+    @property
+    def dated(self) -> frozenset[int]:
+        """Places of dates, times and numbers: `tomorrow` is a value, whatever else it may be."""
+        spans = [s for found in self.spans.values() for s in found if s.is_clear]
+        sure = [span for span in spans if not (span.named or span.bare)]
+        return frozenset(place for span in sure for place in range(span.start, span.end))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +88,11 @@ class WordingTable:
         shape = (len(kept), len(self._classes))
         self._has = np.zeros(shape, dtype=np.float32)
         self._needed = np.zeros(shape, dtype=np.float32)
+        self._strict = np.ones(len(kept), dtype=np.float32)
+        """Of a sentence of small words none may be missing."""
         for row, (_, wording) in enumerate(kept):
             light = all(_weight(p) == _COMMON_WEIGHT for p in wording)
+            self._strict[row] = 2.0 if light else 1.0
             for position in wording:
                 column = self._classes[_key(position)]
                 self._has[row, column] = 1.0
@@ -107,7 +118,8 @@ class WordingTable:
         if not columns:
             return []
         has = self._has[:, columns]
-        missing = self._whole - self._needed[:, columns] @ np.array(strengths, dtype=np.float32)
+        found = self._needed[:, columns] @ np.array(strengths, dtype=np.float32)
+        missing = (self._needed.sum(axis=1) - found) * self._strict
         uncovered = (has @ np.array(covers)) == 0
         added = [_added(look, place, courtesy) for place in range(len(look.tokens))]
         quality = (missing + uncovered @ np.array(added, dtype=np.float32)) / self._whole
@@ -181,19 +193,20 @@ class Evidence:
     def weigh(self, look: Look) -> list[Support]:
         """The intents that something speaks for, the strongest first."""
         heard: dict[str, float] = {}
+        idle = look.denied | look.dated
         for word, places in look.words.items():
-            sure = [s for start, _, s in places if s >= _SURELY and start not in look.denied]
+            sure = [s for start, _, s in places if s >= _SURELY and start not in idle]
             if sure and not is_common(word):
                 heard[stem(word)] = max(sure)
         for place, token in enumerate(look.tokens):
-            if token.is_content and place not in look.denied:
+            if token.is_content and place not in idle:
                 heard[stem(token.text)] = 1.0
         clear = {
             name
             for name, spans in look.spans.items()
             if any(s.is_clear and (s.cost < 0.1 or s.named) and s.start not in look.denied for s in spans)
         }
-        text = "".join(f"{token.text} " for token in look.tokens)
+        text = "".join(f"{stem(token.text)} " for token in look.tokens)
         found = [self._support(intent, heard, clear, text) for intent in self.words]
         return sorted((s for s in found if s.total > 0), key=lambda s: -s.total)
 
@@ -244,14 +257,16 @@ def fill(
         for slot, name in slots.items()
         for span in look.spans.get(name, ())
         if span.value is not None and span.start not in look.denied
+        and not _is_part(span, look.spans[name])
     ]
     pairs.sort(key=lambda pair: (not pair[2].is_clear, pair[0]))
-    taken: dict[str, Span] = {}
-    for _, slot, span in pairs:
-        if span.bare and slot != asked and not _is_cued(look, span, cues.get(slot, ())):
-            continue
-        if slot not in taken and not any(span.overlaps(other) for other in taken.values()):
-            taken[slot] = span
+    usable = [
+        pair
+        for pair in pairs
+        if not pair[2].bare or pair[1] == asked or _is_cued(look, pair[2], cues.get(pair[1], ()))
+    ]
+    shortest = sorted(usable, key=lambda pair: (pair[2].end - pair[2].start, pair[0]))
+    taken = max((_assign(usable), _assign(shortest)), key=len)
     filled: dict[str, Filled] = {}
     for slot, span in taken.items():
         others = [pair for pair in pairs if pair[1] == slot and pair[2] is not span]
@@ -266,6 +281,27 @@ def fill(
         judged = Judged(values[0]) if sure else Judged(None, tuple(values))
         filled[slot] = Filled(judged, chosen.start, chosen.end)
     return filled
+
+
+def _assign(pairs: Iterable[tuple[float, str, Span]]) -> dict[str, Span]:
+    """Each slot's first span, none of whose words another slot has taken."""
+    taken: dict[str, Span] = {}
+    for _, slot, span in pairs:
+        if slot not in taken and not any(span.overlaps(other) for other in taken.values()):
+            taken[slot] = span
+    return taken
+
+
+def _is_part(span: Span, spans: Sequence[Span]) -> bool:
+    """Whether it is a part of something longer that is no value: `ten` of `half past ten`, where
+    that is too late."""
+    return not span.named and any(
+        other.value is None
+        and other.start <= span.start
+        and span.end <= other.end
+        and other.end - other.start > span.end - span.start
+        for other in spans
+    )
 
 
 def _rank(look: Look, span: Span, cues: Collection[str]) -> float:
@@ -317,29 +353,33 @@ def _is_crowded(look: Look, span: Span, cues: Collection[str]) -> bool:
     if span.value is None or not (span.named and span.value.spoken[:1].isupper()):
         return False
     capitals = look.text != look.text.lower()
-    others = [s for spans in look.spans.values() for s in spans if s.is_clear and not s.named]
+    dated = look.dated
     for place, token in enumerate(look.tokens):
-        if span.start <= place < span.end or not token.is_content or token.text in look.known:
-            continue
-        if any(other.start <= place < other.end and not other.bare for other in others):
+        if span.start <= place < span.end or not token.is_content or token.text in look.known or place in dated:
             continue
         before = place + 1 == span.start and token.name_like
         after = place == span.end and (token.name_like or not (capitals or token.after_stop))
-        cued = place > 0 and look.tokens[place - 1].text in cues and token.name_like
+        cue = look.tokens[place - 1].text if place else ""
+        cued = token.name_like and cue in cues and cue not in _ARTICLES
         if before or after or cued:
             return True
     return False
 
 
-def unknown_slot(look: Look, slot: str, cues: Collection[str]) -> bool:
-    """Whether a word that is no value stands where one of this slot would: "in Gothenburg"."""
+def is_unknown(look: Look, name: str, cues: Collection[str], finder: Finder) -> bool:
+    """Whether something that is no value of the list stands where one would: "in Gothenburg", a
+    number out of bounds."""
+    if finder.spec.type != "list":
+        return any(
+            span.value is None and (not span.bare or _is_cued(look, span, cues))
+            for span in look.spans[name]
+            if finder.spec.type in ("number", "time")
+        )
     return any(
-        token.is_content
-        and token.text not in look.known
-        and place > 0
+        token.is_content and token.text not in look.known and place > 0
         and look.tokens[place - 1].text in cues
         for place, token in enumerate(look.tokens)
-    )
+    )  # fmt: skip
 
 
 __all__ = ["Evidence", "Filled", "Fit", "Look", "Support", "Value", "WordingTable", "fill"]

@@ -35,6 +35,8 @@ _NEVER = 1 << 28
 _LENGTH_STEPS = (9,)
 """Entries of like length are aligned together, so that little is wasted on padding."""
 _NEIGHBOURS = 2
+_SHORT = 14
+"""Words up to which all of an utterance is compared: `at is` may have been ATIS."""
 _FULL_LIMIT_WEIGHT = 260
 """Entries lighter than this (about four sounds) must fit better than long ones."""
 
@@ -58,6 +60,7 @@ class SoundIndex:
         self._by_text: dict[str, list[int]] = {}
         for number, phrase in enumerate(phrases):
             self._by_text.setdefault(phrase, []).append(number)
+        self._limits = list(limits)
         self._longest_text = max((len(phrase.split()) for phrase in phrases), default=0)
         self._blocks: list[_Block] = []
         bounds = (0, *_LENGTH_STEPS, 10_000)
@@ -88,9 +91,12 @@ class SoundIndex:
     def _strange(self, tokens: Sequence[Token]) -> list[tuple[int, int]]:
         """Stretches around words that are neither expected nor common: only these may have been
         misheard. A word that was misheard as several may take in its neighbours."""
+        if len(tokens) <= _SHORT:
+            return [(0, len(tokens))]
         near = [False] * len(tokens)
         for place, token in enumerate(tokens):
-            if token.is_content and token.said not in self._by_text:
+            known = any(self._limits[n] > 0.1 for n in self._by_text.get(token.said, ()))
+            if token.is_content and not known:
                 low = max(0, place - _NEIGHBOURS)
                 near[low : place + _NEIGHBOURS + 1] = [True] * len(near[low : place + _NEIGHBOURS + 1])
         edges = [place for place in range(len(tokens)) if near[place] != (place > 0 and near[place - 1])]

@@ -44,8 +44,8 @@ _NEARLY_LISTED = 0.05
 _BARE = 0.1
 """Cost of a figure without a word that shows of what: `seven` as a time, `two` before a time."""
 _BEFORE_TIMES = frozenset("at around by about before after until till from to".split())
-_NAME_CUES = frozenset(("name is", "name of", "this is", "i am", "call me", "is called"))
-_NO_NAME = frozenset({"speaking", "calling", "name"})
+_NAME_CUES = frozenset(("name is", "name of", "this is", "i am"))
+_NO_NAME = frozenset({"name"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ CONTRACTIONS = {
 FILLERS = frozenset(
     "please um uh uhm er erm ah oh well so ok hi hello hey thanks thank you good morning afternoon"
     " evening day sir madam maam yeah now right currently then just actually kindly today tonight"
-    " moment again yes".split()
+    " moment again yes speaking calling".split()
 )
 """Words that mean nothing here unless a sentence template asks for them."""
 
