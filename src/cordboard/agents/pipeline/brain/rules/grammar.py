@@ -383,7 +383,7 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
         evidence=evidence,
         cues=_cues(rows),
         courtesy=frozenset(courtesy),
-        harmless=frozenset(n for n, i in intents.items() if _is_harmless(i, toolbox)),
+        harmless=frozenset(n for n, i in intents.items() if is_harmless(i, toolbox)),
     )
 
 
@@ -435,7 +435,7 @@ def _pattern(wording: Wording) -> re.Pattern[str]:
     return re.compile(rf"(?<![^ ])(?:{pattern})")
 
 
-def _is_harmless(intent: Intent, toolbox: Sequence[ToolSpec]) -> bool:
+def is_harmless(intent: Intent, toolbox: Sequence[ToolSpec]) -> bool:
     """Whether doing it needlessly costs nothing but time: as the operator says, else where its tool
     only reads."""
     if intent.confirm is not None or intent.transfer is not None or intent.hang_up:

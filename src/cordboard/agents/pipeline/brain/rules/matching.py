@@ -31,6 +31,8 @@ _ADDED_DENIED = 2.0
 _RIVAL = 0.09
 """Two values whose costs differ less than this cannot be told apart."""
 _CUE_BONUS = 0.06
+_SAME_NAME = 0.12
+"""Cost up to which a word that is heard as part of a listed name is one."""
 _ARTICLES = frozenset("the a an my your".split())
 _SURELY = 0.7
 """How surely a word must have been heard to speak for something."""
@@ -276,7 +278,8 @@ def fill(
             if not any(other.overlaps(used) for name, used in taken.items() if name != slot)
         ]
         chosen, rival = _settle(look, span, _rank(look, span, cues.get(slot, ())), free)
-        sure = chosen.is_clear and rival is None and not _is_crowded(look, chosen, cues.get(slot, ()))
+        crowded = _is_crowded(look, chosen, cues.get(slot, ()), look.spans[slots[slot]])
+        sure = chosen.is_clear and rival is None and not crowded
         values = [found.value for found in (chosen, rival) if found is not None and found.value]
         judged = Judged(values[0]) if sure else Judged(None, tuple(values))
         filled[slot] = Filled(judged, chosen.start, chosen.end)
@@ -347,15 +350,20 @@ def _settle(
     return chosen, rival
 
 
-def _is_crowded(look: Look, span: Span, cues: Collection[str]) -> bool:
+def _is_crowded(
+    look: Look, span: Span, cues: Collection[str], spans: Sequence[Span]
+) -> bool:
     """Whether an unknown name stands beside a name ("London Gatwick"), or where one of this slot
     would stand ("I am in Oslo, is it raining in Gothenburg?")."""
     if span.value is None or not (span.named and span.value.spoken[:1].isupper()):
         return False
     capitals = look.text != look.text.lower()
-    dated = look.dated
+    same = [s for s in spans if s.is_clear and s.cost <= _SAME_NAME]
+    own = {place for s in same for place in range(s.start, s.end)} | look.dated
+    if span.end < len(look.tokens) and look.tokens[span.end].text in ("speaking", "calling"):
+        return True
     for place, token in enumerate(look.tokens):
-        if span.start <= place < span.end or not token.is_content or token.text in look.known or place in dated:
+        if place in own or not token.is_content or token.text in look.known:
             continue
         before = place + 1 == span.start and token.name_like
         after = place == span.end and (token.name_like or not (capitals or token.after_stop))

@@ -53,7 +53,7 @@ _DENIALS = frozenset("not never neither nor without except".split())
 _AUXILIARIES = frozenset("do does did can could would will should is are am have has was".split())
 _BE = frozenset(("is", "are", "was"))
 _SUBJECTS = frozenset("i we you he she it they there this that".split())
-_PAST = frozenset("was were had did yesterday ago already".split())
+_PAST = frozenset("was were had did yesterday ago already last used".split())
 _LACKING = frozenset("sure know remember hear catch understand find mind certain".split())
 """`I am not sure`: what is missing, not what is unwanted."""
 _TURNS = frozenset("but and so because just rather instead actually only".split())
@@ -179,7 +179,8 @@ def denied_places(tokens: Sequence[Token]) -> frozenset[int]:
     at most. `Don't you have ...?`, `why not` and `I am not sure` deny nothing."""
     places: set[int] = set()
     for place, token in enumerate(tokens):
-        if token.text not in _DENIALS or _is_polite(tokens, place):
+        ends = token.text == "no" and tokens[place + 1 : place + 2] and tokens[place + 1].text == "more"
+        if not ends and (token.text not in _DENIALS or _is_polite(tokens, place)):
             continue
         places.add(place)
         for other in range(place + 1, min(place + 1 + _REACH, len(tokens))):
@@ -202,8 +203,9 @@ def _is_polite(tokens: Sequence[Token], place: int) -> bool:
 
 def is_over(tokens: Sequence[Token]) -> bool:
     """Whether the last clause tells of the past; `I was wondering` asks for the present."""
-    start = max((place for place, token in enumerate(tokens) if token.after_stop), default=0)
-    tokens = tokens[start:]
+    stops = [place for place, token in enumerate(tokens) if token.after_stop and place]
+    stops = [place for place in stops if any(token.is_content for token in tokens[place:])]
+    tokens = tokens[stops[-1] if stops else 0 :]
     for token, after in zip(tokens, (*tokens[1:], None), strict=True):
         polite = after is not None and after.text.endswith("ing")
         if token.text in _PAST and not polite:
