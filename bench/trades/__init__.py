@@ -123,7 +123,10 @@ def load_trade(path: Path) -> Trade:
         for name, effects in document["tools"].items()
     ]
     names = {"properties": {"destination": {"enum": document["transfer"]}}}
-    tools += [ToolSpec("hangup_call", "builtin", "", {}), ToolSpec("transfer", "builtin", "", names)]
+    tools += [
+        ToolSpec("hangup_call", "builtin", "", {}),
+        ToolSpec("transfer", "builtin", "", names),
+    ]
     says = {intent.say: name for name, intent in rules.intents.items() if intent.say}
     brain = RulesBrain(rules, today=lambda: TODAY)
     brain.warm(tools)

@@ -33,7 +33,9 @@ from cordboard.config.patterns import TIME_OF_DAY
 from cordboard.config.sentences import Effort, Wording, read_sentence
 from cordboard.config.variables import CALL_VARIABLES
 
-SlotKind = Literal["list", "icao", "letters", "code", "number", "digits", "date", "time", "name", "text"]
+SlotKind = Literal[
+    "list", "icao", "letters", "code", "number", "digits", "date", "time", "name", "text"
+]
 BUILT_IN_LISTS: tuple[SlotKind, ...] = (
     "icao",
     "letters",

@@ -1,4 +1,4 @@
-"""Utterances that fit no sentence: what words and values are enough for, and what is asked about."""
+"""Utterances that fit no sentence: what words and values are enough for, what is asked about."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ finds the expected words and values in one utterance; `Grammar.understand` decid
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from difflib import SequenceMatcher
@@ -66,6 +66,7 @@ _SURE_WHEN_SPELLED = 0.07
 """A whole code in alphabet words run together ("Popogolf"): another letter is about 0.1 away."""
 _LONG = 900.0
 """Weight of sounds (hundredths of a consonant) from which a value counts as long."""
+_EXACT = 0.05
 _VERBATIM = 0.2
 """Quality up to which an utterance is a sentence of the rules."""
 _NEARLY = 0.45
@@ -189,21 +190,21 @@ class Grammar:
         supports.sort(key=lambda s: (-s.total, order.get(s.intent, len(fits))))
         top = supports[0] if supports else None
         values = self._values(look, expected) if expected is not None else None
-        if (best is None or best.quality > 0.05) and (top is None or top.words < _WORTH_ASKING):
-            if (edge := self._at_the_edge(look)) is not None:
-                return edge
-        if best is not None and best.quality <= _VERBATIM:
-            if best.intent in self.steering or values is None or best.quality < 0.05:
-                if values is None or best.intent in self.steering or self._is_other(top, expected):
-                    return self._verbatim(look, fits, supports)
-        if values is not None and not self._is_other(top, expected):
-            return values
-        if top is not None and top.total >= _WORTH_ASKING:
-            if not (best and best.intent in self.steering and best.quality < 0.3 > top.words):
-                return self._by_evidence(look, supports, fits)
-        if best is not None and best.quality <= _NEARLY:
+        if values is not None and self._is_other(top, expected):
+            values = None
+        nearness = best.quality if best is not None else 1.0
+        steers = best is not None and best.intent in self.steering
+        words = top.words if top is not None else 0.0
+        if nearness > _EXACT and words < _WORTH_ASKING and (edge := self._at_the_edge(look)):
+            return edge
+        if nearness <= _VERBATIM and (steers or values is None):
             return self._verbatim(look, fits, supports)
-        return None
+        if values is not None:
+            return values
+        light = steers and nearness < _NEARLY and words < _WORTH_ASKING
+        if top is not None and top.total >= _WORTH_ASKING and not light:
+            return self._by_evidence(look, supports, fits)
+        return self._verbatim(look, fits, supports) if nearness <= _NEARLY else None
 
     def _is_other(self, top: Support | None, expected: Expected | None) -> bool:
         """Whether words, not values alone, speak for another intent than the one talked about."""
@@ -236,9 +237,7 @@ class Grammar:
             return None
         return Reading("", slots, {s: f for s, f in filled.items() if s in slots}, lists)
 
-    def _verbatim(
-        self, look: Look, fits: Sequence[Fit], supports: Sequence[Support]
-    ) -> Reading:
+    def _verbatim(self, look: Look, fits: Sequence[Fit], supports: Sequence[Support]) -> Reading:
         """The best sentence; of several intents with as good a one that with more evidence."""
         totals = {support.intent: support.total for support in supports}
         level = [fit for fit in fits if fit.quality <= fits[0].quality + 0.05]
@@ -252,7 +251,7 @@ class Grammar:
             and fit.intent != chosen
             and totals.get(fit.intent, 0.0) > totals.get(chosen, 0.0) - _AHEAD
         ]
-        asked = bool(rivals) and fits[0].quality > 0.05 and self._titled(chosen, rivals[0])
+        asked = bool(rivals) and fits[0].quality > _EXACT and self._titled(chosen, rivals[0])
         return replace(reading, verbatim=True, rival=rivals[0] if asked else "")
 
     def _by_evidence(
@@ -393,7 +392,7 @@ def _evidence(
     slots: Mapping[str, Mapping[str, str]],
     finders: Mapping[str, Finder],
     steering: Collection[str],
-    wordings: object,
+    wordings: Callable[[str], Iterable[Wording]],
 ) -> Evidence:
     found = Evidence()
     for name, intent in intents.items():
@@ -402,13 +401,12 @@ def _evidence(
         words = {w for n, wording in rows if n == name for p in wording for w in p.words}
         words |= {token.text for token in tokenise(intent.title)}
         found.words[name] = {stem(word) for word in words if not is_common(word)}
-        found.phrases[name] = [_pattern(w) for text in intent.keywords for w in wordings(text)]  # type: ignore[operator]
-        found.unless[name] = [_pattern(w) for text in intent.unless for w in wordings(text)]  # type: ignore[operator]
+        found.phrases[name] = [_pattern(w) for text in intent.keywords for w in wordings(text)]
+        found.unless[name] = [_pattern(w) for text in intent.unless for w in wordings(text)]
         found.lists[name] = {
             list_name
             for list_name in slots[name].values()
-            if finders[list_name].spec.type not in ("name", "text")
-            and list_name != DESTINATIONS
+            if finders[list_name].spec.type not in ("name", "text") and list_name != DESTINATIONS
         }
     found.typed = {name for name, finder in finders.items() if finder.spec.type != "list"}
     return found

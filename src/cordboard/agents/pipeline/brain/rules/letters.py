@@ -25,7 +25,8 @@ ALPHABET = {
 _NAMES = {
     "A": "ay", "B": "bee", "C": "cee", "D": "dee", "F": "ef eff", "G": "gee jee",
     "H": "aitch", "J": "jay", "K": "kay", "L": "el ell elle", "M": "em", "N": "en", "P": "pee",
-    "Q": "queue cue", "S": "ess", "T": "tee", "V": "vee", "W": "doubleyou", "X": "ex", "Z": "zee zed",
+    "Q": "queue cue", "S": "ess", "T": "tee", "V": "vee",
+    "W": "doubleyou", "X": "ex", "Z": "zee zed",
 }  # fmt: skip
 _HOMOPHONES = {
     "A": "eh hey", "B": "be", "C": "see sea si", "D": "de", "E": "ee he", "F": "if", "G": "ji",
@@ -103,7 +104,7 @@ def find_spelled(
     """All codes of `length` characters, the least doubtful first.
 
     `listed` are codes that may also be written as one ordinary word ("Engm"); `words` are the
-    context's own words, which are never taken for letters ("ATIS"). `figures`: codes have these too.
+    context's own words, which are never taken for letters ("ATIS"). `figures`: codes have some.
     """
     pieces = [
         [*_readings(tokens, place, alphabet, listed, words, figures)]
@@ -146,11 +147,18 @@ def _readings(
         for reading in _readings(tokens, place + 1, alphabet, listed, words, figures):
             if len(reading.letters) == 1:
                 yield replace(reading, letters=reading.letters * 2)
-    if figures:
-        if digits := read_digits([token.text]):
-            yield _Reading(place + 1, digits, _WRITTEN_SMALL_DOUBT if token.text == "o" else 0.0)
-        elif token.text in _BETWEEN:
-            yield _Reading(place + 1, "", 0.0)
+    if figures and (digits := read_digits([token.text])):
+        yield _Reading(place + 1, digits, _WRITTEN_SMALL_DOUBT if token.text == "o" else 0.0)
+    elif figures and token.text in _BETWEEN:
+        yield _Reading(place + 1, "", 0.0)
+    yield from _letter(tokens, place, listed, words)
+
+
+def _letter(
+    tokens: Sequence[Token], place: int, listed: Collection[str], words: Collection[str]
+) -> Iterator[_Reading]:
+    """What one word may spell by itself, with the word that explains it."""
+    token = tokens[place]
     written = _written(token, listed, words)
     if written and len(written[0]) == 1 and (end := _explained(tokens, place)):
         yield _Reading(end, written[0], 0.0, named=False)

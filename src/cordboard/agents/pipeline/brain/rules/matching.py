@@ -30,6 +30,8 @@ _ADDED_DENIED = 2.0
 """A `not` that no sentence foresees: whatever else fits, that was not asked for."""
 _RIVAL = 0.09
 """Two values whose costs differ less than this cannot be told apart."""
+_LIKELY = 0.3
+"""Cost up to which a doubtful value makes a sentence likely."""
 _CUE_BONUS = 0.06
 _SAME_NAME = 0.12
 """Cost up to which a word that is heard as part of a listed name is one."""
@@ -39,7 +41,9 @@ _SURELY = 0.7
 _LENGTH_BONUS = 0.08
 _TYPED_VALUE = 0.4
 """Evidence of a date, a time or a number; a value of a list counts 1."""
-_CORRECTIONS = frozenset("no sorry actually wait hang hold rather mean make excuse correction".split())
+_CORRECTIONS = frozenset(
+    "no sorry actually wait hang hold rather mean make excuse correction".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +87,16 @@ class WordingTable:
     def __init__(self, rows: Iterable[tuple[str, Wording]]) -> None:
         kept = list(dict.fromkeys(rows))
         self._intents = np.array([intent for intent, _ in kept])
-        self._classes: dict[tuple[str, ...], int] = {}
+        classes: dict[tuple[str, ...], int] = {}
         for _, wording in kept:
             for position in wording:
-                self._classes.setdefault(_key(position), len(self._classes))
-        shape = (len(kept), len(self._classes))
+                classes.setdefault(_key(position), len(classes))
+        self._columns: dict[str, list[int]] = {}
+        """Word, or {list} → the columns that it belongs to."""
+        for key, number in classes.items():
+            for word in key:
+                self._columns.setdefault(word, []).append(number)
+        shape = (len(kept), len(classes))
         self._has = np.zeros(shape, dtype=np.float32)
         self._needed = np.zeros(shape, dtype=np.float32)
         self._strict = np.ones(len(kept), dtype=np.float32)
@@ -96,7 +105,7 @@ class WordingTable:
             light = all(_weight(p) == _COMMON_WEIGHT for p in wording)
             self._strict[row] = 2.0 if light else 1.0
             for position in wording:
-                column = self._classes[_key(position)]
+                column = classes[_key(position)]
                 self._has[row, column] = 1.0
                 if not position.optional:
                     self._needed[row, column] = 1.0 if light else _weight(position)
@@ -107,22 +116,22 @@ class WordingTable:
     ) -> list[Fit]:
         """The best wording of each active intent, the best first. Words of `courtesy` cost little
         where no sentence has them."""
-        columns, strengths, covers = [], [], []
-        for key, column in self._classes.items():
-            places = _places(look, key)
-            if places:
-                columns.append(column)
-                strengths.append(max(strength for _, _, strength in places))
-                cover = np.zeros(len(look.tokens), dtype=np.float32)
-                for start, end, _ in places:
-                    cover[start:end] = 1.0
-                covers.append(cover)
+        places: dict[int, list[tuple[int, int, float]]] = {}
+        for word, heard in (*look.words.items(), *_values(look)):
+            for column in self._columns.get(word, ()):
+                places.setdefault(column, []).extend(heard)
+        columns = list(places)
         if not columns:
             return []
+        strengths = [max(strength for _, _, strength in found) for found in places.values()]
+        covers = np.zeros((len(columns), len(look.tokens)), dtype=np.float32)
+        for cover, spots in zip(covers, places.values(), strict=True):
+            for start, end, _ in spots:
+                cover[start:end] = 1.0
         has = self._has[:, columns]
         found = self._needed[:, columns] @ np.array(strengths, dtype=np.float32)
         missing = (self._needed.sum(axis=1) - found) * self._strict
-        uncovered = (has @ np.array(covers)) == 0
+        uncovered = (has @ covers) == 0
         added = [_added(look, place, courtesy) for place in range(len(look.tokens))]
         quality = (missing + uncovered @ np.array(added, dtype=np.float32)) / self._whole
         best: dict[str, float] = {}
@@ -136,17 +145,15 @@ class WordingTable:
 
 
 def _key(position: Position) -> tuple[str, ...]:
-    return ("{}", position.list) if position.list else position.words
+    return (f"{{{position.list}}}",) if position.list else position.words
 
 
-def _places(look: Look, key: tuple[str, ...]) -> list[tuple[int, int, float]]:
-    if key[0] == "{}":
-        return [
-            (span.start, span.end, 1.0 - span.cost)
-            for span in look.spans.get(key[1], ())
-            if span.value is not None and (span.is_clear or span.cost <= 0.3)
-        ]
-    return [place for word in key for place in look.words.get(word, ())]
+def _values(look: Look) -> Iterable[tuple[str, Sequence[tuple[int, int, float]]]]:
+    """{list} and where its values were found."""
+    for name, spans in look.spans.items():
+        found = [s for s in spans if s.value is not None and (s.is_clear or s.cost <= _LIKELY)]
+        if found:
+            yield f"{{{name}}}", [(span.start, span.end, 1.0 - span.cost) for span in found]
 
 
 def _weight(position: Position) -> float:
@@ -206,7 +213,10 @@ class Evidence:
         clear = {
             name
             for name, spans in look.spans.items()
-            if any(s.is_clear and (s.cost < 0.1 or s.named) and s.start not in look.denied for s in spans)
+            if any(
+                s.is_clear and (s.cost < 0.1 or s.named) and s.start not in look.denied
+                for s in spans
+            )
         }
         text = "".join(f"{stem(token.text)} " for token in look.tokens)
         found = [self._support(intent, heard, clear, text) for intent in self.words]
@@ -222,10 +232,10 @@ class Evidence:
             for word, strength in heard.items()
             if word in self.words[intent]
         )
-        phrases = sum(1 for pattern in self.phrases.get(intent, ()) if pattern.search(text))
+        phrases = sum(1.0 for p in self.phrases.get(intent, ()) if p.search(text))
         values = sum(
             (_TYPED_VALUE if name in self.typed else 1.0) / self._sharing(self.lists, name)
-            for name in self.lists[intent] & clear
+            for name in self.lists[intent].intersection(clear)
         )
         return Support(intent, words + phrases, values)
 
@@ -258,7 +268,8 @@ def fill(
         (_rank(look, span, cues.get(slot, ())), slot, span)
         for slot, name in slots.items()
         for span in look.spans.get(name, ())
-        if span.value is not None and span.start not in look.denied
+        if span.value is not None
+        and span.start not in look.denied
         and not _is_part(span, look.spans[name])
     ]
     pairs.sort(key=lambda pair: (not pair[2].is_clear, pair[0]))
@@ -350,9 +361,7 @@ def _settle(
     return chosen, rival
 
 
-def _is_crowded(
-    look: Look, span: Span, cues: Collection[str], spans: Sequence[Span]
-) -> bool:
+def _is_crowded(look: Look, span: Span, cues: Collection[str], spans: Sequence[Span]) -> bool:
     """Whether an unknown name stands beside a name ("London Gatwick"), or where one of this slot
     would stand ("I am in Oslo, is it raining in Gothenburg?")."""
     if span.value is None or not (span.named and span.value.spoken[:1].isupper()):

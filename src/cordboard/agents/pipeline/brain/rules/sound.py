@@ -98,8 +98,12 @@ class SoundIndex:
             known = any(self._limits[n] > 0.1 for n in self._by_text.get(token.said, ()))
             if token.is_content and not known:
                 low = max(0, place - _NEIGHBOURS)
-                near[low : place + _NEIGHBOURS + 1] = [True] * len(near[low : place + _NEIGHBOURS + 1])
-        edges = [place for place in range(len(tokens)) if near[place] != (place > 0 and near[place - 1])]
+                near[low : place + _NEIGHBOURS + 1] = [True] * len(
+                    near[low : place + _NEIGHBOURS + 1]
+                )
+        edges = [
+            place for place in range(len(tokens)) if near[place] != (place > 0 and near[place - 1])
+        ]
         edges += [len(tokens)] * (len(edges) % 2)
         return list(zip(edges[::2], edges[1::2], strict=True))
 

@@ -160,7 +160,9 @@ class Finder:
             return Span(run.start, run.end, None, cost)
         sure = run.doubt <= _DOUBTED_LETTERS and (not listed or not any(run.named))
         value = Value(run.code, " ".join(run.code))
-        return Span(run.start, run.end, value, cost + _NOT_LISTED, 0.14 if sure else 0.0, named=True)
+        return Span(
+            run.start, run.end, value, cost + _NOT_LISTED, 0.14 if sure else 0.0, named=True
+        )
 
     def _resembling(self, run: Spelled, listed: Sequence[str]) -> Iterator[Span]:
         for code in listed:
@@ -202,7 +204,9 @@ class Finder:
         earliest, latest = self.spec.hours
         for start, end, words in _windows(tokens, LONGEST_TIME, TIME_WORDS):
             moment = read_time(words, earliest, latest)
-            if moment is None or (words == ["one"] and len(tokens) > 2 and not _is_timed(tokens, start)):
+            if moment is None or (
+                words == ["one"] and len(tokens) > 2 and not _is_timed(tokens, start)
+            ):
                 continue
             bare = all(read_number([word]) is not None for word in words)
             if bare and words[0] in HOMOPHONES:

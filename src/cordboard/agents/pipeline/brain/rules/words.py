@@ -179,7 +179,11 @@ def denied_places(tokens: Sequence[Token]) -> frozenset[int]:
     at most. `Don't you have ...?`, `why not` and `I am not sure` deny nothing."""
     places: set[int] = set()
     for place, token in enumerate(tokens):
-        ends = token.text == "no" and tokens[place + 1 : place + 2] and tokens[place + 1].text == "more"
+        ends = (
+            token.text == "no"
+            and tokens[place + 1 : place + 2]
+            and tokens[place + 1].text == "more"
+        )
         if not ends and (token.text not in _DENIALS or _is_polite(tokens, place)):
             continue
         places.add(place)
