@@ -6,7 +6,9 @@ not seen the grammar. The contexts in `*.yaml` were developed on the odd lines; 
 the held-out half, judge. No sound, no recogniser: what is measured is the brain `rules` alone.
 
 A tool that runs, a transfer or the end of the call that was not asked for is a `wrong action`, the
-worst outcome. An answer, or a question on the way to an intent, that was not wanted is `misled`.
+worst outcome. An answer, or a question on the way to an intent, that was not wanted is `misled`;
+`asked back` is a "Did you mean ...?" that names what was wanted. For callers who want nothing of
+the trade, being asked back is not counted against the agent.
 """
 
 from __future__ import annotations
@@ -107,6 +109,8 @@ class Trade:
     toolbox: tuple[ToolSpec, ...]
     says: Mapping[str, str]
     """Answer → intent that gives it."""
+    titles: Mapping[str, str]
+    """Intent → how the agent names it."""
     asked: list[tuple[str, JsonObject]] = field(default_factory=list)
 
     async def run(self, name: str, arguments: JsonObject, *, confirmed: bool = False) -> ToolReply:
@@ -128,9 +132,10 @@ def load_trade(path: Path) -> Trade:
         ToolSpec("transfer", "builtin", "", names),
     ]
     says = {intent.say: name for name, intent in rules.intents.items() if intent.say}
+    titles = {n.removesuffix("_booking"): intent.title for n, intent in rules.intents.items()}
     brain = RulesBrain(rules, today=lambda: TODAY)
     brain.warm(tools)
-    return Trade(brain, tuple(tools), says)
+    return Trade(brain, tuple(tools), says, {**titles, "human": "a person"})
 
 
 async def score(turns: Sequence[Turn], trades: Mapping[str, Trade]) -> None:
@@ -178,18 +183,28 @@ async def _score(turn: Turn, trade: Trade) -> None:
         intent = "repeat"
     intent = {"transfer": "human"}.get(intent, intent).removesuffix("_booking")
     turn.found = f"{intent} {values} {answer!r}"
-    turn.outcome = _judge(turn, intent, values, acted=acted, doubt=doubt, answer=answer)
+    offered = intent == turn.intent or trade.titles.get(turn.intent, "?") in answer
+    turn.outcome = _judge(
+        turn, intent, values, acted=acted, doubt=doubt, offered=offered, answer=answer
+    )
 
 
 def _judge(
-    turn: Turn, intent: str, values: Mapping[str, Any], *, acted: bool, doubt: bool, answer: str
+    turn: Turn,
+    intent: str,
+    values: Mapping[str, Any],
+    *,
+    acted: bool,
+    doubt: bool,
+    offered: bool,
+    answer: str,
 ) -> Outcome:
     wanted = {slot: _plain(slot, text) for slot, text in turn.slots.items()}
     got = {slot: _plain(slot, str(value)) for slot, value in values.items()}
     if not intent or answer.startswith("I did not get that"):
         return "right" if turn.intent == "none" else "not understood"
     if doubt:
-        return "asked back"
+        return "asked back" if offered or turn.intent == "none" else "misled"
     if intent != turn.intent:
         return "wrong action" if acted and answer != "" and not _is_said(answer) else "misled"
     wrong = [slot for slot, value in got.items() if wanted.get(slot) != value]

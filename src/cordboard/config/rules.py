@@ -116,7 +116,10 @@ class WordList(_Part):
     minimum: int | None = Field(default=None, description="`number`: smallest value.")
     maximum: int | None = Field(default=None, description="`number`: greatest value.")
     length: int | None = Field(
-        default=None, ge=1, le=40, description="`digits`, `letters`: how many."
+        default=None,
+        ge=1,
+        le=40,
+        description="`digits`, `letters`, `code` (letters and figures): how many.",
     )
     earliest: TimeOfDay | None = Field(
         default=None,
@@ -176,19 +179,19 @@ class Intent(_Part):
     sentences: tuple[str, ...] = Field(default=(), description="Templates of what callers say.")
     keywords: tuple[str, ...] = Field(
         default=(),
-        description="Templates of words without {lists} that, wherever they stand beside a clear"
-        " value of the intent's only list, are enough for it.",
+        description="Templates of words without {lists} that speak for the intent wherever they"
+        " stand in what a caller says.",
     )
     unless: tuple[str, ...] = Field(
         default=(),
         description="Templates of words without {lists} that show that something else is wanted:"
-        " beside one of these a value alone is not enough.",
+        " beside one of these only a whole sentence counts.",
     )
     harmless: bool | None = Field(
         default=None,
-        description="Whether doing it needlessly costs the caller nothing but time; then one clear"
-        " value is enough to act on, without asking back. Default: whether its tool only reads."
-        " Never with `confirm`, `transfer` or `hang_up`.",
+        description="Whether doing it needlessly costs the caller nothing but time; then it is done"
+        " without asking back where no sentence fits. Default: whether its tool only reads. Never"
+        " with `confirm`, `transfer` or `hang_up`.",
     )
     slots: dict[Identifier, Slot] = Field(default_factory=dict)
     confirm: Template | None = Field(
