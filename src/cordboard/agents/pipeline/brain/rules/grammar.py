@@ -69,6 +69,7 @@ _LONG = 900.0
 _EXACT = 0.05
 _VERBATIM = 0.2
 """Quality up to which an utterance is a sentence of the rules."""
+_RATHER = 0.3
 _NEARLY = 0.45
 """Quality up to which it is one where nothing speaks for anything else."""
 _ENOUGH = 0.6
@@ -226,7 +227,7 @@ class Grammar:
         slots = {
             slot: found.judged
             for slot, found in filled.items()
-            if found.judged.value is not None or slot in (asked, "")
+            if found.judged.value is not None or slot == asked
         }
         if asked and asked not in slots and not slots:
             content = sum(token.is_content for token in look.tokens)
@@ -237,7 +238,9 @@ class Grammar:
             return None
         return Reading("", slots, {s: f for s, f in filled.items() if s in slots}, lists)
 
-    def _verbatim(self, look: Look, fits: Sequence[Fit], supports: Sequence[Support]) -> Reading:
+    def _verbatim(
+        self, look: Look, fits: Sequence[Fit], supports: Sequence[Support]
+    ) -> Reading | None:
         """The best sentence; of several intents with as good a one that with more evidence."""
         totals = {support.intent: support.total for support in supports}
         level = [fit for fit in fits if fit.quality <= fits[0].quality + 0.05]
@@ -251,8 +254,13 @@ class Grammar:
             and fit.intent != chosen
             and totals.get(fit.intent, 0.0) > totals.get(chosen, 0.0) - _AHEAD
         ]
-        asked = bool(rivals) and fits[0].quality > _EXACT and self._titled(chosen, rivals[0])
-        return replace(reading, verbatim=True, rival=rivals[0] if asked else "")
+        near = fits[0].quality
+        if rivals and near > _EXACT and self._titled(chosen, rivals[0]):
+            return replace(reading, rival=rivals[0])
+        sure = near <= _VERBATIM or chosen in self.steering | self.harmless or self._asks(reading)
+        if not sure and not self._titled(chosen):
+            return reading if near <= _RATHER else None
+        return replace(reading, verbatim=near <= _VERBATIM, sure=sure)
 
     def _by_evidence(
         self, look: Look, supports: Sequence[Support], fits: Sequence[Fit]
@@ -266,8 +274,7 @@ class Grammar:
             if self._titled(top.intent, other):
                 return replace(reading, rival=other)
             return None
-        intent = self.intents[top.intent]
-        asks = bool(intent.confirm) or self._asks(reading)
+        asks = self._asks(reading)
         strange = sum(t.is_content and t.text not in self.names for t in look.tokens)
         enough = _ENOUGH + _STRANGE * max(0, strange - len(reading.filled) - 2)
         told = top.words >= _WORTH_ASKING or near <= _VERBATIM
@@ -276,14 +283,12 @@ class Grammar:
         else:
             told = told and top.intent in self.harmless and not is_over(look.tokens)
         sure = told and top.total >= enough
-        if not sure and not intent.title:
-            return reading if near <= _NEARLY else None
-        return replace(reading, sure=sure)
+        return replace(reading, sure=sure) if sure or self._titled(top.intent) else None
 
     def _asks(self, reading: Reading) -> bool:
         """Whether a question comes before anything is done."""
         intent = self.intents[reading.intent]
-        return any(
+        return bool(intent.confirm) or any(
             reading.slots.get(slot, Judged()).value is None
             for slot in self.slots[reading.intent]
             if slot not in intent.slots or intent.slots[slot].required
