@@ -66,6 +66,11 @@ async def test_nothing_is_done_where_it_may_not_be_wanted(demo: Talk, text: str)
     assert demo.asked == []
 
 
+@pytest.mark.parametrize("text", ["What is the weather?", "Sorry about your dog.", "Right so."])
+async def test_without_rules_a_question_is_not_understood(text: str) -> None:
+    assert await Talk(Rules(), (), greeting="Hi.").say(text) != "Hi."
+
+
 async def test_a_value_alone_is_worth_a_question(demo: Talk) -> None:
     answer = await demo.say("My brother lives in Bergen now.")
     assert answer == "Did you mean the weather?"

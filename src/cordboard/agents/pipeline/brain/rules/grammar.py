@@ -317,6 +317,8 @@ class Grammar:
         """A farewell that ends a longer speech, or a "pardon?" that begins one."""
         for count in range(min(_TAIL, len(look.tokens) - 1), 0, -1):
             for name, part in ((GOODBYE, look.tokens[-count:]), (REPEAT, look.tokens[:count])):
+                if name == REPEAT and count == 1:
+                    continue  # many a question begins with "what"
                 words = {token.said: [(place, place + 1, 1.0)] for place, token in enumerate(part)}
                 piece = Look("", part, words, {}, frozenset(), self.vocabulary)
                 fits = self.table.fits(piece, (name,))
