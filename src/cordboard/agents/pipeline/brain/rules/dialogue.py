@@ -172,7 +172,8 @@ class RulesDialogue:
         number = places[-1]
         match self._state:
             case Choosing(task=task, slot=slot, guesses=guesses) if number < len(guesses):
-                return self._go_on(_with_value(task, slot, guesses[number]))
+                task.put(slot, Judged(guesses[number]))
+                return self._go_on(task)
             case ChoosingTask(tasks=tasks) if number < len(tasks):
                 return self._begin(tasks[number])
         return None
@@ -189,7 +190,7 @@ class RulesDialogue:
     def _task_of(self, reading: Reading) -> Task:
         task = self._new_task(reading.intent)
         for slot, judged in reading.slots.items():
-            _put(task, slot, judged)
+            task.put(slot, judged)
         return task
 
     def _new_task(self, name: str) -> Task:
@@ -235,7 +236,8 @@ class RulesDialogue:
                 task.confirmed = True
                 return self._go_on(task)
             case Choosing(task=task, slot=slot, guesses=(guess,)):
-                return self._go_on(_with_value(task, slot, guess))
+                task.put(slot, Judged(guess))
+                return self._go_on(task)
             case ChoosingTask(tasks=(task,)):
                 return self._begin(task)
             case Choosing() | ChoosingTask():
@@ -273,7 +275,7 @@ class RulesDialogue:
                 for slot, judged in reading.slots.items():
                     if not judged.is_unknown:
                         self._failures = 0
-                    _put(task, slot, judged)
+                    task.put(slot, judged)
                 return self._go_on(task)
         return self._not_understood(silent=False)
 
@@ -395,24 +397,6 @@ class RulesDialogue:
 
     def _filled(self, text: str, task: Task | None = None, /, **more: object) -> tuple[str, ...]:
         return self._errands.filled(text, task, **more)
-
-
-def _put(task: Task, slot: str, judged: Judged) -> None:
-    task.guesses.pop(slot, None)
-    task.unknown.discard(slot)
-    if judged.value is not None:
-        task.values[slot] = judged.value
-        return
-    task.values.pop(slot, None)
-    if judged.guesses:
-        task.guesses[slot] = judged.guesses
-    else:
-        task.unknown.add(slot)
-
-
-def _with_value(task: Task, slot: str, value: Value) -> Task:
-    _put(task, slot, Judged(value))
-    return task
 
 
 def _is_required(intent: Intent, slot: str) -> bool:

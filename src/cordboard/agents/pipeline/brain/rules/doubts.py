@@ -7,16 +7,16 @@ is in no doubt. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from cordboard.agents.pipeline.brain.base import Doubt
 from cordboard.agents.pipeline.brain.rules import builtin
 from cordboard.agents.pipeline.brain.rules.grammar import Grammar, Reading
 from cordboard.agents.pipeline.brain.rules.letters import in_alphabet_words
 from cordboard.agents.pipeline.brain.rules.matching import Filled, Look
-from cordboard.agents.pipeline.brain.rules.sound import SoundIndex
-from cordboard.agents.pipeline.brain.rules.values import Finder, Value
-from cordboard.agents.pipeline.brain.rules.words import plain
+from cordboard.agents.pipeline.brain.rules.sound import Hit, SoundIndex
+from cordboard.agents.pipeline.brain.rules.values import Finder
+from cordboard.agents.pipeline.brain.rules.words import Token, plain
 
 MOST_NAMES = 48
 """Given to a recogniser at once; more would be cut off."""
@@ -33,28 +33,30 @@ _LIKENESS = 0.6
 def find_doubt(grammar: Grammar, look: Look, reading: Reading | None) -> Doubt | None:
     """Whether the reading leaves a listed name open, and which it may be."""
     named = _named(grammar)
-    said = [names for _, _, names in _values(named)]
-    names = tuple(dict.fromkeys([n[0] for n in said] + [o for n in said for o in n[1:]]))
-    if not names or not look.tokens or _names_another(look, named):
+    text = f" {' '.join(token.said for token in look.tokens)} "
+    others = [plain(other) for finder in named.values() for other in finder.spec.confusable]
+    if not named or not look.tokens or any(f" {other} " in text for other in others):
         return None
-    if not _is_open(grammar, look, reading):
+    if not _is_open(grammar, look, reading, named):
         return _almost_another(look, reading, named) if reading is not None else None
     guesses = [
-        (reading.lists[slot], guess)
+        (reading.lists[slot], str(guess.value))
         for slot, judged in (reading.slots.items() if reading else ())
         for guess in judged.guesses
         if reading is not None and reading.lists[slot] in named
     ]
-    if any(str(guess.value) not in named[name].spec.values for name, guess in guesses):
+    if any(value not in named[name].spec.values for name, value in guesses):
         return None  # a code that is not listed is asked about in any case
     spelled = [
         form
-        for name, guess in guesses
-        if named[name].spec.spelled and str(guess.value).isalpha() and str(guess.value).isupper()
-        for form in (in_alphabet_words(str(guess.value)).title(), " ".join(str(guess.value)))
+        for name, value in guesses
+        if named[name].spec.spelled and value.isalpha() and value.isupper()
+        for form in (in_alphabet_words(value).title(), " ".join(value))
     ]
-    alike = (*spelled, *_alike(look, named))
-    return Doubt(names[:MOST_NAMES], alike, frozenset(_key(name, guess) for name, guess in guesses))
+    said = [ways[:_NAMES_OF_A_VALUE] for f in named.values() for ways in f.spec.values.values()]
+    names = dict.fromkeys([ways[0] for ways in said] + [way for ways in said for way in ways[1:]])
+    keys = frozenset(f"{name}:{value}" for name, value in guesses)
+    return Doubt(tuple(names)[:MOST_NAMES], (*spelled, *_alike(look, named)), keys)
 
 
 def meaning_of(grammar: Grammar, reading: Reading, intent: str, doubt: Doubt) -> str:
@@ -63,13 +65,12 @@ def meaning_of(grammar: Grammar, reading: Reading, intent: str, doubt: Doubt) ->
     chosen = grammar.intents.get(intent)
     if chosen is None or not (intent in grammar.harmless or chosen.confirm):
         return ""
-    named = _named(grammar)
-    keys = set()
+    named, keys = _named(grammar), set()
     for slot, judged in reading.slots.items():
         if judged.value is None:
             return ""
         if reading.lists[slot] in named:
-            keys.add(_key(reading.lists[slot], judged.value))
+            keys.add(f"{reading.lists[slot]}:{judged.value.value}")
     if not keys or (doubt.guesses and not keys <= doubt.guesses):
         return ""
     return f"{intent} {sorted((s, j.value) for s, j in reading.slots.items())!r}"
@@ -84,83 +85,58 @@ def _named(grammar: Grammar) -> dict[str, Finder]:
     }
 
 
-def _as_written(look: Look, found: Filled, finder: Finder) -> bool:
-    """Whether the words are a way to say the value, letter by letter."""
+def _ways(finder: Finder, found: Filled) -> tuple[str, ...]:
+    """The ways to say the value that fills a slot."""
     value = found.judged.value
-    said = finder.spec.values.get(str(value.value), ()) if value is not None else ()
-    here = " ".join(token.said for token in look.tokens[found.start : found.end])
-    return here in map(plain, said)
+    return finder.spec.values.get(str(value.value), ()) if value is not None else ()
 
 
-def _values(named: Mapping[str, Finder]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """List, value and the first ways to say it."""
-    for name, finder in named.items():
-        for value, said in finder.spec.values.items():
-            yield name, value, said[:_NAMES_OF_A_VALUE]
-
-
-def _names_another(look: Look, named: Mapping[str, Finder]) -> bool:
-    """Whether a confusable name was heard as it is."""
-    text = f" {' '.join(token.said for token in look.tokens)} "
-    others = (other for finder in named.values() for other in finder.spec.confusable)
-    return any(f" {plain(other)} " in text for other in others)
+def _is_open(
+    grammar: Grammar, look: Look, reading: Reading | None, named: Mapping[str, Finder]
+) -> bool:
+    if reading is None:
+        return not any(span.is_clear for name in named for span in look.spans[name])
+    if any(judged.value is None for judged in reading.slots.values()):
+        return True
+    if not reading.sure:
+        for slot, found in reading.filled.items():
+            here = " ".join(token.said for token in look.tokens[found.start : found.end])
+            if here not in map(plain, _ways(grammar.finders[reading.lists[slot]], found)):
+                return True
+    intent = grammar.intents.get(reading.intent)
+    return intent is not None and any(
+        slot not in reading.slots and spec.required and spec.default is None
+        for slot, spec in intent.slots.items()
+        if reading.lists[slot] in named
+    )
 
 
 def _almost_another(look: Look, reading: Reading, named: Mapping[str, Finder]) -> Doubt | None:
     """Whether a value that was written as it is sounds almost like a confusable name."""
     for slot, found in reading.filled.items():
-        finder, value = named.get(reading.lists[slot]), found.judged.value
-        if finder is None or value is None or not finder.spec.confusable:
+        finder = named.get(reading.lists[slot])
+        if finder is None or not finder.spec.confusable:
             continue
         words = look.tokens[found.start : found.end]
         written = " ".join(token.said for token in words)
-        said = finder.spec.values.get(str(value.value), ())
-        known = tuple(name for name in said if plain(name) == written)
+        known = tuple(name for name in _ways(finder, found) if plain(name) == written)
         confusable = finder.spec.confusable
-        hits = _index(confusable, _ALMOST).find_all(words)
+        hits = _hits(confusable, _ALMOST, words)
         others = [confusable[hit.entry] for hit in hits if hit.end - hit.start == len(words)]
         if known and others:
             return Doubt(known, others=tuple(dict.fromkeys(others)))
     return None
 
 
-def _is_open(grammar: Grammar, look: Look, reading: Reading | None) -> bool:
-    if reading is None:
-        return not any(span.is_clear for name in _named(grammar) for span in look.spans[name])
-    if not reading.sure and not all(
-        _as_written(look, found, grammar.finders[reading.lists[slot]])
-        for slot, found in reading.filled.items()
-    ):
-        return True
-    intent = grammar.intents.get(reading.intent)
-    if intent is not None and any(
-        slot not in reading.slots and spec.required and spec.default is None
-        for slot, spec in intent.slots.items()
-        if grammar.finders[reading.lists[slot]].spec.type == "list"
-    ):
-        return True
-    return any(judged.value is None for judged in reading.slots.values())
-
-
 def _alike(look: Look, named: Mapping[str, Finder]) -> tuple[str, ...]:
     """The names of the values that sound most like some of these words."""
-    entries = [
-        (name, value, plain(said))
-        for name, finder in named.items()
-        for value, names in finder.spec.values.items()
-        for said in names
-    ]
-    hits = _index([said for _, _, said in entries], _LIKENESS).find_all(look.tokens)
+    values = [ways for finder in named.values() for ways in finder.spec.values.values()]
+    entries = [(ways, said) for ways in values for said in ways]
+    hits = _hits([said for _, said in entries], _LIKENESS, look.tokens)
     hits.sort(key=lambda hit: (hit.cost, hit.start - hit.end))
-    best = [*dict.fromkeys(entries[hit.entry][:2] for hit in hits)][:_MOST_ALIKE]
-    names = {(name, value): said for name, value, said in _values(named)}
-    return tuple(dict.fromkeys(said for found in best for said in names[found]))
+    best = [*dict.fromkeys(entries[hit.entry][0] for hit in hits)][:_MOST_ALIKE]
+    return tuple(dict.fromkeys(said for ways in best for said in ways[:_NAMES_OF_A_VALUE]))
 
 
-def _index(phrases: Sequence[str], limit: float) -> SoundIndex:
-    listed = [plain(phrase) for phrase in phrases]
-    return SoundIndex(listed, [limit] * len(listed))
-
-
-def _key(list_name: str, value: Value) -> str:
-    return f"{list_name}:{value.value}"
+def _hits(phrases: Sequence[str], limit: float, tokens: Sequence[Token]) -> list[Hit]:
+    return SoundIndex([*map(plain, phrases)], [limit] * len(phrases)).find_all(tokens)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from cordboard.agents.pipeline.brain.rules import builtin
+from cordboard.agents.pipeline.brain.rules.builtin import DESTINATIONS, GOODBYE, NO, YES
 from cordboard.agents.pipeline.brain.rules.grammar import Expected, Grammar, Reading
 from cordboard.agents.pipeline.brain.rules.letters import in_alphabet_words
 from cordboard.agents.pipeline.brain.rules.matching import Look
@@ -25,6 +25,7 @@ from cordboard.config.rules import Rules
 
 MOST_HINT_WORDS = 70
 _CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
+"""Words that the operator wrote in capitals in sentences: ATIS, METAR."""
 
 
 def expected_in(state: State) -> Expected | None:
@@ -41,9 +42,9 @@ def is_whole_answer(look: Look, reading: Reading | None, state: State, grammar: 
     """Whether waiting for more words would be in vain."""
     if reading is None or reading.rival or not reading.sure:
         return False
-    if reading.intent in (builtin.YES, builtin.NO):
+    if reading.intent in (YES, NO):
         return isinstance(state, (Confirming, Choosing, Offering))
-    if reading.intent in grammar.steering or reading.intent == builtin.GOODBYE:
+    if reading.intent in grammar.steering or reading.intent == GOODBYE:
         return reading.verbatim
     if not reading.slots or not all(
         judged.value is not None and grammar.finders[reading.lists[slot]].is_closed
@@ -62,18 +63,29 @@ def hints_for(state: State, grammar: Grammar, rules: Rules) -> tuple[str, ...]:
 
 
 def _hints(state: State, grammar: Grammar, rules: Rules) -> Iterator[str]:
-    asked = _asked_lists(state)
-    lists = dict.fromkeys((*asked, *grammar.finders))
+    expected = expected_in(state)
+    asked: list[str] = []
+    if expected is not None:
+        slots = expected.slots
+        asked = [slots[expected.asked]] if expected.asked else [*dict.fromkeys(slots.values())]
+    lists = [name for name in dict.fromkeys((*asked, *grammar.finders)) if name != DESTINATIONS]
     for name in lists:
         yield from _spelling_examples(name, grammar, rules, alone=name in asked)
+    values = {name: [*grammar.finders[name].values.values()] for name in lists}
     for name in asked:
-        yield from _names(name, grammar)
-    yield from _titles(rules)
-    yield from _abbreviations(rules)
+        yield from (value.spoken for value in values.get(name, ()))
+    for intent in rules.intents.values():
+        yield from (token.text for token in tokenise(intent.title) if token.is_content)
+    texts = [text for intent in rules.intents.values() for text in intent.sentences]
+    for text in (*rules.words.values(), *texts):
+        yield from _CAPITALS.findall(re.sub(r"\{[^}]*\}", "", text))
     for name in lists:
-        yield from _names(name, grammar)
+        yield from (value.spoken for value in values[name])
     for name in lists:
-        yield from _short_names(name, grammar)
+        for value in values[name]:  # "Kastrup" of Copenhagen Kastrup: heard alone it is hardest
+            *first, last = value.spoken.split()
+            if first and last in grammar.finders[name].spec.values[str(value.value)]:
+                yield last
 
 
 def _spelling_examples(name: str, grammar: Grammar, rules: Rules, *, alone: bool) -> Iterator[str]:
@@ -108,45 +120,6 @@ def _made_up(codes: Sequence[str], step: int) -> str:
         if code not in codes:
             return code
     return codes[0][::-1]
-
-
-def _titles(rules: Rules) -> Iterator[str]:
-    """What the intents are about: a word that is in their titles is the one that was said."""
-    for intent in rules.intents.values():
-        yield from (token.text for token in tokenise(intent.title) if token.is_content)
-
-
-def _asked_lists(state: State) -> list[str]:
-    expected = expected_in(state)
-    if expected is None:
-        return []
-    lists = [expected.slots[expected.asked]] if expected.asked else expected.slots.values()
-    return list(dict.fromkeys(lists))
-
-
-def _names(name: str, grammar: Grammar) -> Iterator[str]:
-    if name == builtin.DESTINATIONS:
-        return
-    for value in grammar.finders[name].values.values():
-        yield value.spoken
-
-
-def _short_names(name: str, grammar: Grammar) -> Iterator[str]:
-    """`Kastrup` for Copenhagen Kastrup, where callers say it so: heard alone it is the hardest."""
-    if name == builtin.DESTINATIONS:
-        return
-    finder = grammar.finders[name]
-    for value in finder.values.values():
-        *first, last = value.spoken.split()
-        if first and last in finder.spec.values[str(value.value)]:
-            yield last
-
-
-def _abbreviations(rules: Rules) -> Iterator[str]:
-    """Words that the operator wrote in capitals in sentences: ATIS, METAR."""
-    texts = [text for intent in rules.intents.values() for text in intent.sentences]
-    for text in (*rules.words.values(), *texts):
-        yield from _CAPITALS.findall(re.sub(r"\{[^}]*\}", "", text))
 
 
 def _first_words(phrases: Iterable[str]) -> Iterator[str]:
