@@ -213,7 +213,7 @@ class Grammar:
             top is not None
             and expected is not None
             and top.intent != expected.intent
-            and top.words >= _ENOUGH
+            and top.words >= 1.0
         )
 
     def _values(self, look: Look, expected: Expected) -> Reading | None:

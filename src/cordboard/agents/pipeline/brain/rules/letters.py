@@ -149,6 +149,8 @@ def _readings(
                 yield replace(reading, letters=reading.letters * 2)
     if figures and (digits := read_digits([token.text])):
         yield _Reading(place + 1, digits, _WRITTEN_SMALL_DOUBT if token.text == "o" else 0.0)
+        if token.text != "o":
+            return
     elif figures and token.text in _BETWEEN:
         yield _Reading(place + 1, "", 0.0)
     yield from _letter(tokens, place, listed, words)

@@ -42,7 +42,7 @@ _LENGTH_BONUS = 0.08
 _TYPED_VALUE = 0.4
 """Evidence of a date, a time or a number; a value of a list counts 1."""
 _CORRECTIONS = frozenset(
-    "no sorry actually wait hang hold rather mean make excuse correction".split()
+    "no but sorry actually wait hang hold rather mean make excuse correction".split()
 )
 
 
@@ -348,13 +348,13 @@ def _settle(
             if other.cost + 0.15 * missed < chosen.cost + _RIVAL:
                 rival = rival or other
             continue
-        if not other.is_clear or other_rank > rank + _RIVAL:
-            continue
         early, late = sorted((chosen, other), key=lambda span: span.start)
         between = {token.text for token in look.tokens[early.end : late.start]}
+        if not other.is_clear:
+            continue
         if between & _CORRECTIONS:
             chosen = late
-        elif not other.bare:
+        elif not other.bare and other_rank <= rank + _RIVAL:
             rival = rival or other
     if rival is not None and rival.start < chosen.start and not rival.overlaps(chosen):
         return rival, chosen

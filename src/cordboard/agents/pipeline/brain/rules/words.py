@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from cordboard.agents.pipeline.brain.rules.numbers import spell_out
+from cordboard.agents.pipeline.brain.rules.numbers import NUMBER_WORDS, spell_out
 
 LONGEST_UTTERANCE = 40
 """Words that are looked at; of a longer speech the end counts, where people say what they want."""
@@ -188,7 +188,8 @@ def denied_places(tokens: Sequence[Token]) -> frozenset[int]:
             continue
         places.add(place)
         for other in range(place + 1, min(place + 1 + _REACH, len(tokens))):
-            if tokens[other].after_stop or tokens[other].text in _TURNS:
+            word = tokens[other].text
+            if tokens[other].after_stop or word in _TURNS or word in NUMBER_WORDS or len(word) == 1:
                 break
             places.add(other)
     return frozenset(places)
