@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 
 from cordboard.agents.pipeline.brain.base import Doubt
 from cordboard.agents.pipeline.brain.rules import builtin
+from cordboard.agents.pipeline.brain.rules.filling import Filled
 from cordboard.agents.pipeline.brain.rules.grammar import Grammar, Reading
 from cordboard.agents.pipeline.brain.rules.letters import in_alphabet_words
-from cordboard.agents.pipeline.brain.rules.matching import Filled, Look
+from cordboard.agents.pipeline.brain.rules.matching import Look
 from cordboard.agents.pipeline.brain.rules.sound import Hit, SoundIndex
 from cordboard.agents.pipeline.brain.rules.values import Finder
 from cordboard.agents.pipeline.brain.rules.words import Token, plain

@@ -11,8 +11,7 @@ finds the expected words and values in one utterance; `Grammar.understand` decid
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from difflib import SequenceMatcher
@@ -25,18 +24,15 @@ from cordboard.agents.pipeline.brain.rules.builtin import (
     steering_of,
     with_built_in,
 )
-from cordboard.agents.pipeline.brain.rules.letters import ALPHABET, AlphabetHit, in_alphabet_words
-from cordboard.agents.pipeline.brain.rules.matching import (
+from cordboard.agents.pipeline.brain.rules.evidence import (
     Evidence,
-    Filled,
-    Fit,
-    Look,
     Support,
-    WordingTable,
-    fill,
-    is_common,
-    is_unknown,
+    compile_evidence,
+    weigh_all,
 )
+from cordboard.agents.pipeline.brain.rules.filling import Filled, fill, is_unknown
+from cordboard.agents.pipeline.brain.rules.letters import ALPHABET, AlphabetHit, in_alphabet_words
+from cordboard.agents.pipeline.brain.rules.matching import Fit, Look, WordingTable, is_common
 from cordboard.agents.pipeline.brain.rules.sound import SoundIndex, phrase_sounds
 from cordboard.agents.pipeline.brain.rules.values import Finder, Judged, Span, Surroundings, Value
 from cordboard.agents.pipeline.brain.rules.words import (
@@ -44,7 +40,6 @@ from cordboard.agents.pipeline.brain.rules.words import (
     is_over,
     plain,
     plain_sentence,
-    stem,
     tokenise,
 )
 from cordboard.config.rules import BUILT_IN_LISTS, Intent, Rules, WordList
@@ -142,7 +137,7 @@ class Grammar:
     entries: Sequence[_Entry]
     index: SoundIndex
     table: WordingTable
-    evidence: Evidence
+    evidence: Sequence[Evidence]
     cues: Mapping[str, Mapping[str, frozenset[str]]]
     """Intent → slot → words beside it."""
     courtesy: frozenset[str]
@@ -187,7 +182,7 @@ class Grammar:
         fits = self.table.fits(look, self.intents.keys(), self.courtesy)
         best = fits[0] if fits else None
         order = {fit.intent: place for place, fit in enumerate(fits)}
-        supports = self.evidence.weigh(look)
+        supports = weigh_all(self.evidence, look)
         supports.sort(key=lambda s: (-s.total, order.get(s.intent, len(fits))))
         top = supports[0] if supports else None
         values = self._values(look, expected) if expected is not None else None
@@ -370,7 +365,16 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
     used = dict.fromkeys(name for found in slots.values() for name in found.values())
     finders = {name: _finder_of(lists[name]) for name in used}
     steering = steering_of(intents)
-    evidence = _evidence(rows, intents, slots, finders, steering, wordings)
+    wanted = {n: i for n, i in intents.items() if n not in steering and n != GOODBYE}
+    telling = {
+        n: {
+            name: finders[name].spec.type == "list"
+            for name in slots[n].values()
+            if finders[name].spec.type not in ("name", "text") and name != DESTINATIONS
+        }
+        for n in wanted
+    }
+    evidence = compile_evidence(rows, wanted, telling, wordings)
     words = {word for _, wording in rows for p in wording for word in p.words}
     names = {t.text for f in finders.values() for said in f.spec.values.values() for n in said
              for t in tokenise(n)}  # fmt: skip
@@ -393,32 +397,6 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
     )
 
 
-def _evidence(
-    rows: Iterable[tuple[str, Wording]],
-    intents: Mapping[str, Intent],
-    slots: Mapping[str, Mapping[str, str]],
-    finders: Mapping[str, Finder],
-    steering: Collection[str],
-    wordings: Callable[[str], Iterable[Wording]],
-) -> Evidence:
-    found = Evidence()
-    for name, intent in intents.items():
-        if name in steering or name == GOODBYE:
-            continue
-        words = {w for n, wording in rows if n == name for p in wording for w in p.words}
-        words |= {token.text for token in tokenise(intent.title)}
-        found.words[name] = {stem(word) for word in words if not is_common(word)}
-        found.phrases[name] = [_pattern(w) for text in intent.keywords for w in wordings(text)]
-        found.unless[name] = [_pattern(w) for text in intent.unless for w in wordings(text)]
-        found.lists[name] = {
-            list_name
-            for list_name in slots[name].values()
-            if finders[list_name].spec.type not in ("name", "text") and list_name != DESTINATIONS
-        }
-    found.typed = {name for name, finder in finders.items() if finder.spec.type != "list"}
-    return found
-
-
 def _cues(rows: Iterable[tuple[str, Wording]]) -> dict[str, dict[str, frozenset[str]]]:
     """Intent → slot → the words right before and after it in sentences."""
     cues: dict[str, dict[str, set[str]]] = {}
@@ -429,15 +407,6 @@ def _cues(rows: Iterable[tuple[str, Wording]]) -> dict[str, dict[str, frozenset[
                 for other in wording[max(0, place - 1) : place + 2]:
                     here.update(other.words)
     return {i: {s: frozenset(words) for s, words in found.items()} for i, found in cues.items()}
-
-
-def _pattern(wording: Wording) -> re.Pattern[str]:
-    """Finds the wording, which has words only, in the stems of an utterance's words."""
-    pattern = ""
-    for position in wording:
-        words = "|".join(re.escape(stem(word)) for word in position.words)
-        pattern += f"(?:(?:{words}) )?" if position.optional else f"(?:{words}) "
-    return re.compile(rf"(?<![^ ])(?:{pattern})")
 
 
 def is_harmless(intent: Intent, toolbox: Sequence[ToolSpec]) -> bool:
