@@ -1,8 +1,9 @@
 """What the demo's contexts understand: what a recogniser really wrote, and texts by hand.
 
 `corpus/whisper.jsonl` was made by speaking each `said` (hibari voice, 8 kHz u-law line, some faster
-and with noise) to Whisper tiny.en with and without hints and keeping what it wrote; `everyday` and `stories` are questions and sentences that ask for nothing. To look up what was not asked
-for is the worst outcome, to ask back costs a turn. The floors are what the grammar reaches.
+and with noise) to Whisper tiny.en with and without hints and keeping what it wrote; `everyday` and
+`stories` are questions and sentences that ask for nothing. To look up what was not asked for is the
+worst outcome, to ask back costs a turn. The floors are what the grammar reaches.
 """
 
 from __future__ import annotations

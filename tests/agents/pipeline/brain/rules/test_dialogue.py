@@ -367,6 +367,8 @@ async def test_a_whole_answer_is_recognised_as_such(demo: Talk) -> None:
     assert complete("goodbye")
     assert not complete("What's the weather")
     assert not complete("What's the weather in")
+    assert not complete("Hello. What is the")
+    assert not complete("Sorry, what about")
     assert not complete("yes")
     await demo.say("the weather please")
     assert complete("E N G M")

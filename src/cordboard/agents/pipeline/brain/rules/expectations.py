@@ -24,6 +24,10 @@ from cordboard.agents.pipeline.brain.rules.words import tokenise
 from cordboard.config.rules import Rules
 
 MOST_HINT_WORDS = 70
+_GOING_ON = frozenset(
+    "the a an my your for at in on to of with from about and or but is are".split()
+)
+"""Words after which more comes."""
 _CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
 """Words that the operator wrote in capitals in sentences: ATIS, METAR."""
 
@@ -40,7 +44,7 @@ def expected_in(state: State) -> Expected | None:
 
 def is_whole_answer(look: Look, reading: Reading | None, state: State, grammar: Grammar) -> bool:
     """Whether waiting for more words would be in vain."""
-    if reading is None or reading.rival or not reading.sure:
+    if reading is None or reading.rival or not reading.sure or look.tokens[-1].text in _GOING_ON:
         return False
     if reading.intent in (YES, NO):
         return isinstance(state, (Confirming, Choosing, Offering))

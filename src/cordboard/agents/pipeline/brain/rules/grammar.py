@@ -36,6 +36,7 @@ from cordboard.agents.pipeline.brain.rules.matching import Fit, Look, WordingTab
 from cordboard.agents.pipeline.brain.rules.sound import SoundIndex, phrase_sounds
 from cordboard.agents.pipeline.brain.rules.values import Finder, Judged, Span, Surroundings, Value
 from cordboard.agents.pipeline.brain.rules.words import (
+    FILLERS,
     denied_places,
     is_over,
     plain,
@@ -62,6 +63,7 @@ _SURE_WHEN_SPELLED = 0.07
 _LONG = 900.0
 """Weight of sounds (hundredths of a consonant) from which a value counts as long."""
 _EXACT = 0.05
+_WHOLE = 0.12
 _VERBATIM = 0.2
 """Quality up to which an utterance is a sentence of the rules."""
 _RATHER = 0.3
@@ -92,6 +94,7 @@ class Reading:
     lists: Mapping[str, str]
     """Slot → its list."""
     verbatim: bool = False
+    """Word for word a sentence: waiting for more would be in vain."""
     sure: bool = True
     """Clear enough to go by; else the caller is asked whether this was meant."""
     rival: str = ""
@@ -255,7 +258,7 @@ class Grammar:
         sure = near <= _VERBATIM or chosen in self.steering | self.harmless or self._asks(reading)
         if not sure and not self._titled(chosen):
             return reading if near <= _RATHER else None
-        return replace(reading, verbatim=near <= _VERBATIM, sure=sure)
+        return replace(reading, verbatim=near <= _WHOLE, sure=sure)
 
     def _by_evidence(
         self, look: Look, supports: Sequence[Support], fits: Sequence[Fit]
@@ -312,7 +315,7 @@ class Grammar:
         """A farewell that ends a longer speech, or a "pardon?" that begins one."""
         for count in range(min(_TAIL, len(look.tokens) - 1), 0, -1):
             for name, part in ((GOODBYE, look.tokens[-count:]), (REPEAT, look.tokens[:count])):
-                if name == REPEAT and count == 1:
+                if name == REPEAT and sum(t.text not in FILLERS for t in part) < 2:
                     continue  # many a question begins with "what"
                 words = {token.said: [(place, place + 1, 1.0)] for place, token in enumerate(part)}
                 piece = Look("", part, words, {}, frozenset(), self.vocabulary)
