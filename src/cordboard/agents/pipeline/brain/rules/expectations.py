@@ -55,7 +55,10 @@ def is_whole_answer(look: Look, reading: Reading | None, state: State, grammar: 
         for slot, judged in reading.slots.items()
     ):
         return False
-    return not reading.intent or set(grammar.slots[reading.intent]) <= set(reading.slots)
+    if reading.intent:
+        return reading.verbatim and set(grammar.slots[reading.intent]) <= set(reading.slots)
+    filled = {p for found in reading.filled.values() for p in range(found.start, found.end)}
+    return not any(token.is_content for p, token in enumerate(look.tokens) if p not in filled)
 
 
 def hints_for(state: State, grammar: Grammar, rules: Rules) -> tuple[str, ...]:
