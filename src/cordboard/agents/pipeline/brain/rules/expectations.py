@@ -25,7 +25,8 @@ from cordboard.config.rules import Rules
 
 MOST_HINT_WORDS = 70
 _GOING_ON = frozenset(
-    "the a an my your for at in on to of with from about and or but is are".split()
+    "the a an my your for at in on to of with from about and or but is are am um i we could can"
+    " would might may how do does have".split()
 )
 """Words after which more comes."""
 _CAPITALS = re.compile(r"\b[A-Z]{2,}\b")

@@ -115,7 +115,7 @@ class WordingTable:
         has = self._has[:, columns]
         found = self._needed[:, columns] @ np.array(strengths, dtype=np.float32)
         missing = (self._needed.sum(axis=1) - found) * self._strict
-        uncovered = (has @ covers) == 0
+        uncovered = ((has @ covers) == 0).astype(np.float32)
         added = [_added(look, place, courtesy) for place in range(len(look.tokens))]
         quality = (missing + uncovered @ np.array(added, dtype=np.float32)) / self._whole
         best: dict[str, float] = {}
