@@ -173,8 +173,9 @@ def test_fifty_sentences_and_a_hundred_values_are_matched_without_trying_all_pai
     for _ in range(5):
         began = time.thread_time()
         look = grammar.look("could you please cancel my ticket at Sunndal West", TODAY)
-        readings = grammar.readings(look, grammar.intents)
+        reading = grammar.understand(look)
         cheapest = min(cheapest, time.thread_time() - began)
-    assert readings[0].intent == "cancel_ticket"
-    assert readings[0].slots["place"].value is not None
+    assert reading is not None
+    assert reading.intent == "cancel_ticket"
+    assert reading.slots["place"].value is not None
     assert cheapest < 0.2
