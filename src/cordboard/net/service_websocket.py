@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from websockets.exceptions import InvalidURI
 
 from cordboard.errors import AgentError
+from cordboard.net.proxy import proxy_to
 from cordboard.net.websocket import WebsocketConnection, WebsocketRequest
 
 SEND_BUFFER_BYTES = 262_144
@@ -89,7 +90,8 @@ class ServiceConnection:
         try:
             async with asyncio.timeout(seconds):
                 context = tls if self._tls else None
-                await self._socket.open(self, self._host, self._port, context)
+                proxy = proxy_to(self._host, self._port, secure=self._tls)
+                await self._socket.open(self, self._host, self._port, context, proxy)
                 await self._opening
         except TimeoutError:
             problem = f"{self._peer} did not answer within {seconds:g} s"
@@ -175,3 +177,10 @@ class ServiceConnection:
 
 class _NotOpened(Exception):
     """The connection was lost in its handshake."""
+
+
+def websocket_url(base_url: str, path: str) -> str:
+    """`https://host` and `/v1/listen` become `wss://host/v1/listen`."""
+    scheme, _, rest = base_url.rstrip("/").partition("://")
+    secure = scheme in ("https", "wss")
+    return f"{'wss' if secure else 'ws'}://{rest}{path}"

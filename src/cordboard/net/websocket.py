@@ -23,6 +23,8 @@ from websockets.protocol import State
 from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
+from cordboard.net.proxy import Proxy, tunnel
+
 UNACKNOWLEDGED_MS = 10_000
 CLOSE_SECONDS = 1.0
 """How long a closing connection may take."""
@@ -103,14 +105,29 @@ class WebsocketConnection(asyncio.Protocol):
         """The code with which the peer closed, if it said goodbye."""
 
     async def open(
-        self, owner: ConnectionOwner, host: str, port: int, tls: ssl.SSLContext | None
+        self,
+        owner: ConnectionOwner,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+        proxy: Proxy | None = None,
     ) -> None:
-        """Connect; the handshake goes on by itself. Raises OSError."""
+        """Connect, through a proxy's tunnel if there is one; the handshake goes on by itself.
+
+        Raises `OSError`.
+        """
         self._owner = owner
         loop = asyncio.get_running_loop()
-        await loop.create_connection(
-            lambda: self, host, port, ssl=tls, server_hostname=host if tls else None
-        )
+        name = host if tls else None
+        if proxy is None:
+            await loop.create_connection(lambda: self, host, port, ssl=tls, server_hostname=name)
+            return
+        opened = await tunnel(proxy, host, port)
+        try:
+            await loop.create_connection(lambda: self, sock=opened, ssl=tls, server_hostname=name)
+        except BaseException:
+            opened.close()
+            raise
 
     @property
     def connected(self) -> bool:

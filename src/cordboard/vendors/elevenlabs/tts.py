@@ -46,7 +46,7 @@ class ElevenLabsSynthesis:
         sound = UlawStream() if telephone else PcmStream(16000, rate)
         path = f"/v1/text-to-speech/{self._settings.voice_id}/stream"
         params = {"output_format": "ulaw_8000" if telephone else "pcm_16000"}
-        async with self._http.post(path, params=params, body=self.request(text)) as pieces:
+        async with self._http.post(path, params=params, json=self.request(text)) as pieces:
             async for piece in pieces:
                 yield sound.feed(piece)
         yield sound.flush()

@@ -99,7 +99,7 @@ class OpenAIRecogniser:
         files = {"file": ("utterance.wav", as_wav(pcm_8k), "audio/wav")}
         form = transcription_form(self._settings, hints)
         body = b""
-        async with self._http.post("/audio/transcriptions", form=form, files=files) as pieces:
+        async with self._http.post("/audio/transcriptions", data=form, files=files) as pieces:
             async for piece in pieces:
                 body += piece
                 if len(body) > _MOST_BYTES:

@@ -46,7 +46,7 @@ class OpenAISynthesis:
     async def speak(self, text: str, rate: int) -> AsyncGenerator[bytes, None]:
         """See `Synthesis.speak`."""
         sound = PcmStream(NATIVE_RATE, rate)
-        async with self._http.post("/audio/speech", body=self.request(text)) as pieces:
+        async with self._http.post("/audio/speech", json=self.request(text)) as pieces:
             async for piece in pieces:
                 yield sound.feed(piece)
         yield sound.flush()
