@@ -17,9 +17,12 @@ import asyncio
 import socket
 import urllib.request
 from base64 import b64encode
+from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
 from urllib.parse import unquote, urlsplit
+
+from cordboard.config.remote_url import literal_address
 
 _USUAL_PORT = 80
 _MOST_HEAD_BYTES = 16_384
@@ -83,32 +86,30 @@ def proxy_to(host: str, port: int, *, secure: bool) -> Proxy | None:
     """The proxy on the way to a host; None: connect directly. Raises `ProxyFailed`."""
     found = urllib.request.getproxies_environment()
     value = found.get("https" if secure else "http") or found.get("all")
-    if not value or _is_direct(host, port, found):
+    if not value or _is_direct(host, port, found.get("no", "")):
         return None
     return _parsed(value)
 
 
-def _is_direct(host: str, port: int, found: dict[str, str]) -> bool:
+def _is_direct(host: str, port: int, exceptions: str) -> bool:
     host = host.lower().rstrip(".")
+    address = literal_address(host)
     if host == "localhost" or host.endswith(".localhost"):
         return True
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return bool(urllib.request.proxy_bypass_environment(f"{host}:{port}", found))
-    return address.is_loopback or any(
-        entry == "*" or _holds(entry, host, port) for entry in found.get("no", "").split(",")
-    )
+    if address is not None and address.is_loopback:
+        return True
+    return any(_holds(entry.strip().lower(), host, port) for entry in exceptions.split(","))
 
 
 def _holds(entry: str, host: str, port: int) -> bool:
-    """Whether an entry of `NO_PROXY` names this address, alone or by its network."""
-    entry = entry.strip()
+    """Whether an entry of `NO_PROXY` names this host, one above it, or the address's network."""
     for text in (entry, entry.removesuffix(f":{port}").strip("[]")):
-        try:
-            return ip_address(host) in ip_network(text, strict=False)
-        except ValueError:
-            continue
+        name = text.removeprefix("*").removeprefix(".")
+        if text == "*" or (name and (host == name or host.endswith(f".{name}"))):
+            return True
+        with suppress(ValueError):  # a name on one side, or on both
+            if ip_address(host) in ip_network(text, strict=False):
+                return True
     return False
 
 

@@ -87,6 +87,7 @@ class ServiceHttp:
             keepalive_expiry=keep_seconds,
         )
         self._client: httpx2.AsyncClient | None = None
+        self._opening = asyncio.Lock()
         self._running = 0
         self._ended = False
 
@@ -149,11 +150,11 @@ class ServiceHttp:
 
     async def _opened(self) -> httpx2.AsyncClient:
         if self._client is None:
-            client = await client_for(self._base_url, self._headers, self._timeout, self._limits)
-            if self._client is None:
-                self._client = client
-            else:  # another request was faster
-                await client.aclose()
+            async with self._opening:
+                if self._client is None:
+                    self._client = await client_for(
+                        self._base_url, self._headers, self._timeout, self._limits
+                    )
         return self._client
 
     async def _refused(self, response: httpx2.Response) -> RequestFailed:
@@ -192,7 +193,7 @@ class PartHttp(ServiceHttp):
 
     @asynccontextmanager
     async def post(self, path: str, **content: Any) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The answer's body, piece by piece. `content`: as of `request`. Raises the part's error."""
+        """The answer's body, piece by piece; `content` as in `request`. Raises the part's error."""
         try:
             async with self.request("POST", path, **content) as response:
                 yield response.aiter_bytes()

@@ -102,8 +102,7 @@ def test_thoughts_are_kept_as_they_are(name: str) -> None:
 
 def test_an_error_in_the_stream_ends_it(service: tuple[Language, MakeReader]) -> None:
     language, make = service
-    parser = EventParser()
-    pieces = read(make(), parser.feed(language.error_event(0)))
+    pieces = read(make(), parsed([language.error_event(0)]))
     assert isinstance(pieces[0], Broken)
     assert pieces[0].message == "emulated fault"
 

@@ -1,13 +1,12 @@
 """ElevenLabs by HTTP, as far as agents need it: signed addresses, agents and their tools.
 
-One client per use; nothing is kept between uses, nothing of the environment is used, no redirect is
-followed. What goes wrong comes out as `AgentError` with its kind, in words that carry no key.
+One client per use; nothing is kept between uses. Failures come out as `AgentError` with their kind,
+in words that carry no key.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Mapping
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
@@ -16,9 +15,10 @@ import httpx2
 import orjson
 
 from cordboard.errors import AgentError
+from cordboard.net.failures import HTTP_ERRORS, failed, kind_of_error
+from cordboard.net.service_http import client_for
 from cordboard.tools.tool import JsonObject
 from cordboard.vendors.elevenlabs.agent.errors import refused
-from cordboard.version import __version__
 
 BASE_URL = "https://api.elevenlabs.io"
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
@@ -38,16 +38,11 @@ class ElevenLabsRest:
         self._client: httpx2.AsyncClient | None = None
 
     async def __aenter__(self) -> Self:
-        # Reads the certificates, which takes some 20 ms; without TLS there is nothing to verify.
-        secure = self._base_url.startswith("https:")
-        verify = await asyncio.to_thread(ssl.create_default_context) if secure else False
-        self._client = httpx2.AsyncClient(
-            headers={"xi-api-key": self._key, "User-Agent": f"cordboard/{__version__}"},
-            timeout=self._seconds,
-            verify=verify,
-            trust_env=False,
-            follow_redirects=False,
-        )
+        try:
+            headers = {"xi-api-key": self._key}
+            self._client = await client_for(self._base_url, headers, self._seconds)
+        except OSError as error:
+            raise failed("ElevenLabs", error) from None
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -130,9 +125,8 @@ class ElevenLabsRest:
         except (TimeoutError, httpx2.TimeoutException):
             reason = f"ElevenLabs did not answer within {self._seconds:g} s"
             raise AgentError(reason, "connect") from None
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            reason = f"ElevenLabs cannot be reached: {type(error).__name__}"
-            raise AgentError(reason, "connect") from None
+        except HTTP_ERRORS as error:
+            raise AgentError(f"ElevenLabs {kind_of_error(error).words}", "connect") from None
         answer = _parsed(response.content)
         if not response.is_success:
             lost = refused(response.status_code, self._without_key(_said(answer)), subject)
