@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, suppress
 from ipaddress import ip_address
 
 import httpcore2
@@ -149,11 +149,38 @@ def test_an_endless_answer_of_a_proxy_is_refused() -> None:
 # Services by HTTP.
 
 
-async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _hello(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     await reader.readuntil(b"\r\n\r\n")
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
     await writer.drain()
-    writer.close()
+
+
+async def _silence(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()
+
+
+Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[None, None, None]]
+
+
+@asynccontextmanager
+async def serving(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    """A service on loopback, until all its connections are closed: its port."""
+    tasks: set[asyncio.Task[None] | None] = set()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.add(asyncio.current_task())
+        try:
+            with suppress(OSError, asyncio.IncompleteReadError):
+                await answer(reader, writer)
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+    await asyncio.gather(*(task for task in tasks if task is not None))
 
 
 @asynccontextmanager
@@ -161,9 +188,7 @@ async def proxied(
     tls: ssl.SSLContext | None = None, user: str = "", password: str = ""
 ) -> AsyncIterator[HttpProxy]:
     """A proxy before a service that says hello."""
-    server = await asyncio.start_server(_answer, "127.0.0.1", 0, ssl=tls)
-    port = server.sockets[0].getsockname()[1]
-    async with server, HttpProxy(port, user=user, password=password) as proxy:
+    async with serving(_hello, tls) as port, HttpProxy(port, user=user, password=password) as proxy:
         yield proxy
 
 
@@ -194,9 +219,7 @@ async def test_a_plain_service_is_asked_through_a_proxy(monkeypatch: pytest.Monk
 
 
 async def test_an_exception_is_asked_directly(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = await asyncio.start_server(_answer, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    async with server, proxied() as proxy:
+    async with serving(_hello) as port, proxied() as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
         assert await ask(f"http://127.0.0.1:{port}") == b"hello"
         assert proxy.requests == proxy.tunnels == []
@@ -300,12 +323,7 @@ async def test_a_proxy_that_refuses_a_websocket(
 
 
 async def test_a_proxy_that_never_answers_a_websocket(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-        writer.close()
-
-    async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
+    async with serving(_silence) as port:
         monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{port}")
         connection = ServiceConnection(ServiceAddress("wss://a.example"), "Acme")
         with pytest.raises(NotConnected, match="did not answer within"):
@@ -368,9 +386,7 @@ async def test_plain_http_to_an_mcp_server_stays_on_this_machine_with_a_proxy_to
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The tunnel's loopback would be the proxy's machine."""
-    server = await asyncio.start_server(_answer, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    async with server, proxied() as proxy:
+    async with serving(_hello) as port, proxied() as proxy:
         monkeypatch.setenv("ALL_PROXY", proxy.url)
         stream = await guarded_backend(True).connect_tcp("127.0.0.1", port, 5)
         await stream.aclose()
