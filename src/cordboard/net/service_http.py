@@ -62,6 +62,7 @@ class ServiceHttp:
         service: str,
         base_url: str,
         headers: Mapping[str, str],
+        error: type[AgentError] | None = None,
         *,
         connect_seconds: float,
         silence_seconds: float | None,
@@ -69,11 +70,12 @@ class ServiceHttp:
         connections: int = 100,
         key: str = "",
     ) -> None:
-        """`service`: its name in messages. `silence_seconds`: how long it may send nothing; None:
+        """`service`: its name in messages. `error`: the failure of `post`. `silence_seconds`: how long it may send nothing; None:
         the caller sets limits of its own. `key`: taken out of what the service says."""
         self._service = service
         self._base_url = base_url.rstrip("/")
         self._headers = headers
+        self._error = error
         self._key = key
         self._timeout = httpx2.Timeout(
             connect=connect_seconds,
@@ -122,6 +124,20 @@ class ServiceHttp:
             self._running -= 1
             await self._close_if_ended()
 
+    @asynccontextmanager
+    async def post(self, path: str, **content: Any) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The answer's body, piece by piece; `content` as in `request`.
+
+        Raises the part's own error, with the kind of the failure.
+        """
+        try:
+            async with self.request("POST", path, **content) as response:
+                yield response.aiter_bytes()
+        except RequestFailed as error:
+            if self._error is None:
+                raise
+            raise self._error(str(error), error.kind) from error
+
     async def close(self) -> None:
         """Close all connections when no request runs: now, and after each that may still come."""
         self._ended = True
@@ -167,35 +183,3 @@ class ServiceHttp:
                     if len(body) > WORTH_READING:
                         break
         return refused(self._service, status, body, after, self._key)
-
-
-class PartHttp(ServiceHttp):
-    """Requests of one part of a pipeline, which fail with the part's own kind of error."""
-
-    def __init__(
-        self,
-        service: str,
-        base_url: str,
-        headers: Mapping[str, str],
-        error: type[AgentError],
-        *,
-        connect_seconds: float,
-        silence_seconds: float,
-    ) -> None:
-        super().__init__(
-            service,
-            base_url,
-            headers,
-            connect_seconds=connect_seconds,
-            silence_seconds=silence_seconds,
-        )
-        self._error = error
-
-    @asynccontextmanager
-    async def post(self, path: str, **content: Any) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The answer's body, piece by piece; `content` as in `request`. Raises the part's error."""
-        try:
-            async with self.request("POST", path, **content) as response:
-                yield response.aiter_bytes()
-        except RequestFailed as error:
-            raise self._error(str(error), error.kind) from error

@@ -14,7 +14,7 @@ from cordboard.agents.pipeline.service_voice import (
 )
 from cordboard.config.providers.tts import ElevenLabsTts
 from cordboard.errors import VoiceError
-from cordboard.net.service_http import PartHttp
+from cordboard.net.service_http import ServiceHttp
 
 BASE_URL = "https://api.elevenlabs.io"
 _VOICE_SETTINGS = ("stability", "similarity_boost", "style", "speed", "use_speaker_boost")
@@ -30,7 +30,7 @@ class ElevenLabsSynthesis:
         self._settings = settings
         self.provider = settings.type
         self.model = settings.model_id
-        self._http = PartHttp(
+        self._http = ServiceHttp(
             "ElevenLabs' speech synthesis",
             settings.base_url or BASE_URL,
             {"xi-api-key": key},

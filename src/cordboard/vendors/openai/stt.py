@@ -25,7 +25,7 @@ from cordboard.agent_api.stt import (
 from cordboard.audio.vad import RATE
 from cordboard.config.providers.stt import OpenAIStt
 from cordboard.errors import FailureKind, RecogniserError
-from cordboard.net.service_http import PartHttp
+from cordboard.net.service_http import ServiceHttp
 
 BASE_URL = "https://api.openai.com/v1"
 SILENCE_SECONDS = 6.0
@@ -52,7 +52,7 @@ class OpenAIRecogniser:
 
     def __init__(self, settings: OpenAIStt, key: str) -> None:
         self._settings = settings
-        self._http = PartHttp(
+        self._http = ServiceHttp(
             "OpenAI's transcription",
             settings.base_url or BASE_URL,
             {"Authorization": f"Bearer {key}"},
