@@ -333,24 +333,26 @@ async def test_a_proxy_that_never_answers_a_websocket(monkeypatch: pytest.Monkey
 # Guarded addresses: HTTP tools and remote MCP servers.
 
 
+@pytest.mark.parametrize(("scheme", "port"), [("https", 443), ("http", 80)])
 async def test_the_guard_asks_the_proxy_for_the_address_that_it_has_checked(
-    certificate: ThrowAwayCertificate, monkeypatch: pytest.MonkeyPatch
+    scheme: str, port: int, certificate: ThrowAwayCertificate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def looked_up(*_: object, **__: object) -> list[tuple[object, ...]]:
-        return [(None, None, None, "", (PUBLIC, 443))]
+        return [(None, None, None, "", (PUBLIC, port))]
 
     monkeypatch.setattr("cordboard.net.guarded.socket.getaddrinfo", looked_up)
-    async with proxied(certificate.server_context, "me", "secret") as proxy:
-        # The proxy stands on loopback, by its address: only the guard's own look-up is replaced.
+    tls = certificate.server_context if scheme == "https" else None
+    async with proxied(tls, "me", "secret") as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
         client = HttpClient(certificate.client_context)
         try:
-            request = HttpRequest("GET", "https", SERVICE_NAME, 443, "/")
+            request = HttpRequest("GET", scheme, SERVICE_NAME, port, "/")
             answer = await client.send(request, Reach())
         finally:
             await client.close()
         assert answer.body == b"hello"
-        assert proxy.tunnels == [f"{PUBLIC}:443"]
+        assert proxy.tunnels == [f"{PUBLIC}:{port}"]
+        assert proxy.requests == []
 
 
 @pytest.mark.parametrize("host", ["10.0.0.5", "169.254.169.254", "127.0.0.1", "fd00::1"])

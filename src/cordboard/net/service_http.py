@@ -70,8 +70,9 @@ class ServiceHttp:
         connections: int = 100,
         key: str = "",
     ) -> None:
-        """`service`: its name in messages. `error`: the failure of `post`. `silence_seconds`: how long it may send nothing; None:
-        the caller sets limits of its own. `key`: taken out of what the service says."""
+        """`service`: its name in messages. `error`: the failure of `post`. `silence_seconds`: how
+        long it may send nothing; None: the caller sets limits of its own. `key`: taken out of what
+        the service says."""
         self._service = service
         self._base_url = base_url.rstrip("/")
         self._headers = headers

@@ -5,9 +5,10 @@ has an end (what comes beyond is counted, `on_dropped`), each request has a time
 takes no more than `SHUTDOWN_SECONDS`. While the collector cannot be reached, spans wait for it,
 with longer and longer pauses; what it refuses is dropped.
 
-The SDK's own batch processor and exporter are not used: they block the shutdown for as long as a
-request takes, write a log line for each span that is too many, and bring TLS certificates of their
-own; here TLS trusts the system's, as everywhere in Cordboard. OTEL_EXPORTER_OTLP_HEADERS and
+The SDK's own batch processor and exporter are not used: they drop a batch after 10 s without the
+collector, block the shutdown for as long as a request takes, write a log line for each span that is
+too many, and have certificates and a proxy rule of their own; here both are `cordboard.net`'s.
+OTEL_EXPORTER_OTLP_HEADERS and
 OTEL_EXPORTER_OTLP_TRACES_HEADERS (a collector's key) are respected.
 """
 
