@@ -24,6 +24,7 @@ class HttpProxy:
         self._user, self._password = user, password
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: list[asyncio.StreamWriter] = []
         self.port = 0
         self.tunnels: list[str] = []
         """The targets of CONNECT, `host:port`, also those that were refused."""
@@ -48,15 +49,15 @@ class HttpProxy:
     async def __aexit__(self, *_: object) -> None:
         if self._server is not None:
             self._server.close()
-        tasks = [*self._tasks]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for writer in self._writers:
+            writer.close()
+        await asyncio.gather(*self._tasks)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         if task is not None:
             self._tasks.add(task)
+            self._writers.append(writer)
             task.add_done_callback(self._tasks.discard)
         try:
             with contextlib.suppress(OSError, asyncio.IncompleteReadError):
@@ -82,6 +83,7 @@ class HttpProxy:
             await writer.drain()
             return
         onward = await asyncio.open_connection("127.0.0.1", self._service_port)
+        self._writers.append(onward[1])
         if method == "CONNECT":
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         else:
