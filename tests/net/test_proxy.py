@@ -395,14 +395,23 @@ async def test_plain_http_to_an_mcp_server_stays_on_this_machine_with_a_proxy_to
         assert proxy.tunnels == []
 
 
-async def test_the_guard_goes_directly_to_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("exceptions", ["192.0.2.0/24", "crm.example", "example:443"])
+async def test_the_guard_goes_directly_to_an_exception(
+    exceptions: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the name, and by the network of the address that the name has."""
+
+    def looked_up(*_: object, **__: object) -> list[tuple[object, ...]]:
+        return [(None, None, None, "", ("192.0.2.1", 443))]
+
+    monkeypatch.setattr("cordboard.net.guarded.socket.getaddrinfo", looked_up)
     async with proxied() as proxy:
         monkeypatch.setenv("ALL_PROXY", proxy.url)
-        monkeypatch.setenv("NO_PROXY", "192.0.2.0/24")
+        monkeypatch.setenv("NO_PROXY", exceptions)
 
         def anything(addresses: object) -> list[Address]:
             return [ip_address("192.0.2.1")]
 
         with pytest.raises((httpcore2.ConnectError, httpcore2.ConnectTimeout)):
-            await GuardedBackend(anything).connect_tcp("192.0.2.1", 443, 0.3)
+            await GuardedBackend(anything).connect_tcp("crm.example", 443, 0.3)
         assert proxy.tunnels == []

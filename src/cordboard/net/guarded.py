@@ -94,7 +94,9 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         Raises httpcore2's `ConnectError` and `ConnectTimeout`.
         """
         try:
-            proxy = None if unwrapped(address).is_loopback else proxy_to(host, port, secure=True)
+            # An exception may be meant by the name or by the address that the name has.
+            numeric = str(unwrapped(address))
+            proxy = proxy_to(numeric, port, secure=True) and proxy_to(host, port, secure=True)
             if proxy is None:
                 return await self._inner.connect_tcp(str(address), port, seconds, None, options)
             async with asyncio.timeout(seconds):
