@@ -44,9 +44,11 @@ def test_an_event_without_an_end_is_refused(endless: list[bytes]) -> None:
         parsed(endless, most=100)
 
 
-def test_another_media_type_is_refused() -> None:
-    with pytest.raises(httpx2.SSEError):
-        parsed([b"data: x\n\n"], kind="text/html")
+def test_another_media_type_is_read_all_the_same() -> None:
+    """Gateways before language models send `text/plain` or none."""
+    events = parsed([b"data: x\n\n"], kind="text/plain")
+    assert events == [ServerSentEvent("message", "x")]
+    assert parsed([b"<html>\n\n</html>"], kind="text/html") == []
 
 
 def test_what_the_answer_says_of_its_encoding_does_not_count() -> None:

@@ -15,9 +15,10 @@ def server_events(
 ) -> httpx2.EventSource:
     """The events of an answer whose body is not read yet; iterate with `for` or `async for`.
 
-    The iteration raises `httpx2.SSEError` for an event that is too long or an answer of another
-    media type, and httpx2's errors of reading.
+    The iteration raises `httpx2.SSEError` for an event that is too long, and httpx2's errors of
+    reading. The media type is the caller's to judge: gateways before language models name others.
     """
+    response.headers["content-type"] = "text/event-stream"
     # UTF-8 whatever the answer says: some "charsets" unfold to any size. The format allows a BOM.
     response.encoding = "utf-8-sig"
     return httpx2.EventSource(response, max_event_size=max_event_bytes)

@@ -213,7 +213,7 @@ class HttpModel:
                 if event.data:
                     yield reader.take(event)
         except httpx2.SSEError:
-            raise self._failed("answers what makes no sense", "garbage") from None
+            raise self._failed("sends what has no end", "garbage") from None
         except (httpx2.TransportError, httpx2.StreamError):
             whole = reader.end()
             if not whole:
