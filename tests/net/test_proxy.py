@@ -17,7 +17,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from cordboard.config.remote_url import Address
 from cordboard.errors import HttpAddressRefused, HttpUnavailable
 from cordboard.mcp.remote.http_guard import guarded_backend
-from cordboard.net.failures import RequestFailed
+from cordboard.net.failures import RequestFailed, why_not_connected
 from cordboard.net.guarded import GuardedBackend
 from cordboard.net.proxy import Proxy, ProxyFailed, proxy_for
 from cordboard.net.service_http import ServiceHttp
@@ -382,6 +382,14 @@ async def test_a_proxy_that_refuses_a_tool(
                 await client.send(HttpRequest("GET", "https", PUBLIC, 443, "/"), Reach())
         finally:
             await client.close()
+
+
+async def test_a_proxy_that_never_answers_a_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(_silence) as port:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{port}")
+        with pytest.raises(httpcore2.ConnectTimeout) as failure:
+            await GuardedBackend(list).connect_tcp(PUBLIC, 443, 0.1)
+        assert why_not_connected(failure.value) == "the proxy does not answer"
 
 
 async def test_plain_http_to_an_mcp_server_stays_on_this_machine_with_a_proxy_too(

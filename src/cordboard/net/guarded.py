@@ -103,8 +103,9 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
                 return await self._tunnel(proxy, str(address), port, seconds, options)
         except ProxyFailed as error:
             raise httpcore2.ConnectError(str(error)) from error
-        except TimeoutError as error:
-            raise httpcore2.ConnectTimeout("the proxy does not answer") from error
+        except TimeoutError:
+            silent = ProxyFailed("the proxy does not answer")
+            raise httpcore2.ConnectTimeout(str(silent)) from silent
 
     async def _tunnel(
         self,
