@@ -8,8 +8,9 @@ the call was over; it is the same for every delivery, also by another engine aft
 from __future__ import annotations
 
 import datetime
+import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
@@ -20,6 +21,7 @@ from cordboard.calls.open_calls import OpenCall
 from cordboard.config.call_phases import RESULTS, PostCallRetries, PostCallStep
 from cordboard.config.data_template import read_json_template
 from cordboard.config.tools.http_tool import CALL
+from cordboard.net.backoff import Backoff
 from cordboard.tools.data_template import fill_json
 
 FORMAT = 1
@@ -177,10 +179,12 @@ def facts_of(history: CallHistory, started_at: str, ended_at: str) -> dict[str, 
     }
 
 
-def retry_pause(attempts: int, retries: PostCallRetries) -> float:
-    """Seconds until the next try after so many that have failed."""
-    doubled = retries.first_retry_ms * 2 ** min(max(attempts - 1, 0), 40)
-    return float(min(doubled, retries.max_retry_ms)) / 1000
+def retry_pause(
+    attempts: int, retries: PostCallRetries, chance: Callable[[], float] = random.random
+) -> float:
+    """Seconds until the next try after so many that have failed; `chance` gives 0 to 1."""
+    first, most = retries.first_retry_ms / 1000, retries.max_retry_ms / 1000
+    return Backoff(first, most, chance=chance).pause(attempts - 1)
 
 
 def is_hopeless(job: PostCallJob, retries: PostCallRetries, now: float) -> bool:

@@ -35,6 +35,7 @@ from cordboard.mcp.remote.http_channel import (
     read_body,
     status_error,
 )
+from cordboard.net.backoff import Backoff
 
 FETCH_SECONDS = 15.0
 MAX_ANSWER_BYTES = 64 * 1024
@@ -46,8 +47,8 @@ AHEAD_SHARE, MAX_AHEAD = 0.2, 60.0
 """A token is fetched anew when this share of its life is left, at most so many seconds."""
 SPARE_SHARE, MAX_SPARE = 0.05, 10.0
 """It is no longer used when this is left."""
-FIRST_PAUSE, MAX_PAUSE = 1.0, 60.0
-"""After a failure of the token endpoint; doubles with each."""
+PAUSES = Backoff(first=1.0, most=60.0)
+"""After a failure of the token endpoint."""
 REFUSAL_PAUSE = 5.0
 """A server that refuses every token makes us fetch one no more often than this."""
 
@@ -162,7 +163,7 @@ class TokenSource:
             self._hide(self._token.value)
             self._failures, self._failure, self._pause_until = 0, None, 0.0
         elif isinstance(error, McpError):
-            pause = min(FIRST_PAUSE * 2.0 ** min(self._failures, 16), MAX_PAUSE)
+            pause = PAUSES.pause(self._failures)
             self._failures += 1
             self._failure = error
             self._pause_until = asyncio.get_running_loop().time() + pause

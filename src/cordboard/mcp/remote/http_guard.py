@@ -5,7 +5,8 @@ that the operator wrote, else it is refused (`within`). And the address is check
 by `cordboard.net.guarded`: what is connected to is the very address that has passed
 `allowed`. The rules for addresses are `cordboard.config.remote_url`'s.
 
-Used by `cordboard.mcp.remote.http_channel`. No proxy from the environment is ever used.
+Used by `cordboard.mcp.remote.http_channel`. A proxy that the environment
+names is asked for a tunnel to the checked address.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import structlog
 
 from cordboard.errors import LineError, ToolError, ToolTimeout
+from cordboard.net.backoff import Backoff
 from cordboard.tools.desk.approval import Approvals
 from cordboard.tools.desk.policy import DeskPolicy
 from cordboard.tools.desk.running import TOO_SLOW, Run
@@ -20,8 +21,8 @@ from cordboard.tools.speech.plain_text import plain
 from cordboard.tools.tool import Effects, Status, ToolResult, ToolSpec
 from cordboard.tools.toolbox import Toolbox
 
-BACK_OFF = 0.1
-"""Seconds before the second try; doubled before each further one."""
+RETRIES = Backoff(first=0.1, most=5.0)
+"""Pauses between the tries of one run."""
 MAX_OWN_CACHE = 100
 """Answers that one call keeps for itself."""
 MAX_OWN_CACHE_BYTES = 1024 * 1024
@@ -144,7 +145,6 @@ async def _tries(run: Run) -> ToolResult:
     """One run, and the retries that the tool's limits and effects allow."""
     spec = run.spec
     left = 0 if spec.effects is Effects.DESTRUCTIVE else spec.limits.retries
-    wait = BACK_OFF
     while True:
         run.tries += 1
         try:
@@ -156,5 +156,4 @@ async def _tries(run: Run) -> ToolResult:
                 raise
             log.info("tool_retried", tool=spec.origin, error=type(error).__name__, left=left)
         left -= 1
-        await asyncio.sleep(wait)
-        wait *= 2
+        await asyncio.sleep(RETRIES.pause(run.tries - 1))
