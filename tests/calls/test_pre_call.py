@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from cordboard.calls import events
-from cordboard.config.call_variables import fill
 from cordboard.errors import ToolError
+from cordboard.tools.speech.template import fill_prompt
 from cordboard.tools.tool import Effects, JsonObject, ToolResult, ToolRun, ToolSpec
 from cordboard_testkit.call_stage import CallStage, FakeTool, play_call
 from cordboard_testkit.fake_agent import FakeAgent
@@ -209,7 +209,8 @@ def test_a_step_that_changes_the_world_may_end_its_work(tmp_path: Path) -> None:
 
 
 def test_defaults_and_paths_in_texts() -> None:
-    saved = {"customer": lambda path: {"": "Ann", "a.0": "x"}.get(path, "")}
+    found = {("customer",): "Ann", ("customer", "a", "0"): "x"}
+    saved = {"customer": lambda placeholder: found.get(placeholder.path, "")}
     text = "{customer} {customer.a.0} {customer.b|none} {customer.b} {caller_name|friend} {{x|y}}"
-    assert fill(text, {"caller_name": ""}, saved) == "Ann x none  friend {x|y}"
-    assert fill("{customer.b|none} {customer|}", {}) == "none "
+    assert fill_prompt(text, {"caller_name": ""}, saved) == "Ann x none  friend {x|y}"
+    assert fill_prompt("{customer.b|none} {customer|}", {}) == "none "

@@ -13,8 +13,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from cordboard.config.data_template import DataTemplate, read_data_template
-from cordboard.config.speech_template import Placeholder
+from cordboard.config.templates import Placeholder, Template, read_data_template
 
 _SCHEME = re.compile(r"(?P<scheme>https?)://", re.IGNORECASE)
 _PORT = re.compile(r":(?P<port>[0-9]{1,5})$")
@@ -29,12 +28,12 @@ class UrlTemplate:
 
     scheme: str
     """`http` or `https`."""
-    host: DataTemplate
+    host: Template
     """In lower case; an IPv6 address without its brackets."""
     port: int | None
-    path: DataTemplate
+    path: Template
     """Begins with a slash."""
-    query: DataTemplate
+    query: Template
     """What follows the first question mark; empty when there is none."""
 
     @property
@@ -74,7 +73,7 @@ def _split(
     return pieces, []
 
 
-def _host(pieces: list[str | Placeholder]) -> tuple[DataTemplate, int | None]:
+def _host(pieces: list[str | Placeholder]) -> tuple[Template, int | None]:
     port = None
     last = pieces[-1] if pieces else ""
     if isinstance(last, str):
@@ -98,7 +97,7 @@ def _host(pieces: list[str | Placeholder]) -> tuple[DataTemplate, int | None]:
     return host, port
 
 
-def _joined(pieces: list[str | Placeholder]) -> DataTemplate:
+def _joined(pieces: list[str | Placeholder]) -> Template:
     """Neighbouring texts as one, no empty ones."""
     joined: list[str | Placeholder] = []
     for piece in pieces:

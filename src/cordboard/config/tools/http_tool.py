@@ -9,7 +9,7 @@
       result: {name: customer.name, orders: customer.orders}
       speech_template: "{name} has {orders:number} {orders:plural(order,orders)}."
 
-Texts are templates (`cordboard.config.data_template`) over the arguments, and over the variables of
+Texts are templates (`cordboard.config.templates`) over the arguments, and over the variables of
 the call as `{call.caller_number}`. How the request is put together: `cordboard.tools.http.request`.
 """
 
@@ -22,11 +22,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 import jsonschema_rs
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from cordboard.config.data_template import DataTemplateText, JsonTemplateValue
 from cordboard.config.patterns import MEDIA_TYPE
+from cordboard.config.templates import DataTemplateText, JsonTemplateValue, PathText
 from cordboard.config.tools.parameters import parameters_schema
 from cordboard.config.tools.rules import ToolRules
-from cordboard.config.tools.speech import SpeechFieldText
 from cordboard.config.url_template import UrlTemplateText
 
 HttpMethod: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
@@ -141,12 +140,12 @@ class HttpTool(ToolRules):
     success: tuple[StatusCode, ...] = Field(
         (), description="The status codes that are a success. Default: 200 to 299."
     )
-    result: dict[str, SpeechFieldText] = Field(
+    result: dict[str, PathText] = Field(
         default_factory=dict,
         description="What of the answer is the result: names, and their paths in the JSON. "
         "Default: all of it.",
     )
-    error_field: SpeechFieldText | None = Field(
+    error_field: PathText | None = Field(
         None, description="Path to a message for the caller in the JSON of a refusal."
     )
     sign_with: SecretStr | None = Field(

@@ -12,7 +12,8 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from cordboard.config.section import Section
-from cordboard.config.tools.speech import ErrorMessages, SpeechFieldText, SpeechTemplateText
+from cordboard.config.templates import PathText, SpeechTemplateText
+from cordboard.config.tools.speech import ErrorMessages
 
 EffectsName: TypeAlias = Literal["read_only", "idempotent", "destructive"]
 Approval: TypeAlias = Literal["none", "caller"]
@@ -96,7 +97,7 @@ class ToolRules(Section):
         description="Arguments that stand nowhere in clear: not in the ledger, the logs or the "
         "admin pages.",
     )
-    speech_field: SpeechFieldText | None = Field(
+    speech_field: PathText | None = Field(
         None, description="The field of the result that is spoken; dots lead further in."
     )
     speech_template: SpeechTemplateText | None = Field(

@@ -8,14 +8,8 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from cordboard.config.section import Section
-from cordboard.config.speech_template import read_path, read_template
 
 _MARKUP = re.compile(r"[{}<>\[\]|\\=_\x00-\x1f]")
-
-
-def _is_template(text: str) -> str:
-    read_template(text)
-    return text
 
 
 def _is_plain(text: str) -> str:
@@ -26,15 +20,6 @@ def _is_plain(text: str) -> str:
     return text
 
 
-def _is_path(text: str) -> str:
-    read_path(text)
-    return text
-
-
-SpeechTemplateText = Annotated[str, AfterValidator(_is_template)]
-"""A sentence with `{placeholders}` of a result (`cordboard.config.speech_template`)."""
-SpeechFieldText = Annotated[str, AfterValidator(_is_path)]
-"""A path into a result."""
 ErrorSentence = Annotated[str, Field(max_length=200), AfterValidator(_is_plain)]
 """Words without markup, as short as an apology should be."""
 

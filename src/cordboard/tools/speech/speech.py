@@ -15,7 +15,8 @@ from typing import Any
 
 from cordboard.tools.speech.plain_text import MAX_SPOKEN, cut_at_sentence, plain
 from cordboard.tools.speech.speakable import speakable
-from cordboard.tools.speech.speech_template import MAX_LISTED, as_words, fill, look_up
+from cordboard.tools.speech.template import MAX_LISTED, as_words, fill
+from cordboard.tools.templates import look_up
 from cordboard.tools.tool import Speech
 
 __all__ = [
