@@ -237,7 +237,7 @@ class _Expander:
             by_name = names_a_secret(name)
             if by_name or "env" in path:
                 self.secrets.add(value)
-            if by_name or ("env" in path and not is_ordinary(value)):
+            if by_name or (not is_ordinary(value) and {"env", "headers"}.intersection(path)):
                 self.secrets_of_results.add(value)
         for file in result.files:
             self.secret_files.setdefault(file, path)
