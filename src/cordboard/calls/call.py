@@ -36,14 +36,11 @@ from cordboard.calls.teardown import STEP_LIMIT, give_back, step
 from cordboard.calls.tools.call_control import CallControl, CallNames
 from cordboard.errors import AgentError, CordboardError, LineError, LineGone, MediaError
 from cordboard.generation.generation import Generation
-from cordboard.tools.desk.desk import Desk
+from cordboard.tools.desk.desk import TOOL_GRACE, Desk
 from cordboard.tools.speech.template import fill_prompt
 from cordboard.tools.tool import may_collect_keys
 
 log = structlog.get_logger()
-
-TOOL_GRACE = 10.0
-"""How long a tool that changes the world may go on after its call, to finish its work."""
 
 Result = TypeVar("Result")
 

@@ -30,7 +30,7 @@ from cordboard.config.providers.services import paid_parts
 from cordboard.config.remote_url import path_secrets
 from cordboard.config.schema import Config
 from cordboard.config.secret_files import SecretFiles
-from cordboard.config.secrets import is_ordinary, names_a_secret
+from cordboard.config.secrets import SHORTEST_SECRET, is_ordinary, names_a_secret
 from cordboard.config.sentences import Effort
 from cordboard.config.shape import Shape
 from cordboard.errors import ConfigError, ConfigProblem
@@ -41,8 +41,6 @@ slowest step, within seconds."""
 MOST_PROBLEMS = 200
 MOST_MESSAGE = 2_000
 """Characters of a message, which may quote a text of the file."""
-SHORTEST_SECRET = 4
-"""Shorter values would mask ordinary words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,9 @@ from typing import Any, Final
 
 from pydantic import BaseModel, SecretStr
 
+SHORTEST_SECRET: Final = 4
+"""Characters of a value that is masked in logs and messages; shorter ones would mask ordinary
+words."""
 _SECRET = re.compile("(?i)pass(word|phrase|code)|secret|token|credential|api_?key|(^|_)pin($|_)")
 _SECRET_ELSEWHERE = re.compile("(?i)(^|_)(key|pass|pw|pwd|pat|auth|authorization|cookie)$")
 _ORDINARY = re.compile(r"[A-Za-z]+([ ,._/+-]+[A-Za-z]+)*|[\d ,.:/+-]*")

@@ -11,9 +11,8 @@ gap and nothing else.
 from __future__ import annotations
 
 import re
-import unicodedata
 
-from cordboard.tools.speech.plain_text import one_line
+from cordboard.tools.speech.speakable import has_words, one_line
 
 FIRST_MIN = 24
 """Characters from which the first piece may end with a comma: 1.5 s of speech, in which the next
@@ -140,11 +139,7 @@ def clean(text: str) -> str:
     if shown.startswith("|") and shown.endswith("|"):
         shown = ", ".join(cell.strip() for cell in shown.strip("|").split("|") if cell.strip())
     words = one_line(shown)
-    return words if any(_is_said(character) for character in words) else ""
-
-
-def _is_said(character: str) -> bool:
-    return character.isalnum() or unicodedata.category(character) == "Sc"
+    return words if has_words(words) else ""
 
 
 def _next_word(text: str, at: int) -> str | None:

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import jsonschema_rs
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from cordboard.config.patterns import MEDIA_TYPE
+from cordboard.config.patterns import HEADER_NAME, HEADER_VALUE, MEDIA_TYPE
 from cordboard.config.templates import DataTemplateText, JsonTemplateValue, PathText
 from cordboard.config.tools.parameters import parameters_schema
 from cordboard.config.tools.rules import ToolRules
@@ -34,8 +34,6 @@ CALL = "call"
 SECRET = "secret"  # noqa: S105 - the word, not one
 """Marks a parameter; no word of JSON Schema."""
 
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 _ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _HOST_PATTERN = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?|[0-9a-f:.]+")
 _OWN_HEADERS = {
@@ -170,10 +168,10 @@ class HttpTool(ToolRules):
             ("header_templates", self.header_templates),
         ):
             for name in headers:
-                if not _HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
+                if not HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
                     raise ValueError(f"{key}.{name}: it is no header, or the engine's own")
         for name, value in self.headers.items():
-            if not _HEADER_VALUE.fullmatch(value.get_secret_value()):
+            if not HEADER_VALUE.fullmatch(value.get_secret_value()):
                 raise ValueError(f"headers.{name}: it has characters that HTTP does not allow")
         return self
 

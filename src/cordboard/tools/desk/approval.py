@@ -17,8 +17,7 @@ from cordboard.config.templates import TemplateError, read_template
 from cordboard.errors import LineError, LineGone, LineUnsupported
 from cordboard.tools.call_line import CallLine
 from cordboard.tools.masking import MASK
-from cordboard.tools.speech.plain_text import plain
-from cordboard.tools.speech.speakable import speakable
+from cordboard.tools.speech.speakable import plain, speakable
 from cordboard.tools.speech.template import as_words, fill
 from cordboard.tools.tool import JsonObject, Status, ToolResult, ToolSpec
 

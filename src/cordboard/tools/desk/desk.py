@@ -45,6 +45,7 @@ from cordboard.tools.masking import Hidden, look_through, with_keys
 from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
 from cordboard.tools.result_cache import canonical_arguments
 from cordboard.tools.secret_names import NO_NAMES
+from cordboard.tools.speech.speech import NOT_AVAILABLE
 from cordboard.tools.tool import (
     JsonObject,
     Status,
@@ -57,6 +58,8 @@ from cordboard.tools.toolbox import OfferedTool, Toolbox
 
 __all__ = ["MAX_ROUNDS_PER_TURN", "Desk", "DeskObserver", "SilentObserver"]
 
+TOOL_GRACE = 10.0
+"""Seconds that a tool that changes the world may go on after its call, to finish its work."""
 GETS_KEYS = frozenset({"http", "python", "mcp"})
 """Kinds of tools that are given secret keys in place of their reference."""
 MAX_NAME = 100
@@ -179,7 +182,7 @@ class Desk:
     def _not_in_toolbox(self, asked: Asked) -> ToolResult:
         """Not to be had here. A tool of this context whose server is down is no refusal."""
         if asked.ask.name in self.toolbox.missing:
-            return ToolResult(Status.ERROR, replies.NOT_AVAILABLE)
+            return ToolResult(Status.ERROR, NOT_AVAILABLE)
         name = asked.recorded.name
         self._log.warning("tool_refused", reason="not in the toolbox", exposed_name=name)
         asked.refused = "not_in_toolbox"

@@ -16,7 +16,7 @@ from cordboard.tools.desk.policy import DeskPolicy
 from cordboard.tools.desk.running import TOO_SLOW, Run
 from cordboard.tools.result_cache import CacheKey, ResultCache, cache_key
 from cordboard.tools.speech import speech
-from cordboard.tools.speech.plain_text import plain
+from cordboard.tools.speech.speakable import plain
 from cordboard.tools.tool import Effects, Status, ToolResult, ToolSpec
 from cordboard.tools.toolbox import Toolbox
 

@@ -27,9 +27,8 @@ from cordboard.tools.python.loading import Function, Functions, Unusable
 from cordboard.tools.python.signature import problems_of
 from cordboard.tools.python.threads import TooManyStuck
 from cordboard.tools.rules import apply_rules
+from cordboard.tools.speech.speech import NOT_AVAILABLE
 from cordboard.tools.tool import Effects, JsonObject, Tool, ToolResult, ToolRun, ToolSpec
-
-NOT_AVAILABLE = "Sorry, that is not available at the moment."
 
 log = structlog.get_logger()
 
