@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cordboard.config import document, load, sentences
-from cordboard.config.document import parse
 from cordboard.config.environment import MOST_TEXT
 from cordboard.config.load import LoadedConfig, read
 from cordboard.config.templates import prompt_names, prompt_problems
+from cordboard.config.yaml_document import parse
 from cordboard.errors import ConfigError
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LONG": "x" * 100_000, "BYTES": "caf\udce9"}

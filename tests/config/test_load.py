@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cordboard.config.checks import semantics
-from cordboard.config.document import KeyPath, dotted, parse
 from cordboard.config.load import LoadedConfig, load, read
+from cordboard.config.yaml_document import KeyPath, dotted, parse
 from cordboard.errors import ConfigError
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "SECRET": "hunter2-from-the-environment"}

@@ -22,7 +22,6 @@ from typing import Any
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from cordboard.config.checks.semantics import check, with_defaults
-from cordboard.config.document import Document, KeyPath, parse
 from cordboard.config.environment import MOST_TEXT, expand
 from cordboard.config.explain import MOST_EXPLAINED, explain
 from cordboard.config.files import content_of, digest_of
@@ -33,6 +32,7 @@ from cordboard.config.secret_files import SecretFiles
 from cordboard.config.secrets import SHORTEST_SECRET, is_ordinary, names_a_secret
 from cordboard.config.sentences import Effort
 from cordboard.config.shape import Shape
+from cordboard.config.yaml_document import Document, KeyPath, parse
 from cordboard.errors import ConfigError, ConfigProblem
 
 MOST_KIB = 1024

@@ -10,8 +10,7 @@ from pydantic import Field, SecretStr, model_validator
 
 from cordboard.config.patterns import HEADER_NAME, HEADER_VALUE, URL, ServerId, ToolName
 from cordboard.config.section import Section
-from cordboard.config.tools.rules import FillerTexts, ToolRules
-from cordboard.config.tools.speech import ErrorMessages
+from cordboard.config.tools.rules import ErrorMessages, FillerTexts, ToolRules
 
 McpTransport: TypeAlias = Literal["stdio", "http", "sse"]
 McpLock: TypeAlias = Literal["off", "warn", "enforce"]

@@ -32,7 +32,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator
 
-from cordboard.config.document import KeyPath, dotted
+from cordboard.config.yaml_document import KeyPath, dotted
 
 Path: TypeAlias = tuple[str, ...]
 """Keys and list indexes; never empty."""

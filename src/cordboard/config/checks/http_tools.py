@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 
 from cordboard.config.call_phases import saved_names
 from cordboard.config.call_variables import CALL_VARIABLES
-from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import suggestion
 from cordboard.config.remote_url import address_problem, inner_problem, is_loopback, literal_address
 from cordboard.config.schema import Config
@@ -22,6 +21,7 @@ from cordboard.config.templates import (
 )
 from cordboard.config.tools.http_tool import CALL, HttpTool
 from cordboard.config.url_template import UrlTemplate, read_url_template
+from cordboard.config.yaml_document import Document, KeyPath
 from cordboard.errors import ConfigProblem
 
 Problems = Iterator[ConfigProblem]

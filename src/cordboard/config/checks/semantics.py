@@ -24,13 +24,13 @@ from cordboard.config.checks.tools import (
     may_use,
     running_servers,
 )
-from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import inner_path, suggestion
 from cordboard.config.files import is_folder
 from cordboard.config.mcp import McpServer
 from cordboard.config.remote_url import url_problem
 from cordboard.config.schema import MEDIA_CODECS, Config, Context
 from cordboard.config.templates import prompt_names, prompt_problems
+from cordboard.config.yaml_document import Document, KeyPath
 from cordboard.errors import ConfigProblem
 
 Problems = Iterator[ConfigProblem]

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import suggestion
 from cordboard.config.templates import (
     Path,
@@ -21,6 +20,7 @@ from cordboard.config.templates import (
     read_template,
 )
 from cordboard.config.tools.workflow_tool import Condition, WorkflowTool
+from cordboard.config.yaml_document import Document, KeyPath
 from cordboard.errors import ConfigProblem
 
 Problems = Iterator[ConfigProblem]

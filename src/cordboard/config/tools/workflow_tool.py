@@ -24,12 +24,12 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
-from cordboard.config.document import KeyPath
 from cordboard.config.patterns import StepId, ToolName
 from cordboard.config.section import Section
 from cordboard.config.templates import JsonTemplateValue, PathText
 from cordboard.config.tools.parameters import Parameters
 from cordboard.config.tools.rules import ToolRules
+from cordboard.config.yaml_document import KeyPath
 
 OnError: TypeAlias = Literal["stop", "continue"]
 

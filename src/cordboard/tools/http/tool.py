@@ -28,7 +28,7 @@ from cordboard.errors import (
 from cordboard.tools.http.answer import AnswerReader, HttpAnswer, status_error
 from cordboard.tools.http.request import HttpRequest, RequestPlan
 from cordboard.tools.http.shared import SharedClient
-from cordboard.tools.rules import apply_rules
+from cordboard.tools.operator_rules import apply_rules
 from cordboard.tools.speech.speech import TOO_SLOW, UNAVAILABLE, UNUSABLE, spoken_error
 from cordboard.tools.tool import (
     Effects,
