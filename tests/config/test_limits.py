@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cordboard.config import document, load, sentences
+from cordboard.config import load, sentences, yaml_document
 from cordboard.config.environment import MOST_TEXT
 from cordboard.config.load import LoadedConfig, read
 from cordboard.config.templates import prompt_names, prompt_problems
@@ -25,7 +25,7 @@ from cordboard.errors import ConfigError
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LONG": "x" * 100_000, "BYTES": "caf\udce9"}
 GOOD = (Path(__file__).parents[2] / "config" / "ai-agent.yaml").read_text()
-DEEP = document.MAX_DEPTH + 1
+DEEP = yaml_document.MAX_DEPTH + 1
 
 
 def told(text: str) -> list[str]:
