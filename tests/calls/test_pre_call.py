@@ -103,6 +103,20 @@ def test_the_caller_is_greeted_by_what_was_found(tmp_path: Path) -> None:
     assert done["steps"] == [{"tool": "find_customer", "save_as": "customer", "status": "ok"}]
 
 
+def test_formats_quoted_keys_and_json_in_texts(tmp_path: Path) -> None:
+    """A greeting has the language of spoken answers; a prompt may show JSON."""
+    found = {**ANN, "since": 1998, "a.b": "odd", "debt": 5.2}
+    _, agent = play(
+        tmp_path,
+        LookUp(answer=found),
+        greeting="{customer.points:number}, {customer.debt:money(EUR)}, {customer.name:date|x}",
+        prompt='{customer."a.b"} {customer.since:year} {"points": 1} {customer: text} {a|b|c}',
+    )
+    assert greeting_of(agent) == "1,200, 5 euros and 20 cents, x"
+    assert agent.session is not None
+    assert agent.session.prompt == 'odd 1998 {"points": 1} {customer: text} {a|b|c}'
+
+
 def test_the_steps_tool_is_not_the_agents(tmp_path: Path) -> None:
     _, agent = play(tmp_path, LookUp(answer=ANN))
     assert agent.session is not None

@@ -494,6 +494,19 @@ def test_an_unknown_placeholder_is_refused_with_the_known_ones(key: str) -> None
     ]
 
 
+def test_a_placeholder_that_looks_meant_and_stays_is_a_warning_with_its_place() -> None:
+    text = "contexts:\n  demo:\n    greeting: 'It is {current_time:tme}, {shape:round}.'\n"
+    (warning,) = warned(text)
+    assert warning.startswith(
+        "a.yaml:3: contexts.demo.greeting: {current_time:tme} stays as it is written: at character"
+        " 21: expected a format (.2f, choice, "
+    )
+    assert told("contexts:\n  demo:\n    prompt: 'For {call_id..x}.'\n") == [
+        "a.yaml:3: contexts.demo.prompt: {call_id..x} stays as it is written: at character 14:"
+        " expected the name of a field or a list index, found '.x}'"
+    ]
+
+
 SERVER = """
 mcp:
   servers:
