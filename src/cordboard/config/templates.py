@@ -25,8 +25,9 @@ was expected there. Pure text work, linear in the length of the text.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from types import MappingProxyType
 from typing import Annotated, Any, TypeAlias
 
@@ -145,7 +146,7 @@ def read_prompt(text: str, known: Collection[str]) -> Template:
     placeholders, whatever the name; with a format, a quoted key or a second bar they are one only
     if the name is known.
     """
-    return tuple(_joined(piece for piece, _ in _prompt_pieces(text, known)))
+    return joined(piece for piece, _ in _prompt_pieces(text, known))
 
 
 def prompt_problems(text: str, known: Collection[str]) -> Iterator[tuple[str, bool]]:
@@ -189,19 +190,13 @@ def _prompt_pieces(
     yield text[at:], None
 
 
-def _joined(pieces: Iterator[str | Placeholder]) -> Iterator[str | Placeholder]:
+def joined(pieces: Iterable[str | Placeholder]) -> Template:
     """Neighbouring texts as one, no empty ones."""
-    plain: list[str] = []
-    for piece in pieces:
-        if isinstance(piece, str):
-            plain.append(piece)
-            continue
-        if text := "".join(plain):
-            yield text
-        plain = []
-        yield piece
-    if text := "".join(plain):
-        yield text
+    template: list[str | Placeholder] = []
+    for is_text, group in groupby(pieces, lambda piece: isinstance(piece, str)):
+        several = [*group]
+        template += ["".join(map(str, several))] if is_text else several
+    return tuple(piece for piece in template if piece != "")
 
 
 def _read_json(value: Any, path: KeyPath) -> JsonTemplate:
@@ -247,24 +242,20 @@ class _Reader:
         self._at = 0
 
     def template(self) -> Template:
-        pieces: list[str | Placeholder] = []
-        plain: list[str] = []
+        return joined(self._pieces())
+
+    def _pieces(self) -> Iterator[str | Placeholder]:
         while self._at < len(self._text):
-            for brace in ("{{", "}}"):
-                if self._text.startswith(brace, self._at):
-                    plain.append(brace[0])
-                    self._at += 2
-                    break
+            doubled = self._text[self._at : self._at + 2]
+            if doubled in ("{{", "}}"):
+                self._at += 2
+                yield doubled[0]
+            elif doubled[0] == "}":
+                raise self._error("'}}' for a closing brace that is said")
+            elif doubled[0] == "{":
+                yield self.placeholder()
             else:
-                if self._text[self._at] == "}":
-                    raise self._error("'}}' for a closing brace that is said")
-                if self._text[self._at] == "{":
-                    pieces += ["".join(plain)] if plain else []
-                    plain = []
-                    pieces.append(self.placeholder())
-                else:
-                    plain.append(self._take(_TEXT))
-        return (*pieces, "".join(plain)) if plain else tuple(pieces)
+                yield self._take(_TEXT)
 
     def whole_path(self) -> Path:
         path = self._path(_FIELD_KEY)
