@@ -32,10 +32,10 @@ from bench.questions import (
 from bench.report import Report, Target
 from bench.word_errors import errors, words
 from bench.written import SETS, add_text, add_trades
-from cordboard.agents.rules.speech import split_sentences
 from cordboard.calls.events import Answering, Heard, LedgerEvent, Offered, ToolCalled
 from cordboard.config.schema import Config
 from cordboard.errors import AsteriskMissing, CallOver
+from cordboard.speech.sentences import split_sentences
 from cordboard_testkit.audiosocket_caller import SimulatedCaller
 from cordboard_testkit.media_thread import MediaThread
 from cordboard_testkit.simulated_call import bench

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Protocol, TypeAlias
 
-from cordboard.config.speech_template import Path, SpeechTemplate, read_path, read_template
+from cordboard.config.templates import Path, Template, read_path, read_template
 from cordboard.config.tools.rules import Approval, CacheScope, Duplicates
 from cordboard.tools.call_line import CallLine
 
@@ -73,7 +73,7 @@ class ErrorWords:
 class Speech:
     """How a structured result becomes a sentence; neither set = a short summary.
 
-    Both texts are read when it is made: raises `SpeechTemplateError` for one that cannot be.
+    Both texts are read when it is made: raises `TemplateError` for one that cannot be.
     """
 
     field: str | None = None
@@ -84,7 +84,7 @@ class Speech:
     speaks_errors: bool = True
     """Whether the service's own words about a failure are passed on to caller and model."""
     field_read: Path | None = dataclasses.field(init=False, repr=False, compare=False)
-    template_read: SpeechTemplate | None = dataclasses.field(init=False, repr=False, compare=False)
+    template_read: Template | None = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         path = read_path(self.field) if self.field else None

@@ -23,9 +23,9 @@ from cordboard.agents.rules.numbers import (
     spell_out,
 )
 from cordboard.agents.rules.sound import SoundIndex
-from cordboard.agents.rules.speech import split_sentences
 from cordboard.agents.rules.words import plain, plain_sentence, tokenise
 from cordboard.config.rules import Rules
+from cordboard.speech.sentences import split_sentences
 
 
 @given(st.integers(0, 999_999))

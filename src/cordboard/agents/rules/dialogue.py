@@ -22,7 +22,6 @@ from cordboard.agents.rules.expectations import (
 )
 from cordboard.agents.rules.grammar import Grammar, Reading
 from cordboard.agents.rules.matching import Look
-from cordboard.agents.rules.speech import split_sentences
 from cordboard.agents.rules.states import (
     Asking,
     Choosing,
@@ -35,6 +34,7 @@ from cordboard.agents.rules.states import (
 )
 from cordboard.agents.rules.values import Judged, Value
 from cordboard.config.rules import Intent, Rules
+from cordboard.speech.sentences import split_sentences
 from cordboard.speech.yes_or_no import is_plain_answer, read_yes_or_no
 
 _PICKS = {"first": 0, "former": 0, "second": 1, "last": 1, "latter": 1, "other": 1}

@@ -19,10 +19,10 @@ import orjson
 from cordboard.calls.history import CallHistory
 from cordboard.calls.open_calls import OpenCall
 from cordboard.config.call_phases import RESULTS, PostCallRetries, PostCallStep
-from cordboard.config.data_template import read_json_template
+from cordboard.config.templates import read_json_template
 from cordboard.config.tools.http_tool import CALL
 from cordboard.net.backoff import Backoff
-from cordboard.tools.data_template import fill_json
+from cordboard.tools.templates import fill_json
 
 FORMAT = 1
 _UNSAFE = re.compile(r"[^A-Za-z0-9-]")

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cordboard.config.speech_template import (
+from cordboard.config.templates import (
     FORMATS,
     Format,
     Placeholder,
-    SpeechTemplate,
-    SpeechTemplateError,
+    Template,
+    TemplateError,
     read_path,
     read_template,
 )
-from cordboard.tools.speech.speech_template import fill
+from cordboard.tools.speech.template import fill
 
 DATA: dict[str, Any] = {
     "name": "Ann",
@@ -138,7 +138,7 @@ def test_data_is_never_a_template(value: str) -> None:
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(template: str, position: int, expected: str) -> None:
-    with pytest.raises(SpeechTemplateError) as caught:
+    with pytest.raises(TemplateError) as caught:
         read_template(template)
     assert caught.value.position == position
     assert caught.value.expected.startswith(expected)
@@ -149,7 +149,7 @@ def test_in_a_field_only_dots_and_quotes_mean_something() -> None:
     assert read_path("og:title.a|b.{x}.-1") == ("og:title", "a|b", "{x}", "-1")
     assert read_path('"a.b".c') == ("a.b", "c")
     for wrong in ("", "a..b", ".a", 'a."b', 'a."b"c'):
-        with pytest.raises(SpeechTemplateError):
+        with pytest.raises(TemplateError):
             read_path(wrong)
 
 
@@ -194,7 +194,7 @@ def written(piece: str | Placeholder) -> str:
     return "{" + text + (f"|{piece.default}" if piece.default is not None else "") + "}"
 
 
-def joined(pieces: list[str | Placeholder]) -> SpeechTemplate:
+def joined(pieces: list[str | Placeholder]) -> Template:
     together: list[str | Placeholder] = []
     for piece in pieces:
         last = together[-1] if together else None
@@ -215,7 +215,7 @@ def test_any_text_is_a_template_or_has_a_mistake_at_a_place(text: str) -> None:
     position = 0
     try:
         read_template(text)
-    except SpeechTemplateError as error:
+    except TemplateError as error:
         position = error.position
     assert 0 <= position <= len(text)
 

@@ -2,7 +2,8 @@
 
 The first piece of an answer is kept short, because the caller waits for it: it may end with a
 comma. Numbers, abbreviations, initials, list numbers and addresses do not end a sentence. What is
-written for the eye (markdown, code fences, emoji) goes.
+written for the eye (markdown, code fences, emoji) goes. `split_sentences` cuts a text that is whole
+by the same rule and leaves its words as they are.
 
 Pure, and the same for one text however it comes in pieces: a decision needs the character after the
 gap and nothing else.
@@ -11,9 +12,8 @@ gap and nothing else.
 from __future__ import annotations
 
 import re
-import unicodedata
 
-from cordboard.tools.speech.plain_text import one_line
+from cordboard.tools.speech.speakable import has_words, one_line
 
 FIRST_MIN = 24
 """Characters from which the first piece may end with a comma: 1.5 s of speech, in which the next
@@ -57,6 +57,16 @@ _LAST_BEFORE_CAPITAL = frozenset(
 """What may be the last word: then a capital letter follows."""
 _NUMBERED = frozenset({"no", "p", "pp", "apt"})
 """Of these, a number follows in the middle of a sentence."""
+_LETTERED = frozenset(
+    {
+        *("information", "gate", "terminal", "platform", "track", "stand", "pier", "exit", "door"),
+        *("room", "hall", "block", "row", "seat", "level", "zone", "area", "section", "line"),
+        *("group", "team", "class", "type", "grade", "plan", "option", "answer", "version"),
+        *("vitamin", "hepatitis", "part", "phase", "runway", "taxiway", "is", "letter"),
+    }
+)
+"""Before a single capital letter: it is a name of its own and no initial."""
+_GAP = re.compile(r"\s+")
 _LIST_NUMBER = re.compile(r"\s*(?:\d{1,3}|[a-zA-Z])[.)]\Z")
 _FENCE = re.compile(r"\s*(?:```|~~~)\w*\s*\Z")
 _RULE = re.compile(r"[\s|:=_*~#>-]*\Z")
@@ -132,6 +142,20 @@ class SentenceSplitter:
         return at >= LONGEST if clause else at >= LONGEST + 60
 
 
+def split_sentences(text: str) -> tuple[str, ...]:
+    """A whole text as its sentences, in their own words."""
+    text = text.strip()
+    sentences: list[str] = []
+    begin = 0
+    for gap in _GAP.finditer(text):
+        head = text[begin : gap.start()].rstrip(_CLOSERS)
+        ends = head and head[-1] in _ENDS and _sentence_ends(head, text[gap.end()])
+        if ends or head.endswith(tuple(_WIDE_ENDS)):
+            sentences.append(text[begin : gap.start()])
+            begin = gap.end()
+    return (*sentences, text[begin:]) if text else ()
+
+
 def clean(text: str) -> str:
     """One piece as it is spoken; empty when there is nothing to say in it."""
     if _FENCE.match(text) or _RULE.match(text):
@@ -140,11 +164,7 @@ def clean(text: str) -> str:
     if shown.startswith("|") and shown.endswith("|"):
         shown = ", ".join(cell.strip() for cell in shown.strip("|").split("|") if cell.strip())
     words = one_line(shown)
-    return words if any(_is_said(character) for character in words) else ""
-
-
-def _is_said(character: str) -> bool:
-    return character.isalnum() or unicodedata.category(character) == "Sc"
+    return words if has_words(words) else ""
 
 
 def _next_word(text: str, at: int) -> str | None:
@@ -168,7 +188,8 @@ def _sentence_ends(head: str, follows: str) -> bool:
     if known in _NEVER_LAST:
         return False
     if len(word) == 1 and word.isupper() and word != "I":
-        return False
+        before = head[:-2].rstrip().rpartition(" ")[2].casefold()
+        return before in _LETTERED and not follows.islower()
     if known in _LAST_BEFORE_CAPITAL:
         return not (follows.islower() or (follows.isdigit() and known in _NUMBERED))
     return True

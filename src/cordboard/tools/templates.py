@@ -1,30 +1,47 @@
-"""Filling the `{placeholders}` of what goes out; their language: `cordboard.config.data_template`.
+"""Filling the `{placeholders}` of data that is sent: URLs, bodies, arguments.
 
-Values are data, whoever they are from: each is put in once, escaped by the place in which it
-stands, and never looked at for placeholders or `${VAR}`. A value that is not there is its default;
-without one it is an empty text, and a text that is nothing but it is left out of its object.
-Pure functions that never raise.
+The language is `cordboard.config.templates`; `cordboard.tools.speech.template` fills spoken texts.
+Values are data: each is put in once, escaped by the place in which it stands, and never searched
+for placeholders or `${VAR}`. A missing value is its default; without one it is an empty text, and
+a text that is nothing but the placeholder is left out of its object. Pure functions that never
+raise.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import orjson
 
-from cordboard.config.data_template import DataTemplate, JsonTemplate, only_placeholder
-from cordboard.config.speech_template import Placeholder
-from cordboard.tools.speech.speech_template import is_missing, look_up
+from cordboard.config.templates import JsonTemplate, Path, Placeholder, Template, only_placeholder
 
 MISSING: Final = object()
 """Stands for a value that is not there and has no default."""
+_INDEX = re.compile(r"-?[0-9]{1,6}")
+
+
+def look_up(data: Any, path: Path) -> Any:
+    """The value at a path; `MISSING` when there is none."""
+    value = data
+    for part in path:
+        if isinstance(value, dict) and part in value:
+            value = value[part]
+        elif isinstance(value, (list, tuple)) and _INDEX.fullmatch(part):
+            index = int(part)
+            if not -len(value) <= index < len(value):
+                return MISSING
+            value = value[index]
+        else:
+            return MISSING
+    return value
 
 
 def value_of(placeholder: Placeholder, scope: Mapping[str, Any]) -> Any:
     """The value, else the default, else `MISSING`. What is null counts as not there."""
     value = look_up(scope, placeholder.path)
-    if is_missing(value) or value is None:
+    if value is MISSING or value is None:
         return MISSING if placeholder.default is None else placeholder.default
     return value
 
@@ -44,7 +61,7 @@ def fill_json(template: JsonTemplate, scope: Mapping[str, Any]) -> Any:
 
 
 def fill_text(
-    template: DataTemplate,
+    template: Template,
     scope: Mapping[str, Any],
     escape: Callable[[str], str] = lambda text: text,
 ) -> str:

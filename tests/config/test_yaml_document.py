@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cordboard.config.document import dotted, parse
 from cordboard.config.explain import inner_path
+from cordboard.config.yaml_document import dotted, parse
 from cordboard.errors import ConfigError
 
 

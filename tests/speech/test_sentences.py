@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cordboard.agents.llm.sentences import LONGEST, SentenceSplitter
+from cordboard.speech.sentences import LONGEST, SentenceSplitter, split_sentences
 
 
 def split(text: str, size: int = 1) -> list[str]:
@@ -95,3 +95,41 @@ def test_any_text_has_sentences(text: str) -> None:
     for sentence in split(text, 3):
         assert sentence == sentence.strip()
         assert "\n" not in sentence
+
+
+# --- a text that is whole -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("", ()),
+        ("  One.  ", ("One.",)),
+        ("One. Two! Three? four", ("One.", "Two!", "Three?", "four")),
+        ("It costs 3.50 euros. Mr. J. Smith pays.", ("It costs 3.50 euros.", "Mr. J. Smith pays.")),
+        (
+            "At 3 p.m. tomorrow. At 3 p.m. Then home.",
+            ("At 3 p.m. tomorrow.", "At 3 p.m.", "Then home."),
+        ),
+        ('He said "Stop." Then he left.', ('He said "Stop."', "Then he left.")),
+        (
+            "You have information B. Wind 240 degrees. Go to gate C. boarding is over.",
+            ("You have information B.", "Wind 240 degrees.", "Go to gate C. boarding is over."),
+        ),
+        ("**Bold** stays. See [x](y. z).", ("**Bold** stays.", "See [x](y.", "z).")),
+    ],
+)
+def test_a_whole_text_is_cut_and_keeps_its_words(text: str, sentences: tuple[str, ...]) -> None:
+    assert split_sentences(text) == sentences
+
+
+@given(st.text("aB1 .!?,\n\"')*", max_size=60))
+def test_nothing_is_lost_between_sentences(text: str) -> None:
+    assert " ".join(split_sentences(text)).split() == text.split()
+
+
+def test_a_letter_that_is_a_name_ends_a_sentence_of_a_stream_too() -> None:
+    splitter = SentenceSplitter()
+    said = splitter.feed("Your flight leaves from gate B. Please hurry, J. Smith. ")
+    assert said == ["Your flight leaves from gate B."]
+    assert splitter.flush() == ["Please hurry, J. Smith."]

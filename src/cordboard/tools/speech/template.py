@@ -1,19 +1,21 @@
-"""Filling a `speech_template` with a tool's data; its language: `cordboard.config.speech_template`.
+"""Filling the `{placeholders}` of what is spoken: templates of results, prompts and greetings.
 
-Data stays data: values are put in once and never looked at for placeholders or `${VAR}`. A value
-that is missing, or does not fit its format, is its default; without one there is no sentence at
-all: half a sentence, or "None", is never said. Pure functions that never raise, whatever the data.
+The language is `cordboard.config.templates`; `cordboard.tools.templates` fills data that is sent.
+Values are data: they are put in once and never searched for placeholders or `${VAR}`. A value that
+is missing, or does not fit its format, is its default; without one a spoken template gives no
+sentence at all: half a sentence, or "None", is never said. Pure functions that never raise,
+whatever the data.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
-from cordboard.config.speech_template import Format, Path, Placeholder, SpeechTemplate
+from cordboard.config.templates import Format, Placeholder, Template, read_prompt
 from cordboard.tools.speech import codes, numbers, times
+from cordboard.tools.templates import look_up
 
 MAX_LISTED = 100
 """Entries of a list that are read out; what comes after is "more"."""
@@ -21,11 +23,8 @@ MAX_LIST_DEPTH = 2
 MAX_TEXT = 30_000
 """Characters of one value that are looked at; far more than is ever spoken."""
 
-_MISSING: Final = object()
-_INDEX = re.compile(r"-?[0-9]{1,6}")
 
-
-def fill(template: SpeechTemplate, data: Any) -> str | None:
+def fill(template: Template, data: Any) -> str | None:
     """The sentence; None when a value without a default is missing."""
     said: list[str] = []
     for piece in template:
@@ -36,25 +35,35 @@ def fill(template: SpeechTemplate, data: Any) -> str | None:
     return "".join(said)
 
 
-def look_up(data: Any, path: Path) -> Any:
-    """The value at a path; a private marker (see `is_missing`) when there is none."""
-    value = data
-    for part in path:
-        if isinstance(value, dict) and part in value:
-            value = value[part]
-        elif isinstance(value, (list, tuple)) and _INDEX.fullmatch(part):
-            index = int(part)
-            if not -len(value) <= index < len(value):
-                return _MISSING
-            value = value[index]
+def fill_prompt(
+    text: str,
+    values: Mapping[str, str],
+    saved: Mapping[str, Callable[[Placeholder], str]] | None = None,
+) -> str:
+    """A prompt or greeting with its values. A name without a value becomes its default, else an
+    empty text.
+
+    `saved`: for each saved result, a function from a placeholder that begins with its name to the
+    words; empty when there are none.
+    """
+    saved = saved or {}
+
+    def words(piece: str | Placeholder) -> str:
+        if isinstance(piece, str):
+            return piece
+        if piece.path[0] in saved:
+            found = saved[piece.path[0]](piece)
         else:
-            return _MISSING
-    return value
+            value = values.get(".".join(piece.path), "")
+            found = value if piece.format is None else words_of(value, piece.format) or ""
+        return found or piece.default or ""
+
+    return "".join(map(words, read_prompt(text, {*values, *saved})))
 
 
-def is_missing(value: Any) -> bool:
-    """Whether `look_up` has found nothing."""
-    return value is _MISSING
+def words_of(value: Any, form: Format | None) -> str | None:
+    """A value in its format. None = it does not fit."""
+    return as_words(value) if form is None else _FORMATS[form.name](value, form)
 
 
 def as_words(value: Any, depth: int = MAX_LIST_DEPTH) -> str | None:
@@ -81,9 +90,7 @@ def _listed(words: list[str | None], of: int) -> str | None:
 
 
 def _filled(placeholder: Placeholder, data: Any) -> str | None:
-    value = look_up(data, placeholder.path)
-    form = placeholder.format
-    words = as_words(value) if form is None else _FORMATS[form.name](value, form)
+    words = words_of(look_up(data, placeholder.path), placeholder.format)
     return placeholder.default if words is None else words
 
 
