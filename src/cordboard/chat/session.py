@@ -20,7 +20,7 @@ from typing import Any, Literal
 import structlog
 
 from cordboard.agent_api.dialogue import Brain, Dialogue
-from cordboard.agents.pipeline.agent import ABOUT_EARLIER
+from cordboard.agent_api.speech import ABOUT_EARLIER
 from cordboard.calls import events
 from cordboard.calls.services import CallServices
 from cordboard.chat.answer import Answer, ChatEvent, EventName

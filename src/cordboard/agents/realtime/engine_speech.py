@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Literal, Protocol, TypeAlias
+from functools import partial
+from typing import Protocol
 
 import structlog
 
 from cordboard.agent_api.agent import INTERNAL, AgentAudio, AgentEvent, AgentText, AgentTrouble
+from cordboard.agent_api.speech import Speech
 from cordboard.agent_api.tts import Voice
 from cordboard.agents.realtime.engine_voice import spoken
 from cordboard.audio.format import AudioFormat
@@ -30,11 +32,6 @@ SERVICE_FILLER_LIMIT = 1.5
 """The same for a filler: by then the caller has waited for long."""
 VOICE_LIMIT = 8.0
 """Seconds until a text's next sound; beyond that the voice has failed."""
-
-
-Kind: TypeAlias = Literal["filler", "sentence", "question"]
-"""What a sentence is to the caller's turn: said while an answer is owed; something of its own; all
-there is in its turn, though an answer waits."""
 
 
 class SpeechHost(Protocol):
@@ -57,11 +54,11 @@ class SpeechHost(Protocol):
         stopped in the middle of an answer."""
         ...
 
-    def service_says(self, text: str, kind: Kind) -> bool:
+    def service_says(self, speech: Speech) -> bool:
         """Have the service say it; False when it cannot."""
         ...
 
-    def take_back(self, text: str) -> bool:
+    def take_back(self, speech: Speech) -> bool:
         """The service has not begun to say this in time. Whether another voice is to say it."""
         ...
 
@@ -69,12 +66,12 @@ class SpeechHost(Protocol):
 
     def release_service(self) -> None: ...
 
-    def spoken(self, kind: Kind) -> None:
+    def spoken(self, speech: Speech) -> None:
         """A sentence is said, or will not be: perhaps nothing is owed any more."""
         ...
 
-    def unsaid(self, text: str, reason: str) -> None:
-        """Nobody could say it."""
+    def unsaid(self, speech: Speech, reason: str) -> None:
+        """Neither voice could say it."""
         ...
 
 
@@ -102,36 +99,39 @@ class EngineSpeech:
         self._needless: set[asyncio.Task[None]] = set()
         """Fillers: dropped when the caller speaks or the answer begins first."""
         self._questions: set[asyncio.Task[None]] = set()
+        self._closed = False
         self._nobody_waits = False
         """The service is gone for good: what is said now is a farewell."""
 
-    def say(self, text: str) -> None:
-        """A sentence that must be said."""
-        self._spawn(self._say(text))
+    def say(self, speech: Speech) -> None:
+        """A filler or a continuer, if it fits; a question, until it is settled; anything else must
+        be said."""
+        match speech.purpose:
+            case "filler":
+                self._spawn(self._fill(speech), speech, self._needless)
+            case "continuer":
+                self._encourage(speech)
+            case "approval":
+                self._spawn(self._say(speech), speech, self._questions)
+            case _:
+                self._spawn(self._say(speech), speech)
 
-    def ask(self, text: str) -> None:
-        """A question of the engine's, which may be given up."""
-        self._spawn(self._say(text, "question"), self._questions)
-
-    def fill(self, text: str) -> None:
-        """A filler, if it fits."""
-        self._spawn(self._fill(text), self._needless)
-
-    def say_instead(self, text: str, kind: Kind) -> None:
+    def say_instead(self, speech: Speech) -> None:
         """What the service was asked to say and did not: with the engine's own voice."""
         if self._voice is not None:
-            needless = self._needless if kind == "filler" else None
-            self._spawn(self._speak(text, self._voice, kind), needless)
+            needless = self._needless if speech.bridges else None
+            self._spawn(self._speak(speech, self._voice), speech, needless)
         else:
-            self._host.unsaid(text, "the service refused, and there is no other voice")
-            self._host.spoken(kind)
+            self._host.unsaid(speech, "the service refused, and there is no other voice")
+            self._host.spoken(speech)
 
-    def encourage(self, text: str) -> None:
-        """A continuer into the caller's pause: now or not at all, and only by the engine."""
+    def _encourage(self, speech: Speech) -> None:
+        """Into the caller's pause: now or not at all, and only by the engine."""
         if self._voice is not None and not self._turns_taken.locked():
-            self._spawn(self._speak(text, self._voice, "filler"), self._needless)
+            self._spawn(self._speak(speech, self._voice), speech, self._needless)
         else:
-            self._host.spoken("filler")
+            speech.drop()
+            self._host.spoken(speech)
 
     def service_began(self) -> None:
         """The service speaks."""
@@ -161,28 +161,23 @@ class EngineSpeech:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def close(self) -> None:
+        self._closed = True
         tasks = tuple(self._tasks)
         _cancel(self._tasks)
         await asyncio.gather(*tasks, return_exceptions=True)
 
     # Inside.
 
-    async def _fill(self, text: str) -> None:
+    async def _fill(self, speech: Speech) -> None:
         host = self._host
         due = self._who != "off" and await self._thought_for_long()
         busy = self._turns_taken.locked() or host.service_speaks()
         if busy or not due or self._nobody_waits:
-            host.spoken("filler")
+            speech.drop()
+            host.spoken(speech)
             return
         by_service = self._who == "provider" and not (self._voice and host.service_sleeps())
-        asked = by_service and host.service_says(text, "filler")
-        if asked and await self._service_begins(text, SERVICE_FILLER_LIMIT):
-            return
-        if self._voice is not None:
-            await self._speak(text, self._voice, "filler")
-        elif not host.service_says(text, "filler"):
-            host.unsaid(text, "there is no voice for it")
-            host.spoken("filler")
+        await self._by_either_voice(speech, SERVICE_FILLER_LIMIT, by_service=by_service)
 
     async def _thought_for_long(self) -> bool:
         """A service that only thinks is about to speak: it is given its time. True when that is
@@ -199,26 +194,31 @@ class EngineSpeech:
             return True
         return False
 
-    async def _say(self, text: str, kind: Kind = "sentence") -> None:
+    async def _say(self, speech: Speech) -> None:
         await self._wait_for_the_service()
-        host = self._host
         by_service = self._who == "provider" or self._voice is None
-        asked = by_service and kind != "question" and host.service_says(text, kind)
-        if asked and await self._service_begins(text, SERVICE_VOICE_LIMIT):
+        by_service = by_service and speech.purpose != "approval"
+        await self._by_either_voice(speech, SERVICE_VOICE_LIMIT, by_service=by_service)
+
+    async def _by_either_voice(self, speech: Speech, seconds: float, *, by_service: bool) -> None:
+        """The service has `seconds` to begin; where it does not, or is not to, the engine speaks."""
+        host = self._host
+        asked = by_service and host.service_says(speech)
+        if asked and await self._service_begins(speech, seconds):
             return
         if self._voice is not None:
-            await self._speak(text, self._voice, kind)
-        elif not host.service_says(text, kind):
-            host.unsaid(text, "there is no voice for it")
-            host.spoken(kind)
+            await self._speak(speech, self._voice)
+        elif not host.service_says(speech):
+            host.unsaid(speech, "there is no voice for it")
+            host.spoken(speech)
 
-    async def _service_begins(self, text: str, seconds: float) -> bool:
+    async def _service_begins(self, speech: Speech, seconds: float) -> bool:
         """False when the service has taken this and does not say it, and the engine can."""
         try:
             async with asyncio.timeout(seconds):
                 await self._service_speaks.wait()
         except TimeoutError:
-            return self._voice is None or not self._host.take_back(text)
+            return self._voice is None or not self._host.take_back(speech)
         return True
 
     async def _wait_for_the_service(self) -> None:
@@ -230,31 +230,40 @@ class EngineSpeech:
         except TimeoutError:
             return
 
-    async def _speak(self, text: str, voice: Voice, kind: Kind) -> None:
+    async def _speak(self, speech: Speech, voice: Voice) -> None:
         host = self._host
         async with self._turns_taken:
             turn = host.turn_now()
             host.hold_service()
             try:
-                host.emit(AgentText(turn, text, self._loop.time()))
+                host.emit(AgentText(turn, speech.text, self._loop.time(), speech))
                 async with asyncio.timeout(VOICE_LIMIT) as limit:
-                    async for sound in spoken(voice, text, self._format):
+                    async for sound in spoken(voice, speech.text, self._format):
                         host.emit(AgentAudio(turn, sound))
                         limit.reschedule(self._loop.time() + VOICE_LIMIT)
             except (VoiceError, TimeoutError) as error:
-                host.unsaid(text, str(error) or "the engine's voice gave no sound")
+                host.unsaid(speech, str(error) or "the engine's voice gave no sound")
             finally:
                 host.release_service()
-                host.spoken(kind)
+                host.spoken(speech)
 
     def _spawn(
-        self, work: Coroutine[None, None, None], kept: set[asyncio.Task[None]] | None = None
+        self,
+        work: Coroutine[None, None, None],
+        speech: Speech,
+        kept: set[asyncio.Task[None]] | None = None,
     ) -> None:
         task = self._loop.create_task(work, name="own-speech")
         for tasks in (self._tasks, *((kept,) if kept is not None else ())):
             tasks.add(task)
             task.add_done_callback(tasks.discard)
         task.add_done_callback(_told(self._host))
+        task.add_done_callback(partial(self._ended, speech))
+
+    def _ended(self, speech: Speech, task: asyncio.Task[None]) -> None:
+        """A sentence that was given up is not said; when the agent is closed, another agent may."""
+        if task.cancelled() and not self._closed:
+            speech.drop()
 
 
 def _cancel(tasks: set[asyncio.Task[None]]) -> None:
