@@ -30,9 +30,17 @@ Purpose: TypeAlias = Literal[
     "farewell",
     "apology",
 ]
-"""`greeting`: of an agent that has another voice say it. `filler`: bridges the wait for an answer. `continuer`: "mm-hm" in the caller's pause. `question`:
-the prompt of a tool. `approval`: a question that the caller answers with yes or no. `late answer`:
-the answer to a request of an earlier turn. `reprompt`: asks a silent caller."""
+"""Why it is said.
+
+- `greeting`: of an agent that has another voice say it
+- `filler`: bridges the wait for an answer
+- `continuer`: "mm-hm" in the caller's pause
+- `question`: the prompt of a tool
+- `approval`: a question that the caller answers with yes or no
+- `late answer`: to a request of an earlier turn
+- `reprompt`: asks a silent caller
+- `farewell`, `apology`: the last sentence of a call
+"""
 
 
 class SpeechState(Enum):

@@ -19,9 +19,11 @@ from typing import Any, TypeVar
 import structlog
 
 from cordboard.agent_api.agent import Agent, AgentSession, Interrupted
+from cordboard.agent_api.speech import Speech
 from cordboard.calls import events
 from cordboard.calls.agent_start import AgentStart
 from cordboard.calls.binding import APOLOGY, Binding, variables_of
+from cordboard.calls.call_control import CallControl, CallNames
 from cordboard.calls.call_costs import CallCosts
 from cordboard.calls.conversation import Conversation, Endings
 from cordboard.calls.dtmf import Dtmf, KeyOutlets
@@ -33,7 +35,6 @@ from cordboard.calls.phases import CallPhases
 from cordboard.calls.recording.call_recording import opening
 from cordboard.calls.services import CallServices
 from cordboard.calls.teardown import STEP_LIMIT, give_back, step
-from cordboard.calls.tools.call_control import CallControl, CallNames
 from cordboard.config.call_variables import fill
 from cordboard.errors import AgentError, CordboardError, LineError, LineGone, MediaError
 from cordboard.generation.generation import Generation
@@ -294,7 +295,7 @@ class Call:
             record=lambda key, secret, at: self._ledger.record(events.Key(key, secret), at),
             deliver=self._deliver_key,
             first_key=self._first_key,
-            speaking=lambda: conversation.playout.speaking,
+            quiet_at=lambda: conversation.playout.quiet_at,
         )
         self._keys = Dtmf(outlets, sound, hold_back=self._secret_keys)
         self.line.connect(conversation, self._keys)
@@ -415,7 +416,7 @@ class Call:
             return
         begun = self._begin_farewell(self._hear_out(conversation, outcome, reason))
         if begun and farewell:
-            conversation.say(farewell)
+            conversation.speech.say(Speech(farewell, "farewell"))
 
     def _begin_farewell(self, farewell: Coroutine[Any, Any, None]) -> bool:
         """End the call by this, unless it is ending already. From now on the agent hears silence:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from cordboard.agent_api.speech import Speech
 from cordboard.errors import LineError, LineGone
 from cordboard.speech.yes_or_no import read_yes_or_no
 
@@ -23,8 +24,6 @@ PATIENCE = 8.0
 """Seconds to answer, from the end of the question or of what the caller said last."""
 LONGEST = 60.0
 """Seconds after which a question is given up that noise on the line keeps open."""
-LOOK = 0.25
-"""How often is looked whether somebody is heard, in seconds."""
 AGAIN = "Sorry, yes or no? You can also press 1 for yes or 2 for no."
 ANSWER_KEYS = {"1": True, "2": False}
 
@@ -35,12 +34,12 @@ AnsweredBy = Literal["voice", "key", ""]
 class QuestionOutlets:
     """What a question needs of its conversation. All return at once."""
 
-    speak: Callable[[str], None]
-    """Have the agent speak a question."""
-    begun: Callable[[str], bool]
+    say: Callable[[Speech], None]
+    reached: Callable[[Speech], bool]
     """Whether the caller has begun to hear this question."""
-    busy: Callable[[], bool]
-    """Whether the agent or the caller is heard."""
+    quiet_at: Callable[[], float]
+    """Loop time at which the caller has heard all that is written by now, or had."""
+    caller_speaks: Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ class _Asking:
     def __init__(self, question: str, loop: asyncio.AbstractEventLoop) -> None:
         self.question = question
         self.done: asyncio.Future[Answer] = loop.create_future()
-        self.text = question
+        self.speech = Speech(question, "approval")
         """What was spoken last: the question, or `AGAIN`."""
         self.again = False
         """It was asked for the second time."""
@@ -68,6 +67,7 @@ class _Asking:
         self.answers = False
         """The caller's present turn began after they did."""
         self.until = self.latest = 0.0
+        """When the patience ends, as far as it is known, and the latest time it may end."""
 
 
 class Confirmation:
@@ -97,7 +97,6 @@ class Confirmation:
         asking = self._asking = _Asking(question, self._loop)
         try:
             self._speak(asking, question)
-            self._look()
             return await asking.done
         finally:
             self._asking = None
@@ -109,6 +108,11 @@ class Confirmation:
         """The caller begins to speak."""
         if self._asking is not None:
             self._asking.answers = self._is_heard(self._asking)
+
+    def caller_stopped(self) -> None:
+        """The caller has spoken: they are given their time anew."""
+        if self._asking is not None:
+            self._wait_until(self._asking, self._loop.time() + PATIENCE)
 
     def interrupted(self) -> None:
         """What is being said is about to be taken back."""
@@ -143,14 +147,14 @@ class Confirmation:
             asking.done.set_exception(LineGone("the call is over"))
 
     def _is_heard(self, asking: _Asking) -> bool:
-        asking.heard = asking.heard or self._outlets.begun(asking.text)
+        asking.heard = asking.heard or self._outlets.reached(asking.speech)
         return asking.heard
 
     def _speak(self, asking: _Asking, text: str) -> None:
-        asking.text, asking.lost = text, False
-        asking.until = self._loop.time() + PATIENCE
+        asking.speech, asking.lost = Speech(text, "approval"), False
         asking.latest = self._loop.time() + LONGEST
-        self._outlets.speak(text)
+        self._outlets.say(asking.speech)
+        self._wait_until(asking, self._loop.time() + PATIENCE)
 
     def _take(self, asking: _Asking, answer: Answer) -> None:
         """A clear answer, or the first unclear one, which is asked about, or the second."""
@@ -160,17 +164,23 @@ class Confirmation:
         asking.again = True
         self._speak(asking, AGAIN if self._is_heard(asking) else asking.question)
 
+    def _wait_until(self, asking: _Asking, until: float) -> None:
+        asking.until = until
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(min(until, asking.latest), self._look)
+
     def _look(self) -> None:
-        """The patience counts from when nobody is heard any more, which is no event: the sound of
-        the question may still be in the making. So it is looked at."""
+        """The patience counts from when neither side is heard any more. Sound that has come since
+        the timer was set has moved that on, so the end is worked out again when it fires."""
         asking = self._asking
         if asking is None or asking.done.done():
             return
         now = self._loop.time()
-        if self._outlets.busy():
-            asking.until = now + PATIENCE
-        if now >= min(asking.until, asking.latest) - 1e-3:
+        until = max(asking.until, self._outlets.quiet_at() + PATIENCE)
+        if self._outlets.caller_speaks():
+            until = now + PATIENCE
+        if now >= min(until, asking.latest) - 1e-3:
             self._take(asking, Answer(None, ""))
-        if not asking.done.done():
-            wait = min(LOOK, max(asking.until - now, 0.01))
-            self._timer = self._loop.call_later(wait, self._look)
+        else:
+            self._wait_until(asking, until)

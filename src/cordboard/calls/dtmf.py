@@ -34,8 +34,6 @@ TONE_AFTER = 0.3
 """The tone of a key may last so much longer than its message says, in seconds."""
 LONGEST = 64
 """More keys than that are no answer; they end the collection."""
-LOOK = 0.25
-"""How often is looked whether the prompt is still being spoken, in seconds."""
 MASK = "*"
 
 EndedBy = Literal["count", "terminator", "timeout"]
@@ -69,8 +67,8 @@ class KeyOutlets:
     """Give a key to the agent."""
     first_key: Callable[[], None]
     """The first key of a collection has come: nobody listens to the prompt any more."""
-    speaking: Callable[[], bool]
-    """Whether the caller is hearing the agent."""
+    quiet_at: Callable[[], float]
+    """Loop time at which the caller has heard all that is written by now, or had."""
 
 
 class Dtmf:
@@ -189,8 +187,8 @@ class _Collection:
         self.done: asyncio.Future[EndedBy] = loop.create_future()
         self._outlets = outlets
         self._loop = loop
-        self._give_up_at = loop.time() + wanted.first_timeout
-        self._timer = loop.call_later(min(LOOK, wanted.first_timeout), self._await_first)
+        self._wanted_at = loop.time()
+        self._timer = loop.call_later(wanted.first_timeout, self._await_first)
         self._begun = False
 
     def take(self, key: str) -> None:
@@ -217,16 +215,14 @@ class _Collection:
         self._timer.cancel()
 
     def _await_first(self) -> None:
-        """The time for the first key runs from the end of the prompt; that it is over (or not yet
-        begun: its sound may still be in the making) is no event, so it is looked at."""
-        now = self._loop.time()
-        if self._outlets.speaking():
-            self._give_up_at = now + self.wanted.first_timeout
-        if now >= self._give_up_at - 1e-3:
+        """The time for the first key runs from the end of the prompt, or of what else the caller
+        hears meanwhile: worked out again when the timer fires."""
+        heard = max(self._wanted_at, self._outlets.quiet_at())
+        give_up_at = heard + self.wanted.first_timeout
+        if self._loop.time() >= give_up_at - 1e-3:
             self._finish("timeout")
         else:
-            wait = min(LOOK, self._give_up_at - now)
-            self._timer = self._loop.call_later(wait, self._await_first)
+            self._timer = self._loop.call_at(give_up_at, self._await_first)
 
     def _finish(self, ended_by: EndedBy) -> None:
         if not self.done.done():

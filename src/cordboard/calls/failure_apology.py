@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import AudioFormat
+from cordboard.calls.call_control import CallControl
 from cordboard.calls.conversation import Conversation
-from cordboard.calls.tools.call_control import CallControl
 from cordboard.errors import AgentError, LineError
 
 log = structlog.get_logger()
@@ -57,7 +58,7 @@ class FailureApology:
         """Say without an agent that there is none; whether there was a voice for it."""
         words = await self._words(audio_format)
         if words:
-            conversation.say_without_agent(TROUBLE, words)
+            conversation.say_without_agent(Speech(TROUBLE, "apology"), words)
             await heard_out(conversation)
         return bool(words)
 
@@ -89,7 +90,7 @@ class FailureApology:
 
     async def _speak_by_agent(self, conversation: Conversation) -> None:
         """As well as it still can: it is not waited for long."""
-        conversation.say(TROUBLE)
+        conversation.speech.say(Speech(TROUBLE, "apology"))
         await heard_out(conversation, STALLED_LIMIT)
         if conversation.playout.speaking:
             await heard_out(conversation)

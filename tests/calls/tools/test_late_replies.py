@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.calls.test_approval import Talk, converse
 
-from cordboard.agents.pipeline.agent import ABOUT_EARLIER
+from cordboard.agent_api.speech import ABOUT_EARLIER
 from cordboard.calls import events
 from cordboard.calls.silence import LATE_AFTER
 from cordboard.tools.tool import Effects, Filler, Limits

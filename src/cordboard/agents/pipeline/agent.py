@@ -51,6 +51,7 @@ from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
 
 log = structlog.get_logger()
 
+
 @dataclass(frozen=True, slots=True)
 class PipelineParts:
     """The shared parts of a pipeline, and the manners it has."""
@@ -288,9 +289,7 @@ class PipelineAgent:
 
     # Keeping house.
 
-    def _emit_unless_closed(
-        self, event: AgentAudioDone | ToolCancelled | AgentFailed
-    ) -> None:
+    def _emit_unless_closed(self, event: AgentAudioDone | ToolCancelled | AgentFailed) -> None:
         if not self._closed:
             self._session.emit(event)
 

@@ -201,7 +201,7 @@ class EngineSpeech:
         await self._by_either_voice(speech, SERVICE_VOICE_LIMIT, by_service=by_service)
 
     async def _by_either_voice(self, speech: Speech, seconds: float, *, by_service: bool) -> None:
-        """The service has `seconds` to begin; where it does not, or is not to, the engine speaks."""
+        """The service has `seconds` to begin; else the engine's own voice speaks."""
         host = self._host
         asked = by_service and host.service_says(speech)
         if asked and await self._service_begins(speech, seconds):

@@ -23,8 +23,8 @@ import orjson
 
 from cordboard.agent_api.agent import AgentSession, Said
 from cordboard.agent_api.service_protocol import CutItem, Lost, ProtocolHost, Resumed
-from cordboard.agents.realtime.typed_message import typed_message
 from cordboard.agent_api.speech import Speech
+from cordboard.agents.realtime.typed_message import typed_message
 from cordboard.audio.format import ALAW_8K, SLIN_8K, SLIN_16K, ULAW_8K, AudioFormat
 from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
 from cordboard.net.service_websocket import Address

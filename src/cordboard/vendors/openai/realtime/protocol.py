@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from cordboard.agent_api.agent import AgentSession
 from cordboard.agent_api.service_protocol import CutItem, Lost, ProtocolHost, Resumed
-from cordboard.agents.realtime.typed_message import typed_message
 from cordboard.agent_api.speech import Speech
+from cordboard.agents.realtime.typed_message import typed_message
 from cordboard.audio.format import ALAW_8K, ULAW_8K, AudioFormat
 from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
 from cordboard.net.service_websocket import Address

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from cordboard.agent_api.speech import Speech
 from cordboard.calls import events
 from cordboard.calls.conversation import Conversation
 from cordboard.calls.dtmf import Dtmf
@@ -168,7 +169,7 @@ class CallControl:
     def say(self, text: str) -> None:
         """Have the agent speak a sentence now."""
         if self._conversation is not None:
-            self._conversation.prompt(text)
+            self._conversation.speech.say(Speech(text, "question"))
 
     def pause_recording(self) -> bool:
         """Record silence from now on. False when the call is not being recorded."""
