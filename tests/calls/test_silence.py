@@ -547,3 +547,53 @@ def test_a_tool_that_is_done_brings_the_watch_back(tmp_path: Path) -> None:
     stage = talk(tmp_path, script, slow(20), seconds=3600)
     expected = 1 + ENDPOINT + RECOGNISER + 20 + 15
     assert at(stage, "call.trouble") == [pytest.approx(expected, abs=1)]
+
+
+class Filled(FakeAgent):
+    """Is asked for a filler and has none said: its answer is there."""
+
+    def say(self, speech: Speech) -> None:
+        if speech.purpose != "filler":
+            super().say(speech)
+            return
+        self.said.append(speech.text)
+        speech.drop()
+        self.spawn(self.speak(self._turn, speech.text, "It is sunny."))
+
+
+def test_a_model_that_says_the_very_words_of_a_filler_has_said_them_itself(tmp_path: Path) -> None:
+    """The filler was dropped; the model begins its answer with the same words."""
+
+    async def script(agent: FakeAgent) -> None:
+        await agent.caller_says(1, "Weather?")
+
+    stage = talk(tmp_path, script, make_agent=Filled, seconds=8)
+    assert isinstance(stage.agent, FakeAgent)
+    assert stage.agent.said == ["One moment."]
+    assert stage.of(events.Silence) == []
+    (latency,) = stage.of(events.Latency)
+    assert not latency.filler, "the caller heard the answer"
+    assert stage.of(events.Answered) == []
+    assert stage.history().turns[1].answer == ["One moment.", "It is sunny."]
+
+
+def test_a_dropped_filler_is_the_next_one_to_be_said(tmp_path: Path) -> None:
+    """Nobody has heard it, so it is not said twice running."""
+
+    class DropsTheFirst(FakeAgent):
+        def say(self, speech: Speech) -> None:
+            if not self.said:
+                self.said.append(speech.text)
+                speech.drop()
+            else:
+                super().say(speech)
+
+    async def script(agent: FakeAgent) -> None:
+        await agent.caller_says(1, "Weather?")
+        await asyncio.sleep(12)
+        await agent.speak(1, "Sunny.")
+
+    stage = talk(tmp_path, script, make_agent=DropsTheFirst, seconds=16)
+    assert isinstance(stage.agent, FakeAgent)
+    assert stage.agent.said[:2] == ["One moment.", "One moment."]
+    assert told(stage, "filler")[0][1] == "One moment."

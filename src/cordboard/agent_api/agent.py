@@ -306,8 +306,9 @@ class Agent(Protocol):
     def interrupted(self, heard: str, heard_ms: int, turn: int) -> None:
         """Learn what the caller had heard of the answer when it was cut.
 
-        `heard`: its words. `heard_ms`: how much of the agent's own sound, without what the engine
-        wanted said, since the first sound of `turn`, the oldest turn that was cut.
+        `heard`: its words, without fillers and continuers. `heard_ms`: milliseconds of the agent's
+        own sound, without sentences of the engine, since the first sound of `turn`, the oldest turn
+        that was cut.
         """
         ...
 

@@ -93,7 +93,7 @@ class Interruption:
                 at,
             )
         self._metrics.overlap("interruption")
-        heard = " ".join(cut.heard for cut in cuts if cut.heard)
+        heard = " ".join(cut.answer for cut in cuts if cut.answer)
         tell(heard, sum(cut.agent_ms for cut in cuts), cuts[0].turn if cuts else 0)
 
     def close(self) -> None:

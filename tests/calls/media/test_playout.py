@@ -133,7 +133,9 @@ def test_what_was_heard_is_cut_at_the_word() -> None:
     async def scenario(stage: Stage) -> None:
         stage.speak(3, "Good morning everyone.", "These are four words.")
         await asyncio.sleep(1.6)
-        assert stage.playout.flush() == (Cut(3, "Good morning everyone. These are", 1600, 1600),)
+        assert stage.playout.flush() == (
+            Cut(3, heard := "Good morning everyone. These are", 1600, 1600, heard),
+        )
         assert not stage.playout.speaking
 
     stage = play(scenario)
@@ -163,7 +165,7 @@ def test_the_count_of_what_was_heard_survives_an_interruption() -> None:
         await asyncio.sleep(2)
         stage.speak(2, "Five six seven eight.")
         await asyncio.sleep(0.3)
-        assert stage.playout.flush() == (Cut(2, "Five", 300, 300),)
+        assert stage.playout.flush() == (Cut(2, "Five", 300, 300, "Five"),)
 
     play(scenario)
 
@@ -183,7 +185,7 @@ def test_an_answer_that_waits_behind_the_one_that_is_cut_was_not_heard_either() 
         stage.speak(2, "aaaa bbbb.")
         stage.speak(3, "Three.")
         await asyncio.sleep(1.7)
-        assert stage.playout.flush() == (Cut(2, "aaaa", 700, 700), Cut(3, "", 0))
+        assert stage.playout.flush() == (Cut(2, "aaaa", 700, 700, "aaaa"), Cut(3, "", 0))
 
     play(scenario)
 

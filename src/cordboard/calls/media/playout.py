@@ -54,6 +54,8 @@ class Cut:
     heard_ms: int
     agent_ms: int = 0
     """Of it, what is the agent's own."""
+    answer: str = ""
+    """The words heard of it, without fillers and continuers."""
 
 
 @dataclass(slots=True)
@@ -285,13 +287,15 @@ class Playout:
 
     def _cut(self, turn: int, sentences: list[_Sentence], heard_ms: int) -> Cut:
         audio = self._media.format
-        parts = [s.heard(heard_ms, audio) for s in sentences if heard_ms > s.start_ms]
-        text = " ".join(part for part in parts if part)
+        begun = [s for s in sentences if heard_ms > s.start_ms]
+        parts = [(s.heard(heard_ms, audio), s.speech) for s in begun]
+        text = " ".join(part for part, _ in parts if part)
+        lasting = [part for part, speech in parts if speech is None or not speech.bridges]
+        answer = " ".join(part for part in lasting if part)
         whole = max(0, min(heard_ms, sentences[-1].end_ms) - sentences[0].start_ms)
-        of_agent = sum(
-            max(0, min(heard_ms, s.end_ms) - s.start_ms) for s in sentences if s.of_agent
-        )
-        return Cut(turn, text, whole, of_agent)
+        own = [s for s in sentences if s.of_agent]
+        agent_ms = sum(max(0, min(heard_ms, s.end_ms) - s.start_ms) for s in own)
+        return Cut(turn, text, whole, agent_ms, answer)
 
 
 def _samples(pcm: bytes, audio_format: AudioFormat) -> NDArray[np.int16]:
