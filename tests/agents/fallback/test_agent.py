@@ -26,7 +26,6 @@ from cordboard.agents.fallback.start_times import HOLD_ON, LONGEST_START
 from cordboard.agents.provider_health import ProviderHealth
 from cordboard.audio.format import AudioFormat
 from cordboard.calls import events
-from cordboard.config.conversation import Silence
 from cordboard.errors import AgentError, FailureKind
 from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
 from cordboard.tools.tool import Effects
@@ -644,6 +643,7 @@ def test_the_very_words_of_a_filler_that_was_dropped_are_the_models(tmp_path: Pa
             fails(self)
 
     async def first(agent: FakeAgent) -> None:
+        await asyncio.sleep(2)
         await agent.caller_says(1, "What is the weather?")
 
     async def second(agent: FakeAgent) -> None:
@@ -652,9 +652,13 @@ def test_the_very_words_of_a_filler_that_was_dropped_are_the_models(tmp_path: Pa
         await hang_up(agent)
 
     chain = Chain(Filled(first), FakeAgent(second))
-    play_call(tmp_path, chain, context={"silence": {}})
+    silence = {"filler_after_ms": 900, "fillers": ["Let me see."]}
+    play_call(tmp_path, chain, context={"silence": silence})
     session = chain.fake("b").session
     assert session is not None
-    words = [said.text for said in session.history]
-    assert len(words) == 3
-    assert words[1] in Silence().fillers
+    assert [said.text for said in session.history] == [
+        "Good morning.",
+        "What is the weather?",
+        "Let me see.",
+        "And tomorrow?",
+    ]
