@@ -12,11 +12,12 @@ is spoken, and what is heard of it, is the conversation's; this holds the questi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from cordboard.agent_api.speech import Speech
+from cordboard.config.schema import Config
 from cordboard.errors import LineError, LineGone
 from cordboard.speech.yes_or_no import read_yes_or_no
 
@@ -28,6 +29,11 @@ AGAIN = "Sorry, yes or no? You can also press 1 for yes or 2 for no."
 ANSWER_KEYS = {"1": True, "2": False}
 
 AnsweredBy = Literal["voice", "key", ""]
+
+
+def sentences(config: Config) -> Iterator[str]:
+    """What is asked when an answer was neither yes nor no."""
+    yield AGAIN
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ names a destination (`on_failure`), the caller is passed on there; else the call
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 import structlog
 
@@ -15,6 +15,7 @@ from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import AudioFormat
 from cordboard.calls.call_control import CallControl
 from cordboard.calls.conversation import Conversation
+from cordboard.config.schema import Config
 from cordboard.errors import AgentError, LineError
 
 log = structlog.get_logger()
@@ -22,14 +23,17 @@ log = structlog.get_logger()
 TROUBLE = "I am sorry, something went wrong on our side. Please call again later. Goodbye."
 STOPPING = "I am sorry, this line is closing now. Please call again later. Goodbye."
 TOO_LONG = "I am sorry, this call has reached its time limit. Goodbye."
-FAREWELLS = (TROUBLE, STOPPING, TOO_LONG)
-"""What a call may have to say when things are going badly: fit to be rendered beforehand."""
 STALLED_LIMIT = 3.0
 """How long a failed agent may take to begin its apology, where the engine has no voice."""
 VOICE_LIMIT = 5.0
 """How long the engine's voice may take for the whole apology, which is rendered beforehand."""
 FAREWELL_LIMIT = 20.0
 """Longest wait, in seconds, for the caller to hear the end of what is being said."""
+
+
+def sentences(config: Config) -> Iterator[str]:
+    """The last sentences of calls that cannot go on."""
+    yield from (TROUBLE, STOPPING, TOO_LONG)
 
 
 class FailureApology:

@@ -22,7 +22,7 @@ declared done holds nothing up. All times are loop times in seconds.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -31,6 +31,7 @@ from cordboard.agent_api.speech import Speech, SpeechState
 from cordboard.calls.floor import Floor, Owed
 from cordboard.calls.speech_queue import APART
 from cordboard.config.conversation import Silence
+from cordboard.config.schema import Config
 from cordboard.observe.metrics import SilenceKind
 
 SECOND_FILLER, FURTHER_FILLERS = 5.0, 8.0
@@ -50,6 +51,13 @@ LONGEST_SPEECH = 60.0
 LATE_AFTER = 0.7
 """Seconds of silence before the caller is told what came late: who wants to go on begins sooner."""
 _SOON = 0.005
+
+
+def sentences(config: Config) -> Iterator[str]:
+    """The fillers, re-prompts and goodbyes of all contexts."""
+    for context in config.contexts.values():
+        silence = context.silence
+        yield from (*silence.fillers, *silence.continuers, *silence.reprompts, silence.goodbye)
 
 
 @dataclass(frozen=True, slots=True)

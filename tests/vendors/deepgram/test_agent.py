@@ -375,6 +375,9 @@ class TestWords:
         }
         call.agent("One moment.")
         assert call.host.all("agent_words") == [("One moment.",)]
+        assert call.host.all("agent_speech") == [("One moment.",)]
+        call.agent("One moment.")  # now the model's own
+        assert len(call.host.all("agent_speech")) == 1
 
     def test_not_while_the_caller_speaks(self) -> None:
         call = Call()

@@ -12,7 +12,7 @@ the last one has failed does the call hear of it, by `AgentFailed`, or `start` b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -45,12 +45,19 @@ from cordboard.agents.fallback.tool_memory import ToolMemory
 from cordboard.agents.fallback.unavailable import UnavailableAgent
 from cordboard.agents.provider_health import ProviderHealth
 from cordboard.audio.format import AudioFormat
+from cordboard.config.schema import Config
 from cordboard.errors import AgentError, FailureKind
 from cordboard.speech.caller_sound import CallerSound
 from cordboard.tools.payload import PayloadLimits
 from cordboard.tools.tool import ToolReply
 
 log = structlog.get_logger()
+
+
+def sentences(config: Config) -> Iterator[str]:
+    """The phrases for callers who wait while the next agent takes over."""
+    contexts = config.contexts.values()
+    yield from (context.fallback_phrase for context in contexts if context.fallback)
 
 
 TAKE_OVER, MEANWHILE = "take over", "say meanwhile"
