@@ -20,7 +20,8 @@ from cordboard.calls import events
 from cordboard.calls.agent_start import AGENT_START_LIMIT
 from cordboard.calls.binding import APOLOGY
 from cordboard.calls.call import TOOL_GRACE
-from cordboard.calls.failure_apology import FAREWELL_LIMIT, TOO_LONG, TROUBLE
+from cordboard.calls.ending import FAREWELL_LIMIT
+from cordboard.calls.failure_apology import TOO_LONG, TROUBLE
 from cordboard.calls.offer import Media, TransferTarget
 from cordboard.calls.teardown import STEP_LIMIT
 from cordboard.errors import AgentError, LineGone, MediaError, TransferFailed

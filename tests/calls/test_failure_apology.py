@@ -11,7 +11,8 @@ from cordboard.agent_api.agent import AgentAudio, AgentFailed, AgentText
 from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import AudioFormat
 from cordboard.calls import events
-from cordboard.calls.failure_apology import FAREWELL_LIMIT, STALLED_LIMIT, TROUBLE
+from cordboard.calls.ending import FAREWELL_LIMIT
+from cordboard.calls.failure_apology import STALLED_LIMIT, TROUBLE
 from cordboard.calls.offer import TransferTarget
 from cordboard.errors import AgentError, TransferFailed, VoiceError
 from cordboard_testkit.call_stage import CallStage, play_call

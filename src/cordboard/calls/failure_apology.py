@@ -15,6 +15,7 @@ from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import AudioFormat
 from cordboard.calls.call_control import CallControl
 from cordboard.calls.conversation import Conversation
+from cordboard.calls.ending import heard_out
 from cordboard.config.schema import Config
 from cordboard.errors import AgentError, LineError
 
@@ -27,8 +28,6 @@ STALLED_LIMIT = 3.0
 """How long a failed agent may take to begin its apology, where the engine has no voice."""
 VOICE_LIMIT = 5.0
 """How long the engine's voice may take for the whole apology, which is rendered beforehand."""
-FAREWELL_LIMIT = 20.0
-"""Longest wait, in seconds, for the caller to hear the end of what is being said."""
 
 
 def sentences(config: Config) -> Iterator[str]:
@@ -98,12 +97,3 @@ class FailureApology:
         await heard_out(conversation, STALLED_LIMIT)
         if conversation.playout.speaking:
             await heard_out(conversation)
-
-
-async def heard_out(conversation: Conversation, seconds: float = FAREWELL_LIMIT) -> None:
-    """Wait until the caller has heard all there is to say, but not for ever."""
-    try:
-        async with asyncio.timeout(seconds):
-            await conversation.spoken_out()
-    except TimeoutError:
-        log.warning("last_words_cut", limit=seconds)
