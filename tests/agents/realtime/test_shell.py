@@ -27,7 +27,7 @@ from cordboard.agent_api.agent import (
     ToolCancelled,
 )
 from cordboard.agent_api.service_protocol import ProtocolHost, Resumed
-from cordboard.agent_api.speech import Speech
+from cordboard.agent_api.speech import Speech, SpeechState
 from cordboard.agents.realtime.agent import RealtimeAgent
 from cordboard.agents.realtime.greetings import Greeting, GreetingCache
 from cordboard.agents.realtime.warm import WarmConnection
@@ -534,6 +534,27 @@ async def test_fillers_can_be_switched_off_and_without_a_voice_the_call_learns_i
         agent.say(Speech("Goodbye.", "farewell"))
         assert (await caller.until(AgentTrouble)).what == "unsaid"
         await caller.until(AgentAudioDone)
+
+
+async def test_a_model_that_says_the_words_of_a_dropped_filler_has_said_them_itself() -> None:
+    """The next connection learns them as part of the conversation."""
+    async with talking(slow_response="off") as (service, caller, agent, _):
+        await service.say(do="caller_text", text="Hello?")
+        await caller.until(CallerText)
+        filler = Speech("One moment.", "filler")
+        agent.say(filler)
+        await service.say(do="words", text="One moment.")
+        await service.say(do="sound", ms=20)
+        await service.say(do="answer_done")
+        await caller.until(AgentAudioDone)
+        assert [text.speech for text in caller.of(AgentText)] == [None]
+        assert filler.state is SpeechState.DROPPED
+        await service.connections[-1].close(1011)
+        await service.until(lambda: len(service.of("begin")) == 2)
+        assert service.of("begin")[-1]["history"] == [
+            ["caller", "Hello?"],
+            ["agent", "One moment."],
+        ]
 
 
 async def test_a_greeting_that_the_service_cannot_say_is_said_by_the_engine() -> None:

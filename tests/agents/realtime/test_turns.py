@@ -29,7 +29,7 @@ from cordboard_testkit.virtual_time import virtual_time
 
 
 class Stage:
-    """Implements `talk.Stage`; its playout is heard at once, or never."""
+    """Implements `turns.Stage` and `EngineSentences`; its playout is heard at once, or never."""
 
     def __init__(self, *, speaking: bool, given: Speech | None) -> None:
         self.events: list[AgentEvent] = []
@@ -37,7 +37,7 @@ class Stage:
         self.ignored_words: list[str] = []
         self._given = given
         session = AgentSession("call", "demo", "", "", (), ULAW_8K, self.emit, lambda: speaking)
-        self.talk = Turns(session, "plain", self)
+        self.talk = Turns(session, "plain", self, self)
 
     def emit(self, event: AgentEvent) -> None:
         self.events.append(event)

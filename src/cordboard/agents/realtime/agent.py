@@ -62,8 +62,6 @@ SLEEPS = 3.0
 BETWEEN_PIECES = 4.0
 """Seconds without a sound for the caller before an answer may be taken to have broken off: what has
 been sent ahead is heard first."""
-SERVICE_SENTENCE_LIMIT = 4.0
-"""Seconds for which what the service begins to say may be the sentence it was asked to say."""
 GREETING_LIMIT = 5.0
 """Seconds without a message of a service that owes the greeting: nobody waits for it longer."""
 
@@ -116,10 +114,6 @@ class RealtimeAgent:
         """What the caller said last is not written down: the next connection has to hear it."""
         self._waiting_replies: list[ToolReply] = []
         """Results that came while there was no connection."""
-        self._given: tuple[Speech, float] | None = None
-        """A sentence that the service was asked to say, and when."""
-        self._late: Speech | None = None
-        """A late answer that the service was told, and has not told the caller yet."""
         self._aside: BackgroundListening | None = None
         self._take_aside: Callable[[str], None] | None = None
         self._closing_ears: set[asyncio.Task[None]] = set()
@@ -151,8 +145,8 @@ class RealtimeAgent:
         self._session = session
         self._silence = session.format.silence()
         self._so_far = SharedHistory(session.history)
-        self._talk = Turns(session, self._provider, self)
         self._own = EngineSpeech(self._parts.voice, session.format, self._settings, self)
+        self._talk = Turns(session, self._provider, self, self._own)
         self._host = ServiceSide(self._link, self._talk, self._own, self)
         self._greet_from_memory(session)
         own = session.greeting and not self._greeted and not self._protocol.speaks_greeting
@@ -213,12 +207,7 @@ class RealtimeAgent:
         return True
 
     def say(self, speech: Speech) -> None:
-        informs = speech.purpose == "late answer" and self._link.up
-        if informs and self._protocol.inform(speech.text):
-            self._talk.owes = True
-            self._late = speech
-        else:
-            self._own.say(speech)
+        self._own.say(speech)
 
     def listen_aside(self, take: Callable[[str], None] | None) -> None:
         self._take_aside = take
@@ -298,19 +287,13 @@ class RealtimeAgent:
         waiting, self._waiting_replies = self._waiting_replies, []
         for reply in waiting:
             self._protocol.answer_tool(reply)
-        late, self._late = self._late, None
-        if late is not None:
-            self.say(late)  # what was to be told of it is lost with the connection before
+        self._own.connected_again()
         self._unanswerable = False
         self._lately.accepted()
 
     def caller_said(self, text: str) -> None:
         if self._take_aside is not None and self._aside is None:
             self._take_aside(text)
-
-    def service_did_not_say(self, speech: Speech) -> None:
-        if self.take_back(speech):
-            self._own.say_instead(speech)
 
     def ignored(self, why: str, detail: str = "") -> None:
         log.info("provider_message_ignored", provider=self._provider, why=why, detail=detail[:200])
@@ -324,24 +307,6 @@ class RealtimeAgent:
         self._so_far.take(event)
         self._ended = self._ended or isinstance(event, AgentEnded)
         self._session.emit(event)
-
-    def answer_begins(self) -> Speech | None:
-        self._own.service_began()
-        late, self._late = self._late, None
-        return late
-
-    def begins(self, speech: Speech) -> bool:
-        given = self._given
-        if given is None or given[0] is not speech:
-            return False
-        self._given = None
-        self._own.service_began()
-        return self._loop.time() - given[1] <= SERVICE_SENTENCE_LIMIT
-
-    def settled(self) -> None:
-        late, self._late = self._late, None
-        if late is not None:
-            late.drop()
 
     def turn_now(self) -> int:
         return self._talk.turn
@@ -358,16 +323,12 @@ class RealtimeAgent:
         return self._loop.time() - self._talk.thinks_since
 
     def service_says(self, speech: Speech) -> bool:
-        if not self._link.up or not self._protocol.speak(speech):
-            return False
-        self._given = speech, self._loop.time()
-        return True
+        return self._link.up and self._protocol.speak(speech)
 
-    def take_back(self, speech: Speech) -> bool:
-        if self._given is None or self._given[0] is not speech:
-            return False
-        self._given = None
-        return True
+    def service_tells(self, text: str) -> bool:
+        told = self._link.up and self._protocol.inform(text)
+        self._talk.owes = self._talk.owes or told
+        return told
 
     def hold_service(self) -> None:
         self._talk.hold()

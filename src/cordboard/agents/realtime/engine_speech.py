@@ -30,6 +30,8 @@ SERVICE_VOICE_LIMIT = 2.5
 """Seconds within which a service begins a sentence that it has taken; else it will not."""
 SERVICE_FILLER_LIMIT = 1.5
 """The same for a filler: by then the caller has waited for long."""
+SERVICE_SENTENCE_LIMIT = 4.0
+"""Seconds for which what the service begins to say may be the sentence it was asked to say."""
 VOICE_LIMIT = 8.0
 """Seconds until a text's next sound; beyond that the voice has failed."""
 
@@ -58,8 +60,8 @@ class SpeechHost(Protocol):
         """Have the service say it; False when it cannot."""
         ...
 
-    def take_back(self, speech: Speech) -> bool:
-        """The service has not begun to say this in time. Whether another voice is to say it."""
+    def service_tells(self, text: str) -> bool:
+        """Have the model tell the caller this in its own words; False when it cannot now."""
         ...
 
     def hold_service(self) -> None: ...
@@ -76,7 +78,7 @@ class SpeechHost(Protocol):
 
 
 class EngineSpeech:
-    """One call's sentences of the engine's."""
+    """One call's sentences of the engine. Implements `turns.EngineSentences`."""
 
     def __init__(
         self,
@@ -99,6 +101,10 @@ class EngineSpeech:
         self._needless: set[asyncio.Task[None]] = set()
         """Fillers: dropped when the caller speaks or the answer begins first."""
         self._questions: set[asyncio.Task[None]] = set()
+        self._given: tuple[Speech, float] | None = None
+        """A sentence that the service was asked to say, and when."""
+        self._late: Speech | None = None
+        """A late answer that the model knows, and has not told the caller yet."""
         self._closed = False
         self._nobody_waits = False
         """The service is gone for good: what is said now is a farewell."""
@@ -113,11 +119,15 @@ class EngineSpeech:
                 self._encourage(speech)
             case "approval":
                 self._spawn(self._say(speech), speech, self._questions)
+            case "late answer" if self._host.service_tells(speech.text):
+                self._late = speech
             case _:
                 self._spawn(self._say(speech), speech)
 
-    def say_instead(self, speech: Speech) -> None:
-        """What the service was asked to say and did not: with the engine's own voice."""
+    def service_refused(self, speech: Speech) -> None:
+        """The service will not say it: the engine's own voice does, unless it has already."""
+        if not self._take_back(speech):
+            return
         if self._voice is not None:
             needless = self._needless if speech.bridges else None
             self._spawn(self._speak(speech, self._voice), speech, needless)
@@ -133,8 +143,31 @@ class EngineSpeech:
             speech.drop()
             self._host.spoken(speech)
 
-    def service_began(self) -> None:
-        """The service speaks."""
+    def answer_begins(self) -> Speech | None:
+        self._service_began()
+        late, self._late = self._late, None
+        return late
+
+    def begins(self, speech: Speech) -> bool:
+        given = self._given
+        if given is None or given[0] is not speech:
+            return False
+        self._given = None
+        self._service_began()
+        return self._loop.time() - given[1] <= SERVICE_SENTENCE_LIMIT
+
+    def settled(self) -> None:
+        late, self._late = self._late, None
+        if late is not None:
+            late.drop()
+
+    def connected_again(self) -> None:
+        """What the model knew of a late answer is lost with the connection before."""
+        late, self._late = self._late, None
+        if late is not None:
+            self.say(late)
+
+    def _service_began(self) -> None:
         self._service_done.clear()
         self._service_speaks.set()
 
@@ -203,14 +236,27 @@ class EngineSpeech:
     async def _by_either_voice(self, speech: Speech, seconds: float, *, by_service: bool) -> None:
         """The service has `seconds` to begin; else the engine's own voice speaks."""
         host = self._host
-        asked = by_service and host.service_says(speech)
+        asked = by_service and self._service_says(speech)
         if asked and await self._service_begins(speech, seconds):
             return
         if self._voice is not None:
             await self._speak(speech, self._voice)
-        elif not host.service_says(speech):
+        elif not self._service_says(speech):
             host.unsaid(speech, "there is no voice for it")
             host.spoken(speech)
+
+    def _service_says(self, speech: Speech) -> bool:
+        taken = self._host.service_says(speech)
+        if taken:
+            self._given = speech, self._loop.time()
+        return taken
+
+    def _take_back(self, speech: Speech) -> bool:
+        """The service has not begun to say this. Return whether another voice is to say it."""
+        if self._given is None or self._given[0] is not speech:
+            return False
+        self._given = None
+        return True
 
     async def _service_begins(self, speech: Speech, seconds: float) -> bool:
         """False when the service has taken this and does not say it, and the engine can."""
@@ -218,7 +264,7 @@ class EngineSpeech:
             async with asyncio.timeout(seconds):
                 await self._service_speaks.wait()
         except TimeoutError:
-            return self._voice is None or not self._host.take_back(speech)
+            return self._voice is None or not self._take_back(speech)
         return True
 
     async def _wait_for_the_service(self) -> None:

@@ -28,10 +28,6 @@ class Behind(Protocol):
         """The service has understood this."""
         ...
 
-    def service_did_not_say(self, speech: Speech) -> None:
-        """A sentence that it was asked to say."""
-        ...
-
     def ignored(self, why: str, detail: str = "") -> None: ...
 
 
@@ -93,7 +89,7 @@ class ServiceSide:
         self._talk.agent_speech(speech)
 
     def unsaid(self, speech: Speech) -> None:
-        self._behind.service_did_not_say(speech)
+        self._own.service_refused(speech)
 
     def answer_done(self) -> None:
         self._own.service_stopped()

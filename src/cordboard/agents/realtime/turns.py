@@ -57,6 +57,10 @@ class Stage(Protocol):
 
     def ignored(self, why: str, detail: str = "") -> None: ...
 
+
+class EngineSentences(Protocol):
+    """The engine's sentences that the service was given."""
+
     def answer_begins(self) -> Speech | None:
         """The model begins an answer; the late answer that it tells with it, if there is one."""
         ...
@@ -66,18 +70,21 @@ class Stage(Protocol):
         ...
 
     def settled(self) -> None:
-        """Nothing is owed any more."""
+        """The model owes nothing any more."""
         ...
 
 
 class Turns:
     """One call's turns and answers."""
 
-    def __init__(self, session: AgentSession, provider: str, stage: Stage) -> None:
+    def __init__(
+        self, session: AgentSession, provider: str, stage: Stage, engine: EngineSentences
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._session = session
         self._provider = provider
         self._stage = stage
+        self._engine = engine
         self._items = SpokenItems(session.format)
         self._trace = VoiceTrace(session.format)
         self._patience = UnansweredSpeech(self._trace)
@@ -265,7 +272,7 @@ class Turns:
             return
         if speech is None:
             self._close()
-        elif self._stage.begins(speech):
+        elif self._engine.begins(speech):
             self._close()
             self._open(speech)
 
@@ -336,7 +343,7 @@ class Turns:
     def _open(self, given: Speech | None = None) -> int:
         self.answered_at = self._loop.time()
         if self._answer_turn is None:
-            speech = given or self._stage.answer_begins()
+            speech = given or self._engine.answer_begins()
             self._given, self._answer_turn = given, self.turn
             self._done_pending = self._reopens = False
             self._patience.service_noticed()
@@ -360,7 +367,7 @@ class Turns:
     def _done(self, turn: int) -> None:
         self.owes = self._done_pending = False
         self._tell(AgentAudioDone(turn))
-        self._stage.settled()
+        self._engine.settled()
 
     # While the engine speaks, the service waits.
 
