@@ -30,8 +30,8 @@ SERVICE_VOICE_LIMIT = 2.5
 """Seconds within which a service begins a sentence that it has taken; else it will not."""
 SERVICE_FILLER_LIMIT = 1.5
 """The same for a filler: by then the caller has waited for long."""
-SERVICE_SENTENCE_LIMIT = 4.0
-"""Seconds for which what the service begins to say may be the sentence it was asked to say."""
+MOST_GIVEN = 8
+"""Sentences with the service at a time; older ones it has forgotten."""
 VOICE_LIMIT = 8.0
 """Seconds until a text's next sound; beyond that the voice has failed."""
 
@@ -101,8 +101,8 @@ class EngineSpeech:
         self._needless: set[asyncio.Task[None]] = set()
         """Fillers: dropped when the caller speaks or the answer begins first."""
         self._questions: set[asyncio.Task[None]] = set()
-        self._given: tuple[Speech, float] | None = None
-        """A sentence that the service was asked to say, and when."""
+        self._given: list[Speech] = []
+        """Sentences that the service was asked to say and has not begun."""
         self._late: Speech | None = None
         """A late answer that the model knows, and has not told the caller yet."""
         self._closed = False
@@ -149,12 +149,10 @@ class EngineSpeech:
         return late
 
     def begins(self, speech: Speech) -> bool:
-        given = self._given
-        if given is None or given[0] is not speech:
-            return False
-        self._given = None
-        self._service_began()
-        return self._loop.time() - given[1] <= SERVICE_SENTENCE_LIMIT
+        expected = self._take_back(speech)
+        if expected:
+            self._service_began()
+        return expected
 
     def settled(self) -> None:
         late, self._late = self._late, None
@@ -184,6 +182,9 @@ class EngineSpeech:
     def drop_needless(self) -> None:
         """The caller speaks: no filler any more."""
         _cancel(self._needless)
+        for speech in [given for given in self._given if given.bridges]:
+            self._given.remove(speech)
+            speech.drop()
 
     def drop_questions(self) -> None:
         """The question is settled."""
@@ -248,14 +249,16 @@ class EngineSpeech:
     def _service_says(self, speech: Speech) -> bool:
         taken = self._host.service_says(speech)
         if taken:
-            self._given = speech, self._loop.time()
+            self._given.append(speech)
+            del self._given[:-MOST_GIVEN]
         return taken
 
     def _take_back(self, speech: Speech) -> bool:
-        """The service has not begun to say this. Return whether another voice is to say it."""
-        if self._given is None or self._given[0] is not speech:
+        """Return whether the service has the sentence and has not begun it; now it has it no
+        more."""
+        if speech not in self._given:
             return False
-        self._given = None
+        self._given.remove(speech)
         return True
 
     async def _service_begins(self, speech: Speech, seconds: float) -> bool:
