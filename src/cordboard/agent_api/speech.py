@@ -103,7 +103,7 @@ class Speech:
             self._move(SpeechState.HEARD)
 
     def cut(self) -> None:
-        """What the caller has not heard of it was taken back."""
+        """The part of it that the caller has not heard was taken back."""
         if self.state is SpeechState.BEGUN:
             self._move(SpeechState.CUT)
 

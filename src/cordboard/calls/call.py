@@ -85,7 +85,7 @@ class Call:
         self._sound: CallSound | None = None
         self._keys: Dtmf | None = None
         self._give_back = False
-        """Whether the dialplan gets the caller back: nobody here could serve them."""
+        """Whether the dialplan gets the caller back: no agent could serve them."""
         now = datetime.datetime.now().astimezone()
         self._variables = variables_of(offer, binding, now)
         self._ledger = services.ledger(offer.call_id, now)
@@ -101,7 +101,7 @@ class Call:
             self._recording,
             self._ledger,
         )
-        """What the tools may do to it."""
+        """The line and the caller, for its tools."""
         self._last_words = FailureApology(
             services.apology, self.line, binding.context.on_failure, self._trouble
         )
@@ -124,7 +124,7 @@ class Call:
 
     @property
     def cost(self) -> float | None:
-        """What it is known to have cost so far; None when nothing is known."""
+        """Its known cost so far; None when nothing is known."""
         return self._costs.total
 
     @property
@@ -340,7 +340,7 @@ class Call:
             self._agent.hear_key(key)
 
     def _first_key(self) -> None:
-        """Who presses keys does not listen any more: the prompt is taken back."""
+        """A caller who presses keys does not listen any more: the prompt is taken back."""
         if self._conversation is not None and self._binding.context.barge_in != "off":
             self._conversation.take(Interrupted(self._loop.time()))
 

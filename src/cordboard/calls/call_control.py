@@ -1,4 +1,4 @@
-"""What the tools of a call can do to its line and ask of its caller (`cordboard.tools.call_line`).
+"""The line and the caller, as the tools of a call see them (`cordboard.tools.call_line`).
 
 One object a call, made with it; before the line is connected, and after, it refuses what needs a
 caller.
@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class CallNames:
-    """What a call is called, and what it knows."""
+    """The names of a call, and its variables."""
 
     call_id: str
     context_name: str
@@ -86,7 +86,8 @@ class CallControl:
         self._ending.after_speech("completed", "agent_hangup")
 
     async def transfer_after_speech(self, destination: str) -> None:
-        """Let the agent finish, then pass the caller on. Raises `LineError`s; the call goes on."""
+        """Let the agent finish, then pass the caller on. Raises `LineError`; then the call
+        continues."""
         configured = self._destinations[destination]
         if self._conversation is None:
             raise TransferFailed("the call is not connected")

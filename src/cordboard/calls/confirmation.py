@@ -32,13 +32,13 @@ AnsweredBy = Literal["voice", "key", ""]
 
 
 def sentences(config: Config) -> Iterator[str]:
-    """What is asked when an answer was neither yes nor no."""
+    """The question after an answer that was neither yes nor no."""
     yield AGAIN
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionOutlets:
-    """What a question needs of its conversation. All return at once."""
+    """The conversation, as a question sees it. All return at once."""
 
     say: Callable[[Speech], None]
     reached: Callable[[Speech], bool]
@@ -50,7 +50,7 @@ class QuestionOutlets:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a question."""
+    """The outcome of a question."""
 
     yes: bool | None
     by: AnsweredBy
@@ -63,7 +63,7 @@ class _Asking:
         self.question = question
         self.done: asyncio.Future[Answer] = loop.create_future()
         self.speech = Speech(question, "approval")
-        """What was spoken last: the question, or `AGAIN`."""
+        """The latest sentence: the question, or `AGAIN`."""
         self.again = False
         """It was asked for the second time."""
         self.heard = False
@@ -121,13 +121,13 @@ class Confirmation:
             self._wait_until(self._asking, self._loop.time() + PATIENCE)
 
     def interrupted(self) -> None:
-        """What is being said is about to be taken back."""
+        """The sound that the caller has not heard is about to be taken back."""
         asking = self._asking
         if asking is not None and not self._is_heard(asking):
             asking.lost = True
 
     def hear(self, text: str) -> None:
-        """What the caller said, as understood; empty when they said something that was not."""
+        """Take the words of a turn; empty when they were not understood."""
         asking = self._asking
         if asking is None or asking.done.done():
             return
@@ -137,8 +137,8 @@ class Confirmation:
             self._speak(asking, asking.question)
 
     def press(self, key: str) -> bool:
-        """Take a key. False when nobody is asked anything: then it belongs to somebody else; else
-        nobody listens to the question any more."""
+        """Take a key. Return whether it answers the question; if so, the rest of the question need
+        not be heard."""
         asking = self._asking
         if asking is None or asking.done.done() or not self._is_heard(asking):
             return False
@@ -146,7 +146,7 @@ class Confirmation:
         return True
 
     def close(self) -> None:
-        """The call ends: nobody is asked anything any more. Idempotent."""
+        """The call ends: no question is asked any more. Idempotent."""
         self._over = True
         asking = self._asking
         if asking is not None and not asking.done.done():

@@ -68,14 +68,14 @@ _ANSWERS: Mapping[bool | None, ApprovalAnswer] = {True: "yes", False: "no", None
 
 @dataclass(frozen=True, slots=True)
 class Endings:
-    """What a conversation wants of its call when it cannot or need not go on."""
+    """Callbacks of a conversation that cannot or need not continue."""
 
     failed: Callable[[str], None]
     """The agent cannot go on, for this reason."""
     ended: Callable[[str], None]
     """The agent considers it over, for this reason."""
     caller_silent: Callable[[str], None]
-    """Nobody is there; say this goodbye."""
+    """The caller does not answer; say this goodbye."""
     stalled: Callable[[str], None]
     """The agent does not answer any more."""
     used: Callable[[Usage], None] = lambda _: None

@@ -29,7 +29,7 @@ EARLY = 2.0
 TAIL = 2.0
 """Keys pressed so many seconds after a secret collection belong to it still."""
 TONE_BEFORE = 1.5
-"""A key is told when it is released: its tone may have begun so many seconds before."""
+"""A key is reported when it is released: its tone may have begun so many seconds before."""
 TONE_AFTER = 0.3
 """The tone of a key may last so much longer than its message says, in seconds."""
 LONGEST = 64
@@ -40,7 +40,7 @@ EndedBy = Literal["count", "terminator", "timeout"]
 
 
 class Ears(Protocol):
-    """Who hears the caller: the recording and the agent. Times are loop times."""
+    """The listeners of the caller: recording and agent. Times are loop times."""
 
     def mute(self, since: float, until: float) -> None:
         """Keep this stretch of the caller's sound out of the recording; the past counts too, as
@@ -66,7 +66,7 @@ class KeyOutlets:
     deliver: Callable[[str], None]
     """Give a key to the agent."""
     first_key: Callable[[], None]
-    """The first key of a collection has come: nobody listens to the prompt any more."""
+    """The first key of a collection has come: the rest of the prompt need not be heard."""
     quiet_at: Callable[[], float]
     """Loop time at which the caller has heard all that is written by now, or had."""
 
@@ -88,7 +88,7 @@ class Dtmf:
 
     @property
     def collecting(self) -> bool:
-        """Whether somebody waits for keys."""
+        """Whether a tool waits for keys."""
         return self._collection is not None
 
     @property
@@ -148,7 +148,7 @@ class Dtmf:
         return self._vault.get(reference)
 
     def close(self) -> None:
-        """The call is over. Keys that nobody asked for any more are written down as secret."""
+        """The call is over. Keys that are still held back are recorded as secret."""
         self._over = True
         while self._held:
             at, _ = self._held.popleft()
@@ -163,7 +163,7 @@ class Dtmf:
             self._ears.mute(at - TONE_BEFORE, at + TONE_AFTER)
 
     def _release(self) -> None:
-        """Hand on the keys that nobody has collected."""
+        """Hand on the keys that no tool has collected."""
         due = self._loop.time() - EARLY + 1e-3
         while self._held and self._held[0][0] <= due:
             at, key = self._held.popleft()

@@ -1,4 +1,4 @@
-"""What a caller is told, and where they go, when no agent is left to serve them.
+"""Apology and transfer of a caller when no agent is left to serve them.
 
 An agent that has failed may not be able to say so: the engine's own voice does. Where the context
 names a destination (`on_failure`), the caller is passed on there; else the call ends.

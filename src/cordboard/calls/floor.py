@@ -1,4 +1,4 @@
-"""Who speaks, and what the agent owes the caller: the state of one conversation.
+"""The floor of a conversation: whose turn it is, and which speech the agent owes the caller.
 
     NOTHING ──the caller's turn ends──▶ ANSWER ──its first text──▶ SPEECH ──all is there──▶ NOTHING
     (nothing is owed)                   (is owed)                  (is being given)
@@ -22,7 +22,7 @@ TAIL_MS = 250
 
 
 class Owed(Enum):
-    """What the agent owes the caller."""
+    """The speech that the agent owes the caller."""
 
     NOTHING = "nothing"
     ANSWER = "answer"

@@ -1,4 +1,4 @@
-"""Who keeps whom waiting, and the remedy: fillers, re-prompts, a goodbye, a watchdog.
+"""Silence that lasts too long, and the remedy: fillers, re-prompts, a goodbye, a watchdog.
 
 One watch per call, the same for every agent. It keeps the times; what is owed, and who speaks, is
 `calls.floor`. The conversation reports what happens, the watch has one timer and makes the
@@ -11,9 +11,9 @@ sentences, whose states tell it what became of them.
 - The greeting is owed, or the sound of a text, or an answer's sound has run out and it is not all:
   a filler after 4 s, and further ones as above; of a broken answer `MOST_AFTER_A_BREAK`.
 - The caller waits for a turn to be over that the agent does not end: one filler.
-- Nothing is owed, or an answer that has begun goes on with nothing, neither side speaks and no tool
+- Nothing is owed, or an answer has begun and breaks off, neither side speaks and no tool
   runs for `caller_after_ms`: the re-prompts in order, then the goodbye. Words of the caller or a
-  key start over; noise does not. What has come too late for its turn is told before, `LATE_AFTER`.
+  key start over; noise does not. A late answer is said before, after `LATE_AFTER`.
 
 Whether sound is on its way to the caller is asked, never remembered: an agent whose speech is never
 declared done holds nothing up. All times are loop times in seconds.
@@ -49,7 +49,7 @@ DEAD_LINE = 1.1
 LONGEST_SPEECH = 60.0
 """A caller who began to speak and is not said to have stopped is taken to be silent after this."""
 LATE_AFTER = 0.7
-"""Seconds of silence before the caller is told what came late: who wants to go on begins sooner."""
+"""Seconds of silence before a late answer: a caller who wants to speak on begins sooner."""
 _SOON = 0.005
 
 

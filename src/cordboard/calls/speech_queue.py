@@ -1,4 +1,4 @@
-"""What may be said now: every sentence of the engine in a call passes through here.
+"""Judge of the engine's sentences in one call: each passes through here before it is said.
 
     silence watch, tools, call ──say──▶ SpeechQueue ──speak──▶ agent ──AgentText──▶ begins ──▶ heard
                      tools ──say_in_silence──▶ waits, drops ─┘

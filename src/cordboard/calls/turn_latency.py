@@ -80,7 +80,7 @@ class LatencyRecord:
             watch.audio_at = self._loop.time()
 
     def no_answer(self) -> None:
-        """What is said next answers no turn."""
+        """The next sentence answers no turn."""
         self._watch = None
 
     def started(self, started: Started) -> None:

@@ -33,7 +33,7 @@ class SpokenSoFar:
         self._wanted.append(speech)
 
     def unsaid(self) -> tuple[Speech, ...]:
-        """What is still wanted and was not begun, for the next agent. Fillers are dropped."""
+        """The sentences that were not begun, for the next agent. Fillers are dropped."""
         for speech in self._wanted:
             if speech.bridges:
                 speech.drop()

@@ -1,8 +1,9 @@
-"""The engine's sentences in a realtime agent's call: who says them, and when.
+"""The engine's sentences in a realtime agent's call: by which voice, and when.
 
 A filler is said while the service is silent, or not at all; a question, a re-prompt or a farewell
-waits until the service has finished. While the engine speaks, the service's sound waits: nobody is
-ever talked over. `slow_response` decides between the two voices; where one cannot, the other does.
+waits until the service has finished. While the engine speaks, the service's sound waits: they
+never talk over each other. `slow_response` decides between the two voices; where one cannot, the
+other does.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class SpeechHost(Protocol):
         ...
 
     def service_sleeps(self) -> bool:
-        """Whether it has been silent for so long that it is no use to ask it for a sentence."""
+        """Whether it has been silent for too long to be asked for a sentence."""
         ...
 
     def thinks_for(self) -> float | None:
@@ -160,7 +161,7 @@ class EngineSpeech:
             late.drop()
 
     def connected_again(self) -> None:
-        """What the model knew of a late answer is lost with the connection before."""
+        """The new connection's model does not know the late answer: it is said again."""
         late, self._late = self._late, None
         if late is not None:
             self.say(late)

@@ -1,4 +1,4 @@
-"""What the agent says on its way to the caller, and what the caller has heard of it.
+"""The agent's speech on its way to the caller, and how much of it the caller has heard.
 
 The playout writes the agent's sound to the media, remembers which sentence each stretch belongs to
 and answers: is the caller hearing us, when did an answer's first audible sample go out, when has
@@ -47,7 +47,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What was heard of an answer that was taken back."""
+    """The part of an answer that was heard before the rest was taken back."""
 
     turn: int
     heard: str

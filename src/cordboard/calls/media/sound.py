@@ -53,7 +53,7 @@ class CallSound:
         return self._media.format
 
     def listen(self, listener: Frames) -> None:
-        """Who hears the caller: the agent."""
+        """Hand each frame of the caller to `listener`: the agent."""
         self._listener = listener
         self._connect_caller()
 

@@ -91,8 +91,8 @@ class ToolExecutor:
             task.cancel()
 
     def end(self, grace: float) -> None:
-        """The call is over: nothing is told any more, and what runs is stopped. What changes the
-        world has `grace` seconds to come to its end."""
+        """The call is over: nothing is said any more, and running tools are stopped. One that
+        changes the world has `grace` seconds to come to its end."""
         self._over = True
         self.late_replies.close()
         if self._desk is not None:
