@@ -662,3 +662,25 @@ def test_the_very_words_of_a_filler_that_was_dropped_are_the_models(tmp_path: Pa
         "Let me see.",
         "And tomorrow?",
     ]
+
+
+def test_the_phrase_for_a_caller_who_waits_is_not_their_answer(tmp_path: Path) -> None:
+    """It is a filler: the latency of the answer ends with what the next agent says."""
+
+    async def first(agent: FakeAgent) -> None:
+        await asyncio.sleep(2)
+        await agent.caller_says(1, "What is the weather?")
+        fails(agent)
+
+    async def second(agent: FakeAgent) -> None:
+        await asyncio.sleep(3)
+        await agent.speak(0, "Rain.")
+        await asyncio.sleep(2)
+        await hang_up(agent)
+
+    stage = play_call(tmp_path, Chain(FakeAgent(first), FakeAgent(second)))
+    assert [text for _, text in said(stage)][1:] == [PHRASE, "Rain."]
+    (latency,) = stage.of(events.Latency)
+    assert latency.filler
+    (answered,) = stage.of(events.Answered)
+    assert answered.answer_ms > 3000
