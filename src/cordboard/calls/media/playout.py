@@ -1,4 +1,4 @@
-"""What the agent says on its way to the caller, and what the caller has heard of it.
+"""The agent's speech on its way to the caller, and how much of it the caller has heard.
 
 The playout writes the agent's sound to the media, remembers which sentence each stretch belongs to
 and answers: is the caller hearing us, when did an answer's first audible sample go out, when has
@@ -15,6 +15,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import AudioFormat, Encoding
 from cordboard.audio.g711 import alaw_to_linear, ulaw_to_linear
 from cordboard.audio.levels import first_audible, last_audible
@@ -40,32 +41,46 @@ class Started:
     turn: int
     at: float
     """When that sample is spoken, in loop time."""
-    own: bool
-    """It was a sentence that the engine wanted said."""
+    bridge: bool
+    """It is a sentence of the engine that answers nothing: the answer is still to come."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What was heard of an answer that was taken back."""
+    """The part of an answer that was heard before the rest was taken back."""
 
     turn: int
     heard: str
     heard_ms: int
     agent_ms: int = 0
     """Of it, what is the agent's own."""
+    answer: str = ""
+    """The words heard of it, without fillers and continuers."""
 
 
 @dataclass(slots=True)
 class _Sentence:
     turn: int
     text: str
-    own: bool
+    speech: Speech | None
+    """The engine's, of which the state is kept; None: the agent's own."""
     start_ms: int
     """Where it begins, in ms of all sound written so far."""
     end_ms: int
     first: bytes = field(default=b"", repr=False)
     last: bytes = field(default=b"", repr=False)
     """The first and the last piece of its sound."""
+    whole: bool = False
+    """All its sound is written."""
+
+    @property
+    def bridge(self) -> bool:
+        speech = self.speech
+        return speech is not None and not (speech.asks or speech.of_agent)
+
+    @property
+    def of_agent(self) -> bool:
+        return self.speech is None or self.speech.of_agent
 
     def heard(self, heard_ms: int, audio_format: AudioFormat) -> str:
         """The words of it that were heard by then. The silence around it has no words."""
@@ -104,7 +119,9 @@ class Playout:
         """Whether the next audible sample is to be told."""
         self._quiet_ms = 0.0
         """Inaudible sound written since that is so."""
-        self._announced_own = False
+        self._announced_bridge = False
+        self.heard_until = self._loop.time()
+        """When the sound that was written last is heard to its end, unless it is held."""
         self._waiters: list[asyncio.Future[None]] = []
 
     @property
@@ -117,17 +134,34 @@ class Playout:
         """How much of it."""
         return self._media.queued_ms
 
-    def sentence(self, turn: int, text: str, *, own: bool = False) -> None:
-        """The sound that follows speaks this text. `own`: the engine wanted it said."""
+    @property
+    def quiet_at(self) -> float:
+        """Loop time at which the caller has heard all that is written by now, or had."""
+        return self._end_of_sound() if self._media.queued_ms else self.heard_until
+
+    def sentence(self, turn: int, text: str, speech: Speech | None = None) -> None:
+        """The sound that follows speaks this text; `speech`: it is this sentence of the engine."""
+        self.sentence_done()
+        following = _Sentence(turn, text, speech, now := self._written_ms(), now)
         if turn != self._turn:
             self._turn = turn
             self._silent = self._unannounced = True
             self._quiet_ms = 0.0
             self._sentences = self._unheard(self._media.heard_ms)
-        elif self._announced_own and not own and not self._unannounced:
+        elif self._announced_bridge and not following.bridge and not self._unannounced:
             self._unannounced, self._quiet_ms = True, 0.0
-        now = self._written_ms()
-        self._sentences.append(_Sentence(turn, text, own, now, now))
+        self._sentences.append(following)
+
+    def sentence_done(self) -> None:
+        """All sound of the latest sentence has been written. Harmless when it has been said."""
+        latest = self._sentences[-1] if self._sentences else None
+        if latest is None or latest.whole or latest.speech is None:
+            return
+        latest.whole = True
+        if latest.first:
+            self.when_heard(latest.speech.finish)
+        else:
+            latest.speech.cut()
 
     def grow(self, turn: int, text: str) -> None:
         """The sentence that is being written has more words. Of no account when it was cut."""
@@ -146,21 +180,25 @@ class Playout:
         else:
             self._media.write(pcm)
         self._written_bytes += len(pcm)
+        self.heard_until = self._end_of_sound()
         sentence.end_ms = self._written_ms()
         sentence.first = sentence.first or pcm
         sentence.last = pcm
 
     def turn_done(self, turn: int) -> None:
         """All sound of this turn has been written. Of no account when it was cut, or has none."""
+        self.sentence_done()
         if turn == self._turn and not self._silent:
             if self._unannounced:
                 self._announce(self._sentences[-1], 0.0)
             self._media.mark(lambda: self._on_ended(turn))
 
-    def has_begun(self, text: str) -> bool:
+    def reached(self, speech: Speech) -> bool:
         """Whether the caller has begun to hear this sentence, among those that were said last."""
         heard_ms = self._media.heard_ms
-        return any(s.text == text and heard_ms >= s.start_ms + BEGUN_MS for s in self._sentences)
+        return any(
+            s.speech is speech and heard_ms >= s.start_ms + BEGUN_MS for s in self._sentences
+        )
 
     def when_heard(self, tell: Callable[[], None]) -> None:
         """`tell` when the caller has heard all that is written by now; never, if it is cut."""
@@ -176,6 +214,7 @@ class Playout:
     def resume(self) -> None:
         """Go on at the very sample."""
         self._media.resume()
+        self.heard_until = self._end_of_sound()
 
     def flush(self) -> tuple[Cut, ...]:
         """Take back what is not yet heard. Returns what was heard of each answer that is cut by it:
@@ -183,11 +222,15 @@ class Playout:
         heard_ms = self._media.flush()
         turns = groupby(self._unheard(heard_ms), lambda sentence: sentence.turn)
         cuts = tuple(self._cut(turn, list(sentences), heard_ms) for turn, sentences in turns)
-        self._sentences.clear()
+        taken_back, self._sentences = self._sentences, []
         self._turn = None
         self._unannounced = False
         self._base_ms, self._written_bytes = heard_ms, 0
+        self.heard_until = self._loop.time()
         self._release()
+        for sentence in taken_back:
+            if sentence.speech is not None:
+                sentence.speech.cut()
         return cuts
 
     async def drained(self) -> None:
@@ -222,9 +265,12 @@ class Playout:
 
     def _announce(self, sentence: _Sentence, later: float) -> None:
         self._unannounced = False
-        turn, own = sentence.turn, sentence.own
-        self._announced_own = own
-        self._media.mark(lambda: self._on_started(Started(turn, self._loop.time() + later, own)))
+        turn, bridge = sentence.turn, sentence.bridge
+        self._announced_bridge = bridge
+        self._media.mark(lambda: self._on_started(Started(turn, self._loop.time() + later, bridge)))
+
+    def _end_of_sound(self) -> float:
+        return self._loop.time() + self._media.queued_ms / 1000
 
     def _release(self) -> None:
         for waiter in self._waiters:
@@ -241,11 +287,15 @@ class Playout:
 
     def _cut(self, turn: int, sentences: list[_Sentence], heard_ms: int) -> Cut:
         audio = self._media.format
-        parts = [s.heard(heard_ms, audio) for s in sentences if heard_ms > s.start_ms]
-        text = " ".join(part for part in parts if part)
+        begun = [s for s in sentences if heard_ms > s.start_ms]
+        parts = [(s.heard(heard_ms, audio), s.speech) for s in begun]
+        text = " ".join(part for part, _ in parts if part)
+        lasting = [part for part, speech in parts if speech is None or not speech.bridges]
+        answer = " ".join(part for part in lasting if part)
         whole = max(0, min(heard_ms, sentences[-1].end_ms) - sentences[0].start_ms)
-        own = sum(max(0, min(heard_ms, s.end_ms) - s.start_ms) for s in sentences if not s.own)
-        return Cut(turn, text, whole, own)
+        own = [s for s in sentences if s.of_agent]
+        agent_ms = sum(max(0, min(heard_ms, s.end_ms) - s.start_ms) for s in own)
+        return Cut(turn, text, whole, agent_ms, answer)
 
 
 def _samples(pcm: bytes, audio_format: AudioFormat) -> NDArray[np.int16]:
