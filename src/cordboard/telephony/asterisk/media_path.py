@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from cordboard.audio.format import AudioFormat
 from cordboard.calls.offer import Media
-from cordboard.telephony.endings import Ending
+from cordboard.telephony.line_media import Ending
 
 
 class LineMedia(Media, Protocol):
