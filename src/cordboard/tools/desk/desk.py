@@ -46,12 +46,14 @@ from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
 from cordboard.tools.result_cache import canonical_arguments
 from cordboard.tools.secret_names import NO_NAMES
 from cordboard.tools.tool import (
+    NOT_AVAILABLE,
     JsonObject,
     Status,
     ToolAsk,
     ToolReply,
     ToolResult,
     ToolSpec,
+    wrong_arguments,
 )
 from cordboard.tools.toolbox import OfferedTool, Toolbox
 
@@ -179,7 +181,7 @@ class Desk:
     def _not_in_toolbox(self, asked: Asked) -> ToolResult:
         """Not to be had here. A tool of this context whose server is down is no refusal."""
         if asked.ask.name in self.toolbox.missing:
-            return ToolResult(Status.ERROR, replies.NOT_AVAILABLE)
+            return ToolResult(Status.ERROR, NOT_AVAILABLE)
         name = asked.recorded.name
         self._log.warning("tool_refused", reason="not in the toolbox", exposed_name=name)
         asked.refused = "not_in_toolbox"
@@ -194,7 +196,7 @@ class Desk:
         problems = self._problems(asked, offered, arguments)
         if problems:
             asked.refused = "arguments"
-            return replies.wrong_arguments(spec.name, problems), _RUN
+            return wrong_arguments(spec.name, problems), _RUN
         key = spec.name, canonical_arguments(ask.arguments)
         untold = self._untold.pop(key, None)
         if untold is not None:

@@ -17,7 +17,7 @@ import orjson
 
 from cordboard.errors import AgentError
 from cordboard.tools.tool import JsonObject
-from cordboard.vendors.elevenlabs.agent.errors import refused
+from cordboard.vendors.elevenlabs.errors import refused
 from cordboard.version import __version__
 
 BASE_URL = "https://api.elevenlabs.io"
