@@ -49,17 +49,20 @@ class CallRegistry:
         open_agent: AgentOpener,
         services: CallServices,
         degradation: Degradation | None = None,
+        *,
+        has_ari: bool = False,
     ) -> None:
         """`generation()` gives the one in force; a call keeps the one it starts with.
 
-        `degradation` says when the engine is too busy for new calls.
+        `degradation` says when the engine is too busy for new calls. `has_ari`: calls come by ARI
+        too, and bare calls have a share beside them (`calls.bare_calls`).
         """
         self._generation = generation
         self._open_agent = open_agent
         self._services = services
         self._degradation = degradation or Degradation()
         self._calls: dict[str, Call] = {}
-        self.bare = BareCalls(asyncio.get_running_loop().time)
+        self.bare = BareCalls(asyncio.get_running_loop().time, has_ari=has_ari)
         """Those among them that came without ARI."""
         self._bare_refused_log = LimitedLog("offer_refused")
         self._tasks: set[asyncio.Task[None]] = set()
@@ -154,7 +157,7 @@ class CallRegistry:
         )
         if refusal or not is_bare:
             return refusal
-        if config.asterisk is not None and self._degradation.level > 0:
+        if self.bare.has_ari and self._degradation.level > 0:
             return OVERLOADED
         return self.bare.reason_to_refuse(config, len(self._calls))
 

@@ -142,7 +142,11 @@ class Engine:
         self._post_call = self._make_post_call_queue()
         services = self._call_services(listener)
         self.exchange = CallRegistry(
-            lambda: self._succession.generation, self._open_agent, services, self._load.degradation
+            lambda: self._succession.generation,
+            self._open_agent,
+            services,
+            self._load.degradation,
+            has_ari=config.asterisk is not None,
         )
         self.chat = ChatSessions(
             lambda: self._succession.generation, self._succession.brain, services
