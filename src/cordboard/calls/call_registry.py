@@ -137,7 +137,7 @@ class CallRegistry:
         if offer.source == BARE:
             self.bare.begin(call)
         self._idle.clear()
-        self._services.metrics.call_started()
+        self._services.metrics.calls.started()
         try:
             await call.run()
         finally:
@@ -163,7 +163,7 @@ class CallRegistry:
 
     async def _refuse(self, offer: Offer, reason: str, error: str = "") -> None:
         """Turn a caller away. There is no call, and so no ledger: it is logged and counted."""
-        self._services.metrics.offer_refused(reason)
+        self._services.metrics.calls.refused(reason)
         if offer.source == BARE:
             self._bare_refused_log.warn(reason, **({"error": error} if error else {}))
         else:

@@ -52,7 +52,9 @@ from cordboard.calls.tools.executor import ToolExecutor
 from cordboard.calls.turn_latency import TurnStopwatch
 from cordboard.config.conversation import Silence
 from cordboard.errors import LineGone
-from cordboard.observe.metrics import ApprovalAnswer, Metrics, SilenceKind
+from cordboard.observe.conversation_metrics import SilenceKind
+from cordboard.observe.metrics import Metrics
+from cordboard.observe.tool_metrics import ApprovalAnswer
 
 log = structlog.get_logger()
 
@@ -201,7 +203,7 @@ class Conversation:
         given = _ANSWERS[answer.yes]
         event = events.ToolApproval(question, given, round(seconds * 1000), answer.by)
         self._ledger.record(event)
-        self._metrics.tool_approval(given)
+        self._metrics.tools.approval(given)
         if not self._over:
             self._agent.listen_aside(None)
             self._own = [own for own in self._own if own.kind != "prompt"]
@@ -257,7 +259,7 @@ class Conversation:
             case Used(usage):
                 self._endings.used(usage)
             case AgentTrouble(what, detail):
-                self._metrics.agent_trouble(what)
+                self._metrics.conversations.agent_trouble(what)
                 if what == INTERNAL:
                     self._metrics.internal_error("agent")
                 self._troubles[what] += 1
@@ -349,7 +351,7 @@ class Conversation:
 
     def _note_silence(self, kind: SilenceKind, silent: float, text: str = "") -> None:
         self._ledger.record(events.Silence(kind, round(silent * 1000), text))
-        self._metrics.silence(kind, silent)
+        self._metrics.conversations.silence(kind, silent)
 
     def _say(self, text: str, own: Own, begun: Callable[[], None] = lambda: None) -> None:
         self._answered.clear()
@@ -456,7 +458,7 @@ class Conversation:
             self._stopwatch = None
             answered = events.Answered(turn, round((at - watch.last_speech_at) * 1000))
             self._ledger.record(answered, at)
-            self._metrics.turn_latency("answer", answered.answer_ms / 1000)
+            self._metrics.conversations.turn_latency("answer", answered.answer_ms / 1000)
             return
         self._ledger.record(events.AudioStarted(turn), at)
         if watch is not None and watch.turn == turn:
@@ -465,11 +467,11 @@ class Conversation:
             latency = watch.latency(at)
             self._ledger.record(latency, at)
             for stage, milliseconds in latency.stages():
-                self._metrics.turn_latency(stage, milliseconds / 1000)
+                self._metrics.conversations.turn_latency(stage, milliseconds / 1000)
             if not started.own:
-                self._metrics.turn_latency("answer", latency.total_ms / 1000)
+                self._metrics.conversations.turn_latency("answer", latency.total_ms / 1000)
         elif turn == 0 and not started.own:
-            self._metrics.greeting_latency(at - self._connected_at)
+            self._metrics.conversations.greeting_latency(at - self._connected_at)
 
     def _audio_ended(self, turn: int) -> None:
         self._ledger.record(events.AudioEnded(turn))

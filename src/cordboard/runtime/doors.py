@@ -51,7 +51,7 @@ class Doors:
             self._pacer,
             on_offer,
             peers=AllowedPeers(config.audiosocket.peers(config.asterisk)),
-            on_turned_away=metrics.audiosocket_turned_away,
+            on_turned_away=metrics.media.audiosocket_turned_away,
         )
         self._media_path: MediaPath | None = None
         self._source: AsteriskSource | None = None
@@ -164,7 +164,7 @@ class Doors:
     def report(self) -> None:
         """Add to the metrics what was counted since the last time."""
         late = self._pacer.late_ticks + self._pacer.skipped_ticks
-        self._metrics.ticks_late(late - self._late_ticks_reported)
+        self._metrics.media.ticks_late(late - self._late_ticks_reported)
         self._late_ticks_reported = late
         if self._media_path is not None:
             self._media_path.report(self._metrics)

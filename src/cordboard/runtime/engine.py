@@ -96,9 +96,9 @@ class Engine:
         self._tracing = self._open_tracing()
         self._stack = AsyncExitStack()
         self._stopping: asyncio.Task[None] | None = None
-        self._pool = ServerPool(self._metrics, is_open=False)
+        self._pool = ServerPool(self._metrics.servers, is_open=False)
         self._writer = LedgerWriter(OpenCalls(config.calls.directory))
-        self._recordings = RecordingWriter(self._metrics.recording_dropped)
+        self._recordings = RecordingWriter(self._metrics.media.recording_dropped)
         self.models = EngineModels(loading)
         self.load = OverloadMonitor(
             self._metrics,

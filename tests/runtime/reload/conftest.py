@@ -127,7 +127,7 @@ class Stand:
         async def no_models(config: Config) -> None:
             return None
 
-        self.pool = ServerPool(self.metrics)
+        self.pool = ServerPool(self.metrics.servers)
         self.succession = Reloader(
             loaded.config,
             self.pool,

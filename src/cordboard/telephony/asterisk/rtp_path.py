@@ -55,7 +55,7 @@ class RtpPath:
 
     def report(self, metrics: Metrics) -> None:
         for word, count in self._ports.counts.items():
-            metrics.rtp_events(word, count - self._reported[word])
+            metrics.media.rtp_events(word, count - self._reported[word])
             self._reported[word] = count
 
     async def start(self) -> None:
