@@ -162,7 +162,7 @@ def test_the_engine_itself() -> None:
 
 def test_two_engines_do_not_mix() -> None:
     one, other = Metrics(), Metrics()
-    one.call_started()
+    one.calls.started()
     assert value(one, "active_calls") == 1
     assert value(other, "active_calls") == 0
 

@@ -95,9 +95,7 @@ class ServerMetrics:
     It implements `mcp.supervision.pool.PoolObserver`.
     """
 
-    def __init__(
-        self, registry: CollectorRegistry, internal_error: Callable[[str], None]
-    ) -> None:
+    def __init__(self, registry: CollectorRegistry, internal_error: Callable[[str], None]) -> None:
         self._internal_error = internal_error
         self._tools: dict[str, BoundedLabels] = {}
         """By server."""
