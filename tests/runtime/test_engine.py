@@ -9,12 +9,14 @@ import json
 import os
 import socket
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
+from cordboard.agents.workers import Workers
 from cordboard.config.schema import Config
 from cordboard.config.source import ConfigSource
 from cordboard.mcp.supervision.pool import ServerPool
@@ -154,6 +156,32 @@ async def test_being_late_while_everything_starts_is_no_overload(sheds: bool) ->
     assert load.degradation.level == 0
     late_for(RAISE_AFTER + 2)
     assert load.degradation.level == (1 if sheds else 0)
+
+
+async def test_threads_at_work_are_counted() -> None:
+    metrics, workers = Metrics(), Workers(1)
+    begun, finish = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        finish.wait(PATIENCE)
+
+    def nothing() -> None:
+        """Nobody looks."""
+
+    load = OverloadMonitor(metrics, lambda: workers, nothing, nothing)
+    future = workers.begin(work)
+    try:
+        assert await asyncio.to_thread(begun.wait, PATIENCE)
+        load.measure(0.0)
+        assert b"\nai_agent_worker_busy 1.0\n" in metrics.render()
+        finish.set()
+        await asyncio.wrap_future(future)
+    finally:
+        finish.set()
+        await workers.close()
+    load.measure(0.0)
+    assert b"\nai_agent_worker_busy 0.0\n" in metrics.render()
 
 
 async def test_an_engine_stopped_twice_stops_once(tmp_path: Path) -> None:

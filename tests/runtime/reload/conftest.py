@@ -29,8 +29,7 @@ from cordboard.mcp.supervision.server import ServerState
 from cordboard.observe.degradation import Degradation
 from cordboard.observe.metrics import Metrics
 from cordboard.runtime.administration import Administration
-from cordboard.runtime.reload import Reloader
-from cordboard.runtime.reload_report import ReloadReport
+from cordboard.runtime.reload import Reloader, ReloadReport
 from cordboard.tools.tool import ToolReply
 from cordboard_testkit.fake_agent import FakeAgent
 from cordboard_testkit.fake_line import FakeLine
