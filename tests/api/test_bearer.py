@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import SecretStr
 
-from cordboard.api.bearer import BearerGate
+from cordboard.api.token_check import BearerGate
 
 GATE = BearerGate(lambda: SecretStr("pässword-1"))
 RIGHT = "Bearer " + "pässword-1".encode().decode("latin-1")

@@ -12,8 +12,8 @@ import pytest
 from pydantic import SecretStr
 from tests.chat.conftest import Parlour, Script, parlour, server, until
 
-from cordboard.api import chat as chat_module
 from cordboard.api.app import create_app
+from cordboard.api.gate import HttpLimits
 from cordboard.api.server import HttpServer
 from cordboard.config.schema import Health
 from cordboard.observe.tool_usage_files import ToolUsageFiles
@@ -236,11 +236,18 @@ async def test_a_client_that_goes_away_cancels_what_only_reads(port: Port) -> No
     assert [tool["status"] for tool in (await port.get(session))["tools"]] == ["cancelled"]
 
 
-async def test_a_stream_in_which_nothing_happens_is_kept_alive(
-    port: Port, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(chat_module, "HEARTBEAT_SECONDS", 0.03)
-    answer = await port.send({"context": "demo", "message": "quiet"})
+async def test_a_stream_in_which_nothing_happens_is_kept_alive(port: Port) -> None:
+    app = create_app(
+        ShownEngine(),
+        loopback_only=True,
+        token=lambda: SecretStr(TOKEN),
+        chat=port.parlour.sessions,
+        limits=HttpLimits(heartbeat_seconds=0.03),
+    )
+    http = HttpServer(Health(port=0), app)
+    await http.start()
+    answer = await Port(port.parlour, http.port).send({"context": "demo", "message": "quiet"})
+    await http.close()
     assert answer.body.count(b": still here\n\n") >= 2
     assert parsed(answer.body)[-1][0] == "done"
 

@@ -15,6 +15,7 @@ from pydantic import SecretStr
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cordboard.api.app import create_app
+from cordboard.api.gate import HttpLimits
 from cordboard.api.server import HttpServer
 from cordboard.config.schema import Health
 from cordboard_testkit.patience import PATIENCE
@@ -173,7 +174,7 @@ async def test_who_comes_while_many_are_answered_is_told_to_come_again(
         return b""
 
     monkeypatch.setattr(engine, "metrics", metrics)
-    crowded = create_app(engine, loopback_only=True, most_at_once=2)
+    crowded = create_app(engine, loopback_only=True, limits=HttpLimits(most_at_once=2))
     async with asyncio.TaskGroup() as group:
         slow = [group.create_task(ask_app(crowded, "/metrics")) for _ in range(2)]
         for _ in slow:
@@ -189,7 +190,10 @@ async def test_who_comes_while_many_are_answered_is_told_to_come_again(
 async def test_refused_requests_take_no_place_from_others(engine: ShownEngine) -> None:
     """A stranger without the token who does not read the refusals keeps nobody out."""
     off_loopback = create_app(
-        engine, loopback_only=False, token=lambda: SecretStr("word"), most_at_once=2
+        engine,
+        loopback_only=False,
+        token=lambda: SecretStr("word"),
+        limits=HttpLimits(most_at_once=2),
     )
     unread = asyncio.Event()
 

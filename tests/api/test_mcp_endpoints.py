@@ -12,8 +12,8 @@ from pydantic import SecretStr
 from starlette.types import ASGIApp
 from structlog.testing import capture_logs
 
-from cordboard.api import administration as administration_module
 from cordboard.api.app import create_app
+from cordboard.api.gate import HttpLimits
 from cordboard.api.server import HttpServer
 from cordboard.config.schema import Health
 from cordboard.errors import ConfigProblem, McpUnavailable
@@ -51,10 +51,19 @@ def fake() -> FakeAdministration:
 def serve(engine: ShownEngine, fake: FakeAdministration) -> Serve:
     """Makes the application, as on loopback and with the token unless told otherwise."""
 
-    def make(*, loopback_only: bool = True, token: str | None = TOKEN) -> ASGIApp:
+    def make(
+        *,
+        loopback_only: bool = True,
+        token: str | None = TOKEN,
+        limits: HttpLimits = HttpLimits(),  # noqa: B008 - frozen
+    ) -> ASGIApp:
         secret = SecretStr(token) if token is not None else None
         return create_app(
-            engine, loopback_only=loopback_only, administration=fake, token=lambda: secret
+            engine,
+            loopback_only=loopback_only,
+            administration=fake,
+            token=lambda: secret,
+            limits=limits,
         )
 
     return make
@@ -188,11 +197,13 @@ async def test_a_body_is_bounded_whether_its_length_is_told_or_not(
 
 
 async def test_a_body_that_never_comes_is_not_waited_for(
-    port: int, fake: FakeAdministration, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, fake: FakeAdministration
 ) -> None:
-    monkeypatch.setattr(administration_module, "BODY_SECONDS", 0.05)
+    server = HttpServer(Health(port=0), serve(limits=HttpLimits(body_seconds=0.05)))
+    await server.start()
     headers = {**AUTHORISED, "Content-Length": "2"}
-    answer = await ask(port, "/reload", method="POST", headers=headers)
+    answer = await ask(server.port, "/reload", method="POST", headers=headers)
+    await server.close()
     assert (answer.status, fake.asked) == (408, [])
 
 

@@ -43,7 +43,11 @@ class Hall:
         self.metrics = Metrics()
         services = CallServices(LedgerWriter(), self.metrics, folder)
         self.exchange = CallRegistry(
-            lambda: self.generation, lambda _: FakeAgent(), services, self.degradation
+            lambda: self.generation,
+            lambda _: FakeAgent(),
+            services,
+            self.degradation,
+            has_ari=config.asterisk is not None,
         )
 
     async def bare(self) -> FakeLine:
@@ -129,6 +133,33 @@ def test_where_there_is_no_asterisk_they_are_the_callers(tmp_path: Path) -> None
     play(tmp_path, config(house=3, asterisk=None), scenario)
 
 
+def test_an_asterisk_that_a_reload_adds_takes_no_places_before_the_restart(tmp_path: Path) -> None:
+    """ARI is connected once in the life of an engine, so the share stays as it began."""
+
+    async def scenario(hall: Hall) -> None:
+        hall.generation = FakeGeneration(config(house=10))
+        hall.degradation.level = 1
+        for _ in range(10):
+            assert not (await hall.bare()).declined
+
+    play(tmp_path, config(house=10, asterisk=None), scenario)
+
+
+def test_an_asterisk_that_a_reload_removes_keeps_its_places_until_the_restart(
+    tmp_path: Path,
+) -> None:
+    async def scenario(hall: Hall) -> None:
+        hall.generation = FakeGeneration(config(house=10, asterisk=None))
+        assert not (await hall.bare()).declined
+        assert (await hall.bare()).declined == ["busy"]
+        hall.degradation.level = 1
+        assert (await hall.bare()).declined == ["busy"]
+        assert hall.refused("overloaded") == 1
+        assert not (await hall.by_ari()).declined
+
+    play(tmp_path, config(house=10), scenario)
+
+
 def test_not_more_may_begin_in_a_minute(tmp_path: Path) -> None:
     async def scenario(hall: Hall) -> None:
         for _ in range(3):
@@ -181,7 +212,7 @@ class Call:
 
 def test_the_money_of_a_day_is_counted_until_the_day_is_over() -> None:
     now, day = 0.0, datetime.date(2026, 11, 22)
-    bare = BareCalls(lambda: now, lambda: day)
+    bare = BareCalls(lambda: now, lambda: day, has_ari=True)
     limited = config(max_cost_per_day=1.0)
     first, unknown = Call(), Call()
     bare.begin(first)
@@ -202,6 +233,6 @@ def test_the_money_of_a_day_is_counted_until_the_day_is_over() -> None:
 
 
 def test_a_call_of_another_kind_is_not_counted() -> None:
-    bare = BareCalls(lambda: 0.0)
+    bare = BareCalls(lambda: 0.0, has_ari=True)
     bare.end(Call())
     assert bare.health() == {"live": 0, "minutes_today": 0.0, "cost_today": 0.0}

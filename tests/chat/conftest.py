@@ -104,7 +104,7 @@ class Parlour:
             return None
 
         succession = self.succession = Reloader(
-            config, ServerPool(self.metrics), no_models, Degradation(), self.folder
+            config, ServerPool(self.metrics.servers), no_models, Degradation(), self.folder
         )
         await succession.begin()
         assert await succession.generation.fleet.wait_settled(PATIENCE)

@@ -118,11 +118,10 @@ def test_who_may_connect_follows_from_asterisk(
 
 
 def test_bare_calls_have_a_tenth_beside_asterisk_and_all_without() -> None:
-    ari = Asterisk.model_validate({"password": "x"})
-    assert AudioSocket().share(None, 100) == 100
-    assert AudioSocket().share(ari, 100) == 10
-    assert AudioSocket().share(ari, 3) == 1
-    assert AudioSocket(max_calls=7).share(ari, 100) == 7
+    assert AudioSocket().share(100, has_ari=False) == 100
+    assert AudioSocket().share(100, has_ari=True) == 10
+    assert AudioSocket().share(3, has_ari=True) == 1
+    assert AudioSocket(max_calls=7).share(100, has_ari=True) == 7
 
 
 @pytest.mark.parametrize("written", ["", "audiosocket: {port: 1}", "audiosocket: {context: null}"])

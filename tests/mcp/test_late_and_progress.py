@@ -9,7 +9,7 @@ import mcp_types as types
 import pytest
 
 from cordboard.config.mcp import McpBreaker, McpDefaults
-from cordboard.config.mcp import McpTool as ToolConfig
+from cordboard.config.tools.mcp_tool import McpTool as ToolConfig
 from cordboard.errors import McpTimeout
 from cordboard.mcp.supervision.breaker import Breaker, BreakerState
 from cordboard.mcp.supervision.life import Life

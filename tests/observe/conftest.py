@@ -106,10 +106,13 @@ class WatchedMetrics(Metrics):
     def __init__(self) -> None:
         super().__init__()
         self.restarted = asyncio.Event()
+        count = self.servers.mcp_server_restarted
 
-    def mcp_server_restarted(self, server: str) -> None:
-        super().mcp_server_restarted(server)
-        self.restarted.set()
+        def restarted(server: str) -> None:
+            count(server)
+            self.restarted.set()
+
+        self.servers.mcp_server_restarted = restarted
 
 
 class Room:
@@ -117,7 +120,7 @@ class Room:
 
     def __init__(self, config: Config, directory: Path, tracing: Tracing) -> None:
         self.metrics = WatchedMetrics()
-        self.pool = ServerPool(self.metrics)
+        self.pool = ServerPool(self.metrics.servers)
         self.generation = Generation(config, self.pool)
         self._config = config
         self._tracing = tracing
@@ -138,7 +141,7 @@ class Room:
         services = CallServices(writer, self.metrics, self._directory, tracing=self._tracing)
         agent = FakeAgent(follow)
         call = Call(offer, bind(offer, self._config), self.generation, agent, services)
-        self.metrics.call_started()
+        self.metrics.calls.started()
         running = asyncio.create_task(call.run())
         async with asyncio.timeout(SETTLE_SECONDS):
             await over.wait()

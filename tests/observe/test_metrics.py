@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from cordboard.observe.metrics import MAX_TOOLS, Metrics
+from cordboard.observe.metrics import Metrics
+from cordboard.observe.tool_metrics import MAX_TOOLS
 
 
 def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -23,9 +24,9 @@ def value(metrics: Metrics, name: str, **labels: str) -> float:
 
 def test_a_call_is_active_until_it_has_ended() -> None:
     metrics = Metrics()
-    metrics.call_started()
-    metrics.call_started()
-    metrics.call_ended("demo", "local", "caller_hung_up")
+    metrics.calls.started()
+    metrics.calls.started()
+    metrics.calls.ended("demo", "local", "caller_hung_up")
     assert value(metrics, "active_calls") == 1
     labels = {"context": "demo", "provider": "local", "outcome": "caller_hung_up"}
     assert value(metrics, "calls_total", **labels) == 1
@@ -33,7 +34,7 @@ def test_a_call_is_active_until_it_has_ended() -> None:
 
 def test_a_refused_offer_is_no_call() -> None:
     metrics = Metrics()
-    metrics.offer_refused("stopping")
+    metrics.calls.refused("stopping")
     assert value(metrics, "refused_offers_total", reason="stopping") == 1
     assert value(metrics, "active_calls") == 0
 
@@ -41,20 +42,20 @@ def test_a_refused_offer_is_no_call() -> None:
 def test_latencies_fall_into_buckets_around_what_is_asked_for() -> None:
     metrics = Metrics()
     for seconds in (0.85, 0.95, 1.25, 3.0):
-        metrics.turn_latency("total", seconds)
-    metrics.turn_latency("stt", 0.2)
+        metrics.conversations.turn_latency("total", seconds)
+    metrics.conversations.turn_latency("stt", 0.2)
     for bound, count in {"0.9": 1, "1.3": 3, "+Inf": 4}.items():
         assert value(metrics, "turn_latency_seconds_bucket", stage="total", le=bound) == count
     assert value(metrics, "turn_latency_seconds_count", stage="stt") == 1
-    metrics.greeting_latency(0.25)
+    metrics.conversations.greeting_latency(0.25)
     assert value(metrics, "greeting_latency_seconds_bucket", le="0.2") == 0
     assert value(metrics, "greeting_latency_seconds_bucket", le="0.3") == 1
 
 
 def test_tool_calls_are_counted_at_the_desk_and_at_the_server() -> None:
     metrics = Metrics()
-    metrics.tool_called("mcp_a_find", "timeout", 2.0)
-    metrics.mcp_tool_called("a", "find", "timeout", 1.9)
+    metrics.tools.called("mcp_a_find", "timeout", 2.0)
+    metrics.servers.tool_called("a", "find", "timeout", 1.9)
     assert value(metrics, "tool_calls_total", tool="mcp_a_find", status="timeout") == 1
     assert value(metrics, "tool_latency_seconds_sum", tool="mcp_a_find") == 2.0
     labels = {"server": "a", "tool": "find"}
@@ -64,11 +65,11 @@ def test_tool_calls_are_counted_at_the_desk_and_at_the_server() -> None:
 
 def test_a_server_has_its_series_before_anything_happens() -> None:
     metrics = Metrics()
-    metrics.mcp_server_up("a", False)
+    metrics.servers.mcp_server_up("a", False)
     assert value(metrics, "mcp_server_up", server="a") == 0
     assert value(metrics, "mcp_server_restarts_total", server="a") == 0
-    metrics.mcp_server_restarted("a")
-    metrics.mcp_server_up("a", True)
+    metrics.servers.mcp_server_restarted("a")
+    metrics.servers.mcp_server_up("a", True)
     assert value(metrics, "mcp_server_up", server="a") == 1
     assert value(metrics, "mcp_server_restarts_total", server="a") == 1
 
@@ -76,7 +77,7 @@ def test_a_server_has_its_series_before_anything_happens() -> None:
 def test_mcp_latencies_are_told_apart_where_a_caller_notices_them() -> None:
     metrics = Metrics()
     for seconds in (0.008, 0.4, 1.2, 45.0):
-        metrics.mcp_tool_called("a", "find", "ok", seconds)
+        metrics.servers.tool_called("a", "find", "ok", seconds)
     labels = {"server": "a", "tool": "find"}
     for bound, count in {"0.01": 1, "0.5": 2, "2.0": 3, "30.0": 3, "60.0": 4}.items():
         assert value(metrics, "mcp_tool_latency_seconds_bucket", le=bound, **labels) == count
@@ -84,7 +85,7 @@ def test_mcp_latencies_are_told_apart_where_a_caller_notices_them() -> None:
 
 def test_what_never_got_to_the_server_is_counted_and_not_timed() -> None:
     metrics = Metrics()
-    metrics.mcp_tool_called("a", "find", "refused", 0.0)
+    metrics.servers.tool_called("a", "find", "refused", 0.0)
     labels = {"server": "a", "tool": "find"}
     assert value(metrics, "mcp_tool_calls_total", status="refused", **labels) == 1
     assert not any(
@@ -95,9 +96,9 @@ def test_what_never_got_to_the_server_is_counted_and_not_timed() -> None:
 def test_a_server_that_renames_its_tools_for_ever_makes_no_series_for_ever() -> None:
     metrics = Metrics()
     for number in range(5 * MAX_TOOLS):
-        metrics.mcp_tool_called("a", f"tool_{number}", "refused", 0.0)
-    metrics.mcp_tool_called("a", "tool_0", "refused", 0.0)
-    metrics.mcp_tool_called("b", "find", "refused", 0.0)
+        metrics.servers.tool_called("a", f"tool_{number}", "refused", 0.0)
+    metrics.servers.tool_called("a", "tool_0", "refused", 0.0)
+    metrics.servers.tool_called("b", "find", "refused", 0.0)
     counts = {
         (dict(labels)["server"], dict(labels)["tool"]): count
         for (name, labels), count in samples(metrics).items()
@@ -112,7 +113,7 @@ def test_a_server_that_renames_its_tools_for_ever_makes_no_series_for_ever() -> 
 def test_no_name_breaks_the_page() -> None:
     metrics = Metrics()
     for tool in ('a "quoted"\nname\\', "half a pair \ud800", "x" * 10_000, "\x00\x1b[2J"):
-        metrics.mcp_tool_called("a", tool, "ok", 0.1)
+        metrics.servers.tool_called("a", tool, "ok", 0.1)
     counted = [n for n, labels in samples(metrics) if n == "ai_agent_mcp_tool_calls_total"]
     assert len(counted) == 4
     assert len(metrics.render()) < 20_000
@@ -120,36 +121,36 @@ def test_no_name_breaks_the_page() -> None:
 
 def test_a_breaker_is_seen() -> None:
     metrics = Metrics()
-    metrics.mcp_server_up("a", True)
+    metrics.servers.mcp_server_up("a", True)
     assert value(metrics, "mcp_breaker_open", server="a") == 0
-    metrics.mcp_breaker("a", True)
+    metrics.servers.mcp_breaker("a", True)
     assert value(metrics, "mcp_breaker_open", server="a") == 1
-    metrics.mcp_breaker("a", False)
+    metrics.servers.mcp_breaker("a", False)
     assert value(metrics, "mcp_breaker_open", server="a") == 0
 
 
 def test_the_series_of_a_server_go_with_it() -> None:
     metrics = Metrics()
     for server in ("a", "b"):
-        metrics.mcp_server_up(server, True)
-        metrics.mcp_server_restarted(server)
-        metrics.mcp_breaker(server, True)
-        metrics.mcp_tool_called(server, "find", "ok", 0.1)
-    metrics.mcp_server_gone("a")
-    metrics.mcp_server_gone("a")
+        metrics.servers.mcp_server_up(server, True)
+        metrics.servers.mcp_server_restarted(server)
+        metrics.servers.mcp_breaker(server, True)
+        metrics.servers.tool_called(server, "find", "ok", 0.1)
+    metrics.servers.mcp_server_gone("a")
+    metrics.servers.mcp_server_gone("a")
     servers = [dict(labels).get("server") for _, labels in samples(metrics)]
     assert "a" not in servers
     assert "b" in servers
-    metrics.mcp_server_up("a", False)
+    metrics.servers.mcp_server_up("a", False)
     assert value(metrics, "mcp_server_restarts_total", server="a") == 0
 
 
 def test_the_engine_itself() -> None:
     metrics = Metrics()
-    metrics.loop_lag(0.03)
-    metrics.ticks_late(3)
-    metrics.worker_queue("final", 2)
-    metrics.workers_busy(1)
+    metrics.load.loop_lag(0.03)
+    metrics.media.ticks_late(3)
+    metrics.load.worker_queue("final", 2)
+    metrics.load.workers_busy(1)
     metrics.version("1.2.3")
     assert value(metrics, "event_loop_lag_seconds_bucket", le="0.02") == 0
     assert value(metrics, "event_loop_lag_seconds_bucket", le="0.05") == 1
@@ -161,14 +162,14 @@ def test_the_engine_itself() -> None:
 
 def test_two_engines_do_not_mix() -> None:
     one, other = Metrics(), Metrics()
-    one.call_started()
+    one.calls.started()
     assert value(one, "active_calls") == 1
     assert value(other, "active_calls") == 0
 
 
 def test_all_names_have_the_prefix_and_no_stray_series() -> None:
     metrics = Metrics()
-    metrics.call_ended("a", "b", "c")
+    metrics.calls.ended("a", "b", "c")
     names = {name for name, _ in samples(metrics)}
     assert all(name.startswith("ai_agent_") for name in names)
     assert not any(name.endswith("_created") for name in names)
@@ -176,8 +177,8 @@ def test_all_names_have_the_prefix_and_no_stray_series() -> None:
 
 def test_what_went_wrong_on_rtp_is_counted_by_word() -> None:
     metrics = Metrics()
-    metrics.rtp_events("lost", 3)
-    metrics.rtp_events("lost", 1)
-    metrics.rtp_events("stranger", 2)
+    metrics.media.rtp_events("lost", 3)
+    metrics.media.rtp_events("lost", 1)
+    metrics.media.rtp_events("stranger", 2)
     assert value(metrics, "rtp_events_total", event="lost") == 4
     assert value(metrics, "rtp_events_total", event="stranger") == 2

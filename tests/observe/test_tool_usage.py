@@ -73,8 +73,8 @@ def test_one_day_tells_a_bounded_number_of_tools_apart() -> None:
 
 def test_an_answer_is_counted_by_the_metrics_under_its_context() -> None:
     metrics = Metrics()
-    metrics.tool_called("find", "ok", 0.1, context="demo")
-    metrics.tool_called("find", "ok", 0.0, context="demo", source="cache")
+    metrics.tools.called("find", "ok", 0.1, context="demo")
+    metrics.tools.called("find", "ok", 0.0, context="demo", source="cache")
     figures = metrics.usage.day(metrics.usage.today)["demo", "find"].figures()
     assert (figures["calls"], figures["cached"]) == (2, 1)
 

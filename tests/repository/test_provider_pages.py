@@ -10,10 +10,11 @@ import pytest
 from ruamel.yaml import YAML
 
 from cordboard.config.load import LoadedConfig, read
+from cordboard.config.provider_chains import chain_of
 from cordboard.config.providers.brains import Brain
 from cordboard.config.providers.pipeline import PipelineProvider
 from cordboard.config.providers.provider import Provider
-from cordboard.config.providers.services import chain_of, paid_parts
+from cordboard.config.providers.services import paid_parts
 from cordboard.config.providers.stt import Stt
 from cordboard.config.providers.tts import Tts
 

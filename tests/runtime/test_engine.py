@@ -9,19 +9,22 @@ import json
 import os
 import socket
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
+from cordboard.agents.workers import Workers
 from cordboard.config.schema import Config
 from cordboard.config.source import ConfigSource
 from cordboard.mcp.supervision.pool import ServerPool
 from cordboard.mcp.supervision.status import ServerState
 from cordboard.observe.degradation import RAISE_AFTER
 from cordboard.observe.metrics import Metrics
-from cordboard.runtime.engine import NO_WAY_IN, Engine
+from cordboard.runtime.doors import NO_WAY_IN
+from cordboard.runtime.engine import Engine
 from cordboard.runtime.overload_monitor import SETTLING, OverloadMonitor
 from cordboard_testkit.free_ports import free_port
 from cordboard_testkit.mcp_servers import FAULTY_SERVER
@@ -55,7 +58,9 @@ async def test_an_engine_is_ready_when_ready_says_so(tmp_path: Path) -> None:
     engine = Engine(offline(tmp_path))
     with capture_logs() as log:
         await engine.start()
-        missing = [name for name, s in engine.readiness().items() if s.required and not s.ready]
+        missing = [
+            name for name, s in engine.view.readiness().items() if s.required and not s.ready
+        ]
         await engine.stop(grace=0)
     assert missing == []
     assert [e["event"] for e in log if e["event"].startswith("engine_r")] == ["engine_ready"]
@@ -71,14 +76,14 @@ async def test_missing_keys_are_shown_and_keep_it_only_from_what_they_are_for(
     engine = Engine(offline(tmp_path, providers=providers, contexts=contexts))
     await engine.start()
     try:
-        state = engine.readiness()["agents"]
+        state = engine.view.readiness()["agents"]
         assert (state.ready, state.detail) == (
             False,
             "live: no key: set OPENAI_API_KEY, or api_key",
         )
         monkeypatch.setenv("OPENAI_API_KEY", "sk-not-shown")
-        assert engine.readiness()["agents"].ready
-        assert "sk-not-shown" not in json.dumps(engine.health())
+        assert engine.view.readiness()["agents"].ready
+        assert "sk-not-shown" not in json.dumps(engine.view.health())
     finally:
         await engine.stop(grace=0)
 
@@ -153,6 +158,32 @@ async def test_being_late_while_everything_starts_is_no_overload(sheds: bool) ->
     assert load.degradation.level == (1 if sheds else 0)
 
 
+async def test_threads_at_work_are_counted() -> None:
+    metrics, workers = Metrics(), Workers(1)
+    begun, finish = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        finish.wait(PATIENCE)
+
+    def nothing() -> None:
+        """Nobody looks."""
+
+    load = OverloadMonitor(metrics, lambda: workers, nothing, nothing)
+    future = workers.begin(work)
+    try:
+        assert await asyncio.to_thread(begun.wait, PATIENCE)
+        load.measure(0.0)
+        assert b"\nai_agent_worker_busy 1.0\n" in metrics.render()
+        finish.set()
+        await asyncio.wrap_future(future)
+    finally:
+        finish.set()
+        await workers.close()
+    load.measure(0.0)
+    assert b"\nai_agent_worker_busy 0.0\n" in metrics.render()
+
+
 async def test_an_engine_stopped_twice_stops_once(tmp_path: Path) -> None:
     engine = Engine(offline(tmp_path))
     with capture_logs() as log:
@@ -168,8 +199,8 @@ async def test_an_engine_stopped_twice_stops_once(tmp_path: Path) -> None:
 
 async def test_what_is_given_up_is_shown(tmp_path: Path) -> None:
     engine = Engine(offline(tmp_path))
-    engine._load.degradation.level = 2
-    shown = engine.health()["degradation"]
+    engine.load.degradation.level = 2
+    shown = engine.view.health()["degradation"]
     assert shown["given_up"] == ["speculative recognition", "the end-of-turn model"]
     await engine.stop(grace=0)
 
@@ -214,22 +245,22 @@ async def test_twenty_servers_five_broken_ones_among_them_are_not_waited_for(
     really_open = ServerPool.open
 
     def watched(pool: ServerPool) -> None:
-        missing.append(engine._missing())
+        missing.append(engine.view.missing())
         really_open(pool)
 
     monkeypatch.setattr(ServerPool, "open", watched)
     engine = Engine(offline(tmp_path, mcp={"servers": servers}))
     try:
         await asyncio.wait_for(engine.start(), PATIENCE)
-        fleet = engine._succession.generation.fleet
-        assert engine._missing() == {}, "the engine is ready"
+        fleet = engine.reloader.generation.fleet
+        assert engine.view.missing() == {}, "the engine is ready"
         assert ServerState.READY not in {status.state for status in fleet.status()}
         gate.write_text("[]")
         for name in servers:
             if name.startswith("good"):
                 assert await fleet.servers[name].wait_ready(PATIENCE), fleet.servers[name].status()
         assert missing == [{}], "they began to start when calls could come in"
-        detail = engine.readiness()["mcp"].detail
+        detail = engine.view.readiness()["mcp"].detail
         assert "ghost is failed" in detail
         assert "mute is starting" in detail
     finally:
@@ -243,11 +274,11 @@ async def test_tools_that_are_not_offered_are_shown_and_cost_no_readiness(tmp_pa
     try:
         await asyncio.wait_for(engine.start(), PATIENCE)
         assert await engine.tools_settled(PATIENCE)
-        state = engine.readiness()["mcp"]
+        state = engine.view.readiness()["mcp"]
         assert not state.ready
         assert "mcp.servers.hostile: the tool 'remote' is not offered: " in state.detail
         assert "mcp.servers.shop" not in state.detail
-        assert engine._missing() == {}
+        assert engine.view.missing() == {}
     finally:
         await engine.stop(grace=0)
 
@@ -275,11 +306,12 @@ async def test_a_reload_reaches_what_is_not_read_from_the_generation(tmp_path: P
         assert [(item.what, item.until) for item in report.deferred] == [
             ("asterisk", "the engine is restarted")
         ]
-        assert engine._audiosocket.address == f"10.1.2.3:{port}"
-        assert engine._audiosocket._config.context == "two"
-        assert "recordings" in engine.readiness()
-        assert "ari" not in engine.readiness(), "which is not connected"
-        health = engine.health()
+        assert engine.doors.audiosocket.address == f"10.1.2.3:{port}"
+        assert engine.doors.audiosocket._config.context == "two"
+        assert "recordings" in engine.view.readiness()
+        assert "ari" not in engine.view.readiness(), "which is not connected"
+        assert not engine.exchange.bare.has_ari, "calls without ARI keep all places"
+        health = engine.view.health()
         assert health["generation"] == 2
         assert health["deferred"] == [{"what": "asterisk", "until": "the engine is restarted"}]
     finally:
@@ -295,7 +327,7 @@ async def test_ledgers_that_cannot_be_written_are_shown_and_keep_nobody_from_cal
     engine = Engine(offline(blocked))
     await engine.start()
     try:
-        state = engine.readiness()["ledger"]
+        state = engine.view.readiness()["ledger"]
         assert (state.ready, state.required) == (False, False)
         assert "calls are not recorded" in state.detail
     finally:
@@ -308,7 +340,7 @@ async def test_a_directory_of_calls_that_others_may_enter_is_shown(tmp_path: Pat
     engine = Engine(offline(tmp_path))
     await engine.start()
     try:
-        state = engine.readiness()["ledger"]
+        state = engine.view.readiness()["ledger"]
         assert state.ready
         assert f"chmod 700 {tmp_path}" in state.detail
     finally:
@@ -349,7 +381,7 @@ async def test_the_audiosocket_port_is_open_only_when_calls_can_come_by_it(
     await engine.start()
     try:
         assert await connects(port) is is_open
-        media = engine.readiness()["media"]
+        media = engine.view.readiness()["media"]
         assert media.ready
         assert media.detail == ("" if is_open or "asterisk" in tree else NO_WAY_IN)
     finally:
@@ -372,7 +404,7 @@ async def test_a_reload_opens_and_shuts_the_audiosocket_port(tmp_path: Path) -> 
     async def reload(**audiosocket: Any) -> None:
         write(**audiosocket)
         await engine.administration.reload()
-        await asyncio.gather(*engine._following)
+        await engine.doors.settled()
 
     await engine.start()
     try:
@@ -382,17 +414,17 @@ async def test_a_reload_opens_and_shuts_the_audiosocket_port(tmp_path: Path) -> 
         _, live = await asyncio.open_connection("127.0.0.1", port)
         await reload()
         assert not await connects(port)
-        assert engine.readiness()["media"].detail == NO_WAY_IN
+        assert engine.view.readiness()["media"].detail == NO_WAY_IN
         live.close()
         with socket.create_server(("127.0.0.1", port)):
             await reload(context="demo")
-            media = engine.readiness()["media"]
+            media = engine.view.readiness()["media"]
             assert not media.ready
             assert f"{port} cannot be opened" in media.detail
         await reload()
         await reload(context="demo")
         assert await connects(port), "the other program has let it go"
-        assert engine.readiness()["media"].ready
+        assert engine.view.readiness()["media"].ready
     finally:
         await engine.stop(grace=0)
     assert not await connects(port)

@@ -55,7 +55,7 @@ async def test_a_caller_too_many_hears_the_dialplans_busy(hotline):
 
 
 async def test_without_an_agent_the_dialplan_has_its_say(hotline, monkeypatch):
-    monkeypatch.setattr(hotline.engine._succession, "providers", None)
+    monkeypatch.setattr(hotline.engine.reloader, "providers", None)
     caller = await hotline.dial("careful")
     with pytest.raises(CallRefused) as refusal:
         await caller.line.answered()
@@ -64,7 +64,7 @@ async def test_without_an_agent_the_dialplan_has_its_say(hotline, monkeypatch):
 
 
 async def test_an_agent_that_cannot_start_is_apologised_for(hotline, monkeypatch):
-    monkeypatch.setattr(hotline.engine._succession.providers, "open", lambda *_: Stillborn())
+    monkeypatch.setattr(hotline.engine.reloader.providers, "open", lambda *_: Stillborn())
     caller = await hotline.dial("careful")
     await caller.line.hear_speech()
     await caller.line.ended()
@@ -74,7 +74,7 @@ async def test_an_agent_that_cannot_start_is_apologised_for(hotline, monkeypatch
 
 
 async def test_without_a_voice_for_the_apology_the_dialplan_takes_over(hotline, monkeypatch):
-    monkeypatch.setattr(hotline.engine._succession.providers, "open", lambda *_: Stillborn())
+    monkeypatch.setattr(hotline.engine.reloader.providers, "open", lambda *_: Stillborn())
     monkeypatch.setattr(type(hotline.engine), "voice", None)
     caller = await hotline.dial("careful")
     assert (await caller.line.ended()).by == "them"
@@ -82,7 +82,7 @@ async def test_without_a_voice_for_the_apology_the_dialplan_takes_over(hotline, 
 
 
 async def test_an_overloaded_engine_takes_no_new_calls_and_shows_why(hotline, monkeypatch):
-    monkeypatch.setattr(hotline.engine._load.degradation, "level", 3)
+    monkeypatch.setattr(hotline.engine.load.degradation, "level", 3)
     caller = await hotline.dial("careful")
     with pytest.raises(CallRefused) as refusal:
         await caller.line.answered()

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from cordboard.agents.provider_health import ProviderHealth
-from cordboard.config.providers.services import chain_of, paid_parts, providers_in_use
+from cordboard.config.provider_chains import chain_of, providers_in_use
+from cordboard.config.providers.services import paid_parts
 from cordboard.config.schema import Config
 
 

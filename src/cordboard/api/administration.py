@@ -24,14 +24,16 @@ from typing import Any, TypeAlias
 
 import structlog
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from cordboard.api.administration_view import Administration, ReloadReportView
 from cordboard.api.answers import JsonAnswer, list_to_json
+from cordboard.api.gate import HttpLimits
+from cordboard.api.json_body import read_body
 from cordboard.api.token_check import TokenCheck
-from cordboard.api.tool_list import tool_list
+from cordboard.api.tools import tool_list
 from cordboard.errors import CordboardError
 from cordboard.mcp.supervision.status import ServerStatus
 
@@ -39,7 +41,6 @@ STDERR_LINES = 20
 """How many of a server's last lines are shown."""
 MAX_BODY = 4_096
 """Bytes that a request may bring, though none are needed."""
-BODY_SECONDS = 5.0
 _FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
 """What a browser sends across origins without asking first (WHATWG Fetch, section 4.10)."""
 
@@ -51,8 +52,11 @@ log = structlog.get_logger()
 class AdministrationEndpoints:
     """The routes above, over one `Administration`."""
 
-    def __init__(self, administration: Administration, check: TokenCheck) -> None:
+    def __init__(
+        self, administration: Administration, check: TokenCheck, limits: HttpLimits
+    ) -> None:
         self._administration = administration
+        self._body_seconds = limits.body_seconds
         self._check = check
         self._busy: set[str] = set()
 
@@ -84,7 +88,7 @@ class AdministrationEndpoints:
         async def guarded(request: Request) -> Response:
             if refusal := self._check.refusal(request):
                 return refusal
-            await _check_body(request)
+            await _check_body(request, self._body_seconds)
             answer = await handler(request)
             log.info("admin_request", path=request.scope["path"], status=answer.status_code)
             return answer
@@ -191,19 +195,11 @@ def iso_time(seconds: float) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-async def _check_body(request: Request) -> None:
+async def _check_body(request: Request, seconds: float) -> None:
     """Nothing, or an empty JSON object, and no more than a little. Raises `HTTPException`."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in _FORM_TYPES:
         raise HTTPException(415, "a form is not taken here; send no body, or JSON")
-    body = bytearray()
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > MAX_BODY:
-                    raise HTTPException(413, f"a body may have at most {MAX_BODY} bytes")
-    except (TimeoutError, ClientDisconnect):
-        raise HTTPException(408, "the body did not come") from None
-    if bytes(body).strip() not in (b"", b"{}"):
+    body = await read_body(request, MAX_BODY, seconds)
+    if body.strip() not in (b"", b"{}"):
         raise HTTPException(400, "this takes no parameters; send no body, or {}")

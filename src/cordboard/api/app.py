@@ -31,10 +31,9 @@ from starlette.types import ASGIApp
 
 from cordboard.api.administration import AdministrationEndpoints
 from cordboard.api.administration_view import Administration
-from cordboard.api.bearer import BearerGate
 from cordboard.api.chat import ChatEndpoints
-from cordboard.api.gate import LIVE, MOST_AT_ONCE, Gate
-from cordboard.api.token_check import TokenCheck
+from cordboard.api.gate import LIVE, Gate, HttpLimits
+from cordboard.api.token_check import BearerGate, TokenCheck
 from cordboard.api.tools import ToolEndpoints
 from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_trial import ToolTrials
@@ -91,7 +90,7 @@ def create_app(
     chat: ChatSessions | None = None,
     trials: ToolTrials | None = None,
     usage: ToolUsageFiles | None = None,
-    most_at_once: int = MOST_AT_ONCE,
+    limits: HttpLimits = HttpLimits(),  # noqa: B008 - frozen
 ) -> ASGIApp:
     """The application.
 
@@ -100,7 +99,6 @@ def create_app(
     `administration`: who does what `/mcp` and `/reload` ask; without it, they do not exist.
     `token`: gives the admin token in force, at each request; with none, nothing can be changed,
     and off loopback nothing read. `chat`, `trials` and `usage`: what `/chat` and `/tools` ask.
-    `most_at_once`: further requests are answered with 503, `/live` excepted.
     """
     check = TokenCheck(BearerGate(token))
     app = Starlette(
@@ -108,18 +106,18 @@ def create_app(
         exception_handlers={HTTPException: _refuse, Exception: _failed},
     )
     if administration is not None:
-        app.routes.extend(AdministrationEndpoints(administration, check).routes())
+        app.routes.extend(AdministrationEndpoints(administration, check, limits).routes())
     if chat is not None:
-        app.routes.extend(ChatEndpoints(chat, check).routes())
+        app.routes.extend(ChatEndpoints(chat, check, limits).routes())
     if trials is not None and usage is not None:
-        app.routes.extend(ToolEndpoints(trials, usage, check).routes())
+        app.routes.extend(ToolEndpoints(trials, usage, check, limits).routes())
     app.router.redirect_slashes = False
     return Gate(
         app,
         check,
         loopback_only=loopback_only,
         allowed_hosts=allowed_hosts,
-        most_at_once=most_at_once,
+        most_at_once=limits.most_at_once,
     )
 
 

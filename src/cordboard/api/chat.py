@@ -23,6 +23,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from cordboard.api.answers import JsonAnswer, to_json
+from cordboard.api.gate import HttpLimits
 from cordboard.api.json_body import fields, json_body
 from cordboard.api.token_check import TokenCheck
 from cordboard.chat.answer import Answer, ChatEvent
@@ -30,7 +31,6 @@ from cordboard.chat.session import ChatSession
 from cordboard.chat.sessions import ChatSessions
 from cordboard.errors import ChatRefused
 
-HEARTBEAT_SECONDS = 15.0
 HEARTBEAT = b": still here\n\n"
 MOST_BYTES = 512 * 1024
 """Of a body; a message has a limit of its own (`chat.max_message_chars`)."""
@@ -54,8 +54,9 @@ log = structlog.get_logger()
 class ChatEndpoints:
     """The routes above, over the conversations of one engine."""
 
-    def __init__(self, sessions: ChatSessions, check: TokenCheck) -> None:
+    def __init__(self, sessions: ChatSessions, check: TokenCheck, limits: HttpLimits) -> None:
         self._sessions = sessions
+        self._limits = limits
         self._check = check
 
     def routes(self) -> list[Route]:
@@ -80,7 +81,7 @@ class ChatEndpoints:
 
     async def _post(self, request: Request) -> Response:
         said = fields(
-            await json_body(request, MOST_BYTES),
+            await json_body(request, MOST_BYTES, self._limits.body_seconds),
             context=str,
             message=str,
             session_id=str,
@@ -94,7 +95,9 @@ class ChatEndpoints:
         else:
             answer = self._begin(message, said.get("context"), said.get("variables", {}))
         return StreamingResponse(
-            stream(answer), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+            stream(answer, self._limits.heartbeat_seconds),
+            media_type="text/event-stream",
+            headers={"X-Accel-Buffering": "no"},
         )
 
     def _begin(
@@ -137,12 +140,12 @@ def http_refusal(error: ChatRefused) -> HTTPException:
     return HTTPException(_STATUS[error.reason], str(error), headers)
 
 
-async def stream(answer: Answer) -> AsyncIterator[bytes]:
-    """The events as they go over the wire, and heartbeats between them."""
+async def stream(answer: Answer, heartbeat_seconds: float) -> AsyncIterator[bytes]:
+    """The events as they go over the wire, and heartbeats where nothing happens for so long."""
     try:
         while True:
             try:
-                async with asyncio.timeout(HEARTBEAT_SECONDS):
+                async with asyncio.timeout(heartbeat_seconds):
                     event = await anext(answer)
             except TimeoutError:
                 yield HEARTBEAT

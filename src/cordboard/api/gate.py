@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
@@ -21,8 +22,6 @@ from cordboard.api.answers import JsonAnswer
 from cordboard.api.token_check import TokenCheck
 
 LIVE = "/live"
-MOST_AT_ONCE = 64
-"""Requests that are answered at the same time; the port is for a few scrapers and people."""
 SECURITY_HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -31,6 +30,19 @@ SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """How much a client may ask for, and how long it may take."""
+
+    most_at_once: int = 64
+    """Requests that are answered at the same time, `/live` excepted; further ones get 503. The
+    port is for a few scrapers and people."""
+    body_seconds: float = 5.0
+    """How long a body may take to come."""
+    heartbeat_seconds: float = 15.0
+    """Between two signs of life in a stream in which nothing happens."""
 
 
 class Gate:

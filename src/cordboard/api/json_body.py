@@ -13,27 +13,31 @@ import orjson
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
-BODY_SECONDS = 5.0
-"""How long it may take to come."""
 _KINDS = {str: "a text", bool: "true or false", dict: "an object", int: "a whole number"}
 
 
-async def json_body(request: Request, most_bytes: int) -> dict[str, Any]:
-    """The object. Raises `HTTPException`: 415, 413, 408 or 400."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise HTTPException(415, "send JSON, with the header Content-Type: application/json")
+async def read_body(request: Request, most_bytes: int, seconds: float) -> bytes:
+    """Read a body that comes within `seconds`. Raises `HTTPException`: 413 or 408."""
     body = bytearray()
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        async with asyncio.timeout(seconds):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > most_bytes:
                     raise HTTPException(413, f"a body may have at most {most_bytes} bytes")
     except (TimeoutError, ClientDisconnect):
         raise HTTPException(408, "the body did not come") from None
+    return bytes(body)
+
+
+async def json_body(request: Request, most_bytes: int, seconds: float) -> dict[str, Any]:
+    """Read a JSON object. Raises `HTTPException`: 415, 413, 408 or 400."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise HTTPException(415, "send JSON, with the header Content-Type: application/json")
+    body = await read_body(request, most_bytes, seconds)
     try:
-        content = orjson.loads(bytes(body))
+        content = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise HTTPException(400, f"the body is no JSON: {error}") from None
     if not isinstance(content, dict):

@@ -1,24 +1,71 @@
-"""Whether a request may pass by the admin token, its refusal if not, and a word in the log.
+"""Whether a request carries the operator's token (`admin.token`), its refusal if not, and the log.
 
-One for all endpoints that need the token: who has none must not fill the log either.
+`BearerGate` is pure: headers in, refusal out. The answers are those of RFC 6750: 401 with a
+challenge for a missing or wrong token. Without a configured token no request can have it, so the
+answer is 403 and says what to set. `TokenCheck` is one for all endpoints that need the token: a
+client without it must not fill the log either.
 """
 
 from __future__ import annotations
 
+import hmac
 import math
 import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import structlog
+from pydantic import SecretStr
 from starlette.requests import Request
 from starlette.responses import Response
 
 from cordboard.api.answers import JsonAnswer
-from cordboard.api.bearer import BearerGate
 
 TELL_SECONDS = 1.0
 """Between two lines of the log about refused requests."""
+CHALLENGE = 'Bearer realm="cordboard"'
+NONE_CONFIGURED = (
+    "this needs the admin token, and none is configured; set `admin.token` in the configuration, "
+    'for example to "${CORDBOARD_TOKEN}"'
+)
+MISSING = "this needs the admin token: send the header Authorization: Bearer TOKEN"
+WRONG = "this is not the admin token"
+
 
 log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is not served."""
+
+    status: int
+    error: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class BearerGate:
+    """Compares what requests bring with the one token there is."""
+
+    def __init__(self, token: Callable[[], SecretStr | None]) -> None:
+        """`token` gives the one in force, asked at each request: a reload may change it. An empty
+        token counts as none: it must not open anything."""
+        self._token = token
+
+    def refusal(self, authorization: Sequence[str]) -> Refusal | None:
+        """None when the request may pass; `authorization`: the values of all such headers, in
+        latin-1 as HTTP servers decode them."""
+        secret = self._token()
+        token = secret.get_secret_value().encode() if secret is not None else b""
+        if not token:
+            return Refusal(403, NONE_CONFIGURED)
+        if not authorization:
+            return Refusal(401, MISSING, {"WWW-Authenticate": CHALLENGE})
+        scheme, _, given = authorization[0].partition(" ")
+        right = hmac.compare_digest(given.strip().encode("latin-1", "replace"), token)
+        if len(authorization) == 1 and scheme.lower() == "bearer" and right:
+            return None
+        return Refusal(401, WRONG, {"WWW-Authenticate": f'{CHALLENGE}, error="invalid_token"'})
 
 
 class TokenCheck:

@@ -1,9 +1,14 @@
-"""Single tools over HTTP: tried, and how they are used.
+"""Tools over HTTP: listed, tried, and how they are used.
 
+    GET  /tools              every tool of the configuration in force, what is not offered, and why
+                             {context: null, tools: [{name, kind, origin, …}]}
+         ?context=demo       those that this context lists
+         ?provider=gemini    also as that provider is given them: {…, provider: {tools, …}}
     POST /tools/{name}/try   {context, arguments?, provider?, approve?} → what an agent would get
     GET  /tools/usage        ?days=7&context=NAME → counts, errors and waits by day, context, tool
 
-A try needs the admin token: it runs the tool, whatever that does. The usage is free on loopback;
+The list is a route of the administration (`tool_list`). A try needs the admin token: it runs the
+tool, whatever that does. The usage is free on loopback;
 elsewhere the gate asks for the token (`cordboard.api.gate`).
 """
 
@@ -11,7 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
 
 import structlog
 from starlette.exceptions import HTTPException
@@ -19,12 +25,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from cordboard.api.answers import JsonAnswer, to_json
+from cordboard.api.answers import JsonAnswer, list_to_json, to_json
 from cordboard.api.chat import http_refusal
+from cordboard.api.gate import HttpLimits
 from cordboard.api.json_body import fields, json_body
 from cordboard.api.token_check import TokenCheck
 from cordboard.chat.tool_trial import Outcome, ToolTrials, TrialReport
-from cordboard.errors import ChatRefused
+from cordboard.errors import ChatRefused, NotThere
+from cordboard.generation.tool_listing import ToolListing
 from cordboard.observe.tool_usage_files import KEPT_DAYS, ToolUsageFiles
 from cordboard.tools.payload import PROFILES
 
@@ -45,7 +53,10 @@ log = structlog.get_logger()
 class ToolEndpoints:
     """The routes above."""
 
-    def __init__(self, trials: ToolTrials, usage: ToolUsageFiles, check: TokenCheck) -> None:
+    def __init__(
+        self, trials: ToolTrials, usage: ToolUsageFiles, check: TokenCheck, limits: HttpLimits
+    ) -> None:
+        self._body_seconds = limits.body_seconds
         self._trials = trials
         self._usage_files = usage
         self._check = check
@@ -61,7 +72,7 @@ class ToolEndpoints:
         if refusal := self._check.refusal(request):
             return refusal
         asked = fields(
-            await json_body(request, MOST_BYTES),
+            await json_body(request, MOST_BYTES, self._body_seconds),
             context=str,
             arguments=dict,
             provider=str,
@@ -116,3 +127,36 @@ def as_json(report: TrialReport) -> dict[str, Any]:
         "took_ms": reply.took_ms,
         "payloads": report.payloads,
     }
+
+
+class ToolLister(Protocol):
+    """Who knows the tools."""
+
+    def tools(self, context: str | None = None) -> ToolListing:
+        """The tools as of now, at once. Raises `NotThere` for a context that there is not."""
+        ...
+
+
+def tool_list(lister: ToolLister) -> Callable[[Request], Awaitable[Response]]:
+    """The handler; who may ask is for others to judge."""
+
+    async def answer(request: Request) -> Response:
+        context = request.query_params.get("context") or None
+        provider = request.query_params.get("provider") or None
+        try:
+            listing = lister.tools(context)
+            body = await asyncio.to_thread(_written, listing, provider)
+        except NotThere as error:
+            raise HTTPException(404, str(error)) from None
+        return JsonAnswer(body)
+
+    return answer
+
+
+def _written(listing: ToolListing, provider: str | None) -> bytes:
+    """Tool by tool, so that one that cannot be written hides no other."""
+    whole = listing.as_json(provider)
+    parts = [b'"context":' + to_json(whole["context"]), list_to_json("tools", whole["tools"])[1:-1]]
+    if provider is not None:
+        parts.append(b'"provider":' + to_json(whole["provider"]))
+    return b"{" + b",".join(parts) + b"}"

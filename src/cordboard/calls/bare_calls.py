@@ -41,8 +41,12 @@ class BareCalls:
         self,
         clock: Callable[[], float],
         today: Callable[[], datetime.date] = datetime.date.today,
+        *,
+        has_ari: bool,
     ) -> None:
-        """`clock` gives seconds."""
+        """`clock` gives seconds. `has_ari`: the engine takes calls by ARI too. It is a fact of the
+        engine's start: a reload that adds or removes `asterisk` waits for a restart."""
+        self.has_ari = has_ari
         self._clock = clock
         self._today = today
         self._day = today()
@@ -61,7 +65,7 @@ class BareCalls:
     def reason_to_refuse(self, config: Config, live_calls: int) -> str:
         """Why the next one is not taken; empty when it is. `live_calls` of all kinds there are."""
         limits, most = config.audiosocket, config.calls.max_calls
-        if len(self) >= limits.share(config.asterisk, most) or live_calls >= most:
+        if len(self) >= limits.share(most, has_ari=self.has_ari) or live_calls >= most:
             return BARE_BUSY
         now = self._clock()
         while self._begun and self._begun[0] <= now - MINUTE:

@@ -240,7 +240,7 @@ class Call:
         )
         for problem in self._binding.problems:
             log.warning("binding_problem", problem=problem)
-            self._metrics.binding_problem()
+            self._metrics.calls.binding_problem()
 
     def _converse(self, media: Media) -> Conversation:
         """The talk between agent and caller, and the desk for its tools."""
@@ -410,7 +410,7 @@ class Call:
         ended = events.Ended(outcome, reason, self._ledger.ms(now), cost, costs.currency)
         self._ledger.record(ended, at=now)
         self._ledger.close()
-        self._metrics.call_ended(self.context_name, self.provider_name, outcome)
+        self._metrics.calls.ended(self.context_name, self.provider_name, outcome)
         self.state = CallState.RECORDED
         log.info("call_ended", outcome=outcome, reason=reason, duration_ms=ended.duration_ms)
         await self._step("post_call", self._phases.post_call(ended, self._pre_call.data))

@@ -49,17 +49,20 @@ class CallRegistry:
         open_agent: AgentOpener,
         services: CallServices,
         degradation: Degradation | None = None,
+        *,
+        has_ari: bool = False,
     ) -> None:
         """`generation()` gives the one in force; a call keeps the one it starts with.
 
-        `degradation` says when the engine is too busy for new calls.
+        `degradation` says when the engine is too busy for new calls. `has_ari`: calls come by ARI
+        too, and bare calls have a share beside them (`calls.bare_calls`).
         """
         self._generation = generation
         self._open_agent = open_agent
         self._services = services
         self._degradation = degradation or Degradation()
         self._calls: dict[str, Call] = {}
-        self.bare = BareCalls(asyncio.get_running_loop().time)
+        self.bare = BareCalls(asyncio.get_running_loop().time, has_ari=has_ari)
         """Those among them that came without ARI."""
         self._bare_refused_log = LimitedLog("offer_refused")
         self._tasks: set[asyncio.Task[None]] = set()
@@ -134,7 +137,7 @@ class CallRegistry:
         if offer.source == BARE:
             self.bare.begin(call)
         self._idle.clear()
-        self._services.metrics.call_started()
+        self._services.metrics.calls.started()
         try:
             await call.run()
         finally:
@@ -154,13 +157,13 @@ class CallRegistry:
         )
         if refusal or not is_bare:
             return refusal
-        if config.asterisk is not None and self._degradation.level > 0:
+        if self.bare.has_ari and self._degradation.level > 0:
             return OVERLOADED
         return self.bare.reason_to_refuse(config, len(self._calls))
 
     async def _refuse(self, offer: Offer, reason: str, error: str = "") -> None:
         """Turn a caller away. There is no call, and so no ledger: it is logged and counted."""
-        self._services.metrics.offer_refused(reason)
+        self._services.metrics.calls.refused(reason)
         if offer.source == BARE:
             self._bare_refused_log.warn(reason, **({"error": error} if error else {}))
         else:

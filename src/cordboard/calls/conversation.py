@@ -57,7 +57,9 @@ from cordboard.calls.tools.executor import ToolExecutor, ToolOutlets
 from cordboard.calls.turn_latency import LatencyRecord
 from cordboard.config.conversation import Silence
 from cordboard.errors import LineGone
-from cordboard.observe.metrics import APPROVAL_ANSWERS, Metrics, SilenceKind
+from cordboard.observe.conversation_metrics import SilenceKind
+from cordboard.observe.metrics import Metrics
+from cordboard.observe.tool_metrics import APPROVAL_ANSWERS
 
 log = structlog.get_logger()
 
@@ -227,7 +229,7 @@ class Conversation:
         given = APPROVAL_ANSWERS[answer.yes]
         event = events.ToolApproval(question, given, round(seconds * 1000), answer.by)
         self._ledger.record(event)
-        self._metrics.tool_approval(given)
+        self._metrics.tools.approval(given)
         if not self._over:
             self._agent.listen_aside(None)
             if answer.by and self.tools.running:
@@ -289,7 +291,7 @@ class Conversation:
             case Used(usage):
                 self._endings.used(usage)
             case AgentTrouble(what, detail):
-                self._metrics.agent_trouble(what)
+                self._metrics.conversations.agent_trouble(what)
                 if what == INTERNAL:
                     self._metrics.internal_error("agent")
                 self._troubles[what] += 1
@@ -331,7 +333,7 @@ class Conversation:
 
     def _note_silence(self, kind: SilenceKind, silent: float, text: str = "") -> None:
         self._ledger.record(events.Silence(kind, round(silent * 1000), text))
-        self._metrics.silence(kind, silent)
+        self._metrics.conversations.silence(kind, silent)
 
     def _tools_failed(self, reason: str) -> None:
         if not self._over:

@@ -12,7 +12,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from cordboard.observe.metrics import Stage
+from cordboard.observe.conversation_metrics import Stage
 
 SCHEMA = 1
 """Version of the ledger's schema, in its first line."""

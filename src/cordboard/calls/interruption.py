@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from cordboard.calls import events
 from cordboard.calls.ledger import Ledger
 from cordboard.calls.media.playout import Playout
-from cordboard.observe.metrics import Metrics, Verdict
+from cordboard.observe.conversation_metrics import Verdict
+from cordboard.observe.metrics import Metrics
 
 UNDECIDED_AFTER = 1.3
 """Seconds after which held speech is resumed; agents decide within 0.64 s, and whatever
@@ -52,7 +53,7 @@ class Interruption:
         self._hold = _Hold(onset_at, at)
         reaction = max(0.0, at - onset_at)
         self._ledger.record(events.Held(self._ledger.ms(onset_at), round(reaction * 1000)), at)
-        self._metrics.barge_in_reaction(reaction)
+        self._metrics.conversations.barge_in_reaction(reaction)
         self._limit = self._loop.call_later(
             UNDECIDED_AFTER, lambda: self.dismiss(self._loop.time(), "undecided")
         )
@@ -65,7 +66,7 @@ class Interruption:
         self._playout.resume()
         self._ledger.record(events.Resumed(why, round((at - hold.held_at) * 1000)), at)
         verdict: Verdict = next((word for word in _VERDICTS if word == why), "undecided")
-        self._metrics.resumed(verdict, at - hold.held_at)
+        self._metrics.conversations.resumed(verdict, at - hold.held_at)
 
     def interrupt(self, at: float, tell: Callable[[str, int, int], None]) -> None:
         """Take back what is not yet heard, if there is any, and `tell` the agent what was:
@@ -79,7 +80,7 @@ class Interruption:
             reaction, decision = hold.held_at - hold.onset_at, at - hold.onset_at
         elif onset is not None:
             reaction = decision = at - onset
-            self._metrics.barge_in_reaction(max(0.0, reaction))
+            self._metrics.conversations.barge_in_reaction(max(0.0, reaction))
         cuts = self._playout.flush()
         for cut in cuts:
             self._ledger.record(
@@ -92,7 +93,7 @@ class Interruption:
                 ),
                 at,
             )
-        self._metrics.overlap("interruption")
+        self._metrics.conversations.overlap("interruption")
         heard = " ".join(cut.answer for cut in cuts if cut.answer)
         tell(heard, sum(cut.agent_ms for cut in cuts), cuts[0].turn if cuts else 0)
 

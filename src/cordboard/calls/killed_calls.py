@@ -76,7 +76,7 @@ async def _end(
     if was_open:
         log.warning("killed_call_ended", call_id=call.call_id, path=str(ledger))
         if call.kind == "call":
-            metrics.call_killed(call.context, call.provider)
+            metrics.calls.killed(call.context, call.provider)
     context = contexts.get(call.context)
     if context is None:
         log.warning("killed_call_context_gone", call_id=call.call_id, context=call.context)

@@ -32,7 +32,7 @@ from cordboard.calls.floor import Floor, Owed
 from cordboard.calls.speech_queue import APART
 from cordboard.config.conversation import Silence
 from cordboard.config.schema import Config
-from cordboard.observe.metrics import SilenceKind
+from cordboard.observe.conversation_metrics import SilenceKind
 
 SECOND_FILLER, FURTHER_FILLERS = 5.0, 8.0
 """Seconds of silence before the filler after the first, and before each one after that while a tool

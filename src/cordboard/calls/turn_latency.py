@@ -91,7 +91,7 @@ class LatencyRecord:
             self._watch = None
             answered = events.Answered(turn, round((at - watch.last_speech_at) * 1000))
             self._ledger.record(answered, at)
-            self._metrics.turn_latency("answer", answered.answer_ms / 1000)
+            self._metrics.conversations.turn_latency("answer", answered.answer_ms / 1000)
             return
         self._ledger.record(events.AudioStarted(turn), at)
         if watch is not None:
@@ -100,11 +100,11 @@ class LatencyRecord:
             latency = watch.latency(at)
             self._ledger.record(latency, at)
             for stage, milliseconds in latency.stages():
-                self._metrics.turn_latency(stage, milliseconds / 1000)
+                self._metrics.conversations.turn_latency(stage, milliseconds / 1000)
             if not started.bridge:
-                self._metrics.turn_latency("answer", latency.total_ms / 1000)
+                self._metrics.conversations.turn_latency("answer", latency.total_ms / 1000)
         elif turn == 0 and not started.bridge:
-            self._metrics.greeting_latency(at - self._connected_at)
+            self._metrics.conversations.greeting_latency(at - self._connected_at)
 
     def _of(self, turn: int) -> TurnStopwatch | None:
         return self._watch if self._watch is not None and self._watch.turn == turn else None

@@ -30,7 +30,7 @@ from cordboard.chat.tool_record import ToolRecord
 from cordboard.config.chat import Chat
 from cordboard.errors import ChatRefused, CordboardError, LineError, LineGone
 from cordboard.generation.generation import Generation
-from cordboard.observe.metrics import APPROVAL_ANSWERS
+from cordboard.observe.tool_metrics import APPROVAL_ANSWERS
 from cordboard.speech.yes_or_no import read_yes_or_no
 from cordboard.tools.desk.desk import TOOL_GRACE, Desk
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
@@ -269,7 +269,7 @@ class ChatSession:
                     self._question = None
             agreed = _agreed(message) if message is not None else None
             given = APPROVAL_ANSWERS[agreed]
-            self._metrics.tool_approval(given)
+            self._metrics.tools.approval(given)
             waited = round((self._loop.time() - asked_at) * 1000)
             by = "text" if message is not None else ""
             self._ledger.record(events.ToolApproval(words, given, waited, by))

@@ -98,7 +98,7 @@ class ChatSessions:
             tool_grace=self._tool_grace,
         )
         self._sessions[session.session_id] = session
-        self._services.metrics.chat_sessions(len(self._sessions))
+        self._services.metrics.calls.chat_sessions(len(self._sessions))
         log.info("chat_started", call_id=session.session_id, context=context)
         return session, session.take(message)
 
@@ -138,7 +138,7 @@ class ChatSessions:
 
     def _over(self, session_id: str) -> None:
         self._sessions.pop(session_id, None)
-        self._services.metrics.chat_sessions(len(self._sessions))
+        self._services.metrics.calls.chat_sessions(len(self._sessions))
 
 
 def known_context(config: Config, context: str) -> None:

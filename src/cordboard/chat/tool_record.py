@@ -89,7 +89,7 @@ class ToolRecord:
             self._settle(each, told=False)
 
     def _settle(self, late: _Late, *, told: bool) -> None:
-        self._metrics.tool_late(told=told)
+        self._metrics.tools.late(told=told)
         reply, waited = late.reply, round((self._loop.time() - late.came_at) * 1000)
         self._ledger.record(
             events.ToolLate(

@@ -37,7 +37,7 @@ async def chat_here(config: Config, folder: Path, context: str) -> AsyncIterator
     async with AsyncExitStack() as stack:
         writer = LedgerWriter()
         stack.callback(writer.close)
-        pool = ServerPool(metrics, is_open=False)
+        pool = ServerPool(metrics.servers, is_open=False)
         succession = Reloader(config, pool, _no_models, Degradation(), folder)
         stack.push_async_callback(succession.close)
         await succession.begin()

@@ -97,7 +97,7 @@ def _provider(config: Config, name: str) -> ElevenLabsAgentProvider:
 
 def _contexts(config: Config, provider: str, only: str | None) -> list[str]:
     """The contexts whose calls may come to that provider."""
-    from cordboard.config.providers.services import chain_of
+    from cordboard.config.provider_chains import chain_of
 
     if only is not None:
         if only not in config.contexts:

@@ -8,9 +8,10 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field, SecretStr, model_validator
 
-from cordboard.config.patterns import HEADER_NAME, HEADER_VALUE, URL, ServerId, ToolName
+from cordboard.config.patterns import HEADER_NAME, HEADER_VALUE, URL, ServerId
 from cordboard.config.section import Section
-from cordboard.config.tools.rules import ErrorMessages, FillerTexts, ToolRules
+from cordboard.config.tools.mcp_tool import McpTool
+from cordboard.config.tools.rules import ErrorMessages, FillerTexts
 
 McpTransport: TypeAlias = Literal["stdio", "http", "sse"]
 McpLock: TypeAlias = Literal["off", "warn", "enforce"]
@@ -94,14 +95,6 @@ class McpDefaults(Section):
         "caller nor model: the caller hears an apology, the model learns that it failed, and the "
         "words stand in the log.",
     )
-
-
-class McpTool(ToolRules):
-    """One tool of a server: offered at all, under which name, spoken how. Rules that are left out
-    are those of the server's `defaults`."""
-
-    name: str = Field(description="The tool's name as the server gives it.")
-    expose_as: ToolName | None = Field(None, description="Default: mcp_{server}_{tool}.")
 
 
 class McpAuth(Section):

@@ -196,11 +196,11 @@ class AudioSocket(Section):
         here = (THIS_MACHINE,) if is_loopback(self.advertise_host) else ()
         return (urlsplit(asterisk.url).hostname or THIS_MACHINE, *here)
 
-    def share(self, asterisk: Asterisk | None, max_calls: int) -> int:
-        """How many calls without ARI may live beside those of Asterisk."""
+    def share(self, max_calls: int, *, has_ari: bool) -> int:
+        """How many calls without ARI may live; beside those by ARI, where there are such."""
         if self.max_calls is not None:
             return self.max_calls
-        return max_calls if asterisk is None else max(1, max_calls // 10)
+        return max(1, max_calls // 10) if has_ari else max_calls
 
 
 class Rtp(Section):

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 import mcp_types as types
 
 from cordboard.config.mcp import McpLock, McpServer
-from cordboard.config.mcp import McpTool as ToolConfig
 from cordboard.config.naming import exposed_name, exposed_names
+from cordboard.config.tools.mcp_tool import McpTool as ToolConfig
 from cordboard.errors import ConfigProblem
 from cordboard.mcp.definitions.definition import ListedTool, read_tool
 from cordboard.mcp.definitions.lock import Judgement, Lock, Standing

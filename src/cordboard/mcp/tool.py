@@ -16,8 +16,8 @@ import mcp_types as types
 import structlog
 
 from cordboard.config.mcp import McpDefaults
-from cordboard.config.mcp import McpTool as ToolConfig
 from cordboard.config.naming import exposed_name, mcp_origin
+from cordboard.config.tools.mcp_tool import McpTool as ToolConfig
 from cordboard.errors import (
     McpError,
     McpTimeout,

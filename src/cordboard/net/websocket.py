@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import socket
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, cast
+from typing import Protocol
 
 from websockets.client import ClientProtocol
 from websockets.exceptions import InvalidStatus
@@ -24,8 +23,8 @@ from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
 from cordboard.net.proxy import Proxy, tunnel
+from cordboard.net.tcp import live_transport
 
-UNACKNOWLEDGED_MS = 10_000
 CLOSE_SECONDS = 1.0
 """How long a closing connection may take."""
 PIECE_BYTES = 16_384
@@ -183,15 +182,7 @@ class WebsocketConnection(asyncio.Protocol):
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Only by name: uvloop's transports are no subclass of asyncio's.
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=self._request.send_buffer_bytes)
-        connection = transport.get_extra_info("socket")
-        if connection is not None:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
-                option = socket.TCP_USER_TIMEOUT
-                connection.setsockopt(socket.IPPROTO_TCP, option, UNACKNOWLEDGED_MS)
+        self._transport = live_transport(transport, self._request.send_buffer_bytes)
         request = self._protocol.connect()
         for name, value in self._request.headers.items():
             request.headers[name] = value

@@ -28,7 +28,7 @@ class LoopLagMonitor:
         interval: float = INTERVAL,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        """`on_lag` gets each lag in seconds, such as `Metrics.loop_lag`."""
+        """`on_lag` gets each lag in seconds, such as `LoadMetrics.loop_lag`."""
         self._on_lag = on_lag
         self._interval = interval
         self._loop = loop or asyncio.get_running_loop()

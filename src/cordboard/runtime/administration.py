@@ -24,8 +24,7 @@ from cordboard.mcp.listed_tools import listed_tools
 from cordboard.mcp.supervision.pool import Lease
 from cordboard.mcp.supervision.status import ServerState, ServerStatus
 from cordboard.mcp.trial import TestReport, try_out, try_running
-from cordboard.runtime.reload import Reloader
-from cordboard.runtime.reload_report import Deferred, ReloadReport
+from cordboard.runtime.reload import Deferred, Reloader, ReloadReport
 
 MOST_LOGGED = 40
 """Changed keys in one line of the log."""

@@ -15,13 +15,9 @@ from __future__ import annotations
 import asyncio
 import datetime
 import gc
-import os
-import time
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 import structlog
 from starlette.types import ASGIApp
@@ -29,17 +25,11 @@ from starlette.types import ASGIApp
 from cordboard.agent_api.agent import Agent
 from cordboard.agent_api.tts import Voice
 from cordboard.agents.provider_health import ProviderHealth
-from cordboard.agents.readiness import agents_readiness
-from cordboard.agents.realtime.engine_voice import spoken
-from cordboard.agents.workers import Workers
-from cordboard.api.app import ComponentState, create_app
+from cordboard.api.app import create_app
 from cordboard.api.server import HttpServer
-from cordboard.audio.format import AudioFormat
-from cordboard.audio.pacer import Pacer
 from cordboard.calls.binding import Binding
 from cordboard.calls.call_registry import CallRegistry
 from cordboard.calls.events import LedgerEvent
-from cordboard.calls.failure_apology import TROUBLE
 from cordboard.calls.folder import shut
 from cordboard.calls.killed_calls import end_killed_calls
 from cordboard.calls.ledger import LedgerWriter
@@ -51,39 +41,27 @@ from cordboard.calls.services import CallServices
 from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_trial import ToolTrials
 from cordboard.config.remote_url import is_loopback
-from cordboard.config.schema import Asterisk, Config
+from cordboard.config.schema import Config
 from cordboard.config.source import ConfigSource
-from cordboard.errors import AgentError, ListenError
+from cordboard.errors import AgentError
 from cordboard.mcp.sdk import load_sdk
 from cordboard.mcp.stdio.orphans import sweep_orphans
 from cordboard.mcp.supervision.pool import ServerPool
-from cordboard.mcp.troubles import troubles
 from cordboard.observe.metrics import Metrics
 from cordboard.observe.open_tracing import open_tracing
 from cordboard.observe.tool_usage_files import ToolUsageFiles
 from cordboard.observe.tracing import Tracing
 from cordboard.runtime.administration import Administration
+from cordboard.runtime.doors import Doors
+from cordboard.runtime.health import EngineHealth
+from cordboard.runtime.models import EngineModels
 from cordboard.runtime.overload_monitor import OverloadMonitor
 from cordboard.runtime.reload import Reloader
-from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
-from cordboard.telephony.asterisk.audiosocket_peers import AllowedPeers
-from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
-from cordboard.telephony.asterisk.media_path import MediaPath
-from cordboard.telephony.asterisk.rtp_path import RtpPath
-from cordboard.telephony.asterisk.source import AsteriskSource
-from cordboard.telephony.asterisk.websocket_path import WebsocketPath
-from cordboard.vendors.local.models import (
-    Need,
-    OfflineLoading,
-    OfflineModels,
-    load_needed_models,
-    needs_of,
-)
+from cordboard.vendors.local.models import OfflineLoading
 from cordboard.version import __version__
 
 log = structlog.get_logger()
 
-NO_WAY_IN = "no calls can come: the file has neither `asterisk` nor `audiosocket.context`"
 LINE_FIRST = 1.0
 """Seconds for which MCP servers wait with their start until Asterisk is reached."""
 
@@ -91,7 +69,11 @@ Listener = Callable[[str, int, LedgerEvent], None]
 
 
 class Engine:
-    """One engine in one event loop. Use once: `start`, then `stop`."""
+    """One engine in one event loop. Use once: `start`, then `stop`.
+
+    Its parts: `doors` (where calls come in), `models`, `reloader` (the configuration in force),
+    `exchange` (the calls), `chat`, `load`, `view` (what it shows over HTTP), `administration`.
+    """
 
     def __init__(
         self,
@@ -109,70 +91,52 @@ class Engine:
         (`cordboard.runtime.overload_monitor`)."""
         self._begun_with = config
         """For what stays as it is until the engine is started again."""
-        self._started_at = time.monotonic()
         self._metrics = Metrics()
         self._metrics.version(__version__)
         self._tracing = self._open_tracing()
         self._stack = AsyncExitStack()
-        self._pool = ServerPool(self._metrics, is_open=False)
-        self._writer = LedgerWriter(OpenCalls(config.calls.directory))
-        self._folder_warning = ""
-        self._recordings = RecordingWriter(self._metrics.recording_dropped)
         self._stopping: asyncio.Task[None] | None = None
-        self._said_ready = False
-        self._load = OverloadMonitor(
+        self._pool = ServerPool(self._metrics.servers, is_open=False)
+        self._writer = LedgerWriter(OpenCalls(config.calls.directory))
+        self._recordings = RecordingWriter(self._metrics.media.recording_dropped)
+        self.models = EngineModels(loading)
+        self.load = OverloadMonitor(
             self._metrics,
-            lambda: self._workers,
-            self._count_late,
-            self._tell_ready,
+            lambda: self.models.workers,
+            lambda: self.doors.report(),
+            lambda: self.view.log_when_ready(),
             sheds=sheds_load,
         )
-        self._loading = loading
-        self._workers: Workers | None = None
-        self._models: OfflineModels | None = None
-        self._source: AsteriskSource | None = None
-        self._media_path: MediaPath | None = None
-        loop = asyncio.get_running_loop()
-        self._pacer = Pacer(loop, on_internal_error=self._metrics.internal_error)
-        self._late_ticks_told = 0
-        self._rtp_told: Counter[str] = Counter()
-        self._provider_health = ProviderHealth()
-        self._succession = self._make_succession(source)
-        self.administration = Administration(self._succession, source)
+        provider_health = ProviderHealth()
+        self.reloader = self._make_reloader(source, provider_health)
+        self.administration = Administration(self.reloader, source)
         self._post_call = self._make_post_call_queue()
         services = self._call_services(listener)
         self.exchange = CallRegistry(
-            lambda: self._succession.generation, self._open_agent, services, self._load.degradation
+            lambda: self.reloader.generation,
+            self._open_agent,
+            services,
+            self.load.degradation,
+            has_ari=config.asterisk is not None,
         )
-        self.chat = ChatSessions(
-            lambda: self._succession.generation, self._succession.brain, services
-        )
-        self._trials = ToolTrials(lambda: self._succession.generation, services)
+        self.chat = ChatSessions(lambda: self.reloader.generation, self.reloader.brain, services)
+        self._trials = ToolTrials(lambda: self.reloader.generation, services)
         self._usage = ToolUsageFiles(self._metrics.usage, services.directory)
-        self._audiosocket = self._make_audiosocket()
-        self._following: set[asyncio.Task[None]] = set()
-        """Open or close the AudioSocket port as a reload wants it."""
+        self.doors = Doors(config, self.exchange.offer, self._metrics)
+        self.view = self._make_view(provider_health)
         self._http = HttpServer(config.health, self._http_app())
 
-    def _make_succession(self, source: ConfigSource | None) -> Reloader:
+    def _make_reloader(
+        self, source: ConfigSource | None, provider_health: ProviderHealth
+    ) -> Reloader:
         return Reloader(
             self._begun_with,
             self._pool,
-            self._load_models,
-            self._load.degradation,
+            self.models.load,
+            self.load.degradation,
             source.path.parent if source is not None else Path(),
-            self._changed,
-            self._provider_health,
-        )
-
-    def _make_audiosocket(self) -> AudioSocketServer:
-        config = self._begun_with
-        return AudioSocketServer(
-            config.audiosocket,
-            self._pacer,
-            self.exchange.offer,
-            peers=AllowedPeers(config.audiosocket.peers(config.asterisk)),
-            on_turned_away=self._metrics.audiosocket_turned_away,
+            lambda config: self.doors.use(config),
+            provider_health,
         )
 
     def _open_tracing(self) -> Tracing:
@@ -183,23 +147,10 @@ class Engine:
     def _make_post_call_queue(self) -> PostCallQueue:
         return PostCallQueue(
             self._begun_with.calls.directory / "post_call",
-            lambda: self._succession.generation,
+            lambda: self.reloader.generation,
             lambda: self._config.calls.post_call,
             self._metrics,
             self._tracing,
-        )
-
-    def _http_app(self) -> ASGIApp:
-        health = self._begun_with.health
-        return create_app(
-            self,
-            loopback_only=is_loopback(health.host),
-            allowed_hosts=(health.host, *health.allowed_hosts),
-            administration=self.administration,
-            token=lambda: self._config.admin.token,
-            chat=self.chat,
-            trials=self._trials,
-            usage=self._usage,
         )
 
     def _call_services(self, listener: Listener | None) -> CallServices:
@@ -209,15 +160,43 @@ class Engine:
             self._begun_with.calls.directory,
             listener,
             self._recordings,
-            self._apology,
+            self.models.apology,
             self._tracing,
             self._post_call,
+        )
+
+    def _make_view(self, provider_health: ProviderHealth) -> EngineHealth:
+        return EngineHealth(
+            calls=self.exchange,
+            chat=self.chat,
+            doors=self.doors,
+            load=self.load,
+            ledgers=self._writer,
+            series=self._metrics,
+            models=self.models,
+            post_call=self._post_call,
+            provider_health=provider_health,
+            recordings=self._recordings,
+            reloader=self.reloader,
+        )
+
+    def _http_app(self) -> ASGIApp:
+        health = self._begun_with.health
+        return create_app(
+            self.view,
+            loopback_only=is_loopback(health.host),
+            allowed_hosts=(health.host, *health.allowed_hosts),
+            administration=self.administration,
+            token=lambda: self._config.admin.token,
+            chat=self.chat,
+            trials=self._trials,
+            usage=self._usage,
         )
 
     @property
     def _config(self) -> Config:
         """The configuration in force."""
-        return self._succession.config
+        return self.reloader.config
 
     @property
     def http_port(self) -> int:
@@ -227,12 +206,12 @@ class Engine:
     @property
     def audiosocket_port(self) -> int:
         """The AudioSocket port that is really open."""
-        return self._audiosocket.port
+        return self.doors.audiosocket.port
 
     @property
     def voice(self) -> Voice | None:
         """The offline voice, once loaded; the simulated callers of the demo speak with it too."""
-        return self._models.voice if self._models is not None else None
+        return self.models.voice
 
     async def start(self) -> None:
         """Start everything. Raises a `CordboardError` that names what cannot be had."""
@@ -241,10 +220,8 @@ class Engine:
         except BaseException:
             await self.stop(grace=0)
             raise
-        self._load.started()
-        self._tell_ready()
-        if not self._said_ready:
-            log.info("engine_started", waiting_for=self._missing())
+        self.load.started()
+        self.view.log_started()
 
     async def stop(self, grace: float | None = None) -> None:
         """Stop everything; live calls get `grace` seconds (default: `calls.shutdown_grace_ms`).
@@ -258,7 +235,7 @@ class Engine:
 
     async def _stop(self, seconds: float) -> None:
         log.info("engine_stopping", calls=len(self.exchange.calls), grace=seconds)
-        self._succession.freeze()
+        self.reloader.freeze()
         await self.administration.close()
         await asyncio.gather(self.exchange.drain(seconds), self.chat.close(seconds))
         await self._stack.aclose()
@@ -266,7 +243,7 @@ class Engine:
 
     async def tools_settled(self, timeout: float) -> bool:
         """Wait until every MCP server has started or failed for the first time."""
-        return await self._succession.generation.fleet.wait_settled(timeout)
+        return await self.reloader.generation.fleet.wait_settled(timeout)
 
     async def calls_recorded(self) -> None:
         """Wait until no call is live and every ledger and recording is on disk."""
@@ -276,131 +253,28 @@ class Engine:
 
     async def line_ready(self, timeout: float) -> bool:
         """Wait until calls can come in; at once true when there is no Asterisk to wait for."""
-        return self._source is None or await self._source.wait_ready(timeout)
-
-    # What the HTTP port shows (cordboard.api.app.EngineView).
-
-    def readiness(self) -> Mapping[str, ComponentState]:
-        """The components, each ready or why not."""
-        accepting = self.exchange.accepting
-        components = {
-            "agents": self._agents_state(),
-            "media": self._media_state(),
-            "calls": ComponentState(
-                accepting, "" if accepting else "the engine is stopping", public=True
-            ),
-            "mcp": self._mcp_state(),
-            "ledger": self._ledger_state(),
-        }
-        if any(context.recording.enabled for context in self._config.contexts.values()):
-            trouble = self._recordings.trouble
-            components["recordings"] = ComponentState(not trouble, trouble, required=False)
-        if self._begun_with.asterisk is not None:
-            components["ari"] = self._ari_state()
-        return components
-
-    def _missing(self) -> dict[str, str]:
-        """The components without which no call is taken, and what is the matter with them."""
-        return {
-            name: state.detail
-            for name, state in self.readiness().items()
-            if state.required and not state.ready
-        }
-
-    def _tell_ready(self) -> None:
-        """Say once that calls can come in, when it is so."""
-        if not self._said_ready and not self._missing():
-            self._said_ready = True
-            log.info("engine_ready", seconds=round(time.monotonic() - self._started_at, 2))
-
-    def counts(self) -> Mapping[str, Any]:
-        """Version, uptime and numbers: nothing that names a call, a context or a provider."""
-        return {
-            "version": __version__,
-            "uptime_seconds": round(time.monotonic() - self._started_at, 1),
-            "active_calls": len(self.exchange.calls),
-            "max_calls": self._config.calls.max_calls,
-            "chat_sessions": len(self.chat),
-        }
-
-    def health(self) -> Mapping[str, Any]:
-        """Everything worth knowing at a glance."""
-        return {
-            **self.counts(),
-            "generation": self._succession.generation.number,
-            "deferred": [
-                {"what": item.what, "until": item.until} for item in self._succession.deferred()
-            ],
-            "active_calls": [
-                {
-                    "call_id": call.call_id,
-                    "context": call.context_name,
-                    "provider": call.provider_name,
-                    "state": call.state,
-                }
-                for call in self.exchange.calls.values()
-            ],
-            "components": {
-                name: {"ready": state.ready, "detail": state.detail}
-                for name, state in self.readiness().items()
-            },
-            "mcp_servers": {
-                status.server: {
-                    "state": status.state,
-                    "tools": list(status.tools),
-                    "restarts": status.restarts,
-                    "last_error": status.last_error,
-                }
-                for status in self._succession.generation.fleet.status()
-            },
-            **self._load.health(),
-            "bare_calls": self.exchange.bare.health(),
-            "audio": {
-                "late_ticks": self._pacer.late_ticks,
-                "skipped_ticks": self._pacer.skipped_ticks,
-                "connections": self._audiosocket.connections,
-                "turned_away": dict(self._audiosocket.turned_away),
-                "faults": dict(self._audiosocket.faults),
-                **self._media_health(),
-            },
-            "turn_end_model": self._turn_end_model(),
-            "ledger_write_failures": self._writer.failures,
-            "post_call": self._post_call.health(),
-        }
-
-    def _turn_end_model(self) -> str:
-        """`loaded`, `not needed`, or why there is none: calls then go by silence and words."""
-        if self._models is None:
-            return "not needed"
-        return self._models.turn_end_missing or "loaded"
-
-    def metrics(self) -> bytes:
-        """The Prometheus page."""
-        return self._metrics.render()
+        return await self.doors.line_ready(timeout)
 
     # Inside.
 
     async def _start(self) -> None:
         stack = self._stack
-        if self._loading is not None:
-            self._workers = self._loading.workers
-            stack.push_async_callback(self._workers.close)
+        stack.push_async_callback(self.models.close)
         self._tracing.start()
         stack.push_async_callback(asyncio.to_thread, self._tracing.close)
         stack.callback(self._writer.close)
         stack.callback(self._recordings.close)
-        fixed = self._begun_with
-        await asyncio.to_thread(self._prepare_folder, fixed.calls.directory)
+        await asyncio.to_thread(self._prepare_folder, self._begun_with.calls.directory)
         await self._usage.start()
         stack.push_async_callback(self._usage.close)
-        self._load.start()
-        stack.callback(self._load.stop)
+        self.load.start()
+        stack.callback(self.load.stop)
         sweeping = asyncio.create_task(self._sweep_recordings(), name="retention")
         stack.callback(sweeping.cancel)
         await self._http.start()
         stack.push_async_callback(self._http.close)
-        stack.push_async_callback(self._succession.close)
-        await self._succession.begin()
+        stack.push_async_callback(self.reloader.close)
+        await self.reloader.begin()
         await self._post_call.start()
         stack.push_async_callback(self._post_call.close)
         # A full collection among the 125,000 objects of the imported libraries holds the event
@@ -409,48 +283,20 @@ class Engine:
         # garbage by now (1,400 objects) stays: to collect it would lengthen the start by 0.1 s.
         gc.freeze()
         stack.callback(gc.unfreeze)
-        self._load.watchdog.start()
-        stack.callback(self._load.watchdog.stop)
-        stack.push_async_callback(self._audiosocket.stop)
-        await self._audiosocket.listen(self._needs_audiosocket)
-        if fixed.asterisk is not None:
-            self._media_path = self._choose_media_path(fixed.asterisk)
-            await self._media_path.start()
-            stack.push_async_callback(self._media_path.stop)
-            self._source = AsteriskSource(
-                fixed.asterisk,
-                self._media_path,
-                self.exchange.offer,
-                variables=channel_variables(self._config),
-                on_reached=self._audiosocket.asterisk_reached,
-                on_internal_error=self._metrics.internal_error,
-            )
-            await self._source.start()
-            stack.push_async_callback(self._source.stop)
+        self.load.watchdog.start()
+        stack.callback(self.load.watchdog.stop)
+        stack.push_async_callback(self.doors.close)
+        await self.doors.open()
         opening_servers = asyncio.create_task(self._open_servers(), name="open mcp servers")
         stack.callback(opening_servers.cancel)
         ending_calls = asyncio.create_task(self._end_killed_calls(), name="killed calls")
         stack.callback(ending_calls.cancel)
         await self.administration.begin()
 
-    async def _load_models(self, config: Config) -> OfflineModels | None:
-        """What a configuration needs, loaded once and kept to the end."""
-        if self._models is not None:
-            self._models = await self._models.completed(needs_of(config))
-        elif (needs := needs_of(config)).ears is not Need.NO:
-            if self._workers is None:
-                self._workers = Workers()
-                self._stack.push_async_callback(self._workers.close)
-            begun, load = self._loading, load_needed_models
-            self._models = await (begun.finished() if begun else load(self._workers, needs))
-            if self._models is not None:
-                self._stack.callback(self._models.close)
-        return self._models
-
     def _prepare_folder(self, directory: Path) -> None:
         """Look at the folder for ledgers before the first call. Blocks."""
         try:
-            self._folder_warning = shut(directory)
+            self.view.folder_warning = shut(directory)
         except OSError as error:
             log.warning("calls_directory_not_shut", path=str(directory), error=str(error))
         self._writer.prepare(directory)
@@ -476,44 +322,6 @@ class Engine:
             log.error("mcp_orphans_not_swept", error=str(error))
         self._pool.open()
 
-    def _changed(self, config: Config) -> None:
-        """A new configuration has come into force: pass on what is not read from it."""
-        peers = config.audiosocket.peers(self._begun_with.asterisk)
-        self._audiosocket.use(config.audiosocket, peers)
-        following = asyncio.create_task(self._follow(), name="audiosocket port")
-        self._following.add(following)
-        following.add_done_callback(self._following.discard)
-        if self._source is not None:
-            self._source.read_variables(channel_variables(config))
-
-    @property
-    def _needs_audiosocket(self) -> bool:
-        """Whether calls can come by the AudioSocket port; else it is shut."""
-        asterisk = self._begun_with.asterisk
-        by_ari = asterisk is not None and asterisk.media == "audiosocket"
-        return by_ari or self._config.audiosocket.context is not None
-
-    async def _follow(self) -> None:
-        """Task border: open or close the port as the configuration in force wants it."""
-        try:
-            await self._audiosocket.listen(self._needs_audiosocket)
-        except ListenError as error:
-            log.error("audiosocket_not_opened", error=str(error))
-
-    def _choose_media_path(self, asterisk: Asterisk) -> MediaPath:
-        if asterisk.media == "rtp":
-            return RtpPath(self._begun_with.rtp, self._pacer, asterisk.codec)
-        if asterisk.media == "websocket":
-            return WebsocketPath(asterisk, self._pacer)
-        return AudioSocketPath(self._audiosocket, asterisk.codec)
-
-    async def _apology(self, audio_format: AudioFormat) -> bytes:
-        """What a caller hears who has no agent left; empty without the offline voice."""
-        if self.voice is None:
-            return b""
-        chunks = [sound async for sound in spoken(self.voice, TROUBLE, audio_format)]
-        return b"".join(chunks)
-
     async def _sweep_recordings(self) -> None:
         """Delete old recordings now and once a day."""
         while True:
@@ -524,63 +332,7 @@ class Engine:
             await asyncio.sleep(INTERVAL)
 
     def _open_agent(self, binding: Binding) -> Agent:
-        providers = self._succession.providers
+        providers = self.reloader.providers
         if providers is None:
             raise AgentError("the models are not loaded yet")
         return providers.open(binding.context_name, binding.provider_name)
-
-    def _agents_state(self) -> ComponentState:
-        if self._succession.providers is None:
-            return ComponentState(False, "models are being loaded")
-        return ComponentState(*agents_readiness(self._config, os.environ, self._provider_health))
-
-    def _ledger_state(self) -> ComponentState:
-        """Not required: calls go on without a record."""
-        trouble = self._writer.trouble
-        return ComponentState(not trouble, trouble or self._folder_warning, required=False)
-
-    def _mcp_state(self) -> ComponentState:
-        """Not required: without a server or a tool the other ones and contexts still work."""
-        generation = self._succession.generation
-        detail = troubles(generation.fleet, generation.catalogue)
-        return ComponentState(not detail, detail, required=False)
-
-    def _media_health(self) -> dict[str, Any]:
-        path = self._media_path
-        if isinstance(path, RtpPath):
-            return {"rtp_ports": path.ports_open, "rtp_events": dict(path.counts)}
-        if isinstance(path, WebsocketPath):
-            return {"websocket_events": dict(path.counts)}
-        return {}
-
-    def _media_state(self) -> ComponentState:
-        asterisk, path = self._begun_with.asterisk, self._media_path
-        shut = self._needs_audiosocket and not self._audiosocket.listening
-        by_port = asterisk is None or asterisk.media == "audiosocket"
-        if path is not None and path.trouble and not (shut and by_port):
-            return ComponentState(False, path.trouble, public=True)
-        if shut:  # callers by ARI whose sound comes another way can be answered all the same
-            return ComponentState(False, self._audiosocket.trouble, by_port, public=True)
-        no_way_in = NO_WAY_IN if asterisk is None and not self._needs_audiosocket else ""
-        return ComponentState(True, no_way_in, public=True)
-
-    def _ari_state(self) -> ComponentState:
-        if self._source is None:
-            return ComponentState(False, "not connected yet", public=True)
-        state = self._source.state
-        return ComponentState(state.ready, state.last_error, public=True)
-
-    def _count_late(self) -> None:
-        """Tell the metrics what has come since the last time."""
-        late = self._pacer.late_ticks + self._pacer.skipped_ticks
-        self._metrics.ticks_late(late - self._late_ticks_told)
-        self._late_ticks_told = late
-        if isinstance(self._media_path, RtpPath):
-            for word, count in self._media_path.counts.items():
-                self._metrics.rtp_events(word, count - self._rtp_told[word])
-                self._rtp_told[word] = count
-
-
-def channel_variables(config: Config) -> frozenset[str]:
-    """The channel variables that any context may use."""
-    return frozenset(name for context in config.contexts.values() for name in context.variables)

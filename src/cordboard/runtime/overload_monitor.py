@@ -40,7 +40,7 @@ class OverloadMonitor:
         `sheds` being late is never overload, as during the start."""
         self.degradation = Degradation()
         """What is given up while there is too much to do; read-only."""
-        self.watchdog = LoopWatchdog(metrics.loop_blocked)
+        self.watchdog = LoopWatchdog(metrics.load.loop_blocked)
         """Names what holds the loop; it is started once the start is over."""
         self._metrics = metrics
         self._workers = workers
@@ -48,7 +48,7 @@ class OverloadMonitor:
         self._on_judged = on_judged
         self._sheds = sheds
         self._clock = clock
-        self._overload = OverloadGuard(self.degradation, metrics.degradation_level)
+        self._overload = OverloadGuard(self.degradation, metrics.load.degradation_level)
         self._lag = LoopLagMonitor(self.measure)
         self._judged_at = 0.0
         self._settled_at = math.inf
@@ -68,7 +68,7 @@ class OverloadMonitor:
 
     def measure(self, lag: float) -> None:
         """Take the loop's lag, in seconds."""
-        self._metrics.loop_lag(lag)
+        self._metrics.load.loop_lag(lag)
         self._on_measured()
         now = self._clock()
         settled = now >= self._settled_at
@@ -76,8 +76,10 @@ class OverloadMonitor:
             self._overload.note_lag(now, lag)
         workers = self._workers()
         if workers is not None:
+            running = sum(workers.running(priority) for priority in Priority)
+            self._metrics.load.workers_busy(running)
             for priority in Priority:
-                self._metrics.worker_queue(priority.value, workers.queued(priority))
+                self._metrics.load.worker_queue(priority.value, workers.queued(priority))
             if settled:
                 self._overload.note_wait(now, workers.longest_wait(Priority.FINAL))
         if now - self._judged_at >= JUDGE_INTERVAL:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -26,13 +27,12 @@ from cordboard.agents.providers import Providers
 from cordboard.calls.known_sentences import greetings, known_sentences
 from cordboard.config.changes import changes, needs_restart
 from cordboard.config.schema import Config
-from cordboard.errors import AgentError
+from cordboard.errors import AgentError, ConfigProblem
 from cordboard.generation.generation import Generation
 from cordboard.mcp.definitions.lock import Lock
 from cordboard.mcp.definitions.lockfile import load_lock, try_load_lock
 from cordboard.mcp.supervision.pool import Replacement, ServerPool
 from cordboard.observe.degradation import Degradation
-from cordboard.runtime.reload_report import UNTIL_CALLS_END, UNTIL_IDLE, UNTIL_RESTART, Deferred
 from cordboard.tools.tool import ToolSpec
 from cordboard.vendors.local.models import OfflineModels
 
@@ -44,6 +44,34 @@ Toolboxes: TypeAlias = dict[str, tuple[ToolSpec, ...]]
 """What the agents of each context see."""
 _LOCK = "mcp.lock_file"
 """Stands among the changed keys for what is accepted in that file."""
+UNTIL_RESTART = "the engine is restarted"
+UNTIL_IDLE = "no call is active"
+UNTIL_CALLS_END = "the calls that use it have ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """A change that is not in force yet."""
+
+    what: str
+    """The dotted key."""
+    until: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadReport:
+    """The answer to a reload."""
+
+    applied: bool
+    """False: nothing has changed; `problems` says why."""
+    generation: int
+    """The number of the generation that new calls get."""
+    changed: tuple[str, ...] = ()
+    """The keys whose values are other ones than before."""
+    deferred: tuple[Deferred, ...] = ()
+    """All that the file says and is not in force yet, also by earlier reloads."""
+    problems: tuple[ConfigProblem, ...] = ()
+    """What is wrong in the file. What is not fatal does not keep it from being applied."""
 
 
 class Reloader:

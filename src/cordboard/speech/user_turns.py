@@ -57,7 +57,7 @@ from cordboard.speech.turns.events import (
     TurnTaken,
     WordsWanted,
 )
-from cordboard.speech.turns.interruption_words import LONG_WORDS_SURE, OVERLAP_HINTS, judge_words
+from cordboard.speech.turns.interruption import LONG_WORDS_SURE, OVERLAP_HINTS, judge_words
 from cordboard.speech.turns.profiles import TurnProfile
 from cordboard.speech.turns.state_machine import SAMPLES_PER_MS
 from cordboard.speech.turns.text_clues import TextClue, clue_of

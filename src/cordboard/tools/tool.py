@@ -23,6 +23,10 @@ ToolKind = Literal["builtin", "mcp", "http", "python", "workflow"]
 RefusalReason = Literal["", "not_in_toolbox", "arguments", "limit", "duplicate", "approval"]
 """Why the desk did not run a tool; empty when it did, or when the tool itself refused."""
 COLLECT_DIGITS_ORIGIN = "builtin:collect_digits"
+NOT_AVAILABLE = "Sorry, that is not available at the moment."
+"""The answer of a tool that broke."""
+MAX_REFUSAL = 400
+"""Characters of a refusal for wrong arguments."""
 
 
 class Effects(StrEnum):
@@ -142,6 +146,21 @@ class ToolResult:
     data: Any = None
     control: Mapping[str, bool] = field(default_factory=dict)
     """What the agent must know besides, such as `{"call_ends": True}`."""
+
+
+def wrong_arguments(name: str, problems: list[str]) -> ToolResult:
+    """Refuse an ask so that a model can mend its arguments.
+
+    It names as many problems as have room, the first always.
+    """
+    before, after = f"The arguments of {name} are not valid: ", ". Correct them and ask again."
+    room = MAX_REFUSAL - len(before) - len(after)
+    text = problems[0][:room]
+    for problem in problems[1:]:
+        if len(text) + len(problem) + 2 <= room:
+            text = f"{text}; {problem}"
+    message = f"{before}{text}{after}"
+    return ToolResult(Status.REFUSED, message, {"problems": problems}, {"retryable": True})
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,7 @@ class CallStage:
         self.generation = FakeGeneration(config, tools)
         self.metrics = Metrics()
         self.writer = LedgerWriter(OpenCalls(directory))
-        self.recordings = RecordingWriter(self.metrics.recording_dropped)
+        self.recordings = RecordingWriter(self.metrics.media.recording_dropped)
         self.events: list[LedgerEvent] = []
         self._directory = directory
         offer = self.line.offer(variables)
@@ -156,7 +156,7 @@ class CallStage:
             post_call=post_call,
         )
         self.call = Call(offer, bind(offer, config), self.generation, agent, services)
-        self.metrics.call_started()
+        self.metrics.calls.started()
         self._run = asyncio.get_running_loop().create_task(self.call.run())
 
     @property

@@ -7,88 +7,55 @@ The media plays what is written at the pace of the event loop's clock, as a pace
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.offer import Media, Offer, TransferTarget
-from cordboard.telephony.outgoing import OutgoingAudio
+from cordboard.telephony.line_media import Ending, PacedMedia
 
 FRAME = 0.02
 
 
-class FakeMedia:
+class FakeMedia(PacedMedia):
     """Implements `cordboard.calls.offer.Media`; sends a frame every 20 ms, as a real one does."""
 
     def __init__(self) -> None:
-        self._audio: Callable[[bytes], None] | None = None
-        self._keys: Callable[[str], None] | None = None
-        self._sent: Callable[[bytes], None] | None = None
-        self._closed_callback: Callable[[str], None] | None = None
-        self._ended: str | None = None
-        self._outgoing = OutgoingAudio(SLIN_8K)
+        super().__init__(SLIN_8K)
         self._pacer = Pacer(asyncio.get_running_loop())
         self._pacer.register(self)
         self.played = bytearray()
         """What the caller has heard of what was written."""
         self.holds = 0
         """How often our sound was held."""
-        self.closed = False
 
     def tick(self, count: int) -> None:
         """One frame is on its way."""
         for _ in range(count):
             heard, frame = self._outgoing.heard_ms, self._outgoing.frame()
             self.played += frame[: 16 * (self._outgoing.heard_ms - heard)]
-            if self._sent is not None:
-                self._sent(frame)
+            if self._on_sent is not None:
+                self._on_sent(frame)
         self._outgoing.settle()
 
     @property
     def format(self) -> AudioFormat:
         return SLIN_8K
 
-    def on_audio(self, callback: Callable[[bytes], None]) -> None:
-        self._audio = callback
-
-    def on_dtmf(self, callback: Callable[[str], None]) -> None:
-        self._keys = callback
-
-    def on_sent(self, callback: Callable[[bytes], None]) -> None:
-        self._sent = callback
-
-    def on_closed(self, callback: Callable[[str], None]) -> None:
-        self._closed_callback = callback
-        if self._ended is not None:
-            callback(self._ended)
-
-    def write(self, pcm: bytes) -> None:
-        if not self.closed:
-            self._outgoing.write(pcm)
-
-    def mark(self, callback: Callable[[], None]) -> None:
-        self._outgoing.mark(callback)
-
     def hold(self) -> None:
         self.holds += 1
-        self._outgoing.hold()
-
-    def resume(self) -> None:
-        self._outgoing.resume()
-
-    def flush(self) -> int:
-        return self._outgoing.flush()
-
-    @property
-    def heard_ms(self) -> int:
-        return self._outgoing.heard_ms
-
-    @property
-    def queued_ms(self) -> int:
-        return self._outgoing.queued_ms
+        super().hold()
 
     async def close(self) -> None:
-        self.closed = True
+        self._begin_closing()
+        self._stop_sound()
+
+    @property
+    def closed(self) -> bool:
+        """True once the call has closed it."""
+        return self._closing
+
+    def _stop_sound(self) -> None:
         self._pacer.unregister(self)
         self.flush()
 
@@ -98,18 +65,16 @@ class FakeMedia:
         """Let the caller be heard, frame by frame, in real (or virtual) time."""
         for start in range(0, len(pcm), 320):
             await asyncio.sleep(FRAME)
-            if self._audio is not None and not self.closed:
-                self._audio(pcm[start : start + 320])
+            if self._on_audio is not None:
+                self._on_audio(pcm[start : start + 320])
 
     def press(self, key: str) -> None:
-        if self._keys is not None:
-            self._keys(key)
+        if self._on_dtmf is not None:
+            self._on_dtmf(key)
 
-    def break_off(self, reason: str) -> None:
+    def break_off(self, reason: Ending) -> None:
         """The far side ends (`caller_hangup`) or the media dies (`media_lost`)."""
-        self._ended = reason
-        if self._closed_callback is not None:
-            self._closed_callback(reason)
+        self.end(reason)
 
 
 class FakeLine:

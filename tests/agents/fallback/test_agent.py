@@ -452,7 +452,7 @@ def test_what_the_caller_was_saying_is_heard_by_the_next_one(tmp_path: Path) -> 
     async def scenario(stage: CallStage) -> None:
         await asyncio.sleep(2 + 0.1)
         for number in range(1, 201):
-            _media(stage)._audio(number.to_bytes(2, "little") * 160)  # type: ignore[misc]
+            _media(stage)._on_audio(number.to_bytes(2, "little") * 160)  # type: ignore[misc]
             await asyncio.sleep(0.02)
         _media(stage).break_off("caller_hangup")
 

@@ -14,7 +14,7 @@ from cordboard.speech.turns.events import (
     TurnTaken,
     WordsWanted,
 )
-from cordboard.speech.turns.interruption_words import judge_words
+from cordboard.speech.turns.interruption import judge_words
 from cordboard.speech.turns.profiles import TurnProfile
 from cordboard.speech.turns.state_machine import TurnTaker
 from cordboard.speech.turns.text_clues import TextClue

@@ -29,8 +29,7 @@ from cordboard.mcp.supervision.server import ServerState
 from cordboard.observe.degradation import Degradation
 from cordboard.observe.metrics import Metrics
 from cordboard.runtime.administration import Administration
-from cordboard.runtime.reload import Reloader
-from cordboard.runtime.reload_report import ReloadReport
+from cordboard.runtime.reload import Reloader, ReloadReport
 from cordboard.tools.tool import ToolReply
 from cordboard_testkit.fake_agent import FakeAgent
 from cordboard_testkit.fake_line import FakeLine
@@ -127,7 +126,7 @@ class Stand:
         async def no_models(config: Config) -> None:
             return None
 
-        self.pool = ServerPool(self.metrics)
+        self.pool = ServerPool(self.metrics.servers)
         self.succession = Reloader(
             loaded.config,
             self.pool,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cordboard.calls.events import Bound
-from cordboard.runtime.reload_report import Deferred
+from cordboard.runtime.reload import Deferred
 from cordboard_testkit.patience import PATIENCE, until
 
 from .conftest import Stand, context, server

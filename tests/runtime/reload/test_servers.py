@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cordboard.mcp.supervision.status import ServerState
-from cordboard.runtime.reload_report import Deferred
+from cordboard.runtime.reload import Deferred
 from cordboard.tools.tool import Status
 from cordboard_testkit.patience import until
 

@@ -1,7 +1,7 @@
 import pytest
 
 from cordboard.agent_api.stt import Transcript
-from cordboard.speech.turns.interruption_words import judge_words
+from cordboard.speech.turns.interruption import judge_words
 from cordboard.speech.turns.text_clues import TextClue, clue_of, is_murmur
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from cordboard.speech.turns.unfinished import is_unfinished
+from cordboard.speech.turns.text_clues import is_unfinished
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,12 @@ from cordboard.audio.pacer import Pacer
 from cordboard.calls.offer import Offer, TransferTarget
 from cordboard.config.schema import AudioSocket
 from cordboard.errors import LineGone, LineUnsupported, ListenError, MediaError
-from cordboard.telephony.asterisk import audiosocket, audiosocket_media
+from cordboard.telephony.asterisk import audiosocket
 from cordboard.telephony.asterisk.audiosocket import Audio, Hangup, Parser
 from cordboard.telephony.asterisk.audiosocket_media import AudioSocketMedia
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
 from cordboard.telephony.asterisk.audiosocket_waiting import WaitingRoom
+from cordboard.telephony.line_media import MESSAGES_PER_SECOND
 from cordboard_testkit.patience import PATIENCE
 
 LOUD = b"\x01\x20" * 160
@@ -346,7 +347,7 @@ async def test_a_flood_of_any_frames_ends_the_call(port, frame):
     peer.writer.write(frame * 30_000)
     assert await asyncio.wait_for(ended, PATIENCE) == "media_lost"
     assert "flood" in media.problem
-    assert len(keys) + len(sounds) <= audiosocket_media.FRAMES_PER_SECOND
+    assert len(keys) + len(sounds) <= MESSAGES_PER_SECOND
     await peer.closed()
     assert port.server.faults == {"flood": 1}
 

@@ -107,7 +107,7 @@ async def test_sound_and_keys_pass_in_each_coding(asterisk, open_rtp, sounds):
         await asyncio.gather(*(both_ways(*line) for line in lines))
         await board.exchange.idle()
         await assert_line_clean(asterisk)
-        assert board.path.ports_open == 0
+        assert board.path.health()["rtp_ports"] == 0
         assert not board.pacer.running
     await before.assert_nothing_left()
 
@@ -137,7 +137,7 @@ async def test_the_engine_hangs_up(asterisk, open_rtp):
         assert await asyncio.wait_for(echo.ended, PATIENCE) == "hangup"
         await board.exchange.idle()
         await assert_line_clean(asterisk)
-        assert board.path.ports_open == 0
+        assert board.path.health()["rtp_ports"] == 0
 
 
 async def test_three_seconds_without_a_packet_of_the_phone_are_no_end(asterisk, open_rtp, bursts):
@@ -233,7 +233,7 @@ async def test_every_port_is_in_use(asterisk, open_rtp):
         assert isinstance(refused.problem, MediaError)
         assert "rtp.first_port" in str(refused.problem)
         await second.ended()
-        assert board.path.counts["no_port"] == 1
+        assert board.path.health()["rtp_events"]["no_port"] == 1
         first.hangup()
         await board.exchange.idle()
         third = await phone.call(asterisk.sip_uri("agent"))
@@ -251,7 +251,7 @@ async def test_the_caller_hangs_up_while_the_media_is_being_opened(asterisk, ope
             call.hangup()
         await board.exchange.idle()
         await assert_line_clean(asterisk)
-        assert board.path.ports_open == 0
+        assert board.path.health()["rtp_ports"] == 0
         assert not board.pacer.running
 
 

@@ -15,10 +15,11 @@ from cordboard.calls.offer import Offer
 from cordboard.config.schema import Asterisk, AudioSocket
 from cordboard.errors import LineGone, MediaError
 from cordboard.telephony.asterisk import audiosocket
-from cordboard.telephony.asterisk.audiosocket_media import FLOOD_SECONDS, AudioSocketMedia
+from cordboard.telephony.asterisk.audiosocket_media import AudioSocketMedia
 from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
 from cordboard.telephony.asterisk.source import AsteriskSource
+from cordboard.telephony.line_media import FLOOD_SECONDS
 from cordboard_testkit.patience import PATIENCE, until
 from cordboard_testkit.virtual_time import virtual_time
 

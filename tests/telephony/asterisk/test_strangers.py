@@ -78,7 +78,7 @@ async def test_fifty_late_calls_reach_themselves_and_no_stranger_one(
             await asyncio.gather(*map(LateCall.hang_up, calls))
         await engine.exchange.idle()
         await engine.calls_recorded()
-        turned_away = engine._audiosocket.turned_away
+        turned_away = engine.doors.audiosocket.turned_away
     spoils = stranger.spoils
     assert spoils.attempts > 50, "the stranger was there"
     told = histories(tmp_path)

@@ -125,7 +125,7 @@ class PostCallQueue:
             unwritten = True
             self._tell_trouble("write", error)
         for job in new:
-            self._metrics.post_call("queued")
+            self._metrics.post_call.step("queued")
             if self._owns or unwritten:
                 self._wait_for(job, unwritten=unwritten)
         if not self._owns and not self._closed:
@@ -208,7 +208,7 @@ class PostCallQueue:
         self._created_at.pop(name, None)
 
     def _note(self) -> None:
-        self._metrics.post_call_waiting(len(self._schedule))
+        self._metrics.post_call.waiting(len(self._schedule))
         self._changed.set()
 
     async def _look(self) -> None:
@@ -277,7 +277,7 @@ class PostCallQueue:
         except ValueError as error:
             log.error("post_call_unreadable", job=name, error=str(error))
             self._failed += 1
-            self._metrics.post_call("failed")
+            self._metrics.post_call.step("failed")
             self._forget(name)
             return None
         if job is None:
@@ -316,7 +316,7 @@ class PostCallQueue:
 
     async def _delivered(self, job: PostCallJob) -> None:
         self._done.add(job.name)
-        self._metrics.post_call("delivered")
+        self._metrics.post_call.step("delivered")
         log.info("post_call_delivered", tries=job.attempts + 1, **_about(job))
         await self._remove(job.name)
 
@@ -331,7 +331,7 @@ class PostCallQueue:
         job = replace(job, attempts=job.attempts + 1, last_error=reply.message[:MAX_ERROR])
         # What is refused was wrong from the beginning: it will not be right another time.
         if reply.status is Status.REFUSED or is_hopeless(job, retries, now):
-            self._metrics.post_call("failed")
+            self._metrics.post_call.step("failed")
             log.error("post_call_given_up", outcome=str(reply.status), **_about(job))
             await asyncio.to_thread(self._files.give_up, replace(job, given_up=True))
             self._failed += 1
@@ -339,7 +339,7 @@ class PostCallQueue:
             return
         pause = retry_pause(job.attempts, retries)
         job = replace(job, next_at=now + pause)
-        self._metrics.post_call("retried")
+        self._metrics.post_call.step("retried")
         log.warning("post_call_failed", outcome=str(reply.status), again_in=pause, **_about(job))
         self._wait_for(job, unwritten=True)  # until it is written
         await asyncio.to_thread(self._files.write, job)

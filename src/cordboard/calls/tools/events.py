@@ -47,14 +47,14 @@ def count(metrics: Metrics, context: str, spec: ToolSpec | None, reply: ToolRepl
     else:  # an error is of a tool that the context lists and nobody offers now
         name = reply.name if reply.status is Status.ERROR else "unknown"
     seconds = reply.took_ms / 1000
-    metrics.tool_called(name, reply.status, seconds, context=context, source=reply.source)
+    metrics.tools.called(name, reply.status, seconds, context=context, source=reply.source)
     if reply.status is Status.REFUSED:
-        metrics.tool_refused(reply.refused or "tool")
+        metrics.tools.refused(reply.refused or "tool")
     if reply.source == "cache":
-        metrics.tool_cache_hit(name)
+        metrics.tools.cache_hit(name)
     elif spec is not None and spec.server:
         tool = spec.origin.removeprefix(f"mcp:{spec.server}:")
-        metrics.mcp_tool_called(spec.server, tool, reply.status, seconds)
+        metrics.servers.tool_called(spec.server, tool, reply.status, seconds)
 
 
 def _as_recorded(data: dict[str, Any]) -> tuple[int, dict[str, Any]]:

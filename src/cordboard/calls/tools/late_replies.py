@@ -101,7 +101,7 @@ class LateReplies:
         self._record(late, told=told)
 
     def _record(self, late: _Late, *, told: bool) -> None:
-        self._metrics.tool_late(told=told)
+        self._metrics.tools.late(told=told)
         reply = late.reply
         waited = round((self._loop.time() - late.came_at) * 1000)
         self._ledger.record(

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from cordboard.config.explain import suggestion
 from cordboard.config.files import is_file
+from cordboard.config.provider_chains import chain_of, providers_in_use
 from cordboard.config.providers.brains import GgufBrain
 from cordboard.config.providers.pipeline import PipelineProvider
-from cordboard.config.providers.services import chain_of, paid_parts, providers_in_use
+from cordboard.config.providers.services import paid_parts
 from cordboard.config.providers.tts import PiperTts
 from cordboard.config.schema import Config, Context
 from cordboard.config.yaml_document import Document, KeyPath

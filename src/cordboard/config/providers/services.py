@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from cordboard.config.providers.brains import OpenAIChatBrain
@@ -13,7 +13,6 @@ from cordboard.config.providers.pipeline import PipelineProvider
 from cordboard.config.providers.provider import Provider
 from cordboard.config.providers.service import Service
 from cordboard.config.providers.tts import ElevenLabsTts
-from cordboard.config.schema import Config, Context
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +88,3 @@ def paid_parts(provider: Provider) -> Iterator[PaidPart]:
                 yield PaidPart(part, section)
     elif isinstance(provider, Service):
         yield PaidPart("", provider)
-
-
-def chain_of(config: Config, context: Context) -> tuple[str, ...]:
-    """The providers of a context in the order in which they are tried, each once."""
-    names: Iterable[str] = (context.provider or config.default_provider, *context.fallback)
-    return tuple(dict.fromkeys(names))
-
-
-def providers_in_use(config: Config) -> tuple[str, ...]:
-    """Those that some context may speak with, in the order of the file."""
-    used = {name for context in config.contexts.values() for name in chain_of(config, context)}
-    used.add(config.default_provider)
-    return tuple(name for name in config.providers if name in used)

@@ -7,7 +7,7 @@
       convert: {kind: python, function: "my_tools:convert"}
       book: {kind: workflow, steps: [...]}
 
-The sections of `http`, `python` and `workflow` have files of their own beside this one.
+The sections of `http`, `mcp`, `python` and `workflow` have files of their own beside this one.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Discriminator, Field, Tag
 
-from cordboard.config.mcp import McpTool
-from cordboard.config.patterns import DIALPLAN_CONTEXT, EXTENSION, Name, ServerId
+from cordboard.config.patterns import DIALPLAN_CONTEXT, EXTENSION, Name
 from cordboard.config.section import Section
 from cordboard.config.tools.http_tool import HttpTool
+from cordboard.config.tools.mcp_tool import McpTool, McpToolEntry
 from cordboard.config.tools.python_tool import PythonTool
 from cordboard.config.tools.rules import ToolRules
 from cordboard.config.tools.workflow_tool import WorkflowTool
@@ -56,14 +56,6 @@ class BuiltinTool(ToolRules):
         default_factory=dict,
         description="Of `transfer`: the only places a call can be transferred to.",
     )
-
-
-class McpToolEntry(ToolRules):
-    """A tool of an MCP server; as if it stood under the server's `tools:` with this name."""
-
-    kind: Literal["mcp"] = Field(description="The kind of tool.")
-    server: ServerId = Field(description="Name under `mcp.servers`.")
-    tool: str = Field(min_length=1, description="The tool's name as the server gives it.")
 
 
 def _kind(value: object) -> str | None:

@@ -22,9 +22,9 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
 
 from cordboard.errors import McpError, McpUnavailable
+from cordboard.mcp.cancellation import see_through
 from cordboard.mcp.remote.http_channel import Channel
 from cordboard.mcp.remote.http_messages import lost
-from cordboard.mcp.stdio.process import see_through
 
 Incoming = SessionMessage | Exception
 

@@ -21,14 +21,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from cordboard.errors import McpCommandMissing, McpError
+from cordboard.mcp.cancellation import see_through
 from cordboard.mcp.stdio.orphans import MARK, end_marked, new_mark
 
 INHERITED_VARIABLES = (
@@ -185,23 +185,6 @@ class ServerProcess:
         self.signal_group(signal.SIGKILL)  # while the dead leader still holds the group's id
         self._popen.wait()
         self.exited.set()
-
-
-async def see_through(work: Coroutine[Any, Any, None]) -> None:
-    """Do a short piece of work to its end, even when the task that awaits it is cancelled.
-
-    The cancellation is not lost: it is raised when the work is done.
-    """
-    task = asyncio.ensure_future(work)
-    cancelled = False
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            cancelled = True
-    task.result()
-    if cancelled:
-        raise asyncio.CancelledError
 
 
 def child_environment(declared: Mapping[str, str]) -> dict[str, str]:

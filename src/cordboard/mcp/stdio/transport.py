@@ -27,6 +27,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 
 from cordboard.errors import McpError
+from cordboard.mcp.cancellation import see_through
 from cordboard.mcp.encoding import encoded
 from cordboard.mcp.large_result import LARGE_BYTES, read_large
 from cordboard.mcp.lines import (
@@ -39,7 +40,7 @@ from cordboard.mcp.lines import (
 )
 from cordboard.mcp.printable import printable
 from cordboard.mcp.stdio.allowance import Allowance
-from cordboard.mcp.stdio.process import READ_BYTES, Launch, ServerProcess, exit_text, see_through
+from cordboard.mcp.stdio.process import READ_BYTES, Launch, ServerProcess, exit_text
 from cordboard.mcp.stdio.spawn_turns import SpawnTurns
 from cordboard.mcp.stdio.stderr import StderrTail
 

@@ -26,10 +26,10 @@ import structlog
 
 from cordboard.config.mcp import McpServer
 from cordboard.errors import McpCommandMissing, McpError, McpTimeout, McpUnavailable
+from cordboard.mcp.cancellation import see_through
 from cordboard.mcp.from_config import expected_tools, secrets_of, transport_of
 from cordboard.mcp.negotiation import Negotiation
 from cordboard.mcp.printable import printable
-from cordboard.mcp.stdio.process import see_through
 from cordboard.mcp.stdio.spawn_turns import SpawnTurns
 from cordboard.mcp.stdio.stderr import StderrTail
 from cordboard.mcp.supervision.breaker import Breaker, BreakerState

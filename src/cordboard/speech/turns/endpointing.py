@@ -3,7 +3,8 @@
 The words and the melody are two witnesses. A whole answer to what was asked, dictation and a
 dangling word need no second one: the model misjudges one-word answers and numbers, whose melody it
 cannot know. Else the melody decides between three waits; of a single word it is believed only when
-it says that this is all.
+it says that this is all. A caller who was seen to pause within turns is waited for longer
+(`LearnedPause`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,13 @@ from __future__ import annotations
 from cordboard.speech.turns.profiles import TurnProfile
 from cordboard.speech.turns.text_clues import TextClue
 
+MARGIN_MS = 150
+"""The silence is made longer than the pause that was seen by so much."""
+FORGOTTEN = 0.75
+"""What is left of the learned time after each turn that ended as it should."""
+CUT_OFF_MS = 1_500
+"""A caller who speaks again so soon after the last word had only paused: the turn was cut."""
+_LEAST_MS = 20
 _TOO_SHORT_FOR_MELODY = (TextClue.ONE_WORD, TextClue.MURMUR)
 
 
@@ -44,3 +52,27 @@ def _without_learning(profile: TurnProfile, clue: TextClue | None, odds: float |
     if odds < profile.unfinished_below:
         return profile.unfinished_silence_ms
     return profile.doubtful_silence_ms
+
+
+class LearnedPause:
+    """One caller's habit, in milliseconds on top of the profile's `silence_ms`."""
+
+    def __init__(self, silence_ms: int, most_ms: int) -> None:
+        self._silence_ms = silence_ms
+        self._most_ms = most_ms
+        self._extra_ms = 0.0
+
+    @property
+    def extra_ms(self) -> int:
+        return int(self._extra_ms)
+
+    def resumed(self, pause_ms: int) -> None:
+        """The caller went on after so much silence within a turn, or right after its end."""
+        wanted = min(pause_ms + MARGIN_MS - self._silence_ms, self._most_ms)
+        self._extra_ms = max(self._extra_ms, wanted)
+
+    def turn_ended(self) -> None:
+        """A turn is over; its pauses weigh less in the next ones."""
+        self._extra_ms *= FORGOTTEN
+        if self._extra_ms < _LEAST_MS:
+            self._extra_ms = 0.0

@@ -96,7 +96,7 @@ class TurnProfile:
     """... or words."""
     closure_ms: int = 208
     """The same while the detector is sure of the voice;
-    `cordboard.speech.turns.interruption_end`."""
+    `cordboard.speech.turns.interruption`."""
     closure_above: float = 0.95
     """It is sure."""
     hold_again_ms: int = 600

@@ -30,7 +30,7 @@ is heard to its end, and may turn out to be an interruption or a turn after all.
 
 from __future__ import annotations
 
-from cordboard.speech.turns.endpointing import silence_for
+from cordboard.speech.turns.endpointing import CUT_OFF_MS, LearnedPause, silence_for
 from cordboard.speech.turns.events import (
     NONE,
     PERHAPS,
@@ -48,8 +48,7 @@ from cordboard.speech.turns.events import (
     TurnTaken,
     WordsWanted,
 )
-from cordboard.speech.turns.interruption_end import silence_to_be_over
-from cordboard.speech.turns.learned_pause import CUT_OFF_MS, LearnedPause
+from cordboard.speech.turns.interruption import silence_to_be_over
 from cordboard.speech.turns.profiles import TurnProfile
 from cordboard.speech.turns.text_clues import TextClue
 

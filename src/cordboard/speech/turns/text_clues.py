@@ -10,8 +10,6 @@ import re
 from collections.abc import Sequence
 from enum import Enum
 
-from cordboard.speech.turns.unfinished import is_unfinished
-
 
 class TextClue(Enum):
     """What a text tells of the turn it may end."""
@@ -52,6 +50,22 @@ _MOST_MURMURS = 4
 _SHORT_ANSWER = 3
 """A whole answer of up to so many words is taken at once; longer ones may have a tail ("please")
 behind a comma's pause of about 0.3 s. Digits and letters are counted by the dialogue."""
+_DANGLING = frozenset(
+    "a an the for at in on of to from with and or but my is are was it's i'm i'd um uh er well "
+    "about near into between your their our this these than because while if whether whose which "
+    "currently am be been being another every not cannot can't don't didn't doesn't isn't aren't "
+    "won't i".split()
+)
+_AUXILIARIES = frozenset(
+    "am is are was were be been being has have had will would can could should must may might "
+    "i'm it's he's she's we're they're you're i've we've i'll we'll".split()
+)
+_NUMBER_ANNOUNCED = re.compile(
+    r"(my|our|the|it's|its|account|order|booking|reference|customer|phone|telephone|flight|ticket)"
+    r"( [a-z']+){0,3} (number|code)|(number|code)"
+)
+"""`My booking number`: the number comes after a breath."""
+_WORDS = re.compile(r"[a-z']+|\d+")
 _DIGITS = frozenset(
     "zero oh o one two three four five six seven eight nine double triple hundred".split()
 )
@@ -61,7 +75,7 @@ _SPELLING = frozenset(
     "zulu".split()
 )
 _NOT_LETTERS = frozenset("ai")
-_ANNOUNCED = re.compile(r"\b(number|code|digits|pin|account|spell(ed|ing|s)?|letters?)\b")
+_SIGNS_ANNOUNCED = re.compile(r"\b(number|code|digits|pin|account|spell(ed|ing|s)?|letters?)\b")
 _PHONE_LENGTHS = frozenset((7, 8, 10, 11))
 """A dictated number with so many digits may be whole: then the voice decides."""
 
@@ -121,7 +135,7 @@ def _is_dictation(words: Sequence[str], text: str) -> bool:
         return False
     signs = words[len(words) - tail :]
     count = sum(len(sign) if sign.isdigit() or len(sign) == 1 else 1 for sign in signs)
-    announced = bool(_ANNOUNCED.search(" ".join(words[: len(words) - tail])))
+    announced = bool(_SIGNS_ANNOUNCED.search(" ".join(words[: len(words) - tail])))
     if all(sign.isdigit() or sign in _DIGITS for sign in signs):
         if count in _PHONE_LENGTHS or (count > 11):
             return False
@@ -137,4 +151,20 @@ def _is_sign(word: str) -> bool:
         or word in _DIGITS
         or word in _SPELLING
         or (len(word) == 1 and (word not in _NOT_LETTERS))
+    )
+
+
+def is_unfinished(text: str) -> bool:
+    """Whether the last word cannot end a sentence. A text with a question mark is finished.
+
+    A caller who stops after "the weather for" is looking for a name, not waiting for an answer.
+    """
+    if text.rstrip().endswith("?"):
+        return False
+    words = _WORDS.findall(text.lower())
+    if not words:
+        return False
+    adverb = len(words) > 1 and words[-1].endswith("ly") and words[-2] in _AUXILIARIES
+    return (
+        adverb or words[-1] in _DANGLING or _NUMBER_ANNOUNCED.fullmatch(" ".join(words)) is not None
     )

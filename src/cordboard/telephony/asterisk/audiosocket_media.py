@@ -10,7 +10,7 @@ the moment it comes (both measured on 22.10.1).
 
 How a dead peer is told from a silent one: a phone on hold or muted sends nothing, and then neither
 does Asterisk (measured), so silence alone is no sign. What we send every 20 ms is: the kernel gives
-up on a host that acknowledges nothing for `UNACKNOWLEDGED_MS`, and a peer that acknowledges but
+up on a host that acknowledges nothing (`net.tcp`), and a peer that acknowledges but
 reads nothing fills the buffers at last and has `STALLED_SECONDS` to go on. `IDLE_SECONDS` without
 any frame is the last resort; who knows better (ARI is gone too) shortens it by `idle_seconds`.
 """
@@ -22,27 +22,22 @@ import contextlib
 import select
 import socket
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import Protocol
 from uuid import UUID
 
 import structlog
 
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.audio.pacer import Pacer
+from cordboard.net.tcp import live_transport
 from cordboard.telephony.asterisk import audiosocket
 from cordboard.telephony.asterisk.audiosocket import Audio, Dtmf, Hangup, Identified, Violation
+from cordboard.telephony.line_media import ArrivalMeter, PacedMedia
 from cordboard.telephony.outgoing import OutgoingAudio
 
 log = structlog.get_logger()
 
-UNACKNOWLEDGED_MS = 10_000
 STALLED_SECONDS = 2.0
-IDLE_SECONDS = 300.0
-FLOOD_SECONDS = 10.0
-"""How much more sound than real time may arrive. Asterisk may catch up after a stall; no more."""
-FRAMES_PER_SECOND = 2_000
-"""More frames than these, of whatever kind, are a flood: Asterisk sends 50 of sound in a second,
-100 for a phone with packets of 10 ms, and may catch up with `FLOOD_SECONDS` of them."""
 PIECE_BYTES = 16_384
 """So much is read before it is looked whether it is a flood: the other calls wait meanwhile."""
 SEND_BUFFER_BYTES = 16_384
@@ -73,32 +68,22 @@ class ConnectionOwner(Protocol):
         ...
 
 
-class AudioSocketMedia(asyncio.Protocol):
-    """The media of one call over one connection (implements `calls.offer.Media`)."""
+class AudioSocketMedia(PacedMedia, asyncio.Protocol):
+    """The media of one call over one connection (implements `media_path.LineMedia`)."""
 
     def __init__(self, owner: ConnectionOwner, pacer: Pacer) -> None:
+        super().__init__(SLIN_8K)
         self._owner = owner
         self._pacer = pacer
         self._loop = asyncio.get_running_loop()
         self._parser = audiosocket.Parser("server")
         self._format = SLIN_8K
+        self._bytes_per_second = SLIN_8K.bytes_per_ms * 1000
         self._header = _header(SLIN_8K)
-        self._outgoing = OutgoingAudio(SLIN_8K)
         self._transport: asyncio.Transport | None = None
-        self._on_lost: Callable[[str], None] | None = None
-        self._on_audio: Callable[[bytes], None] | None = None
-        self._on_dtmf: Callable[[str], None] | None = None
-        self._on_sent: Callable[[bytes], None] | None = None
-        self._on_closed: Callable[[str], None] | None = None
-        self._ending: str | None = None
-        self._closing = False
         self._gone = asyncio.Event()
         self._heard_at = self._loop.time()
-        self._heard_until = self._heard_at
-        """When the sound that has arrived would end, were it played as it came."""
-        self._frames_before = 0
-        self._frames_from = self._heard_at
-        """Frames that were read before the present second, and when that began."""
+        self._arrivals = ArrivalMeter(self._heard_at)
         self._stalled_at: float | None = None
         self.peer = ("", 0)
         """Address and port of the other end."""
@@ -106,8 +91,6 @@ class AudioSocketMedia(asyncio.Protocol):
         """The address of ours to which it has connected."""
         self.uuid: UUID | None = None
         """Which call Asterisk says this is; None until it has said so. A secret: never log it."""
-        self.idle_seconds = IDLE_SECONDS
-        """How long Asterisk may send nothing at all."""
         self.stalled_seconds = STALLED_SECONDS
         """How long Asterisk may read nothing of what waits for it."""
         self.problem = ""
@@ -134,6 +117,7 @@ class AudioSocketMedia(asyncio.Protocol):
     def carry(self, audio_format: AudioFormat) -> None:
         """Use another rate of slin than 8 kHz. Before anything is written."""
         self._format = audio_format
+        self._bytes_per_second = audio_format.bytes_per_ms * 1000
         self._header = _header(audio_format)
         self._outgoing = OutgoingAudio(audio_format)
 
@@ -149,28 +133,18 @@ class AudioSocketMedia(asyncio.Protocol):
         else:
             on_lost(self.problem)
 
-    def end(self, reason: str) -> None:
-        """Tell the call, once, that its media or line has ended, and stop the sound both ways."""
-        if self._ending is not None or self._closing:
-            return
-        self._ending = reason
-        self._on_audio = self._on_dtmf = self._on_sent = None
-        self._silence()
-        if self._on_closed is not None:
-            self._on_closed(reason)
-
     def take_key(self, key: str) -> None:
         """Nothing to do: AudioSocket brings each key itself, in a frame of its own."""
 
     def abort(self) -> None:
         """Drop the connection at once."""
-        self._silence()
+        self._stop_sound()
         if self._transport is not None:
             self._transport.abort()
 
     def send_hangup(self) -> None:
         """Ask Asterisk to end the AudioSocket() application and let the dialplan go on."""
-        self._silence()
+        self._stop_sound()
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(audiosocket.encode_hangup())
             self._transport.close()
@@ -181,48 +155,8 @@ class AudioSocketMedia(asyncio.Protocol):
     def format(self) -> AudioFormat:
         return self._format
 
-    def on_audio(self, callback: Callable[[bytes], None]) -> None:
-        self._on_audio = callback
-
-    def on_dtmf(self, callback: Callable[[str], None]) -> None:
-        self._on_dtmf = callback
-
-    def on_sent(self, callback: Callable[[bytes], None]) -> None:
-        self._on_sent = callback
-
-    def on_closed(self, callback: Callable[[str], None]) -> None:
-        self._on_closed = callback
-        if self._ending is not None:
-            callback(self._ending)
-
-    def write(self, pcm: bytes) -> None:
-        if self._ending is None and not self._closing:
-            self._outgoing.write(pcm)
-
-    def mark(self, callback: Callable[[], None]) -> None:
-        if self._ending is None and not self._closing:
-            self._outgoing.mark(callback)
-
-    def hold(self) -> None:
-        self._outgoing.hold()
-
-    def resume(self) -> None:
-        self._outgoing.resume()
-
-    def flush(self) -> int:
-        return self._outgoing.flush()
-
-    @property
-    def heard_ms(self) -> int:
-        return self._outgoing.heard_ms
-
-    @property
-    def queued_ms(self) -> int:
-        return self._outgoing.queued_ms
-
     async def close(self) -> None:
-        self._closing = True
-        self._on_audio = self._on_dtmf = self._on_sent = self._on_closed = None
+        self._begin_closing()
         self.send_hangup()
         if self._transport is not None and not self._gone.is_set():
             with contextlib.suppress(TimeoutError):
@@ -255,32 +189,31 @@ class AudioSocketMedia(asyncio.Protocol):
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Only by name: uvloop's transports are no subclass of asyncio's.
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=SEND_BUFFER_BYTES)
+        self._transport = live_transport(transport, SEND_BUFFER_BYTES)
         self.peer = (transport.get_extra_info("peername") or ("", 0))[:2]
         self.own_address = (transport.get_extra_info("sockname") or ("",))[0]
         connection = transport.get_extra_info("socket")
         if connection is not None:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-            if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
-                option = socket.TCP_USER_TIMEOUT
-                connection.setsockopt(socket.IPPROTO_TCP, option, UNACKNOWLEDGED_MS)
         self._owner.connected(self)
 
     def data_received(self, data: bytes) -> None:
-        self._heard_at = self._loop.time()
-        if self._heard_at - self._frames_from >= 1.0:
-            self._frames_before, self._frames_from = self._parser.frames, self._heard_at
+        now = self._heard_at = self._loop.time()
         for start in range(0, len(data), PIECE_BYTES):
             events = self._parser.feed(data[start : start + PIECE_BYTES])
-            if self._parser.frames - self._frames_before > FRAMES_PER_SECOND:
+            if not self._arrivals.takes_messages(self._parser.frames, now):
                 self._fail("flood", "frames come in a flood")
             for event in events:
                 if self._transport is not None and self._transport.is_closing():
                     return  # what comes along with the end counts no more
-                self._take(event)
+                if not isinstance(event, Audio):
+                    self._take(event)
+                elif event.rate != self._format.rate:
+                    self._wrong_rate(event.rate)
+                elif not self._arrivals.takes_sound(len(event.pcm) / self._bytes_per_second, now):
+                    self._fail("flood", "sound comes faster than real time")
+                elif self._on_audio is not None:
+                    self._on_audio(event.pcm)
 
     def pause_writing(self) -> None:
         self._stalled_at = self._loop.time()
@@ -289,18 +222,15 @@ class AudioSocketMedia(asyncio.Protocol):
         self._stalled_at = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._silence()
+        self._stop_sound()
         self._gone.set()
         if exc is not None and not self.problem:
             self.problem = str(exc) or type(exc).__name__
-        if self._on_lost is not None and self._ending is None and not self._closing:
-            self._on_lost(self.problem)
+        self._tell_lost(self.problem)
         self._owner.disconnected(self)
 
     def _take(self, event: audiosocket.Event) -> None:
-        if isinstance(event, Audio):
-            self._audio(event)
-        elif isinstance(event, Dtmf):
+        if isinstance(event, Dtmf):
             if self._on_dtmf is not None:
                 self._on_dtmf(event.digit)
         elif isinstance(event, Identified):
@@ -311,17 +241,9 @@ class AudioSocketMedia(asyncio.Protocol):
         elif isinstance(event, Hangup) and self._transport is not None:
             self._transport.close()
 
-    def _audio(self, event: Audio) -> None:
-        if event.rate != self._format.rate:
-            problem = f"Asterisk sends {event.rate} Hz; this line takes {self._format.rate} Hz"
-            self._fail("rate", problem)
-            return
-        begin = max(self._heard_until, self._heard_at)  # a silence saves up nothing
-        self._heard_until = begin + len(event.pcm) / (self._format.bytes_per_ms * 1000)
-        if self._heard_until > self._heard_at + FLOOD_SECONDS:
-            self._fail("flood", "sound comes faster than real time")
-        elif self._on_audio is not None:
-            self._on_audio(event.pcm)
+    def _wrong_rate(self, rate: int) -> None:
+        problem = f"Asterisk sends {rate} Hz; this line takes {self._format.rate} Hz"
+        self._fail("rate", problem)
 
     def _fail(self, fault: str, problem: str) -> None:
         if not self.problem:
@@ -331,6 +253,6 @@ class AudioSocketMedia(asyncio.Protocol):
     def _pacer_failed(self, error: Exception) -> None:
         self._fail("sending", f"sending failed: {error!r}")
 
-    def _silence(self) -> None:
+    def _stop_sound(self) -> None:
         self._pacer.unregister(self)
         self._outgoing.flush()

@@ -13,6 +13,7 @@ from typing import Any
 
 from cordboard.audio.format import SLIN_8K, SLIN_16K, AudioFormat
 from cordboard.errors import MediaError
+from cordboard.observe.metrics import Metrics
 from cordboard.telephony.asterisk.audiosocket_media import AudioSocketMedia
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer, Expected
 
@@ -37,6 +38,13 @@ class AudioSocketPath:
     @property
     def trouble(self) -> str:
         return "" if self._server.listening else "the AudioSocket port is not open"
+
+    def health(self) -> Mapping[str, Any]:
+        """Nothing of its own: the port serves calls without ARI too."""
+        return {}
+
+    def report(self, metrics: Metrics) -> None:
+        """Nothing of its own: the port counts whom it turns away."""
 
     async def prepare(self, formats: Sequence[AudioFormat]) -> AudioSocketArrival:
         chosen = next((each for each in formats if each in self._formats), self._formats[0])

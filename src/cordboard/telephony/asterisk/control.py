@@ -5,7 +5,7 @@ channel it owns a bridge and an ExternalMedia channel; both have ids made of the
 what a crash leaves behind is known as ours (`source`). Every event about these channels comes to
 `handle`.
 
-Why a line or its media ended is told to the call through the media (`telephony.endings`).
+Why a line or its media ended is told to the call through the media (`telephony.line_media.Ending`).
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ from cordboard.errors import (
 )
 from cordboard.telephony.asterisk.ari import AriClient
 from cordboard.telephony.asterisk.ari_messages import Channel
-from cordboard.telephony.asterisk.audiosocket_media import IDLE_SECONDS
 from cordboard.telephony.asterisk.media_path import LineMedia, MediaArrival, MediaPath
-from cordboard.telephony.endings import Ending
+from cordboard.telephony.line_media import IDLE_SECONDS, Ending
 
 log = structlog.get_logger()
 

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 from cordboard.audio.format import AudioFormat
 from cordboard.calls.offer import Media
-from cordboard.telephony.endings import Ending
+from cordboard.observe.metrics import Metrics
+from cordboard.telephony.line_media import Ending
 
 
 class LineMedia(Media, Protocol):
@@ -88,6 +89,14 @@ class MediaPath(Protocol):
     @property
     def trouble(self) -> str:
         """Why no media could come now; empty when it can. For `/ready`."""
+        ...
+
+    def health(self) -> Mapping[str, Any]:
+        """Return its part of `audio` in `/health`: what is open, what went wrong so far."""
+        ...
+
+    def report(self, metrics: Metrics) -> None:
+        """Add to the metrics what was counted since the last time; called many times a second."""
         ...
 
     async def prepare(self, formats: Sequence[AudioFormat]) -> MediaArrival:

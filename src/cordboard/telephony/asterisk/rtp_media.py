@@ -29,11 +29,10 @@ from cordboard.telephony.asterisk.rtp_codings import TIMESTAMP_STEP, RtpCoding
 from cordboard.telephony.asterisk.rtp_conceal import Concealer
 from cordboard.telephony.asterisk.rtp_jitter import JitterBuffer
 from cordboard.telephony.asterisk.rtp_ports import MAX_DATAGRAM, Address, RtpPorts
-from cordboard.telephony.outgoing import OutgoingAudio
+from cordboard.telephony.line_media import ArrivalMeter, PacedMedia
 
 log = structlog.get_logger()
 
-IDLE_SECONDS = 300.0
 FLOOD_SECONDS = 1.0
 """How much more sound than real time may arrive; what exceeds it is dropped."""
 REFUSALS = 3
@@ -44,11 +43,12 @@ FIRST_PACKET_SECONDS = 5.0
 _FULL = (errno.ENOBUFS, errno.EAGAIN, errno.EWOULDBLOCK)
 
 
-class RtpMedia:
+class RtpMedia(PacedMedia):
     """The media of one call."""
 
     def __init__(self, ports: RtpPorts, coding: RtpCoding, pacer: Pacer) -> None:
         """Raises `MediaError` when there is no port. `direct` it before it is claimed."""
+        super().__init__(coding.format)
         self._loop = asyncio.get_running_loop()
         self._pacer = pacer
         self._coding = coding
@@ -61,7 +61,6 @@ class RtpMedia:
         self._concealer = Concealer(coding.format)
         self._decode = coding.decoder()
         self._encode = coding.encoder()
-        self._outgoing = OutgoingAudio(coding.format)
         self._silence = coding.format.silence()
         self._packets = rtp.Packetiser(
             coding.payload_type,
@@ -71,21 +70,14 @@ class RtpMedia:
             timestamp=random.getrandbits(32),
         )
         self._was_silent = True
-        self._on_lost: Callable[[str], None] | None = None
-        self._on_audio: Callable[[bytes], None] | None = None
-        self._on_dtmf: Callable[[str], None] | None = None
-        self._on_sent: Callable[[bytes], None] | None = None
-        self._on_closed: Callable[[str], None] | None = None
-        self._ending: str | None = None
-        self._closing = False
         self._heard_at = 0.0
-        self._heard_until = 0.0
-        """When the sound that has arrived would end, were it played as it came."""
+        self._arrivals = ArrivalMeter(0.0, FLOOD_SECONDS)
+        # All codings have 8 or 16 bytes a millisecond: a unit for each tick of their clock.
+        self._bytes_per_second = coding.unit_bytes * 8000
         self._claimed_at = 0.0
         self._nothing_came = True
         self._refusals = 0
         self._unsent = 0
-        self.idle_seconds = IDLE_SECONDS
 
     # What the path does with it.
 
@@ -102,21 +94,12 @@ class RtpMedia:
 
     def claim(self, on_lost: Callable[[str], None]) -> None:
         self._on_lost = on_lost
-        self._claimed_at = self._heard_at = self._heard_until = self._loop.time()
+        self._claimed_at = self._heard_at = self._loop.time()
         self._pacer.register(self, self._pacer_failed)
         self._socket.listen()
 
-    def end(self, reason: str) -> None:
-        if self._ending is not None or self._closing:
-            return
-        self._ending = reason
-        self._on_audio = self._on_dtmf = self._on_sent = None
-        self._stop()
-        if self._on_closed is not None:
-            self._on_closed(reason)
-
     def abort(self) -> None:
-        self._stop()
+        self._stop_sound()
 
     def take_key(self, key: str) -> None:
         """ARI is the only one to tell: Asterisk sends no key in this stream (measured)."""
@@ -129,51 +112,11 @@ class RtpMedia:
     def format(self) -> AudioFormat:
         return self._coding.format
 
-    def on_audio(self, callback: Callable[[bytes], None]) -> None:
-        self._on_audio = callback
-
-    def on_dtmf(self, callback: Callable[[str], None]) -> None:
-        self._on_dtmf = callback
-
-    def on_sent(self, callback: Callable[[bytes], None]) -> None:
-        self._on_sent = callback
-
-    def on_closed(self, callback: Callable[[str], None]) -> None:
-        self._on_closed = callback
-        if self._ending is not None:
-            callback(self._ending)
-
-    def write(self, pcm: bytes) -> None:
-        if self._ending is None and not self._closing:
-            self._outgoing.write(pcm)
-
-    def mark(self, callback: Callable[[], None]) -> None:
-        if self._ending is None and not self._closing:
-            self._outgoing.mark(callback)
-
-    def hold(self) -> None:
-        self._outgoing.hold()
-
-    def resume(self) -> None:
-        self._outgoing.resume()
-
-    def flush(self) -> int:
-        return self._outgoing.flush()
-
-    @property
-    def heard_ms(self) -> int:
-        return self._outgoing.heard_ms
-
-    @property
-    def queued_ms(self) -> int:
-        return self._outgoing.queued_ms
-
     async def close(self) -> None:
         if self._closing:
             return
-        self._closing = True
-        self._on_audio = self._on_dtmf = self._on_sent = self._on_closed = None
-        self._stop()
+        self._begin_closing()
+        self._stop_sound()
         if self.counts:
             log.info("rtp_quality", port=self.port, **self.counts)
 
@@ -226,15 +169,9 @@ class RtpMedia:
         elif len(payload) % self._coding.unit_bytes:
             self._note("payload_length")
             packet = packet._replace(payload=b"")
-        else:
-            begin = max(self._heard_until, now)  # a silence saves up nothing
-            # All codings have 8 or 16 bytes a millisecond: a unit for each tick of their clock.
-            until = begin + len(payload) / (self._coding.unit_bytes * 8000)
-            if until > now + FLOOD_SECONDS:
-                self._note("flood")
-                packet = packet._replace(payload=b"")
-            else:
-                self._heard_until = until
+        elif not self._arrivals.takes_sound(len(payload) / self._bytes_per_second, now):
+            self._note("flood")
+            packet = packet._replace(payload=b"")
         self._hand_on(self._jitter.push(packet, now))
 
     def refused(self) -> None:
@@ -286,12 +223,10 @@ class RtpMedia:
 
     def _lose(self, problem: str) -> None:
         """The media is lost: the line finds the word for it."""
-        on_lost, self._on_lost = self._on_lost, None
-        self._stop()
-        if on_lost is not None and self._ending is None and not self._closing:
-            on_lost(problem)
+        self._stop_sound()
+        self._tell_lost(problem)
 
-    def _stop(self) -> None:
+    def _stop_sound(self) -> None:
         self._pacer.unregister(self)
         self._socket.close()
         self._outgoing.flush()

@@ -18,6 +18,7 @@ from cordboard.audio.format import AudioFormat
 from cordboard.audio.pacer import Pacer
 from cordboard.config.schema import Rtp
 from cordboard.errors import MediaError
+from cordboard.observe.metrics import Metrics
 from cordboard.telephony.asterisk.rtp_codings import RtpCoding, choose
 from cordboard.telephony.asterisk.rtp_media import RtpMedia
 from cordboard.telephony.asterisk.rtp_ports import RtpPorts
@@ -37,6 +38,7 @@ class RtpPath:
         self._pacer = pacer
         self._codec = codec
         self._ports = RtpPorts(config)
+        self._reported: Counter[str] = Counter()
 
     @property
     def connect_seconds(self) -> float:
@@ -46,15 +48,15 @@ class RtpPath:
     def trouble(self) -> str:
         return "" if self._ports.running else "the RTP ports are not open"
 
-    @property
-    def counts(self) -> Counter[str]:
-        """What was dropped or filled in on all calls so far, by a fixed word."""
-        return self._ports.counts
+    def health(self) -> Mapping[str, Any]:
+        """UDP sockets that are open now, one for each call; what was dropped or filled in so far,
+        by a fixed word."""
+        return {"rtp_ports": self._ports.opened, "rtp_events": dict(self._ports.counts)}
 
-    @property
-    def ports_open(self) -> int:
-        """UDP sockets that are open now: one for each call."""
-        return self._ports.opened
+    def report(self, metrics: Metrics) -> None:
+        for word, count in self._ports.counts.items():
+            metrics.media.rtp_events(word, count - self._reported[word])
+            self._reported[word] = count
 
     async def start(self) -> None:
         """Try to open a port. Raises `ListenError`; `MediaError` for a codec that is no use."""

@@ -29,7 +29,7 @@ from cordboard.telephony.asterisk.control import (
     AsteriskLine,
 )
 from cordboard.telephony.asterisk.media_path import MediaPath
-from cordboard.telephony.endings import Ending
+from cordboard.telephony.line_media import Ending
 
 log = structlog.get_logger()
 

@@ -38,16 +38,9 @@ from cordboard.telephony.asterisk.websocket_messages import (
     Status,
 )
 from cordboard.telephony.asterisk.websocket_playout import AHEAD_SECONDS, RemotePlayout
-from cordboard.telephony.endings import Ending
+from cordboard.telephony.line_media import ArrivalMeter, LineMediaBase
 
 log = structlog.get_logger()
-
-IDLE_SECONDS = 300.0
-FLOOD_SECONDS = 10.0
-"""How much more sound than real time may arrive. Asterisk may catch up after a stall; no more."""
-MESSAGES_PER_SECOND = 2_000
-"""More than these, of whatever kind, are a flood: Asterisk sends 50 of sound in a second, 100 for a
-phone with packets of 10 ms, and may catch up with `FLOOD_SECONDS` of them; our marks make 50."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +55,7 @@ class PeerTimes:
     """In which it reads something while much is to be sent."""
 
 
-class WebsocketMedia:
+class WebsocketMedia(LineMediaBase):
     """The media of one call over one connection (implements `media_path.LineMedia`)."""
 
     def __init__(
@@ -76,6 +69,7 @@ class WebsocketMedia:
         times: PeerTimes = PeerTimes(),
     ) -> None:
         """`counts` counts what goes wrong, by reason."""
+        super().__init__()
         self._loop = asyncio.get_running_loop()
         self._connection = connection
         self._format = audio_format
@@ -85,16 +79,9 @@ class WebsocketMedia:
         self._playout = RemotePlayout(audio_format, self, ahead_seconds=ahead_seconds)
         self._started: asyncio.Future[MediaStart] = self._loop.create_future()
         self._on_gone: Callable[[WebsocketMedia], None] | None = None
-        self._on_lost: Callable[[str], None] | None = None
-        self._on_audio: Callable[[bytes], None] | None = None
-        self._on_dtmf: Callable[[str], None] | None = None
-        self._on_sent: Callable[[bytes], None] | None = None
-        self._on_closed: Callable[[str], None] | None = None
-        self._ending: Ending | None = None
-        self._closing = False
         self._heard_at = self._loop.time()
-        self._heard_until = self._heard_at
-        """When the sound that has arrived would end, were it played as it came."""
+        self._arrivals = ArrivalMeter(self._heard_at)
+        self._bytes_per_second = audio_format.bytes_per_ms * 1000
         self._asked_at: float | None = None
         """Since when an answer is awaited; None when none is."""
         self._ask_next_at = self._heard_at + times.ask
@@ -103,9 +90,6 @@ class WebsocketMedia:
         self._stalled_at: float | None = None
         self._full = False
         self._messages = 0
-        self._messages_from = self._heard_at
-        self.idle_seconds = IDLE_SECONDS
-        """How long Asterisk may send nothing at all."""
 
     # What the path and the line do with it.
 
@@ -137,16 +121,6 @@ class WebsocketMedia:
         else:
             on_lost(self.problem)
 
-    def end(self, reason: Ending) -> None:
-        """Tell the call, once, that its media or line has ended, and stop the sound both ways."""
-        if self._ending is not None or self._closing:
-            return
-        self._ending = reason
-        self._on_audio = self._on_dtmf = self._on_sent = None
-        self._silence()
-        if self._on_closed is not None:
-            self._on_closed(reason)
-
     def take_key(self, key: str) -> None:
         """Nothing to do: the websocket brings each key itself (DTMF_END)."""
 
@@ -161,27 +135,13 @@ class WebsocketMedia:
     def format(self) -> AudioFormat:
         return self._format
 
-    def on_audio(self, callback: Callable[[bytes], None]) -> None:
-        self._on_audio = callback
-
-    def on_dtmf(self, callback: Callable[[str], None]) -> None:
-        self._on_dtmf = callback
-
-    def on_sent(self, callback: Callable[[bytes], None]) -> None:
-        self._on_sent = callback
-
-    def on_closed(self, callback: Callable[[str], None]) -> None:
-        self._on_closed = callback
-        if self._ending is not None:
-            callback(self._ending)
-
     def write(self, pcm: bytes) -> None:
-        if self._ending is None and not self._closing:
+        if self._in_use:
             self._playout.write(pcm, self._loop.time())
             self._transmit()
 
     def mark(self, callback: Callable[[], None]) -> None:
-        if self._ending is None and not self._closing:
+        if self._in_use:
             self._playout.mark(callback)
 
     def hold(self) -> None:
@@ -206,9 +166,8 @@ class WebsocketMedia:
         return self._playout.queued_ms(self._loop.time())
 
     async def close(self) -> None:
-        self._closing = True
-        self._on_audio = self._on_dtmf = self._on_sent = self._on_closed = None
-        self._silence()
+        self._begin_closing()
+        self._stop_sound()
         await self._connection.close()
 
     # websocket_playout.AsteriskQueue
@@ -258,8 +217,8 @@ class WebsocketMedia:
         """MEDIA_START is awaited now."""
 
     def text_received(self, text: bytes) -> None:
-        now = self._heard()
-        if self._flooded(now):
+        now = self._loop.time()
+        if not self._heard(now):
             return
         event = messages.decode(text)
         if isinstance(event, MarkProcessed):
@@ -269,8 +228,8 @@ class WebsocketMedia:
             self._take(event)
 
     def sound_received(self, data: bytes) -> None:
-        now = self._heard()
-        if self._flooded(now):
+        now = self._loop.time()
+        if not self._heard(now):
             return
         if not self._started.done():
             self._fail("no_media_start", "sound came before MEDIA_START")
@@ -280,9 +239,7 @@ class WebsocketMedia:
                 "half_sample", f"a frame of {len(data)} bytes ends in the middle of a sample"
             )
             return
-        begin = max(self._heard_until, now)  # a silence saves up nothing
-        self._heard_until = begin + len(data) / (self._format.bytes_per_ms * 1000)
-        if self._heard_until > now + FLOOD_SECONDS:
+        if not self._arrivals.takes_sound(len(data) / self._bytes_per_second, now):
             self._fail("flood", "sound comes faster than real time")
         elif self._on_audio is not None and data:
             self._on_audio(data)
@@ -295,31 +252,26 @@ class WebsocketMedia:
         self._counts[reason] += 1
 
     def lost(self, problem: str) -> None:
-        self._silence()
+        self._stop_sound()
         if not self._started.done():
             what = problem or "Asterisk closed the connection"
             self._started.set_exception(MediaError(f"no sound by websocket: {what}"))
             self._started.exception()  # whoever waited may be gone
         if self._on_gone is not None:
             self._on_gone(self)
-        if self._on_lost is not None and self._ending is None and not self._closing:
-            self._on_lost(problem)
+        self._tell_lost(problem)
 
     # Inside.
 
-    def _heard(self) -> float:
-        self._heard_at = now = self._loop.time()
+    def _heard(self, now: float) -> bool:
+        """Note a message; False when they come in a flood."""
+        self._heard_at = now
         self._asked_at = None
-        return now
-
-    def _flooded(self, now: float) -> bool:
-        if now - self._messages_from >= 1.0:
-            self._messages, self._messages_from = 0, now
         self._messages += 1
-        if self._messages <= MESSAGES_PER_SECOND:
-            return False
+        if self._arrivals.takes_messages(self._messages, now):
+            return True
         self._fail("flood", "messages come in a flood")
-        return True
+        return False
 
     def _take(self, event: messages.Event) -> None:
         match event:
@@ -365,7 +317,7 @@ class WebsocketMedia:
     def _pacer_failed(self, error: Exception) -> None:
         self._fail("sending", f"sending failed: {error!r}")
 
-    def _silence(self) -> None:
+    def _stop_sound(self) -> None:
         self._pacer.unregister(self)
         self._playout.flush(self._loop.time())
         self._transmit()

@@ -26,6 +26,7 @@ from cordboard.config.schema import Asterisk
 from cordboard.errors import MediaError
 from cordboard.net.tls import trusted
 from cordboard.net.websocket import WebsocketConnection, WebsocketRequest
+from cordboard.observe.metrics import Metrics
 from cordboard.telephony.asterisk.websocket_media import PeerTimes, WebsocketMedia
 from cordboard.telephony.asterisk.websocket_messages import MediaStart
 from cordboard.telephony.asterisk.websocket_playout import AHEAD_SECONDS
@@ -81,6 +82,12 @@ class WebsocketPath:
     @property
     def trouble(self) -> str:
         return ""  # whether Asterisk can be reached is ARI's to say: it is the same port
+
+    def health(self) -> Mapping[str, Any]:
+        return {"websocket_events": dict(self.counts)}
+
+    def report(self, metrics: Metrics) -> None:
+        """No metric counts these events."""
 
     async def prepare(self, formats: Sequence[AudioFormat]) -> WebsocketArrival:
         chosen = next((each for each in formats if each in self._formats), self._own_format)

@@ -45,14 +45,15 @@ from cordboard.tools.masking import Hidden, look_through, with_keys
 from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
 from cordboard.tools.result_cache import CallAnswers, canonical_arguments
 from cordboard.tools.secret_names import NO_NAMES
-from cordboard.tools.speech.speech import NOT_AVAILABLE
 from cordboard.tools.tool import (
+    NOT_AVAILABLE,
     JsonObject,
     Status,
     ToolAsk,
     ToolReply,
     ToolResult,
     ToolSpec,
+    wrong_arguments,
 )
 from cordboard.tools.toolbox import OfferedTool, Toolbox
 
@@ -245,7 +246,7 @@ class Desk:
         problems = self._problems(asked, offered, arguments)
         if problems:
             asked.refused = "arguments"
-            return replies.wrong_arguments(spec.name, problems), _RUN
+            return wrong_arguments(spec.name, problems), _RUN
         key = spec.name, canonical_arguments(ask.arguments)
         untold = self._untold.pop(key, None)
         if untold is not None:

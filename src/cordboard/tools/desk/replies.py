@@ -16,8 +16,6 @@ from cordboard.tools.speech import speech
 from cordboard.tools.speech.speakable import plain
 from cordboard.tools.tool import RefusalReason, Status, ToolReply, ToolResult, ToolSpec
 
-MAX_REFUSAL = 400
-"""Characters of a refusal for wrong arguments."""
 MAX_NAMES = 50
 """Tools that are named to an agent that asked for none of them."""
 CANCELLED = ToolResult(Status.CANCELLED, "The request was cancelled.")
@@ -75,18 +73,6 @@ def not_in_toolbox(name: str, specs: Sequence[ToolSpec]) -> ToolResult:
     return refused(
         f"There is no tool named {name!r} in this conversation. Available: {names}{more}."
     )
-
-
-def wrong_arguments(name: str, problems: list[str]) -> ToolResult:
-    """What a model needs to mend its arguments: as many problems as have room, the first always."""
-    before, after = f"The arguments of {name} are not valid: ", ". Correct them and ask again."
-    room = MAX_REFUSAL - len(before) - len(after)
-    text = problems[0][:room]
-    for problem in problems[1:]:
-        if len(text) + len(problem) + 2 <= room:
-            text = f"{text}; {problem}"
-    message = f"{before}{text}{after}"
-    return ToolResult(Status.REFUSED, message, {"problems": problems}, {"retryable": True})
 
 
 def refused(message: str) -> ToolResult:

@@ -17,7 +17,7 @@ from cordboard.errors import AgentError
 from cordboard.net.failures import RequestFailed
 from cordboard.net.service_http import ServiceHttp
 from cordboard.tools.tool import JsonObject
-from cordboard.vendors.elevenlabs.agent.errors import refused
+from cordboard.vendors.elevenlabs.errors import refused
 
 BASE_URL = "https://api.elevenlabs.io"
 MAX_ANSWER_BYTES = 8 * 1024 * 1024

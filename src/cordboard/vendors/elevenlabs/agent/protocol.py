@@ -32,8 +32,8 @@ from cordboard.net.service_websocket import Address
 from cordboard.tools.payload import PROFILES
 from cordboard.tools.tool import ToolReply
 from cordboard.vendors.elevenlabs.agent import messages
-from cordboard.vendors.elevenlabs.agent.errors import Complaint, closed, refused
 from cordboard.vendors.elevenlabs.agent.tools import OpenCalls
+from cordboard.vendors.elevenlabs.errors import Complaint, closed, refused
 from cordboard.vendors.elevenlabs.rest import BASE_URL, ElevenLabsRest
 
 QUIET_S = 0.7

@@ -1,4 +1,10 @@
-"""What the beginning of a voice over the agent's says, and whether it can be relied on. Pure.
+"""A voice over the agent's: when it is over, and what its beginning says. Pure.
+
+Two witnesses say when a voice is silent: the loudness of the sound, at once, and the voice
+detector, some 140 ms late. Where they disagree it is either the end of a word, of which the
+detector will know in a moment, or the closure of a `k`, `t` or `p` within one: faint sound that the
+detector still takes for speech. Taken for noise, such a voice is talked over by the agent, which
+then has to stop again.
 
 A quarter of a second of speech is little for a recogniser. Two things make it useful: it is shown
 what listeners murmur, and what it writes counts only from a certain confidence; in between the
@@ -9,6 +15,7 @@ of 25 recorded human prompts and of 29 synthetic murmurs and words.
 from __future__ import annotations
 
 from cordboard.agent_api.stt import Transcript
+from cordboard.speech.turns.profiles import TurnProfile
 from cordboard.speech.turns.text_clues import (
     TextClue,
     begins_with_murmur,
@@ -59,3 +66,20 @@ def judge_words(
     if murmured and not begins_with_murmur(text) and confidence < CHANGED_MIND:
         return TextClue.MURMUR, False
     return clue, confidence >= (LONG_WORDS_SURE if voice_ms >= LONG_MS else WORDS_SURE)
+
+
+def silence_to_be_over(
+    profile: TurnProfile, probability: float, doubtful: TextClue | None = None
+) -> int:
+    """Milliseconds of silence after which it is over.
+
+    `probability`: what the detector made of the last window. `doubtful`: what was understood of the
+    voice, if not surely: then it is worth while to wait and see.
+    """
+    sure = probability >= profile.closure_above
+    silence = profile.closure_ms if sure else profile.voice_over_ms
+    if doubtful is None:
+        return silence
+    if doubtful is TextClue.MURMUR:
+        return max(silence, profile.murmur_over_ms)
+    return max(silence, profile.words_over_ms)

@@ -1,0 +1,176 @@
+"""Tools at the desk and at MCP servers, for Prometheus. Times are seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from cordboard.observe.bounded_labels import BoundedLabels
+from cordboard.observe.tool_usage import ToolUsage
+
+ApprovalAnswer = Literal["yes", "no", "none"]
+"""The caller's answer to an approval question."""
+APPROVAL_ANSWERS: Mapping[bool | None, ApprovalAnswer] = {True: "yes", False: "no", None: "none"}
+"""`ApprovalAnswer` by the answer of `CallLine.confirm`."""
+
+_TOOL_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_MCP_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
+"""Fine where a caller notices the difference."""
+
+MAX_TOOLS = 100
+"""Tools of one server that have series of their own; of all exposed names ten times as many."""
+
+
+class ToolMetrics:
+    """The series about the tools of one engine, as the desk answers for them."""
+
+    def __init__(self, registry: CollectorRegistry, usage: ToolUsage) -> None:
+        self._usage = usage
+        self._names = BoundedLabels(10 * MAX_TOOLS)
+        self._calls = Counter(
+            "ai_agent_tool_calls", "Tool calls answered.", ["tool", "status"], registry=registry
+        )
+        self._latency = Histogram(
+            "ai_agent_tool_latency_seconds",
+            "Tool call to its answer.",
+            ["tool"],
+            buckets=_TOOL_BUCKETS,
+            registry=registry,
+        )
+        self._refusals = Counter(
+            "ai_agent_tool_refused",
+            "Tool calls that were refused, by why; `tool` is a refusal of the tool's own.",
+            ["reason"],
+            registry=registry,
+        )
+        self._approvals = Counter(
+            "ai_agent_tool_approvals",
+            "Callers asked whether a tool may do its work, by their answer.",
+            ["answer"],
+            registry=registry,
+        )
+        self._cache_hits = Counter(
+            "ai_agent_tool_cache_hits",
+            "Tool calls answered with a kept result.",
+            ["tool"],
+            registry=registry,
+        )
+        self._late = Counter(
+            "ai_agent_tool_late",
+            "Results that came after their ask had been given up, by whether the caller was told.",
+            ["told"],
+            registry=registry,
+        )
+
+    def called(
+        self, tool: str, status: str, seconds: float, *, context: str = "", source: str = "run"
+    ) -> None:
+        """Count one answer of the desk. `tool` is a name of the catalogue, never one an agent made
+        up: the desk reports those as `unknown`. `source` is that of the reply."""
+        tool = self._names.label(tool)
+        self._usage.record(context, tool, status, seconds, source)
+        self._calls.labels(tool, status).inc()
+        self._latency.labels(tool).observe(seconds)
+
+    def refused(self, reason: str) -> None:
+        """Count a refusal. `reason` is one of `cordboard.tools.tool.RefusalReason`, or `tool`."""
+        self._refusals.labels(reason).inc()
+
+    def approval(self, answer: ApprovalAnswer) -> None:
+        """Count a question for the caller's yes, by what came of it."""
+        self._approvals.labels(answer).inc()
+
+    def cache_hit(self, tool: str) -> None:
+        """Count an answer that was given again. `tool` as in `called`."""
+        self._cache_hits.labels(self._names.label(tool)).inc()
+
+    def late(self, *, told: bool) -> None:
+        """Count a result that came too late."""
+        self._late.labels("yes" if told else "no").inc()
+
+
+class ServerMetrics:
+    """The series about the MCP servers of one engine.
+
+    It implements `mcp.supervision.pool.PoolObserver`.
+    """
+
+    def __init__(self, registry: CollectorRegistry, internal_error: Callable[[str], None]) -> None:
+        self._internal_error = internal_error
+        self._tools: dict[str, BoundedLabels] = {}
+        """By server."""
+        self._calls = Counter(
+            "ai_agent_mcp_tool_calls",
+            "Requests to MCP servers.",
+            ["server", "tool", "status"],
+            registry=registry,
+        )
+        self._latency = Histogram(
+            "ai_agent_mcp_tool_latency_seconds",
+            "Request to an MCP server to its answer; refused ones never got there.",
+            ["server", "tool"],
+            buckets=_MCP_BUCKETS,
+            registry=registry,
+        )
+        self._up = Gauge(
+            "ai_agent_mcp_server_up",
+            "1 when the MCP server answers.",
+            ["server"],
+            registry=registry,
+        )
+        self._restarts = Counter(
+            "ai_agent_mcp_server_restarts",
+            "Restarts of an MCP server after it died.",
+            ["server"],
+            registry=registry,
+        )
+        self._breaker = Gauge(
+            "ai_agent_mcp_breaker_open",
+            "1 while an MCP server is left alone, because it did not answer.",
+            ["server"],
+            registry=registry,
+        )
+
+    def tool_called(self, server: str, tool: str, status: str, seconds: float) -> None:
+        """Count one answer to an ask for a listed tool of a server, by the server's own name of it.
+
+        `refused` is what our desk turned down: it is counted, but not timed.
+        """
+        tool = self._tools.setdefault(server, BoundedLabels(MAX_TOOLS)).label(tool)
+        self._calls.labels(server, tool, status).inc()
+        if status != "refused":
+            self._latency.labels(server, tool).observe(seconds)
+
+    def internal_error(self, where: str) -> None:
+        """Something of ours failed, and was caught at a task's border."""
+        self._internal_error(where)
+
+    def mcp_server_up(self, server: str, up: bool) -> None:
+        """Say whether a server answers. Call it for each configured server at start, so that its
+        series exist from the beginning."""
+        self._up.labels(server).set(1 if up else 0)
+        self._restarts.labels(server)
+        self._breaker.labels(server)
+
+    def mcp_server_restarted(self, server: str) -> None:
+        self._restarts.labels(server).inc()
+
+    def mcp_breaker(self, server: str, is_open: bool) -> None:
+        """Say whether a server is left alone for a while."""
+        self._breaker.labels(server).set(1 if is_open else 0)
+
+    def mcp_server_gone(self, server: str) -> None:
+        """Take away all series of a server that no configuration in force has, when it is closed:
+        whatever is reported later would bring series back. What it counted is gone with them, so
+        a server of that name that comes later counts from 0, which Prometheus takes for a reset."""
+        self._tools.pop(server, None)
+        for series in (
+            self._calls,
+            self._latency,
+            self._up,
+            self._restarts,
+            self._breaker,
+        ):
+            series.remove_by_labels({"server": server})

@@ -1,0 +1,175 @@
+"""The doors of an engine: the ways by which calls come in, and the clock of their sound.
+
+Calls by ARI come from an `AsteriskSource`, with their sound by one `MediaPath`. Calls without ARI
+come by the AudioSocket port. Host, port and Asterisk are those the engine began with; who may
+connect, and whether the AudioSocket port is open, follow each reload.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+import structlog
+
+from cordboard.api.app import ComponentState
+from cordboard.audio.pacer import Pacer
+from cordboard.calls.offer import Offer
+from cordboard.config.schema import Asterisk, Config
+from cordboard.errors import ListenError
+from cordboard.observe.metrics import Metrics
+from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
+from cordboard.telephony.asterisk.audiosocket_peers import AllowedPeers
+from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
+from cordboard.telephony.asterisk.media_path import MediaPath
+from cordboard.telephony.asterisk.rtp_path import RtpPath
+from cordboard.telephony.asterisk.source import AsteriskSource
+from cordboard.telephony.asterisk.websocket_path import WebsocketPath
+
+log = structlog.get_logger()
+
+NO_WAY_IN = "no calls can come: the file has neither `asterisk` nor `audiosocket.context`"
+
+
+class Doors:
+    """All doors of one engine. Use once: `open`, then `close`."""
+
+    def __init__(self, config: Config, on_offer: Callable[[Offer], None], metrics: Metrics) -> None:
+        """`on_offer` takes each call; it must return at once."""
+        self._begun_with = config
+        self._config = config
+        """The configuration in force."""
+        self._on_offer = on_offer
+        self._metrics = metrics
+        loop = asyncio.get_running_loop()
+        self._pacer = Pacer(loop, on_internal_error=metrics.internal_error)
+        self._late_ticks_reported = 0
+        self.audiosocket = AudioSocketServer(
+            config.audiosocket,
+            self._pacer,
+            on_offer,
+            peers=AllowedPeers(config.audiosocket.peers(config.asterisk)),
+            on_turned_away=metrics.media.audiosocket_turned_away,
+        )
+        self._media_path: MediaPath | None = None
+        self._source: AsteriskSource | None = None
+        self._following: set[asyncio.Task[None]] = set()
+        """Open or close the AudioSocket port as a reload wants it."""
+        self._stack = AsyncExitStack()
+
+    @property
+    def has_ari(self) -> bool:
+        """Calls come by ARI, among other ways."""
+        return self._begun_with.asterisk is not None
+
+    async def open(self) -> None:
+        """Open all doors. Raises `ListenError`; `MediaError` for a codec of no use."""
+        self._stack.push_async_callback(self.audiosocket.stop)
+        await self.audiosocket.listen(self._needs_audiosocket)
+        asterisk = self._begun_with.asterisk
+        if asterisk is None:
+            return
+        self._media_path = self._choose_media_path(asterisk)
+        await self._media_path.start()
+        self._stack.push_async_callback(self._media_path.stop)
+        self._source = AsteriskSource(
+            asterisk,
+            self._media_path,
+            self._on_offer,
+            variables=channel_variables(self._config),
+            on_reached=self.audiosocket.asterisk_reached,
+            on_internal_error=self._metrics.internal_error,
+        )
+        await self._source.start()
+        self._stack.push_async_callback(self._source.stop)
+
+    async def close(self) -> None:
+        """Close them in reverse order."""
+        await self._stack.aclose()
+
+    async def line_ready(self, timeout: float) -> bool:
+        """Wait until calls can come in; at once true when there is no Asterisk to wait for."""
+        return self._source is None or await self._source.wait_ready(timeout)
+
+    def use(self, config: Config) -> None:
+        """Go by another configuration from now on."""
+        self._config = config
+        peers = config.audiosocket.peers(self._begun_with.asterisk)
+        self.audiosocket.use(config.audiosocket, peers)
+        following = asyncio.create_task(self._follow(), name="audiosocket port")
+        self._following.add(following)
+        following.add_done_callback(self._following.discard)
+        if self._source is not None:
+            self._source.read_variables(channel_variables(config))
+
+    async def settled(self) -> None:
+        """Wait until the AudioSocket port is open or closed as the last reload wants it."""
+        await asyncio.gather(*self._following)
+
+    async def _follow(self) -> None:
+        """Task border: open or close the port as the configuration in force wants it."""
+        try:
+            await self.audiosocket.listen(self._needs_audiosocket)
+        except ListenError as error:
+            log.error("audiosocket_not_opened", error=str(error))
+
+    @property
+    def _needs_audiosocket(self) -> bool:
+        """Whether calls can come by the AudioSocket port; else it is shut."""
+        asterisk = self._begun_with.asterisk
+        by_ari = asterisk is not None and asterisk.media == "audiosocket"
+        return by_ari or self._config.audiosocket.context is not None
+
+    def _choose_media_path(self, asterisk: Asterisk) -> MediaPath:
+        if asterisk.media == "rtp":
+            return RtpPath(self._begun_with.rtp, self._pacer, asterisk.codec)
+        if asterisk.media == "websocket":
+            return WebsocketPath(asterisk, self._pacer)
+        return AudioSocketPath(self.audiosocket, asterisk.codec)
+
+    # For `/ready`, `/health` and `/metrics`.
+
+    def media_state(self) -> ComponentState:
+        """Whether the sound of calls can come."""
+        asterisk, path = self._begun_with.asterisk, self._media_path
+        shut = self._needs_audiosocket and not self.audiosocket.listening
+        by_port = asterisk is None or asterisk.media == "audiosocket"
+        if path is not None and path.trouble and not (shut and by_port):
+            return ComponentState(False, path.trouble, public=True)
+        if shut:  # callers by ARI whose sound comes another way can be answered all the same
+            return ComponentState(False, self.audiosocket.trouble, by_port, public=True)
+        no_way_in = NO_WAY_IN if asterisk is None and not self._needs_audiosocket else ""
+        return ComponentState(True, no_way_in, public=True)
+
+    def ari_state(self) -> ComponentState:
+        """Whether Asterisk can be reached. Only with `has_ari`."""
+        if self._source is None:
+            return ComponentState(False, "not connected yet", public=True)
+        state = self._source.state
+        return ComponentState(state.ready, state.last_error, public=True)
+
+    def health(self) -> Mapping[str, Any]:
+        """Their part of `/health`: `audio`."""
+        return {
+            "late_ticks": self._pacer.late_ticks,
+            "skipped_ticks": self._pacer.skipped_ticks,
+            "connections": self.audiosocket.connections,
+            "turned_away": dict(self.audiosocket.turned_away),
+            "faults": dict(self.audiosocket.faults),
+            **(self._media_path.health() if self._media_path is not None else {}),
+        }
+
+    def report(self) -> None:
+        """Add to the metrics what was counted since the last time."""
+        late = self._pacer.late_ticks + self._pacer.skipped_ticks
+        self._metrics.media.ticks_late(late - self._late_ticks_reported)
+        self._late_ticks_reported = late
+        if self._media_path is not None:
+            self._media_path.report(self._metrics)
+
+
+def channel_variables(config: Config) -> frozenset[str]:
+    """The channel variables that any context may use."""
+    return frozenset(name for context in config.contexts.values() for name in context.variables)
