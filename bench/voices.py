@@ -19,7 +19,7 @@ import psutil
 from hibari import Hibari
 
 from cordboard.agent_api.stt import NO_HINTS, SpeechHints
-from cordboard.agents.workers import Workers
+from cordboard.agent_api.workers import Workers
 from cordboard.audio import g711
 from cordboard.audio.resample import resample, to_pcm
 from cordboard.vendors.local.models import OfflineModels, load_offline_models

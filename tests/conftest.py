@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
     from xdist.workermanage import WorkerController
 
-    from cordboard.agents.workers import Workers
+    from cordboard.agent_api.workers import Workers
     from cordboard.vendors.local.models import OfflineModels
 
 # A busy machine is no failure: examples are bounded by number, not by time.
@@ -211,7 +211,7 @@ def lend_models() -> Iterator[Lend]:
     """The models of all engines in this process, loaded once instead of twenty times: engines that
     are started `with lend_models():` get them, each with streams and threads of its own. Engines
     that are programs of their own load everything."""
-    from cordboard.agents.workers import Workers
+    from cordboard.agent_api.workers import Workers
     from cordboard.audio.vad import VoiceActivityBank
     from cordboard.vendors.local.models import load_offline_models
 

@@ -23,7 +23,7 @@ from cordboard.agent_api.agent import AgentAudio, AgentEvent, AgentFailed, Agent
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
 from cordboard.agents.realtime.protocols import protocol_for
 from cordboard.audio.format import SLIN_8K
-from cordboard.config.providers.gemini_live import GeminiLiveProvider
+from cordboard.vendors.gemini.config import GeminiLiveProvider
 from cordboard.errors import AgentError
 from cordboard.tools.tool import Effects, Status, ToolReply, ToolSpec
 from cordboard_testkit.emulators.gemini.live import KEY, GeminiLiveEmulator

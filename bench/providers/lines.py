@@ -29,10 +29,10 @@ from cordboard.agent_api.agent import (
 )
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
 from cordboard.agents.realtime.protocols import protocol_for
-from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
-from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
-from cordboard.config.providers.gemini_live import GeminiLiveProvider
-from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
+from cordboard.vendors.deepgram.config import DeepgramAgentProvider
+from cordboard.vendors.elevenlabs.config import ElevenLabsAgentProvider
+from cordboard.vendors.gemini.config import GeminiLiveProvider
+from cordboard.vendors.openai.config import OpenAIRealtimeProvider
 from cordboard.config.providers.realtime import RealtimeProvider
 from cordboard.errors import AgentError
 from cordboard.net.service_websocket import Address, ServiceConnection

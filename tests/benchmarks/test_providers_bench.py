@@ -10,9 +10,9 @@ from bench import page
 from bench.providers import load, parsing
 from bench.providers.lines import settings_of
 from bench.providers.wires import KEY, WIRES
+from cordboard.agents.realtime.protocols import protocol_for
 
 from cordboard.agent_api.agent import AgentSession
-from cordboard.agents.realtime.protocols import protocol_for
 
 
 @pytest.mark.parametrize("name", WIRES)

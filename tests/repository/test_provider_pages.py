@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from cordboard.config.providers.provider import Provider
 from ruamel.yaml import YAML
 
 from cordboard.config.load import LoadedConfig, read
-from cordboard.config.providers.brains import Brain
+from cordboard.config.providers.parts import Brain, Stt, Tts
 from cordboard.config.providers.pipeline import PipelineProvider
-from cordboard.config.providers.provider import Provider
 from cordboard.config.providers.services import chain_of, paid_parts
-from cordboard.config.providers.stt import Stt
-from cordboard.config.providers.tts import Tts
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "providers.md").read_text()

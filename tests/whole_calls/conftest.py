@@ -29,7 +29,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from cordboard.agents.workers import Workers
+from cordboard.agent_api.workers import Workers
 from cordboard.calls.events import (
     Answered,
     AudioEnded,

@@ -46,7 +46,7 @@ def _keyless(config: Config, environ: Mapping[str, str]) -> Iterator[tuple[str, 
         missing = [
             f"{paid.part} has {reason}" if paid.part else reason
             for paid in (paid_parts(provider) if provider is not None else ())
-            if (reason := paid.missing_key(environ))
+            if (reason := paid.service.missing_key(environ))
         ]
         if missing:
             yield name, ", ".join(missing)

@@ -15,7 +15,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from cordboard.agent_api.provider import tool_user
 from cordboard.api.answers import JsonAnswer, list_to_json, to_json
+from cordboard.config.plugins import installed
 from cordboard.errors import NotThere
 from cordboard.generation.tool_listing import ToolListing
 
@@ -46,7 +48,8 @@ def tool_list(lister: ToolLister) -> Callable[[Request], Awaitable[Response]]:
 
 def _written(listing: ToolListing, provider: str | None) -> bytes:
     """Tool by tool, so that one that cannot be written hides no other."""
-    whole = listing.as_json(provider)
+    profile = tool_user(installed(), provider).schemas if provider is not None else None
+    whole = listing.as_json(provider, profile)
     parts = [b'"context":' + to_json(whole["context"]), list_to_json("tools", whole["tools"])[1:-1]]
     if provider is not None:
         parts.append(b'"provider":' + to_json(whole["provider"]))

@@ -23,10 +23,9 @@ from cordboard.api.answers import JsonAnswer, to_json
 from cordboard.api.chat import http_refusal
 from cordboard.api.json_body import fields, json_body
 from cordboard.api.token_check import TokenCheck
-from cordboard.chat.tool_trial import Outcome, ToolTrials, TrialReport
-from cordboard.errors import ChatRefused
+from cordboard.chat.tool_trial import Outcome, ToolTrials, TrialReport, payload_limits
+from cordboard.errors import ChatRefused, NotThere
 from cordboard.observe.tool_usage_files import KEPT_DAYS, ToolUsageFiles
-from cordboard.tools.payload import PROFILES
 
 MOST_BYTES = 2 * 1024 * 1024
 """Of the body of a try: the desk has to be asked what it thinks of arguments of a megabyte."""
@@ -69,15 +68,17 @@ class ToolEndpoints:
         )
         if "context" not in asked:
             raise HTTPException(400, "context: expected the name of a context")
-        if asked.get("provider", "gemini") not in PROFILES:
-            raise HTTPException(400, f"provider: expected one of {', '.join(PROFILES)}")
+        try:
+            limits = payload_limits(asked.get("provider"))
+        except NotThere as error:
+            raise HTTPException(400, f"provider: {error}") from None
         name = request.path_params["name"]
         try:
             report = await self._trials.run(
                 name,
                 asked["context"],
                 asked.get("arguments", {}),
-                provider=asked.get("provider"),
+                limits=limits,
                 approve=asked.get("approve", False),
             )
         except ChatRefused as error:

@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from cordboard.config.document import Document, KeyPath
+from cordboard.config.plugins import Plugins
 from cordboard.config.shape import Shape
 from cordboard.config.tools.entry import BUILTIN_TOOLS
 from cordboard.errors import ConfigProblem
@@ -61,13 +62,14 @@ def _alike_from_the_start(one: str, other: str) -> int:
 
 
 def explain(
-    error: ValidationError, document: Document, expanded: Collection[KeyPath]
+    error: ValidationError, document: Document, expanded: Collection[KeyPath], plugins: Plugins
 ) -> dict[KeyPath, ConfigProblem]:
     """The problems in `error`, by their places in the file; `MOST_EXPLAINED` of them at most.
 
-    `expanded` are the places whose values contain something from the environment.
+    `expanded` are the places whose values contain something from the environment;
+    `plugins`, the parts that the file may name.
     """
-    explainer = _Explainer(document, expanded)
+    explainer = _Explainer(document, expanded, plugins)
     found: dict[KeyPath, ConfigProblem] = {}
     for details in error.errors(include_url=False, include_input=False)[:MOST_EXPLAINED]:
         path, problem = explainer.problem(details)
@@ -81,10 +83,10 @@ def explain(
 
 
 class _Explainer:
-    def __init__(self, document: Document, expanded: Collection[KeyPath]) -> None:
+    def __init__(self, document: Document, expanded: Collection[KeyPath], plugins: Plugins) -> None:
         self._document = document
         self._expanded = expanded
-        self._shape = Shape.of_file()
+        self._shape = Shape.of_file(plugins)
 
     def problem(self, details: Mapping[str, Any]) -> tuple[KeyPath, ConfigProblem]:
         kind = str(details["type"])

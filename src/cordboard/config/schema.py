@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, SecretStr, field_validator, model_validator
@@ -18,6 +18,7 @@ from cordboard.config.budget import Budget
 from cordboard.config.call_phases import PostCallRetries, PostCallStep, PreCallStep, saved_names
 from cordboard.config.call_variables import placeholders
 from cordboard.config.chat import Chat
+from cordboard.config.chosen import Chosen
 from cordboard.config.conversation import BargeIn, Recording, Silence, TurnTaking
 from cordboard.config.mcp import Mcp
 from cordboard.config.patterns import (
@@ -32,8 +33,8 @@ from cordboard.config.patterns import (
 )
 from cordboard.config.peers import THIS_MACHINE, Peer, network_of
 from cordboard.config.prices import Prices
+from cordboard.config.providers.parts import PartSection
 from cordboard.config.providers.pipeline import PipelineProvider
-from cordboard.config.providers.provider import Provider
 from cordboard.config.remote_url import is_loopback
 from cordboard.config.rules import Rules
 from cordboard.config.secrets import secrets_in
@@ -340,6 +341,11 @@ class Calls(Section):
         if "\0" in str(directory) or len(str(directory)) > MOST_PATH:
             raise ValueError(f"expected a path of at most {MOST_PATH} characters, without NUL")
         return directory
+
+
+AGENTS = Chosen("agent", (PipelineProvider,))
+Provider: TypeAlias = Annotated[PartSection, AGENTS]
+"""One provider; `type` says what it is."""
 
 
 def _local_agent() -> dict[str, Provider]:

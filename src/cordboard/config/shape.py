@@ -11,17 +11,46 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from cordboard.config.chosen import MARK
 from cordboard.config.document import KeyPath
 from cordboard.config.patterns import PATTERNS_IN_WORDS
-from cordboard.config.schema import Config
+from cordboard.config.plugins import Plugins, installed
+from cordboard.config.providers.pipeline import BRAINS, RECOGNISERS, VOICES
+from cordboard.config.schema import AGENTS, Config
+from cordboard.config.tools.entry import TOOLS
 
+_CHOSEN = (AGENTS, RECOGNISERS, BRAINS, VOICES, TOOLS)
 Kinds: TypeAlias = Callable[[KeyPath], str]
 """Tells of which kind the section at a path is, where it may be of several (`kind: http`)."""
 
 
 @cache
-def _schema_of_file() -> Mapping[str, Any]:
-    return Config.model_json_schema()
+def _schema_of_file(plugins: Plugins) -> Mapping[str, Any]:
+    """The JSON schema of `Config`, with the sections of the installed parts in it."""
+    sections = {each.role: each.sections(plugins) for each in _CHOSEN}
+    models: list[type[BaseModel]] = [Config]
+    models += [section for known in sections.values() for section in known.values()]
+    references, whole = models_json_schema([(m, "validation") for m in dict.fromkeys(models)])
+    choices = {
+        role: [references[section, "validation"] for section in known.values()]
+        for role, known in sections.items()
+    }
+    found: dict[str, Any] = {role: {"oneOf": known} for role, known in choices.items()}
+    found |= {"transport": {"type": "string", "enum": [*plugins.transports()]}}
+    return _with_choices({**references[Config, "validation"], **whole}, found)
+
+
+def _with_choices(value: Any, choices: Mapping[str, Any]) -> Any:
+    """A schema with the choices in the place of each mark."""
+    if isinstance(value, list):
+        return [_with_choices(item, choices) for item in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: _with_choices(item, choices) for key, item in value.items() if key != MARK}
+    return found | choices[value[MARK]] if MARK in value else found
 
 
 def _of_any_kind(path: KeyPath) -> str:
@@ -36,9 +65,9 @@ class Shape:
     definitions: Mapping[str, Any]
 
     @classmethod
-    def of_file(cls) -> Shape:
-        """The shape of the whole file."""
-        schema = _schema_of_file()
+    def of_file(cls, plugins: Plugins | None = None) -> Shape:
+        """The shape of the whole file, with these parts; default: those that are installed."""
+        schema = _schema_of_file(plugins or installed())
         return cls(schema, schema["$defs"])
 
     def _sub(self, schema: Mapping[str, Any]) -> Shape:

@@ -27,11 +27,12 @@ import structlog
 from starlette.types import ASGIApp
 
 from cordboard.agent_api.agent import Agent
+from cordboard.agent_api.offline_models import OfflineModels
 from cordboard.agent_api.tts import Voice
+from cordboard.agent_api.workers import Workers
 from cordboard.agents.provider_health import ProviderHealth
 from cordboard.agents.readiness import agents_readiness
 from cordboard.agents.realtime.engine_voice import spoken
-from cordboard.agents.workers import Workers
 from cordboard.api.app import ComponentState, create_app
 from cordboard.api.server import HttpServer
 from cordboard.audio.format import AudioFormat
@@ -75,7 +76,7 @@ from cordboard.telephony.asterisk.websocket_path import WebsocketPath
 from cordboard.vendors.local.models import (
     Need,
     OfflineLoading,
-    OfflineModels,
+    completed,
     load_needed_models,
     needs_of,
 )
@@ -436,7 +437,7 @@ class Engine:
     async def _load_models(self, config: Config) -> OfflineModels | None:
         """What a configuration needs, loaded once and kept to the end."""
         if self._models is not None:
-            self._models = await self._models.completed(needs_of(config))
+            self._models = await completed(self._models, needs_of(config))
         elif (needs := needs_of(config)).ears is not Need.NO:
             if self._workers is None:
                 self._workers = Workers()

@@ -21,6 +21,7 @@ from typing import TypeAlias
 import structlog
 
 from cordboard.agent_api.dialogue import Brain
+from cordboard.agent_api.offline_models import OfflineModels
 from cordboard.agents.provider_health import ProviderHealth
 from cordboard.agents.providers import Providers
 from cordboard.calls.confirmation import AGAIN
@@ -38,7 +39,6 @@ from cordboard.observe.degradation import Degradation
 from cordboard.runtime.reload_report import UNTIL_CALLS_END, UNTIL_IDLE, UNTIL_RESTART, Deferred
 from cordboard.tools.rules import DEFAULT_FILLER
 from cordboard.tools.tool import ToolSpec
-from cordboard.vendors.local.models import OfflineModels
 
 log = structlog.get_logger()
 

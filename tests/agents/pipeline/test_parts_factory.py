@@ -18,9 +18,9 @@ from cordboard.agent_api.agent import (
     CallerText,
     Used,
 )
-from cordboard.agents.pipeline.parts_factory import speech_parts
+from cordboard.agent_api.workers import Workers
+from cordboard.agents.making import speech_parts
 from cordboard.agents.providers import Providers
-from cordboard.agents.workers import Workers
 from cordboard.audio.format import SLIN_8K
 from cordboard.audio.vad import VoiceActivityBank
 from cordboard.config.providers.pipeline import PipelineProvider

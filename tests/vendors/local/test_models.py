@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from cordboard.agent_api.stt import NO_HINTS, SpeechHints
-from cordboard.agents.workers import Workers
+from cordboard.agent_api.workers import Workers
 from cordboard.audio import g711
 from cordboard.audio.levels import peak_dbfs, speech_rms_dbfs
 from cordboard.vendors.local.models import OfflineModels, load_offline_models

@@ -15,14 +15,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field
 
+from cordboard.config.chosen import Chosen
 from cordboard.config.mcp import McpTool
 from cordboard.config.patterns import DIALPLAN_CONTEXT, EXTENSION, Name, ServerId
 from cordboard.config.section import Section
 from cordboard.config.tools.http_tool import HttpTool
 from cordboard.config.tools.python_tool import PythonTool
-from cordboard.config.tools.rules import ToolRules
+from cordboard.config.tools.rules import ToolRules, ToolSection
 from cordboard.config.tools.workflow_tool import WorkflowTool
 
 BUILTIN_TOOLS: Mapping[str, str] = {
@@ -48,7 +49,7 @@ class TransferDestination(Section):
     description: str = Field("", description="What the agent is told about it.")
 
 
-class BuiltinTool(ToolRules):
+class BuiltinTool(ToolSection):
     """A tool of the engine's own; its name says which."""
 
     kind: Literal["builtin"] = Field("builtin", description="The kind of tool.")
@@ -58,7 +59,7 @@ class BuiltinTool(ToolRules):
     )
 
 
-class McpToolEntry(ToolRules):
+class McpToolEntry(ToolSection):
     """A tool of an MCP server; as if it stood under the server's `tools:` with this name."""
 
     kind: Literal["mcp"] = Field(description="The kind of tool.")
@@ -66,21 +67,8 @@ class McpToolEntry(ToolRules):
     tool: str = Field(min_length=1, description="The tool's name as the server gives it.")
 
 
-def _kind(value: object) -> str | None:
-    kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
-    return kind if isinstance(kind, str) else None
-
-
-# A discriminator by name would not let `Section` look at a value before it is read.
-ToolEntry: TypeAlias = Annotated[
-    Annotated[BuiltinTool, Tag("builtin")]
-    | Annotated[McpToolEntry, Tag("mcp")]
-    | Annotated[HttpTool, Tag("http")]
-    | Annotated[PythonTool, Tag("python")]
-    | Annotated[WorkflowTool, Tag("workflow")],
-    Discriminator(_kind),
-    Field(description="A tool that a context may list under this name; `kind` says what it is."),
-]
+TOOLS = Chosen("tool", (BuiltinTool, McpToolEntry, HttpTool, PythonTool, WorkflowTool), key="kind")
+ToolEntry: TypeAlias = Annotated[ToolSection, TOOLS]
 """One tool under `tools:`."""
 
 

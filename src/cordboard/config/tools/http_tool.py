@@ -25,7 +25,7 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 from cordboard.config.data_template import DataTemplateText, JsonTemplateValue
 from cordboard.config.patterns import MEDIA_TYPE
 from cordboard.config.tools.parameters import parameters_schema
-from cordboard.config.tools.rules import ToolRules
+from cordboard.config.tools.rules import ToolSection
 from cordboard.config.tools.speech import SpeechFieldText
 from cordboard.config.url_template import UrlTemplateText
 
@@ -74,7 +74,7 @@ HostPattern = Annotated[str, AfterValidator(_host_pattern)]
 StatusCode = Annotated[int, AfterValidator(_status_code)]
 
 
-class HttpTool(ToolRules):
+class HttpTool(ToolSection):
     """A tool that makes one HTTP request."""
 
     kind: Literal["http"] = Field(description="The kind of tool.")

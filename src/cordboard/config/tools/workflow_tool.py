@@ -29,7 +29,7 @@ from cordboard.config.document import KeyPath
 from cordboard.config.patterns import StepId, ToolName
 from cordboard.config.section import Section
 from cordboard.config.tools.parameters import Parameters
-from cordboard.config.tools.rules import ToolRules
+from cordboard.config.tools.rules import ToolSection
 from cordboard.config.tools.speech import SpeechFieldText
 
 OnError: TypeAlias = Literal["stop", "continue"]
@@ -157,7 +157,7 @@ class Step(Section):
         return (((), alone),)
 
 
-class WorkflowTool(ToolRules):
+class WorkflowTool(ToolSection):
     """A tool that is made of others: its steps are run in their order, each by the rules of its
     own tool, and one answer is made of theirs."""
 

@@ -15,12 +15,12 @@ from urllib.parse import urlencode
 
 from cordboard.agents.pipeline.pcm_stream import PcmStream
 from cordboard.agents.pipeline.service_voice import PaidBy, ServiceVoice
-from cordboard.config.providers.tts import DeepgramTts
 from cordboard.errors import FailureKind, VoiceError
 from cordboard.net.service_http import kind_of_status
 from cordboard.net.service_websocket import Address, NotConnected, ServiceConnection
 from cordboard.net.websocket_url import websocket_url
 from cordboard.vendors.deepgram import tts_wire as wire
+from cordboard.vendors.deepgram.config import DeepgramTts
 from cordboard.vendors.deepgram.stt import further
 from cordboard.vendors.deepgram.tts_wire import Told
 

@@ -1,0 +1,86 @@
+"""Values whose choices depend on what is installed: sections by `type` or `kind`, and names.
+
+`Chosen("stt")` annotates a field: pydantic asks the installed parts for the section of the stated
+type and validates with that. Its JSON schema is a mark; `config.shape` puts the choices there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from pydantic import ConfigDict, Field, GetJsonSchemaHandler, ValidationInfo
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from cordboard.config.plugins import BrokenPlugin, Kind, Plugins, Reading
+from cordboard.config.providers.parts import PartSection
+from cordboard.config.section import Section
+from cordboard.config.tools.rules import ToolSection
+
+MARK = "x-cordboard-chosen"
+"""Key of the mark in the JSON schema; its value is the role."""
+
+
+class BrokenPart(PartSection):
+    """A section whose plug-in cannot be used: it takes any settings and never makes a part."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    problem: str = Field(exclude=True, description="The reason.")
+
+
+class BrokenTool(ToolSection):
+    """A tool whose plug-in cannot be used."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    problem: str = Field(exclude=True, description="The reason.")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The annotation of a field that holds a section of one of the installed types."""
+
+    role: Kind
+    own: tuple[type[Section], ...] = ()
+    """The engine's own sections, which have no descriptor; they come first."""
+    key: str = "type"
+    bare: bool = False
+    """Whether the type alone stands for its section."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        return core_schema.with_info_plain_validator_function(self._section)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {MARK: self.role}
+
+    def sections(self, plugins: Plugins) -> dict[str, type[Section]]:
+        """Type → section of all that may stand here."""
+        own = {get_args(each.model_fields[self.key].annotation)[0]: each for each in self.own}
+        return own | plugins.sections(self.role)
+
+    def _section(self, value: Any, info: ValidationInfo) -> Section:
+        plugins = Reading.of(info).plugins
+        if self.bare and isinstance(value, str):
+            value = {self.key: value}
+        known = self.sections(plugins)
+        if isinstance(value, Section) and isinstance(
+            value, (*known.values(), BrokenPart, BrokenTool)
+        ):
+            return value
+        stated = value.get(self.key) if isinstance(value, dict) else None
+        if not isinstance(stated, str):
+            raise PydanticCustomError("union_tag_not_found", "a section without its type")
+        if stated in known:
+            return known[stated].model_validate(value, context=info.context)
+        broken = plugins.blamed(self.role, stated)
+        if broken is None:
+            raise PydanticCustomError("union_tag_invalid", "a type that is not installed")
+        return self._broken(value, broken)
+
+    def _broken(self, value: dict[str, Any], broken: BrokenPlugin) -> Section:
+        if self.role == "tool":
+            return BrokenTool.model_validate({**value, "problem": str(broken)})
+        return BrokenPart.model_validate({**value, "problem": str(broken)})
