@@ -155,9 +155,8 @@ class AbsentModel:
     def __init__(self, provider: str) -> None:
         self.provider = provider
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         raise BrainError(f"there is no model {self.provider}")
-        yield  # makes it a generator
 
     def load(self) -> None:
         """There is nothing to load."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from cordboard.agent_api.workers import Workers
 
 AnySection = TypeVar("AnySection", bound=PartSection)
+SectionClass: TypeAlias = type[AnySection]
 Made: TypeAlias = "Agent | ServiceProtocol | Recogniser | CallRecogniser | Voice | LanguageModel"
 
 
@@ -64,7 +65,7 @@ class Provider(Generic[AnySection]):
     """As in the configuration: `type: parrot`. A plug-in's types are the name of its entry point,
     or begin with it and `_`."""
     role: Role
-    section: type[AnySection]
+    section: SectionClass[AnySection]
     """The settings, with `type: Literal[...]`. Paid services subclass `Service`, realtime agents
     `RealtimeProvider`, language models `LanguageModelBrain` or `ModelBrain`."""
     make: Callable[[AnySection, Parts], Made]

@@ -82,7 +82,8 @@ class ToolTrials:
         approve: bool,
     ) -> TrialReport:
         """Try a tool by its exposed name, as an agent of that context may use it, and show the
-        reply within each of `limits`. `approve` stands for the caller's yes. Raises `ChatRefused` (unknown_context, full)."""
+        reply within each of `limits`. `approve` stands for the caller's yes. Raises
+        `ChatRefused` (unknown_context, full)."""
         generation = self._generation()
         known_context(generation.config, context)
         if self._running >= MOST_AT_ONCE:

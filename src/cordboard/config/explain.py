@@ -114,7 +114,7 @@ class _Explainer:
         of_a_kind: KeyPath | None = None
         for position, part in enumerate(parts):
             last = position == len(parts) - 1
-            if path != of_a_kind and part in self._kinds_at(path):
+            if path != of_a_kind and part in self._named_kinds_at(path):
                 of_a_kind = path  # pydantic names the kind here; the file has no such key
             elif self._document.has((*path, part)) or (missing and last):
                 path = (*path, part)
@@ -127,6 +127,10 @@ class _Explainer:
     def _kinds_at(self, path: KeyPath) -> dict[str, Shape]:
         shape = self._at(path)
         return shape.kinds() if shape is not None else {}
+
+    def _named_kinds_at(self, path: KeyPath) -> Collection[str]:
+        shape = self._at(path)
+        return shape.kinds() if shape is not None and shape.names_kind else ()
 
     def _kind_key(self, path: KeyPath) -> str:
         """The key that says of which kind the section at a place is: `kind`, `type`."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from pydantic import ValidationInfo
 
@@ -57,19 +57,6 @@ _RESERVED: Mapping[Kind, tuple[str, ...]] = {
     "tool": ("builtin", "mcp", "http", "python", "workflow"),
 }
 """Types that are the engine's own and have no descriptor."""
-
-
-class Descriptor(Protocol):
-    """A part as the configuration sees it."""
-
-    @property
-    def type(self) -> str: ...
-
-    @property
-    def role(self) -> Kind: ...
-
-    @property
-    def section(self) -> type[Section]: ...
 
 
 @dataclass(frozen=True, slots=True)

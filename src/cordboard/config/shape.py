@@ -40,7 +40,8 @@ def _schema_of_file(plugins: Plugins) -> Mapping[str, Any]:
     }
     found: dict[str, Any] = {role: {"oneOf": known} for role, known in choices.items()}
     found |= {"transport": {"type": "string", "enum": [*plugins.transports()]}}
-    return _with_choices({**references[Config, "validation"], **whole}, found)
+    schema: Mapping[str, Any] = _with_choices({**references[Config, "validation"], **whole}, found)
+    return schema
 
 
 def _with_choices(value: Any, choices: Mapping[str, Any]) -> Any:
@@ -49,7 +50,7 @@ def _with_choices(value: Any, choices: Mapping[str, Any]) -> Any:
         return [_with_choices(item, choices) for item in value]
     if not isinstance(value, dict):
         return value
-    found = {key: _with_choices(item, choices) for key, item in value.items() if key != MARK}
+    found = {key: _with_choices(item, choices) for key, item in value.items()}
     return found | choices[value[MARK]] if MARK in value else found
 
 
@@ -94,6 +95,11 @@ class Shape:
         if not key:
             return {}
         return {str(shape.keys()[key].schema["const"]): shape for shape in self.alternatives()}
+
+    @property
+    def names_kind(self) -> bool:
+        """Whether pydantic names the kind in the places of errors: not for installed sections."""
+        return bool(self.kinds()) and MARK not in self.schema
 
     @property
     def kind_key(self) -> str:

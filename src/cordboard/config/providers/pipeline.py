@@ -23,17 +23,17 @@ class PipelineProvider(PartSection):
 
     type: Literal["pipeline"] = Field(description="The kind of provider.")
     stt: Stt = Field(
-        "whisper",  # type: ignore[assignment]  # validated into its section
+        "whisper",
         validate_default=True,
         description="Recogniser: its type, or a section with `type`.",
     )
     brain: Brain = Field(
-        "rules",  # type: ignore[assignment]
+        "rules",
         validate_default=True,
         description="Text side: its type, or a section with `type`.",
     )
     tts: Tts = Field(
-        "hibari",  # type: ignore[assignment]
+        "hibari",
         validate_default=True,
         description="Voice: its type, or a section with `type`.",
     )

@@ -1,4 +1,4 @@
-"""`check --online` at Gemini: `GET /v1beta/models/{model}`, and whether it can do what is needed."""
+"""`check --online` at Gemini: `GET /v1beta/models/{model}`, and what it can do."""
 
 from __future__ import annotations
 
