@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
     from xdist.workermanage import WorkerController
 
+    from cordboard.agent_api.offline_models import OfflineModels
     from cordboard.agent_api.workers import Workers
-    from cordboard.vendors.local.models import OfflineModels
 
 # A busy machine is no failure: examples are bounded by number, not by time.
 settings.register_profile(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cordboard.chat.tool_trial import TrialReport
+from cordboard.chat.tool_trial import TrialReport, payload_limits
 from cordboard.errors import ChatRefused
 
 from .conftest import Parlour, server
@@ -30,7 +30,9 @@ async def tried(
     shop: Parlour, name: str, *, approve: bool = False, provider: str | None = None, **given: Any
 ) -> TrialReport:
     context = given.pop("context", "demo")
-    return await shop.trials.run(name, context, given, provider=provider, approve=approve)
+    return await shop.trials.run(
+        name, context, given, limits=payload_limits(provider), approve=approve
+    )
 
 
 async def test_what_is_spoken_the_data_and_what_each_agent_would_get(shop: Parlour) -> None:
@@ -39,7 +41,7 @@ async def test_what_is_spoken_the_data_and_what_each_agent_would_get(shop: Parlo
     assert report.reply.message == "The first is row 0."
     assert len(report.reply.data["rows"]) == 300
     assert report.reply.cut == ()
-    assert {"gemini", "openai_realtime", "pipeline"} <= report.payloads.keys()
+    assert {"gemini_live", "openai_realtime", "pipeline"} <= report.payloads.keys()
     for kind, given in report.payloads.items():
         payload = given["payload"]
         assert (payload["status"], payload["message"]) == ("ok", "The first is row 0."), kind

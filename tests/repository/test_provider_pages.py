@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
-from cordboard.config.providers.provider import Provider
 from ruamel.yaml import YAML
 
+from cordboard.config.chosen import Chosen
 from cordboard.config.load import LoadedConfig, read
-from cordboard.config.providers.parts import Brain, Stt, Tts
-from cordboard.config.providers.pipeline import PipelineProvider
+from cordboard.config.plugins import installed
+from cordboard.config.providers.pipeline import BRAINS, RECOGNISERS, VOICES, PipelineProvider
 from cordboard.config.providers.services import chain_of, paid_parts
+from cordboard.config.schema import AGENTS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "providers.md").read_text()
@@ -44,9 +45,9 @@ ALL_BLOCKS = [
 ]
 
 
-def types_of(union: Any) -> set[str]:
+def types_of(chosen: Chosen) -> set[str]:
     """The `type`s that a section may have."""
-    return {tagged.__metadata__[0].tag for tagged in get_args(get_args(union)[0])}
+    return set(chosen.sections(installed()))
 
 
 def example(environ: dict[str, str]) -> LoadedConfig:
@@ -62,9 +63,9 @@ def test_an_example_of_a_page_is_in_order(block: str) -> None:
 
 
 def test_the_page_has_an_example_of_every_realtime_agent_and_tells_of_every_part() -> None:
-    for kind in types_of(Provider) - {"pipeline"}:
+    for kind in types_of(AGENTS) - {"pipeline"}:
         assert any(f"type: {kind}" in block for block in blocks(PAGE)), kind
-    for part in (Stt, Brain, Tts):
+    for part in (RECOGNISERS, BRAINS, VOICES):
         for kind in types_of(part):
             assert f"`{kind}`" in PAGE, kind
 
@@ -93,7 +94,7 @@ def test_without_any_key_the_example_runs_offline_and_only_warns() -> None:
 
 def test_the_example_has_a_context_for_each_provider_and_all_can_fall_back() -> None:
     config = example(AnyVariable()).config
-    assert {str(provider.type) for provider in config.providers.values()} == types_of(Provider)
+    assert {str(provider.type) for provider in config.providers.values()} == types_of(AGENTS)
     used = {context.provider for context in config.contexts.values()}
     assert used == set(config.providers)
     assert all(chain_of(config, context)[-1] == "local" for context in config.contexts.values())

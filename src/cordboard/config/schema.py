@@ -344,7 +344,9 @@ class Calls(Section):
 
 
 AGENTS = Chosen("agent", (PipelineProvider,))
-Provider: TypeAlias = Annotated[PartSection, AGENTS]
+Provider: TypeAlias = Annotated[
+    PartSection, AGENTS, Field(description="An agent to choose from; `type` says what it is.")
+]
 """One provider; `type` says what it is."""
 
 

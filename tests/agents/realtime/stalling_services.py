@@ -17,8 +17,8 @@ import json
 import ssl
 from typing import Any, Literal, Protocol, TypeAlias
 
-from cordboard.agents.realtime.protocols import protocol_for
-
+from cordboard.agent_api.provider import Parts
+from cordboard.agents.making import make
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
 from cordboard.config.providers.realtime import RealtimeProvider
 from cordboard.net.service_websocket import Receiver
@@ -229,7 +229,9 @@ class StallingService:
         settings = self._settings
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         parts = RealtimeParts(tls, TalkingClock(), connection=self.connect)
-        return RealtimeAgent(protocol_for(settings, "key"), settings, str(settings.type), parts)
+        return RealtimeAgent(
+            make("agent", settings, Parts("key")), settings, str(settings.type), parts
+        )
 
     def connect(self, address: object, peer: str) -> StallingConnection:
         """Instead of `ServiceConnection`."""

@@ -68,7 +68,11 @@ class McpToolEntry(ToolSection):
 
 
 TOOLS = Chosen("tool", (BuiltinTool, McpToolEntry, HttpTool, PythonTool, WorkflowTool), key="kind")
-ToolEntry: TypeAlias = Annotated[ToolSection, TOOLS]
+ToolEntry: TypeAlias = Annotated[
+    ToolSection,
+    TOOLS,
+    Field(description="A tool that a context may list under this name; `kind` says what it is."),
+]
 """One tool under `tools:`."""
 
 
