@@ -48,7 +48,7 @@ async def test_what_is_spoken_the_data_and_what_each_agent_would_get(shop: Parlo
         assert given["bytes"] <= 40_000
         assert given["cut"] != []
     rows = {kind: len(each["payload"]["data"]["rows"]) for kind, each in report.payloads.items()}
-    assert rows["gemini"] < rows["openai_realtime"] < rows["openai_chat"]
+    assert rows["gemini_live"] < rows["openai_realtime"] < rows["openai_chat"]
     assert len(report.payloads["pipeline"]["payload"]["data"]["rows"]) < 300
     (only,) = (await tried(shop, "mcp_s_rows", provider="anthropic", count=3)).payloads
     assert only == "anthropic"

@@ -237,8 +237,8 @@ REFERENCE = (
         ),
         (
             "providers: {local: {type: pipeline, brain: ruels}}",
-            "a.yaml:1: providers.local.brain: expected one of rules, openai_chat, "
-            "openai_responses, anthropic, gemini, gguf, "
+            "a.yaml:1: providers.local.brain: expected one of rules, gguf, "
+            "anthropic, gemini, openai_chat, openai_responses, "
             'found the text "ruels"; did you mean rules?',
         ),
         (

@@ -70,8 +70,9 @@ class ToolEndpoints:
             raise HTTPException(400, "context: expected the name of a context")
         try:
             limits = payload_limits(asked.get("provider"))
-        except NotThere as error:
-            raise HTTPException(400, f"provider: {error}") from None
+        except NotThere:
+            known = ", ".join(payload_limits(None))
+            raise HTTPException(400, f"provider: expected one of {known}") from None
         name = request.path_params["name"]
         try:
             report = await self._trials.run(
