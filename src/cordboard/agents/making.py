@@ -147,16 +147,18 @@ def model_brain(
 def plugin_problems(
     config: Config, environ: Mapping[str, str], plugins: Plugins | None = None
 ) -> Iterator[tuple[str, str]]:
-    """The providers whose plug-ins cannot make their parts, each with the reason: every part of a
-    plug-in is made once, without models. Blocks as long as `make` does."""
+    """The providers whose plug-ins cannot make them, each with the reason: every part of a plug-in
+    is made once, without models, and dropped. Blocks as long as `make` does."""
     plugins = plugins or installed()
     for name, provider in config.providers.items():
         for part in parts_of(provider):
-            if (part.role, part.section.type) not in plugins.sources:
+            section = part.section
+            outside = (part.role, section.type) in plugins.sources
+            if not outside and not isinstance(section, BrokenPart):
                 continue
-            where = f"{name}.{part.key}" if part.key else name
-            key = part.section.key(environ)[0] if isinstance(part.section, Service) else ""
+            key = section.key(environ)[0] if isinstance(section, Service) else ""
             try:
-                make(part.role, part.section, Parts(key), plugins)
+                make(part.role, section, Parts(key), plugins)
             except AgentError as error:
-                yield where, str(error)
+                yield name, f"{part.key}: {error}" if part.key else str(error)
+                break

@@ -25,7 +25,14 @@ from cordboard.agent_api.service_protocol import ServiceProtocol
 from cordboard.agent_api.stt import CallRecogniser, Recogniser
 from cordboard.agents.fallback.agent import FallbackAgent
 from cordboard.agents.llm.brain import LlmBrain
-from cordboard.agents.making import SpeechParts, key_of, make, model_brain, speech_parts
+from cordboard.agents.making import (
+    SpeechParts,
+    key_of,
+    make,
+    model_brain,
+    plugin_problems,
+    speech_parts,
+)
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
 from cordboard.agents.provider_health import ProviderHealth
 from cordboard.agents.realtime.greetings import GreetingCache
@@ -66,6 +73,8 @@ class Providers:
         engine gives up; None = nothing ever. `environ`: where keys come from. `health`: is told
         which providers work. `plugins`: the descriptors; default: those that are installed."""
         self._plugins = plugins or installed()
+        self.unmade = dict(plugin_problems(config, environ, self._plugins))
+        """Provider → the reason why its plug-in cannot make it, for `/ready`."""
         self._environ = environ
         self._health = health
         realtime = [p for p in config.providers.values() if isinstance(p, RealtimeProvider)]

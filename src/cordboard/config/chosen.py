@@ -38,6 +38,28 @@ class BrokenTool(ToolSection):
 
 
 @dataclass(frozen=True, slots=True)
+class ChosenTransport:
+    """The annotation of a field that holds the name of an installed transport, or of one whose
+    plug-in is broken."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        return core_schema.with_info_after_validator_function(
+            self._name, core_schema.str_schema(strict=True)
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {MARK: "transport"}
+
+    def _name(self, value: str, info: ValidationInfo) -> str:
+        plugins = Reading.of(info).plugins
+        if value not in plugins.transports() and plugins.blamed("transport", value) is None:
+            raise PydanticCustomError("literal_error", "a transport that is not installed")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
 class Chosen:
     """The annotation of a field that holds a section of one of the installed types."""
 

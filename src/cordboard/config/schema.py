@@ -18,7 +18,7 @@ from cordboard.config.budget import Budget
 from cordboard.config.call_phases import PostCallRetries, PostCallStep, PreCallStep, saved_names
 from cordboard.config.call_variables import placeholders
 from cordboard.config.chat import Chat
-from cordboard.config.chosen import Chosen
+from cordboard.config.chosen import Chosen, ChosenTransport
 from cordboard.config.conversation import BargeIn, Recording, Silence, TurnTaking
 from cordboard.config.mcp import Mcp
 from cordboard.config.patterns import (
@@ -114,7 +114,7 @@ class Asterisk(Section):
     username: str = Field("cordboard", description="ARI user (ari.conf).")
     password: SecretStr = Field(description='ARI password, usually "${ASTERISK_ARI_PASSWORD}".')
     app: str = Field("cordboard", pattern=APP, description="Stasis application name.")
-    media: Literal["websocket", "audiosocket", "rtp"] = Field(
+    media: Annotated[str, ChosenTransport()] = Field(
         "audiosocket", description="Transport of the audio."
     )
     codec: Literal["auto", "ulaw", "alaw", "slin", "slin16", "g722"] = Field(

@@ -51,6 +51,7 @@ from cordboard.calls.recording.writer import RecordingWriter
 from cordboard.calls.services import CallServices
 from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_trial import ToolTrials
+from cordboard.config.plugins import installed
 from cordboard.config.remote_url import is_loopback
 from cordboard.config.schema import Asterisk, Config
 from cordboard.config.source import ConfigSource
@@ -72,6 +73,7 @@ from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
 from cordboard.telephony.asterisk.media_path import MediaPath
 from cordboard.telephony.asterisk.rtp_path import RtpPath
 from cordboard.telephony.asterisk.source import AsteriskSource
+from cordboard.telephony.asterisk.transport import plugin_path
 from cordboard.telephony.asterisk.websocket_path import WebsocketPath
 from cordboard.vendors.local.models import (
     Need,
@@ -296,6 +298,9 @@ class Engine:
         if any(context.recording.enabled for context in self._config.contexts.values()):
             trouble = self._recordings.trouble
             components["recordings"] = ComponentState(not trouble, trouble, required=False)
+        if broken := installed().broken:
+            told = "; ".join(map(str, broken))
+            components["plugins"] = ComponentState(False, told, required=False)
         if self._begun_with.asterisk is not None:
             components["ari"] = self._ari_state()
         return components
@@ -506,7 +511,9 @@ class Engine:
             return RtpPath(self._begun_with.rtp, self._pacer, asterisk.codec)
         if asterisk.media == "websocket":
             return WebsocketPath(asterisk, self._pacer)
-        return AudioSocketPath(self._audiosocket, asterisk.codec)
+        if asterisk.media == "audiosocket":
+            return AudioSocketPath(self._audiosocket, asterisk.codec)
+        return plugin_path(asterisk, self._pacer)
 
     async def _apology(self, audio_format: AudioFormat) -> bytes:
         """What a caller hears who has no agent left; empty without the offline voice."""
@@ -531,9 +538,11 @@ class Engine:
         return providers.open(binding.context_name, binding.provider_name)
 
     def _agents_state(self) -> ComponentState:
-        if self._succession.providers is None:
+        providers = self._succession.providers
+        if providers is None:
             return ComponentState(False, "models are being loaded")
-        return ComponentState(*agents_readiness(self._config, os.environ, self._provider_health))
+        unmade, health = providers.unmade, self._provider_health
+        return ComponentState(*agents_readiness(self._config, os.environ, health, unmade))
 
     def _ledger_state(self) -> ComponentState:
         """Not required: calls go on without a record."""
