@@ -50,7 +50,7 @@ def command(config: ConfigOption = DEFAULT_CONFIG, online: OnlineOption = False)
 
 
 def _plugin_problems(config: Config) -> list[str]:
-    """The plug-ins that cannot be used, in whatever file, and what of this file they cannot make."""
+    """The plug-ins that cannot be used at all, and the parts of this file that they cannot make."""
     from cordboard.config.plugins import installed
 
     plugins = installed()
