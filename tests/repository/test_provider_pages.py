@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from cordboard.chat.tool_trial import payload_limits
 from cordboard.config.chosen import Chosen
 from cordboard.config.load import LoadedConfig, read
 from cordboard.config.plugins import installed
@@ -100,3 +101,17 @@ def test_the_example_has_a_context_for_each_provider_and_all_can_fall_back() -> 
     assert all(chain_of(config, context)[-1] == "local" for context in config.contexts.values())
     brains = {p.brain.type for p in config.providers.values() if isinstance(p, PipelineProvider)}
     assert {"openai_chat", "openai_responses", "anthropic", "rules"} <= brains
+
+
+def test_the_page_about_tools_has_the_payload_limits_of_every_agent_and_model() -> None:
+    page = (ROOT / "docs" / "tools.md").read_text()
+    _, _, table = page.partition("| agent | bytes | depth | entries | characters of a text |")
+    told: dict[str, tuple[int, ...]] = {}
+    for line in table.split("\n\n")[0].splitlines()[2:]:
+        names, *numbers = (cell.strip() for cell in line.strip("|").split("|"))
+        limits = tuple(int(number.replace(",", "")) for number in numbers)
+        told |= dict.fromkeys(re.findall("`([a-z_]+)`", names), limits)
+    assert told == {
+        name: (each.max_bytes, each.max_depth, each.max_items, each.max_text)
+        for name, each in payload_limits(None).items()
+    }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from cordboard import PartSection, ToolSection
 from pydantic import Field
+
+from cordboard import PartSection, ToolSection
 
 
 class ParrotAgentSection(PartSection):
