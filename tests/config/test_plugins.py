@@ -8,15 +8,17 @@ from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from cordboard.agent_api.provider import Parts, Provider
 from cordboard.agents.making import make, model_brain, plugin_problems
+from cordboard.agents.online_check import check_online
 from cordboard.agents.providers import Providers
 from cordboard.audio.pacer import Pacer
 from cordboard.config.load import read
 from cordboard.config.plugins import Plugins, built_in, collect
 from cordboard.config.providers.parts import PartSection
+from cordboard.config.providers.service import Service
 from cordboard.config.tools.rules import ToolSection
 from cordboard.errors import AgentError, ConfigError, MediaError
 from cordboard.telephony.asterisk.transport import NoMediaPath, Transport, plugin_path
@@ -229,6 +231,37 @@ def test_an_agent_that_cannot_be_made_is_unready_and_fails_only_its_calls(
     with pytest.raises(AgentError) as raised:
         providers.open("demo", "bird")
     assert str(raised.value) == f"{OF_CROW}: {reason}"
+
+
+def test_a_section_whose_validator_fails_is_broken_and_the_file_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Moody(Crow):
+        @model_validator(mode="after")
+        def _fails(self) -> Moody:
+            raise RuntimeError("caw")
+
+    plugins = installed_with(tmp_path, monkeypatch, Provider("crow", "agent", Moody, caws))
+    text = "default_provider: bird\nproviders: {bird: {type: crow}}" + CONTEXTS
+    (problem,) = read(text, tmp_path / "a.yaml", {}, plugins).problems
+    assert str(problem).endswith(
+        f"providers.bird: {OF_CROW}: the section of crow failed: RuntimeError: caw"
+    )
+
+
+async def test_probes_that_fail_are_one_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class CrowService(Service):
+        type: Literal["crow"] = Field(description="The kind.")
+
+    offered = Provider("crow", "agent", CrowService, caws, probes=caws)
+    plugins = installed_with(tmp_path, monkeypatch, offered)
+    text = "providers: {bird: {type: crow, api_key: k}, local: {type: pipeline}}" + CONTEXTS
+    config = read(text, tmp_path / "a.yaml", {}, plugins).config
+    (finding,) = await check_online(config, {}, plugins=plugins)
+    assert (finding.provider, finding.state) == ("bird", "refused")
+    assert finding.advice == f"{OF_CROW}: its probes failed: RuntimeError: caw"
 
 
 def test_a_voice_that_is_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

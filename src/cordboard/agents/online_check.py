@@ -102,7 +102,15 @@ async def _verify(
     if provider is None:
         return []
     findings: list[Finding] = []
-    for probe in provider.probes(service, key):
+    try:
+        probes = provider.probes(service, key)
+    except Exception as error:  # a stranger's code may raise anything
+        source = plugins.sources.get((paid.role, service.type))
+        if source is None:
+            raise
+        told = f"{source}: its probes failed: {type(error).__name__}: {error}"
+        return [Finding(name, service.type, "refused", told)]
+    for probe in probes:
         answer = await _ask(client, probe)
         advice = _advice(paid, probe, answer, environ)
         findings.append(Finding(name, f"{service.type}, {probe.what}", answer.state, advice))

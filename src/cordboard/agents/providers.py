@@ -77,6 +77,7 @@ class Providers:
         """Provider → the reason why its plug-in cannot make it, for `/ready`."""
         self._environ = environ
         self._health = health
+        self._models = models
         realtime = [p for p in config.providers.values() if isinstance(p, RealtimeProvider)]
         self._tls = ssl.create_default_context() if realtime else None
         if realtime:
@@ -89,7 +90,6 @@ class Providers:
         self._default = config.default_provider
         self._providers: Mapping[str, PartSection] = config.providers
         self._contexts: Mapping[str, Context] = config.contexts
-        self._models = models
         self._brains: Mapping[str, RulesBrain] = {
             name: RulesBrain(context.rules, today=datetime.date.today)
             for name, context in config.contexts.items()
@@ -208,6 +208,8 @@ class Providers:
             earlier._model_brains.pop(name, None)
         self._taken.clear()
         for name, chosen in self._providers.items():
+            if name in self.unmade:
+                continue
             if isinstance(chosen, RealtimeProvider) and chosen.warm_connection and self._tls:
                 kind = chosen.type
                 try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from pydantic import ConfigDict, Field, GetJsonSchemaHandler, ValidationInfo
+from pydantic import ConfigDict, Field, GetJsonSchemaHandler, ValidationError, ValidationInfo
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from cordboard.config.plugins import BrokenPlugin, Kind, Plugins, Reading
@@ -96,11 +96,25 @@ class Chosen:
         if not isinstance(stated, str):
             raise PydanticCustomError("union_tag_not_found", "a section without its type")
         if stated in known:
-            return known[stated].model_validate(value, context=info.context)
+            return self._validated(known[stated], stated, value, info)
         broken = plugins.blamed(self.role, stated)
         if broken is None:
             raise PydanticCustomError("union_tag_invalid", "a type that is not installed")
         return self._broken(value, broken)
+
+    def _validated(
+        self, section: type[Section], stated: str, value: dict[str, Any], info: ValidationInfo
+    ) -> Section:
+        try:
+            return section.model_validate(value, context=info.context)
+        except ValidationError:
+            raise
+        except Exception as error:  # a stranger's validator may raise anything
+            source = Reading.of(info).plugins.sources.get((self.role, stated))
+            if source is None:
+                raise
+            told = f"the section of {stated} failed: {type(error).__name__}: {error}"
+            return self._broken(value, BrokenPlugin(source, told[:300]))
 
     def _broken(self, value: dict[str, Any], broken: BrokenPlugin) -> Section:
         if self.role == "tool":
