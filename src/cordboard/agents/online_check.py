@@ -13,16 +13,17 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import httpx2
 
 from cordboard.agent_api.probe import Probe
-from cordboard.agent_api.provider import Parts, provider_of
+from cordboard.agent_api.provider import Parts, Provider, provider_of
 from cordboard.agent_api.service_protocol import ServiceProtocol
 from cordboard.agents.making import make
 from cordboard.agents.online_requests import State, Verdict, verdict
 from cordboard.agents.realtime.trial import try_session
-from cordboard.config.plugins import installed
+from cordboard.config.plugins import Plugins, installed
 from cordboard.config.providers.realtime import RealtimeProvider
 from cordboard.config.providers.services import PaidPart, paid_parts
 from cordboard.config.schema import Config
@@ -65,9 +66,14 @@ class Finding:
 
 
 async def check_online(
-    config: Config, environ: Mapping[str, str], seconds: float = SECONDS
+    config: Config,
+    environ: Mapping[str, str],
+    seconds: float = SECONDS,
+    plugins: Plugins | None = None,
 ) -> tuple[Finding, ...]:
-    """Ask every service of every provider, in the order of the file."""
+    """Ask every service of every provider, in the order of the file. `plugins`: the descriptors;
+    default: those that are installed."""
+    plugins = plugins or installed()
     # Reads the certificates, which takes some 20 ms.
     trusted = await asyncio.to_thread(ssl.create_default_context)
     async with httpx2.AsyncClient(
@@ -78,7 +84,14 @@ async def check_online(
         follow_redirects=False,
     ) as client:
         asked = [
-            _verify(client, trusted, f"{name}.{paid.part}" if paid.part else name, paid, environ)
+            _verify(
+                client,
+                trusted,
+                f"{name}.{paid.part}" if paid.part else name,
+                paid,
+                environ,
+                plugins,
+            )
             for name, provider in config.providers.items()
             for paid in paid_parts(provider)
         ]
@@ -92,8 +105,9 @@ async def _verify(
     name: str,
     paid: PaidPart,
     environ: Mapping[str, str],
+    plugins: Plugins,
 ) -> list[Finding]:
-    service, plugins = paid.service, installed()
+    service = paid.service
     missing = service.missing_key(environ)
     if missing:
         return [Finding(name, service.type, "no key", missing.removeprefix("no key: "))]
@@ -101,15 +115,10 @@ async def _verify(
     provider = provider_of(plugins, paid.role, service.type)
     if provider is None:
         return []
+    probes, problem = _probes(provider, paid, key, plugins)
+    if problem:
+        return [Finding(name, service.type, "refused", problem)]
     findings: list[Finding] = []
-    try:
-        probes = provider.probes(service, key)
-    except Exception as error:  # a stranger's code may raise anything
-        source = plugins.sources.get((paid.role, service.type))
-        if source is None:
-            raise
-        told = f"{source}: its probes failed: {type(error).__name__}: {error}"
-        return [Finding(name, service.type, "refused", told)]
     for probe in probes:
         answer = await _ask(client, probe)
         advice = _advice(paid, probe, answer, environ)
@@ -123,17 +132,36 @@ async def _verify(
     ):
         seconds = client.timeout.connect or SECONDS
         findings.append(
-            await _session(service, key, f"{service.type}, session", name, tls, seconds)
+            await _session(service, key, f"{service.type}, session", name, tls, seconds, plugins)
         )
     return findings
 
 
+def _probes(
+    provider: Provider[Any], paid: PaidPart, key: str, plugins: Plugins
+) -> tuple[tuple[Probe, ...], str]:
+    """The requests for a part, or the problem of a plug-in with them."""
+    try:
+        return provider.probes(paid.service, key), ""
+    except Exception as error:  # a stranger's code may raise anything
+        source = plugins.sources.get((paid.role, paid.service.type))
+        if source is None:
+            raise
+        return (), f"{source}: its probes failed: {type(error).__name__}: {error}"
+
+
 async def _session(
-    service: RealtimeProvider, key: str, what: str, name: str, tls: ssl.SSLContext, seconds: float
+    service: RealtimeProvider,
+    key: str,
+    what: str,
+    name: str,
+    tls: ssl.SSLContext,
+    seconds: float,
+    plugins: Plugins,
 ) -> Finding:
     """Whether the service takes all settings of a session: voice, turn detection, `extra`..."""
     try:
-        protocol = make("agent", service, Parts(key))
+        protocol = make("agent", service, Parts(key), plugins)
         if not isinstance(protocol, ServiceProtocol):
             return Finding(name, what, "ok")  # an agent of its own: nothing can be tried here
         await try_session(protocol, service.type, tls, seconds)
