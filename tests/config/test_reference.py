@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from cordboard.config.load import load
 from cordboard.config.patterns import PATTERNS_IN_WORDS
@@ -13,34 +16,80 @@ from cordboard.config.shape import Shape
 REPOSITORY = Path(__file__).parents[2]
 
 
-def test_the_committed_page_is_current() -> None:
-    committed = (REPOSITORY / "docs" / "configuration.md").read_text("utf-8")
-    assert committed == reference(), (
-        "write it again: python -m cordboard.config.reference > docs/configuration.md"
+FOLDER = REPOSITORY / "docs" / "configuration"
+PAGES = reference()
+"""The generated pages: text by file name."""
+
+
+def test_the_committed_pages_are_current() -> None:
+    committed = {path.name: path.read_text("utf-8") for path in FOLDER.glob("*.md")}
+    written_by_hand = committed.pop("README.md")
+    assert committed == PAGES, (
+        "write them again: python -m cordboard.config.reference docs/configuration"
     )
+    assert [name for name in PAGES if f"]({name})" not in written_by_hand] == []
 
 
-def test_the_page_names_the_keys_that_others_build_on() -> None:
-    page = reference()
-    for heading in ("health", "asterisk", "audiosocket", "providers.<name>", "contexts.<name>"):
-        assert f"### `{heading}`" in page
+@pytest.mark.parametrize(
+    ("page", "heading"),
+    [
+        ("engine.md", "health"),
+        ("telephony.md", "asterisk"),
+        ("telephony.md", "audiosocket"),
+        ("providers.md", "providers.<name>"),
+        ("provider-pipeline.md", "providers.<name>(type:pipeline)"),
+        ("provider-elevenlabs-agent.md", "providers.<name>.tts"),
+        ("pipeline-tts.md", "providers.<name>.tts"),
+        ("contexts.md", "contexts.<name>"),
+        ("rules.md", "contexts.<name>.rules"),
+    ],
+)
+def test_a_section_is_on_the_page_of_its_concern(page: str, heading: str) -> None:
+    assert f"\n## `{heading}`\n" in PAGES[page]
+
+
+def test_the_pages_name_the_keys_that_others_build_on() -> None:
     assert (
         "| `port` | a whole number from 0 to 65535 | `15000` | TCP port; 0 = any free one. |"
-        in page
+        in PAGES["engine.md"]
     )
-    assert "| `password` | a text, secret | **required** |" in page
+    assert "| `password` | a text, secret | **required** |" in PAGES["telephony.md"]
+
+
+def test_every_provider_and_every_part_of_a_pipeline_has_its_page() -> None:
+    for kind in Shape.of_file().keys()["providers"].entry()[1].kinds():
+        assert f"provider-{kind.replace('_', '-')}.md" in PAGES
+    assert {"pipeline-stt.md", "pipeline-brain.md", "pipeline-tts.md"} <= PAGES.keys()
+
+
+def test_no_heading_stands_twice_on_a_page() -> None:
+    for name, page in PAGES.items():
+        headings = [line for line in page.splitlines() if line.startswith("#")]
+        assert len(headings) == len(set(headings)), name
 
 
 def test_every_link_leads_to_a_heading() -> None:
-    page = reference()
-    headings = {
-        "".join(letter for letter in line.lower() if letter.isalnum() or letter in "_-")
-        for line in page.splitlines()
-        if line.startswith("### ")
+    anchors = {
+        name: {
+            "".join(letter for letter in line.lower() if letter.isalnum() or letter in "_-")
+            for line in page.splitlines()
+            if line.startswith("## ")
+        }
+        for name, page in PAGES.items()
     }
-    links = {part.partition(")")[0] for part in page.split("](#")[1:]}
+    links = {
+        (page or name, anchor)
+        for name, text in PAGES.items()
+        for page, anchor in re.findall(r"\]\(([a-z-]*(?:\.md)?)#([^)]*)\)", text)
+        if f"../{page}" not in text
+    }
     assert links
-    assert links <= headings
+    assert {link for link in links if link[1] not in anchors[link[0]]} == set()
+
+
+def test_no_table_is_empty() -> None:
+    for name, page in PAGES.items():
+        assert "|---|---|---|---|\n\n" not in page, name
 
 
 def _keys(path: str, shape: Shape, seen: frozenset[str]) -> Iterator[tuple[str, Shape]]:
@@ -63,7 +112,7 @@ def test_every_key_outside_the_rules_is_described() -> None:
 
 
 def test_no_pattern_is_shown_to_a_person() -> None:
-    assert "of the form" not in reference()
+    assert not any("of the form" in page for page in PAGES.values())
     assert all(words.startswith(("a ", "an ")) for words in PATTERNS_IN_WORDS.values())
 
 

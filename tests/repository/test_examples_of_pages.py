@@ -20,7 +20,6 @@ def blocks(page: str) -> list[str]:
 
 
 BLOCKS = blocks("mcp.md")
-TOOLS = blocks("tools.md")
 
 
 class AnyVariable(dict[str, str]):
@@ -40,19 +39,6 @@ def test_an_example_of_the_mcp_page_is_in_order(block: str) -> None:
     loaded = read(text, ROOT / "config" / "example.yaml", AnyVariable())
     missing = [problem for problem in loaded.problems if "/opt/" not in problem.message]
     assert missing == [], "only the programs are not there"
-
-
-@pytest.mark.parametrize("block", TOOLS)
-def test_an_example_of_the_tools_page_is_in_order(block: str) -> None:
-    document = YAML(typ="safe").load(block)
-    text = block if "contexts" in document else f"{block}\ncontexts: {{demo: {{}}}}\n"
-    loaded = read(text, ROOT / "config" / "example.yaml", AnyVariable())
-    there = [
-        problem
-        for problem in loaded.problems
-        if "/opt/" not in problem.message and "no module my_tools" not in problem.message
-    ]
-    assert there == [], "only the programs and modules are not there"
 
 
 @pytest.mark.parametrize(

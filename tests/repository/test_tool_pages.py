@@ -12,11 +12,12 @@ from ruamel.yaml import YAML
 from cordboard.config.load import read
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("tools.md", "call-phases.md")
+DOCS = ROOT / "docs"
+PAGES = (DOCS / "tools.md", *sorted(DOCS.glob("tools/*.md")), DOCS / "call-phases.md")
 BLOCKS = [
     block
     for page in PAGES
-    for block in re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.M | re.S)
+    for block in re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.M | re.S)
 ]
 
 
@@ -43,7 +44,7 @@ def test_an_example_is_in_order(block: str) -> None:
 def test_the_verification_that_is_shown_verifies() -> None:
     from cordboard.tools.http.signature import signature_headers
 
-    text = (ROOT / "docs" / "tools.md").read_text()
+    text = (DOCS / "tools" / "http.md").read_text()
     (code,) = [c for c in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S) if "hmac" in c]
     names: dict[str, Any] = {}
     exec(code, names)

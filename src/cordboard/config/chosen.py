@@ -69,6 +69,8 @@ class Chosen:
     key: str = "type"
     bare: bool = False
     """Whether the type alone stands for its section."""
+    about: str = ""
+    """The description in the reference."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
         return core_schema.with_info_plain_validator_function(self._section)
@@ -76,7 +78,7 @@ class Chosen:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        return {MARK: self.role}
+        return {MARK: self.role} | ({"description": self.about} if self.about else {})
 
     def sections(self, plugins: Plugins) -> dict[str, type[Section]]:
         """Type → section of all that may stand here."""

@@ -343,10 +343,10 @@ class Calls(Section):
         return directory
 
 
-AGENTS = Chosen("agent", (PipelineProvider,))
-Provider: TypeAlias = Annotated[
-    PartSection, AGENTS, Field(description="An agent to choose from; `type` says what it is.")
-]
+AGENTS = Chosen(
+    "agent", (PipelineProvider,), about="An agent to choose from; `type` says what it is."
+)
+Provider: TypeAlias = Annotated[PartSection, AGENTS]
 """One provider; `type` says what it is."""
 
 

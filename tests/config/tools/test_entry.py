@@ -221,11 +221,12 @@ def test_changes_are_told_by_tool_and_key() -> None:
 
 
 def test_the_page_has_a_table_for_each_kind_and_the_rules_once() -> None:
-    page = reference()
+    page = reference()["tools.md"]
     for kind in KINDS.split(", "):
-        assert f"### `tools.<name>(kind:{kind})`" in page
+        assert f"## `tools.<name>(kind:{kind})`" in page
     assert page.count("| `duplicates` |") == 1
-    assert page.count("### `tools.<name>.error_messages`") == 1
+    assert page.count("## `tools.<name>.error_messages`") == 1
     assert (
-        "](#toolsname).\n\n| key | what | default | meaning |\n|---|---|---|---|\n| `name`" in page
+        "](tools.md#toolsname) apply too.\n\n"
+        "| key | value | default | meaning |\n|---|---|---|---|\n| `name`" in reference()["mcp.md"]
     )

@@ -1,4 +1,4 @@
-"""Bad input at the desk: each has its documented outcome (docs/tools.md, Bad input)."""
+"""Bad input at the desk: each has its documented outcome (docs/tools/desk.md)."""
 
 from __future__ import annotations
 

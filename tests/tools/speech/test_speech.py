@@ -102,6 +102,10 @@ def test_plain_errors_are_spoken() -> None:
     assert speech.spoken_error("There is no such aerodrome.") == "There is no such aerodrome."
 
 
+def test_a_tools_own_error_is_said_as_any_other_text() -> None:
+    assert speech.spoken_error("Tuesday at 14:00 is taken.") == "Tuesday at 2 PM is taken."
+
+
 @pytest.mark.parametrize("hostile", ["[", "![", "[a](", "<a", "*_", "a\n\t", " \n"])
 def test_hostile_text_costs_no_more_than_other_text(hostile: str) -> None:
     began = time.thread_time()

@@ -67,12 +67,13 @@ class McpToolEntry(ToolSection):
     tool: str = Field(min_length=1, description="The tool's name as the server gives it.")
 
 
-TOOLS = Chosen("tool", (BuiltinTool, McpToolEntry, HttpTool, PythonTool, WorkflowTool), key="kind")
-ToolEntry: TypeAlias = Annotated[
-    ToolSection,
-    TOOLS,
-    Field(description="A tool that a context may list under this name; `kind` says what it is."),
-]
+TOOLS = Chosen(
+    "tool",
+    (BuiltinTool, McpToolEntry, HttpTool, PythonTool, WorkflowTool),
+    key="kind",
+    about="A tool that a context may list under this name; `kind` says what it is.",
+)
+ToolEntry: TypeAlias = Annotated[ToolSection, TOOLS]
 """One tool under `tools:`."""
 
 

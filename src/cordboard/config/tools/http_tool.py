@@ -152,7 +152,7 @@ class HttpTool(ToolSection):
     sign_with: SecretStr | None = Field(
         None,
         min_length=8,
-        description="A secret with which the request is signed (HMAC-SHA256): docs/tools.md.",
+        description="A secret with which the request is signed (HMAC-SHA256): docs/tools/http.md.",
     )
 
     @model_validator(mode="after")

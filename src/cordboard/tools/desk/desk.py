@@ -12,7 +12,8 @@ Order, the same for every agent, every kind of tool and every step of a workflow
 7. words to speak, the caller's secret keys masked, data capped for the agent
 8. observer: ledger and metrics
 
-Steps differ in 3 only: they are no round and no use of the turn. A diagram is in docs/tools.md.
+Steps differ in 3 only: they are not rounds and do not use up the turn. docs/tools/desk.md has a
+diagram.
 
 Each ask ends in one log line, `tool_call`, and is one span: names, time and outcome. Arguments and
 results are in neither, since they may be personal or secret.

@@ -5,7 +5,7 @@
 
 The hex digits are HMAC-SHA256 with the shared secret as key over the timestamp, a dot, and the body
 as it was sent. A receiver computes the same, compares in constant time, and refuses a timestamp
-that is more than some minutes old. Pure. Shown to users in docs/tools.md.
+that is more than some minutes old. Pure. Shown to users in docs/tools/http.md.
 """
 
 from __future__ import annotations

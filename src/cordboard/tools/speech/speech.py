@@ -72,7 +72,7 @@ def spoken_error(text: str) -> str:
     stripped = text.strip()
     if not stripped or len(stripped) > MAX_ERROR_SPOKEN or _TECHNICAL.search(stripped):
         return FAILED
-    words = plain(stripped, MAX_ERROR_SPOKEN)
+    words = plain(speakable(stripped), MAX_ERROR_SPOKEN)
     return words or FAILED
 
 
