@@ -56,14 +56,17 @@ def installed_with(
     group: str = "cordboard.providers",
     distribution: str = "cordboard-crow",
 ) -> Plugins:
-    """The parts with a plug-in `crow`, as an installer would have left it."""
+    """The parts with a plug-in `crow`, as an installer would have left it: its facts lie where
+    `installed()` does not look."""
     module = distribution.replace("-", "_")
-    (tmp_path / f"{module}.py").write_text("from offered_here import OFFERED\n")
+    modules = tmp_path / "modules"
+    modules.mkdir()
+    (modules / f"{module}.py").write_text("from offered_here import OFFERED\n")
     info = tmp_path / f"{module}-1.2.3.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Name: {distribution}\nVersion: 1.2.3\n")
     (info / "entry_points.txt").write_text(f"[{group}]\ncrow = {module}:OFFERED\n")
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(modules)
     monkeypatch.setitem(__import__("sys").modules, "offered_here", SimpleNamespace(OFFERED=offered))
     for name in ("cordboard_crow", "cordboard_raven"):
         monkeypatch.delitem(__import__("sys").modules, name, raising=False)
@@ -332,3 +335,38 @@ async def test_a_transport_that_cannot_be_made_is_in_trouble(
 def test_a_transport_that_nobody_has_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="expected one of websocket, audiosocket, rtp, found"):
         read("asterisk: {password: x, media: morse}" + CONTEXTS, tmp_path / "a.yaml", {})
+
+
+def test_a_vendor_is_one_folder_and_no_edit_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cordboard import vendors
+    from cordboard.agent_api.provider import tool_user
+
+    folder = tmp_path / "acme_of_tests"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(ACME)
+    monkeypatch.setattr(vendors, "__path__", [*vendors.__path__, str(tmp_path)])
+    plugins = collect(built_in(), ())
+    text = "default_provider: a\nproviders: {a: {type: acme, base_url: 'http://a.test'}}" + CONTEXTS
+    loaded = read(text, tmp_path / "a.yaml", {}, plugins)
+    assert [str(problem).partition(": ")[2] for problem in loaded.problems] == [
+        "providers.a: acme has no key: set ACME_KEY, or api_key"
+    ]
+    assert tool_user(plugins, "acme").payload.max_bytes == 4_096
+    with pytest.raises(ConfigError, match="did you mean acme"):
+        read("providers: {a: {type: acmee}}" + CONTEXTS, tmp_path / "a.yaml", {}, plugins)
+
+
+ACME = """
+from typing import Literal
+from cordboard.agent_api.provider import Provider
+from cordboard.config.providers.realtime import RealtimeProvider
+from cordboard.tools.payload import PayloadLimits
+
+class Acme(RealtimeProvider):
+    key_variables = ("ACME_KEY",)
+    type: Literal["acme"]
+
+PROVIDERS = (Provider("acme", "agent", Acme, print, payload=PayloadLimits(4_096)),)
+"""

@@ -44,9 +44,9 @@ def key_of(section: PartSection, environ: Mapping[str, str], what: str) -> str:
         return ""
     key = section.key(environ)[0].strip()
     if not key and section.needs_key:
-        advice = section.missing_key({}).removeprefix("no key: ")
-        advice = advice.replace(", or api_key", " in the environment, or api_key")
-        raise AgentError(f"{what} has no key: {advice}", "auth")
+        variables = " or ".join(section.key_variables)
+        places = f"{variables} in the environment, or api_key" if variables else "api_key"
+        raise AgentError(f"{what} has no key: set {places}", "auth")
     if key and (not (key.isascii() and key.isprintable()) or " " in key):
         raise AgentError(f"{what}: the key has characters that no key has", "auth")
     return key
