@@ -18,11 +18,12 @@ import numpy as np
 import psutil
 from hibari import Hibari
 
+from cordboard.agent_api.offline_models import OfflineModels
 from cordboard.agent_api.stt import NO_HINTS, SpeechHints
-from cordboard.agents.workers import Workers
+from cordboard.agent_api.workers import Workers
 from cordboard.audio import g711
 from cordboard.audio.resample import resample, to_pcm
-from cordboard.vendors.local.models import OfflineModels, load_offline_models
+from cordboard.vendors.local.models import load_offline_models
 
 REQUESTS = """What's the ATIS at Kilo Juliett Foxtrot Kilo?
 Can I get the weather for Oslo Gardermoen?

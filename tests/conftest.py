@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
     from xdist.workermanage import WorkerController
 
-    from cordboard.agents.workers import Workers
-    from cordboard.vendors.local.models import OfflineModels
+    from cordboard.agent_api.offline_models import OfflineModels
+    from cordboard.agent_api.workers import Workers
 
 # A busy machine is no failure: examples are bounded by number, not by time.
 settings.register_profile(
@@ -212,7 +212,7 @@ def lend_models() -> Iterator[Lend]:
     """The models of all engines in this process, loaded once instead of twenty times: engines that
     are started `with lend_models():` get them, each with streams and threads of its own. Engines
     that are programs of their own load everything."""
-    from cordboard.agents.workers import Workers
+    from cordboard.agent_api.workers import Workers
     from cordboard.audio.vad import VoiceActivityBank
     from cordboard.vendors.local.models import load_offline_models
 

@@ -20,12 +20,13 @@ import numpy as np
 from websockets.asyncio.server import ServerConnection
 
 from cordboard.agent_api.agent import AgentAudio, AgentEvent, AgentFailed, AgentSession, ToolAsked
+from cordboard.agent_api.provider import Parts
+from cordboard.agents.making import make
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
-from cordboard.agents.realtime.protocols import protocol_for
 from cordboard.audio.format import SLIN_8K
-from cordboard.config.providers.gemini_live import GeminiLiveProvider
 from cordboard.errors import AgentError
 from cordboard.tools.tool import Effects, Status, ToolReply, ToolSpec
+from cordboard.vendors.gemini.config import GeminiLiveProvider
 from cordboard_testkit.emulators.gemini.live import KEY, GeminiLiveEmulator
 from cordboard_testkit.emulators.script import Answer, Fault, Script, Use
 
@@ -111,7 +112,7 @@ async def _once(when: When, drops: Drops) -> None:
         provider = GeminiLiveProvider.model_validate(values)
         call = Call()
         parts = RealtimeParts(emulator.certificate.client_context)
-        agent = RealtimeAgent(protocol_for(provider, KEY), provider, "gemini_live", parts)
+        agent = RealtimeAgent(make("agent", provider, Parts(KEY)), provider, "gemini_live", parts)
         stack.push_async_callback(agent.close)
         await agent.start(call.session)
         _speak(agent)

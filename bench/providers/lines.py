@@ -27,15 +27,16 @@ from cordboard.agent_api.agent import (
     AgentTrouble,
     Interrupted,
 )
+from cordboard.agent_api.provider import Parts
+from cordboard.agents.making import make
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
-from cordboard.agents.realtime.protocols import protocol_for
-from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
-from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
-from cordboard.config.providers.gemini_live import GeminiLiveProvider
-from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
-from cordboard.config.providers.realtime import RealtimeProvider
+from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.errors import AgentError
 from cordboard.net.service_websocket import Address, ServiceConnection
+from cordboard.vendors.deepgram.config import DeepgramAgentProvider
+from cordboard.vendors.elevenlabs.config import ElevenLabsAgentProvider
+from cordboard.vendors.gemini.config import GeminiLiveProvider
+from cordboard.vendors.openai.config import OpenAIRealtimeProvider
 
 HEARD_MS = 60
 """What the calls say was heard of an answer that was cut."""
@@ -86,7 +87,7 @@ class AdapterLine:
         self._turn = 0
         settings = settings_of(wire, f"{service}/{call}")
         self._agent = RealtimeAgent(
-            protocol_for(settings, KEY), settings, wire.kind, RealtimeParts(tls)
+            make("agent", settings, Parts(KEY)), settings, wire.kind, RealtimeParts(tls)
         )
         self._frame = wire.frame
         self._session = AgentSession(

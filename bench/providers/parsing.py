@@ -18,8 +18,9 @@ from typing import Any
 from bench.providers.lines import settings_of
 from bench.providers.wires import KEY, SLIN_FRAME, ULAW_FRAME, WIRES, Message, Wire
 from cordboard.agent_api.agent import AgentSession
+from cordboard.agent_api.provider import Parts
 from cordboard.agent_api.service_protocol import ServiceProtocol
-from cordboard.agents.realtime.protocols import protocol_for
+from cordboard.agents.making import make
 from cordboard.errors import AgentError, FailureKind
 from cordboard.tools.tool import JsonObject
 
@@ -125,7 +126,7 @@ async def measure() -> list[Costs]:
 
 
 def _ours(name: str, wire: Wire) -> Costs:
-    protocol, host = protocol_for(settings_of(wire, "http://127.0.0.1:9"), KEY), Host()
+    protocol, host = make("agent", settings_of(wire, "http://127.0.0.1:9"), Parts(KEY)), Host()
     session = AgentSession(
         call_id="call-1",
         context_name="bench",

@@ -13,10 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from cordboard.agent_api.probe import Probe
+from cordboard.agent_api.provider import provider_of
 from cordboard.agents.online_check import Finding, check_online
-from cordboard.agents.online_requests import Probe, probes, verdict
+from cordboard.agents.online_requests import verdict
 from cordboard.cli import app
-from cordboard.config.providers.services import paid_parts
+from cordboard.config.plugins import installed
+from cordboard.config.providers.services import PaidPart, paid_parts
 from cordboard.config.schema import Config
 from cordboard_testkit.emulators.deepgram.agent import DeepgramAgentEmulator
 from cordboard_testkit.emulators.elevenlabs.agent import ElevenLabsEmulator
@@ -73,6 +76,12 @@ def all_of(services: RestServices) -> dict[str, dict[str, Any]]:
         },
         "local": {"type": "pipeline"},
     }
+
+
+def probes(paid: PaidPart, key: str) -> tuple[Probe, ...]:
+    provider = provider_of(installed(), paid.role, paid.service.type)
+    assert provider is not None
+    return provider.probes(paid.service, key)
 
 
 def states(findings: tuple[Finding, ...]) -> dict[str, str]:

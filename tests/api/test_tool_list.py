@@ -6,9 +6,10 @@ import pytest
 from pydantic import SecretStr
 from starlette.types import ASGIApp
 
+from cordboard.agent_api.provider import tool_users
 from cordboard.api.app import create_app
+from cordboard.config.plugins import installed
 from cordboard.generation.tool_listing import ToolListing, ToolRow
-from cordboard.tools.schema_profiles import PROFILES
 from cordboard.tools.tool import ToolSpec
 from cordboard_testkit.fake_administration import FakeAdministration
 
@@ -49,7 +50,7 @@ async def test_every_tool_with_its_reason(engine: ShownEngine, fake: FakeAdminis
     assert set(answer.json) == {"context", "tools"}
 
 
-@pytest.mark.parametrize("provider", PROFILES)
+@pytest.mark.parametrize("provider", [*tool_users(installed()), "deepgram", "elevenlabs"])
 async def test_as_a_provider_is_given_them(
     engine: ShownEngine, fake: FakeAdministration, provider: str
 ) -> None:
@@ -71,7 +72,7 @@ async def test_a_tool_that_cannot_be_written_hides_no_other(
     ("path", "error"),
     [
         ("/tools?context=dmo", "there is no context 'dmo'"),
-        ("/tools?provider=gemni", "there is no provider 'gemni'; known: openai_realtime,"),
+        ("/tools?provider=gemni", "there is no provider 'gemni'; known: anthropic,"),
     ],
 )
 async def test_unknown_names(

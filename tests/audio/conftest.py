@@ -70,7 +70,7 @@ def over_the_line() -> Callable[[Floats], bytes]:
 
 
 async def _spoken() -> list[Floats]:
-    from cordboard.agents.workers import Workers
+    from cordboard.agent_api.workers import Workers
     from cordboard.vendors.local.hibari import HibariVoice
     from cordboard.vendors.local.model_files import HIBARI_HEART
 

@@ -12,7 +12,8 @@ from bench.providers.lines import settings_of
 from bench.providers.wires import KEY, WIRES
 
 from cordboard.agent_api.agent import AgentSession
-from cordboard.agents.realtime.protocols import protocol_for
+from cordboard.agent_api.provider import Parts
+from cordboard.agents.making import make
 
 
 @pytest.mark.parametrize("name", WIRES)
@@ -20,7 +21,7 @@ async def test_our_dialects_understand_all_that_the_services_of_the_benchmark_sa
     name: str,
 ) -> None:
     wire, host = WIRES[name], parsing.Host()  # which raises at what a protocol ignores
-    protocol = protocol_for(settings_of(wire, "http://127.0.0.1:9"), KEY)
+    protocol = make("agent", settings_of(wire, "http://127.0.0.1:9"), Parts(KEY))
     session = AgentSession(
         "c1", "bench", "Be kind.", "", (), wire.format, lambda _: None, lambda: False
     )

@@ -143,7 +143,7 @@ async def test_what_it_does_not_list_is_not_by_any_way(shop: Shop, way: str) -> 
     for number, name in enumerate(FORBIDDEN, start=1):
         shop.ran.clear()  # what `pre_call` looks up is not the agent's doing
         if way == "try":
-            report = await shop.parlour.trials.run(name, "demo", {}, provider=None, approve=True)
+            report = await shop.parlour.trials.run(name, "demo", {}, limits={}, approve=True)
             status, outcome = str(report.reply.status), report.outcome
             assert outcome == "not_in_toolbox"
             call_id = report.call_id

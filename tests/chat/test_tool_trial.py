@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cordboard.chat.tool_trial import TrialReport
+from cordboard.chat.tool_trial import TrialReport, payload_limits
 from cordboard.errors import ChatRefused
 
 from .conftest import Parlour, server
@@ -30,7 +30,9 @@ async def tried(
     shop: Parlour, name: str, *, approve: bool = False, provider: str | None = None, **given: Any
 ) -> TrialReport:
     context = given.pop("context", "demo")
-    return await shop.trials.run(name, context, given, provider=provider, approve=approve)
+    return await shop.trials.run(
+        name, context, given, limits=payload_limits(provider), approve=approve
+    )
 
 
 async def test_what_is_spoken_the_data_and_what_each_agent_would_get(shop: Parlour) -> None:
@@ -39,14 +41,14 @@ async def test_what_is_spoken_the_data_and_what_each_agent_would_get(shop: Parlo
     assert report.reply.message == "The first is row 0."
     assert len(report.reply.data["rows"]) == 300
     assert report.reply.cut == ()
-    assert {"gemini", "openai_realtime", "pipeline"} <= report.payloads.keys()
+    assert {"gemini_live", "openai_realtime", "pipeline"} <= report.payloads.keys()
     for kind, given in report.payloads.items():
         payload = given["payload"]
         assert (payload["status"], payload["message"]) == ("ok", "The first is row 0."), kind
         assert given["bytes"] <= 40_000
         assert given["cut"] != []
     rows = {kind: len(each["payload"]["data"]["rows"]) for kind, each in report.payloads.items()}
-    assert rows["gemini"] < rows["openai_realtime"] < rows["openai_chat"]
+    assert rows["gemini_live"] < rows["openai_realtime"] < rows["openai_chat"]
     assert len(report.payloads["pipeline"]["payload"]["data"]["rows"]) < 300
     (only,) = (await tried(shop, "mcp_s_rows", provider="anthropic", count=3)).payloads
     assert only == "anthropic"

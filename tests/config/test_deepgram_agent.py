@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
+from cordboard.vendors.deepgram.config import DeepgramAgentProvider
 
 
 def provider(**values: Any) -> DeepgramAgentProvider:

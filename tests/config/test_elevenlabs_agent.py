@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cordboard.config.load import read
-from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
 from cordboard.errors import ConfigError
+from cordboard.vendors.elevenlabs.config import ElevenLabsAgentProvider
 
 
 def settings(more: str = "") -> ElevenLabsAgentProvider:

@@ -231,20 +231,20 @@ REFERENCE = (
         ),
         (
             "providers: {local: {type: pipline}}",
-            "a.yaml:1: providers.local.type: expected one of pipeline, openai_realtime, "
-            'deepgram_agent, gemini_live, elevenlabs_agent, found the text "pipline"; '
+            "a.yaml:1: providers.local.type: expected one of pipeline, deepgram_agent, "
+            'elevenlabs_agent, gemini_live, openai_realtime, found the text "pipline"; '
             "did you mean pipeline?",
         ),
         (
             "providers: {local: {type: pipeline, brain: ruels}}",
-            "a.yaml:1: providers.local.brain: expected one of rules, openai_chat, "
-            "openai_responses, anthropic, gemini, gguf, "
+            "a.yaml:1: providers.local.brain: expected one of rules, gguf, "
+            "anthropic, gemini, openai_chat, openai_responses, "
             'found the text "ruels"; did you mean rules?',
         ),
         (
             "providers: {local: {}}",
-            "a.yaml:1: providers.local.type: missing; expected one of pipeline, openai_realtime, "
-            "deepgram_agent, gemini_live, elevenlabs_agent",
+            "a.yaml:1: providers.local.type: missing; expected one of pipeline, deepgram_agent, "
+            "elevenlabs_agent, gemini_live, openai_realtime",
         ),
         (
             "mcp: {enabled: maybe}",
@@ -368,8 +368,8 @@ def test_a_part_that_is_wrong_is_not_also_missing() -> None:
         mcp: {servers: {crm: {comand: [sh], tools: [{name: find}]}}}
         """
     assert told(text) == [
-        "a.yaml:2: providers.voices.type: expected one of pipeline, openai_realtime, "
-        'deepgram_agent, gemini_live, elevenlabs_agent, found the text "pipline"; '
+        "a.yaml:2: providers.voices.type: expected one of pipeline, deepgram_agent, "
+        'elevenlabs_agent, gemini_live, openai_realtime, found the text "pipline"; '
         "did you mean pipeline?",
         "a.yaml:4: mcp.servers.crm.comand: unknown key; did you mean command?",
     ]

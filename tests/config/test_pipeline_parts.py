@@ -40,7 +40,7 @@ CONTEXTS = "default_provider: a\ncontexts: {demo: {prompt: Be brief.}}\n"
         ),
         (
             "tts: polly",
-            "providers.a.tts: expected one of hibari, piper, openai, deepgram, elevenlabs, "
+            "providers.a.tts: expected one of hibari, piper, deepgram, elevenlabs, openai, "
             'found the text "polly"',
         ),
     ],

@@ -23,7 +23,7 @@ from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from pydantic import TypeAdapter
 from tests.agents.llm.conversation import conversation
 
-from cordboard.config.providers.brains import AnthropicBrain
+from cordboard.vendors.anthropic.config import AnthropicBrain
 from cordboard.vendors.anthropic.messages import AnthropicWire
 from cordboard_testkit.emulators.anthropic.text import THOUGHT, AnthropicEmulator
 from cordboard_testkit.emulators.script import Answer, Fault, Script, Use

@@ -15,9 +15,9 @@ from cordboard.agent_api.service_protocol import CutItem, Resumed
 from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import ULAW_8K
 from cordboard.audio.g711 import linear_to_ulaw
-from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
 from cordboard.tools.tool import Effects, Status, ToolReply, ToolSpec
 from cordboard.vendors.deepgram.agent.protocol import DeepgramProtocol
+from cordboard.vendors.deepgram.config import DeepgramAgentProvider
 from cordboard_testkit.emulators.deepgram.agent import DeepgramAgentEmulator
 from cordboard_testkit.emulators.deepgram.agent_messages import MANAGED, VOICES
 from cordboard_testkit.emulators.script import Answer, Script, Use

@@ -12,8 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from cordboard.agent_api.stt import ListenedCall
-from cordboard.config.providers.stt import DeepgramFluxStt, DeepgramStt
-from cordboard.config.providers.tts import DeepgramTts
+from cordboard.vendors.deepgram.config import DeepgramFluxStt, DeepgramStt, DeepgramTts
 from cordboard.vendors.deepgram.flux import DeepgramFluxRecogniser
 from cordboard.vendors.deepgram.stt import DeepgramRecogniser
 from cordboard.vendors.deepgram.tts import deepgram_voice

@@ -13,9 +13,9 @@ from pydantic import BaseModel, TypeAdapter
 
 from cordboard.agent_api.agent import AgentAudioDone, ToolAsked
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
-from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
 from cordboard.tools.tool import Status, ToolReply, ToolSpec
 from cordboard.vendors.elevenlabs.agent.protocol import ElevenLabsProtocol
+from cordboard.vendors.elevenlabs.config import ElevenLabsAgentProvider
 from cordboard.vendors.elevenlabs.rest import ElevenLabsRest
 from cordboard.vendors.elevenlabs.sync import Sync
 from cordboard.vendors.elevenlabs.sync_plan import MARK, NEEDED_EVENTS, Wanted

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cordboard.config.providers.tts import ElevenLabsTts
+from cordboard.vendors.elevenlabs.config import ElevenLabsTts
 from cordboard.vendors.elevenlabs.tts import ElevenLabsSynthesis
 from cordboard_testkit.emulators.elevenlabs.speech import KEY, VOICE, ElevenLabsSpeechEmulator
 from cordboard_testkit.emulators.speech import Beeper

@@ -17,8 +17,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from cordboard.agent_api.agent import Said
 from cordboard.agent_api.service_protocol import Resumed
 from cordboard.audio.format import SLIN_16K
-from cordboard.config.providers.gemini_live import GeminiLiveProvider
 from cordboard.tools.tool import Effects, Status, ToolReply, ToolSpec
+from cordboard.vendors.gemini.config import GeminiLiveProvider
 from cordboard.vendors.gemini.live.protocol import PATH, GeminiProtocol
 from cordboard_testkit.emulators.gemini.live import KEY, GeminiLiveEmulator
 from cordboard_testkit.emulators.script import Answer, Fault, Script, Use

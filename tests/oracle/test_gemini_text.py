@@ -12,7 +12,7 @@ from google import genai
 from google.genai import errors, types
 from tests.agents.llm.conversation import conversation
 
-from cordboard.config.providers.brains import GeminiBrain
+from cordboard.vendors.gemini.config import GeminiBrain
 from cordboard.vendors.gemini.llm import GeminiWire
 from cordboard_testkit.emulators.gemini.text import GeminiTextEmulator
 from cordboard_testkit.emulators.script import Answer, Fault, Script, Use

@@ -10,8 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from cordboard.agent_api.stt import SpeechHints
-from cordboard.config.providers.stt import OpenAIStt
-from cordboard.config.providers.tts import OpenAITts
+from cordboard.vendors.openai.config import OpenAIStt, OpenAITts
 from cordboard.vendors.openai.stt import as_wav, transcription_form
 from cordboard.vendors.openai.tts import OpenAISynthesis
 from cordboard_testkit.emulators.openai.audio import KEY, OpenAIAudioEmulator

@@ -14,8 +14,8 @@ from tests.vendors.host import RecordingHost, a_session
 from cordboard.agent_api.agent import Said
 from cordboard.agent_api.service_protocol import CutItem, Resumed
 from cordboard.agent_api.speech import Speech
-from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
 from cordboard.tools.tool import Status, ToolReply, ToolSpec
+from cordboard.vendors.openai.config import OpenAIRealtimeProvider
 from cordboard.vendors.openai.realtime.protocol import OpenAIProtocol
 from cordboard_testkit.emulators.openai.realtime import OpenAIRealtimeEmulator
 from cordboard_testkit.emulators.script import Answer, Script, Use

@@ -19,8 +19,8 @@ from openai.types.responses.response_create_params import ResponseCreateParamsSt
 from pydantic import TypeAdapter
 from tests.agents.llm.conversation import conversation
 
-from cordboard.config.providers.brains import OpenAIChatBrain, OpenAIResponsesBrain
 from cordboard.vendors.openai.chat_completions import OpenAIChatWire
+from cordboard.vendors.openai.config import OpenAIChatBrain, OpenAIResponsesBrain
 from cordboard.vendors.openai.responses import OpenAIResponsesWire
 from cordboard_testkit.emulators.openai.text import OpenAITextEmulator
 from cordboard_testkit.emulators.script import Answer, Fault, Script, Use

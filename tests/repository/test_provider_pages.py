@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
+from cordboard.chat.tool_trial import payload_limits
+from cordboard.config.chosen import Chosen
 from cordboard.config.load import LoadedConfig, read
+from cordboard.config.plugins import installed
 from cordboard.config.provider_chains import chain_of
-from cordboard.config.providers.brains import Brain
-from cordboard.config.providers.pipeline import PipelineProvider
-from cordboard.config.providers.provider import Provider
+from cordboard.config.providers.pipeline import BRAINS, RECOGNISERS, VOICES, PipelineProvider
 from cordboard.config.providers.services import paid_parts
-from cordboard.config.providers.stt import Stt
-from cordboard.config.providers.tts import Tts
+from cordboard.config.schema import AGENTS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -49,9 +49,9 @@ ALL_BLOCKS = [
 ]
 
 
-def types_of(union: Any) -> set[str]:
+def types_of(chosen: Chosen) -> set[str]:
     """The `type`s that a section may have."""
-    return {tagged.__metadata__[0].tag for tagged in get_args(get_args(union)[0])}
+    return set(chosen.sections(installed()))
 
 
 def example(environ: dict[str, str]) -> LoadedConfig:
@@ -67,9 +67,9 @@ def test_an_example_of_a_page_is_in_order(block: str) -> None:
 
 
 def test_the_page_has_an_example_of_every_realtime_agent_and_tells_of_every_part() -> None:
-    for kind in types_of(Provider) - {"pipeline"}:
+    for kind in types_of(AGENTS) - {"pipeline"}:
         assert any(f"type: {kind}" in block for block in blocks(PAGE)), kind
-    for part in (Stt, Brain, Tts):
+    for part in (RECOGNISERS, BRAINS, VOICES):
         for kind in types_of(part):
             assert f"`{kind}`" in PAGE, kind
 
@@ -90,9 +90,23 @@ def test_without_any_key_the_example_runs_offline_and_only_warns() -> None:
 
 def test_the_example_has_a_context_for_each_provider_and_all_can_fall_back() -> None:
     config = example(AnyVariable()).config
-    assert {str(provider.type) for provider in config.providers.values()} == types_of(Provider)
+    assert {str(provider.type) for provider in config.providers.values()} == types_of(AGENTS)
     used = {context.provider for context in config.contexts.values()}
     assert used == set(config.providers)
     assert all(chain_of(config, context)[-1] == "local" for context in config.contexts.values())
     brains = {p.brain.type for p in config.providers.values() if isinstance(p, PipelineProvider)}
     assert {"openai_chat", "openai_responses", "anthropic", "rules"} <= brains
+
+
+def test_the_page_about_tools_has_the_payload_limits_of_every_agent_and_model() -> None:
+    page = (ROOT / "docs" / "tools" / "desk.md").read_text()
+    _, _, table = page.partition("| agent | bytes | depth | entries | characters of a text |")
+    told: dict[str, tuple[int, ...]] = {}
+    for line in table.split("\n\n")[0].splitlines()[2:]:
+        names, *numbers = (cell.strip() for cell in line.strip("|").split("|"))
+        limits = tuple(int(number.replace(",", "")) for number in numbers)
+        told |= dict.fromkeys(re.findall("`([a-z_]+)`", names), limits)
+    assert told == {
+        name: (each.max_bytes, each.max_depth, each.max_items, each.max_text)
+        for name, each in payload_limits(None).items()
+    }

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from cordboard.agents.workers import Workers
+from cordboard.agent_api.workers import Workers
 from cordboard.config.schema import Config
 from cordboard.config.source import ConfigSource
 from cordboard.mcp.supervision.pool import ServerPool

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cordboard.tools.payload import (
-    PROFILES,
-    AgentKind,
     PayloadLimits,
     as_payload,
     bytes_before_data,
     cap,
 )
 from cordboard.tools.tool import Status, ToolReply
+
+from .vendor_limits import LIMITS
 
 anything = st.recursive(
     st.none()
@@ -71,9 +71,9 @@ def test_depth_and_bytes_are_told_too_and_not_every_place() -> None:
     assert len(cut) == 9
 
 
-@pytest.mark.parametrize("kind", PROFILES)
-def test_every_profile_keeps_a_large_answer_within_its_bytes(kind: AgentKind) -> None:
-    limits = PROFILES[kind]
+@pytest.mark.parametrize("kind", LIMITS)
+def test_every_profile_keeps_a_large_answer_within_its_bytes(kind: str) -> None:
+    limits = LIMITS[kind]
     data = {"rows": [{"name": "n" * 200, "deep": [[[[[[[[[[[[[[1]]]]]]]]]]]]]]}] * 10_000}
     capped, cut = cap(data, limits)
     assert len(orjson.dumps(capped)) <= limits.max_bytes
@@ -137,7 +137,7 @@ def test_no_more_is_looked_at_than_can_be_kept() -> None:
 
 @given(st.text(max_size=1_500), st.dictionaries(st.text("abc_", max_size=20), st.booleans()))
 def test_status_message_and_flags_count_too(message: str, flags: dict[str, bool]) -> None:
-    limits = PROFILES["deepgram"]
+    limits = LIMITS["deepgram_agent"]
     rows = {"rows": [{"text": "x" * 300}] * 400}
     data, cut = cap(rows, limits, bytes_before_data(message, flags))
     reply = ToolReply("1.1", "t", Status.OK, message, data, control=flags | {"truncated": True})

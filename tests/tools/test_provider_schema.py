@@ -16,19 +16,16 @@ from cordboard.mcp_servers.aviation_atis.service import AtisService
 from cordboard.tools.builtin import builtin_tools
 from cordboard.tools.provider_schema import ProviderTool, for_provider, for_provider_list
 from cordboard.tools.schema.checker import compile_schema
-from cordboard.tools.schema_profiles import (
-    ANTHROPIC,
-    DEEPGRAM,
-    ELEVENLABS,
-    GEMINI,
-    OPENAI_CHAT,
-    OPENAI_REALTIME,
-    PROFILES,
-    SchemaProfile,
-)
+from cordboard.tools.schema_profiles import SchemaProfile
 from cordboard.tools.tool import JsonObject, ToolSpec
+from cordboard.vendors.anthropic.limits import ANTHROPIC
+from cordboard.vendors.deepgram.limits import DEEPGRAM
+from cordboard.vendors.elevenlabs.limits import ELEVENLABS
+from cordboard.vendors.gemini.limits import GEMINI
+from cordboard.vendors.openai.limits import OPENAI_CHAT, OPENAI_REALTIME
 
 from .provider_checkers import CHECKERS
+from .vendor_limits import PROFILES
 
 LISTED = json.loads((Path(__file__).parent / "listed_tools.json").read_text(encoding="utf-8"))
 """What six public servers listed; written by `tests/mcp_real/record_listings.py`."""

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from cordboard.errors import SchemaRefused
 from cordboard.tools.provider_schema import for_provider
 from cordboard.tools.schema.checker import compile_schema
-from cordboard.tools.schema_profiles import PROFILES, SchemaProfile
+from cordboard.tools.schema_profiles import SchemaProfile
 from cordboard.tools.tool import JsonObject, ToolSpec
 
 from .provider_checkers import CHECKERS
+from .vendor_limits import PROFILES
 
 SCHEMA_KEEPING = ("openai_realtime", "openai_chat", "anthropic")
 names = st.sampled_from(["a", "b", "c", "x-y", "$top", ""])

@@ -29,7 +29,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from cordboard.agents.workers import Workers
+from cordboard.agent_api.offline_models import OfflineModels
+from cordboard.agent_api.workers import Workers
 from cordboard.calls.events import (
     Answered,
     AudioEnded,
@@ -43,7 +44,7 @@ from cordboard.calls.history import CallHistory, read
 from cordboard.config.load import load
 from cordboard.config.source import ConfigSource
 from cordboard.runtime.engine import Engine
-from cordboard.vendors.local.models import OfflineModels, load_offline_models
+from cordboard.vendors.local.models import load_offline_models
 from cordboard_testkit.asterisk import AsteriskInstance
 from cordboard_testkit.caller_voice import render_speech
 from cordboard_testkit.child_process import start_child

@@ -22,6 +22,7 @@ import numpy as np
 import orjson
 import pytest
 
+from cordboard.agent_api.provider import tool_user
 from cordboard.calls.events import (
     AgentUsed,
     Answering,
@@ -34,7 +35,8 @@ from cordboard.calls.events import (
     ToolFiller,
     Trouble,
 )
-from cordboard.tools.payload import PROFILES, AgentKind, bytes_before_data, cap
+from cordboard.config.plugins import installed
+from cordboard.tools.payload import bytes_before_data, cap
 from cordboard_testkit.emulators.script import Answer, Fault, Script, Use
 from cordboard_testkit.sip import SipPhone
 from cordboard_testkit.timeline import RATE, SPEECH_LEVEL
@@ -202,13 +204,7 @@ def payloads_in(told: object) -> list[dict[str, Any]]:
 
 
 async def test_a_large_answer_is_cut_to_what_the_service_can_take(open_hotline):
-    kinds: dict[str, AgentKind] = {
-        "openai_realtime": "openai_realtime",
-        "deepgram_agent": "deepgram",
-        "gemini_live": "gemini",
-        "elevenlabs_agent": "elevenlabs",
-        "hybrid": "openai_chat",
-    }
+    kinds = {"hybrid": "openai_chat"}
     rows = [{"id": number, "name": f"row {number}"} for number in range(1_000)]
 
     async def behaviour(desk: Desk) -> None:
@@ -217,7 +213,7 @@ async def test_a_large_answer_is_cut_to_what_the_service_can_take(open_hotline):
         await caller.ask(ASK)
         answered = await caller.event(ToolAnswered)
         await hung_up(caller)
-        limits = PROFILES[kinds[desk.name]]
+        limits = tool_user(installed(), kinds.get(desk.name, desk.name)).payload
         data, cut = cap({"rows": rows}, limits, bytes_before_data(answered.message, {}))
         (payload, *again) = payloads_in(desk.service.told())
         assert payload == {

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import AudioFormat
@@ -268,6 +268,7 @@ class AgentSession:
     """What was said before this agent took over from another one; it does not greet again."""
 
 
+@runtime_checkable
 class Agent(Protocol):
     """One agent for one call."""
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-from cordboard.tools.payload import PayloadLimits
+from cordboard.errors import BrainError
+from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
 from cordboard.tools.provider_schema import ProviderTool
-from cordboard.tools.schema_profiles import SchemaProfile
+from cordboard.tools.schema_profiles import PLAIN, SchemaProfile
 from cordboard.tools.tool import JsonObject
 
 
@@ -102,6 +103,7 @@ class ModelRequest:
     """False: the tools are only there to explain what was asked before."""
 
 
+@runtime_checkable
 class LanguageModel(Protocol):
     """A model of some service."""
 
@@ -141,3 +143,26 @@ class LanguageModel(Protocol):
     async def close(self) -> None:
         """Close all connections. Idempotent."""
         ...
+
+
+class AbsentModel:
+    """Implements `LanguageModel`: stands for a model that cannot be made."""
+
+    model = ""
+    schemas = PLAIN
+    payload = DEFAULT_LIMITS
+
+    def __init__(self, provider: str) -> None:
+        self.provider = provider
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        raise BrainError(f"there is no model {self.provider}")
+
+    def load(self) -> None:
+        """There is nothing to load."""
+
+    def warm(self) -> None:
+        """There is nothing to connect."""
+
+    async def close(self) -> None:
+        """There is nothing to close."""

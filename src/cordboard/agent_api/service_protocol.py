@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from cordboard.agent_api.agent import AgentSession, Said
 from cordboard.agent_api.speech import Speech
@@ -156,6 +156,7 @@ class ProtocolHost(Protocol):
         ...
 
 
+@runtime_checkable
 class ServiceProtocol(Protocol):
     """One service's protocol, for one call."""
 

@@ -67,6 +67,7 @@ class Transcript:
         return self.settled or self.text
 
 
+@runtime_checkable
 class Recogniser(Protocol):
     """Turns whole utterances into text. One instance serves all calls."""
 

@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 from cordboard.agent_api.agent import Usage
 
 
+@runtime_checkable
 class Voice(Protocol):
     """Turns text into audio. One instance serves all calls."""
 

@@ -2,9 +2,9 @@
 
     findings = await check_online(config, os.environ)
 
-All services are asked at once, each for a few seconds at most. No call is made. With OpenAI,
-Deepgram and Gemini a realtime agent's session is opened too, and closed at once: no list of theirs
-has the voices and settings of one. Those of ElevenLabs cost money: there the agent is looked at.
+All services are asked at once, each for a few seconds at most. No call is made. A realtime
+agent's session is opened too, and closed at once, because no list of the services has its voices
+and settings; unless the descriptor says that a session costs money (`Provider.tries_session`).
 """
 
 from __future__ import annotations
@@ -13,16 +13,20 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import httpx2
 
-from cordboard.agents.online_requests import Probe, State, Verdict, probes, verdict
-from cordboard.agents.realtime.protocols import protocol_for
+from cordboard.agent_api.probe import Probe
+from cordboard.agent_api.provider import Parts, Provider, provider_of
+from cordboard.agent_api.service_protocol import ServiceProtocol
+from cordboard.agents.making import make
+from cordboard.agents.online_requests import State, Verdict, verdict
 from cordboard.agents.realtime.trial import try_session
-from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
-from cordboard.config.providers.realtime import RealtimeProvider
+from cordboard.config.plugins import Plugins, installed
 from cordboard.config.providers.services import PaidPart, paid_parts
 from cordboard.config.schema import Config
+from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.errors import AgentError, FailureKind
 from cordboard.net.failures import HTTP_ERRORS, kind_of_error
 from cordboard.net.service_http import client_for
@@ -64,12 +68,19 @@ class Finding:
 
 
 async def check_online(
-    config: Config, environ: Mapping[str, str], seconds: float = SECONDS
+    config: Config,
+    environ: Mapping[str, str],
+    seconds: float = SECONDS,
+    plugins: Plugins | None = None,
 ) -> tuple[Finding, ...]:
-    """Ask every service of every provider, in the order of the file."""
+    """Ask every service of every provider, in the order of the file. `plugins`: the descriptors;
+    default: those that are installed."""
+    plugins = plugins or installed()
     trusted = await load_trusted()
     asked = [
-        _verify(seconds, trusted, f"{name}.{paid.part}" if paid.part else name, paid, environ)
+        _verify(
+            seconds, trusted, f"{name}.{paid.part}" if paid.part else name, paid, environ, plugins
+        )
         for name, provider in config.providers.items()
         for paid in paid_parts(provider)
     ]
@@ -83,34 +94,65 @@ async def _verify(
     name: str,
     paid: PaidPart,
     environ: Mapping[str, str],
+    plugins: Plugins,
 ) -> list[Finding]:
-    missing = paid.missing_key(environ)
+    service = paid.service
+    missing = service.missing_key(environ)
     if missing:
-        return [Finding(name, paid.kind, "no key", missing.removeprefix("no key: "))]
-    key = paid.key(environ)
+        return [Finding(name, service.type, "no key", missing.removeprefix("no key: "))]
+    key = service.key(environ)[0]
+    provider = provider_of(plugins, paid.role, service.type)
+    if provider is None:
+        return []
+    probes, problem = _probes(provider, paid, key, plugins)
+    if problem:
+        return [Finding(name, service.type, "refused", problem)]
     findings: list[Finding] = []
-    for probe in probes(paid, key):
+    for probe in probes:
         answer = await _ask(probe, seconds)
         advice = _advice(paid, probe, answer, environ)
-        findings.append(Finding(name, f"{paid.kind}, {probe.what}", answer.state, advice))
+        findings.append(Finding(name, f"{service.type}, {probe.what}", answer.state, advice))
         if answer.state in ("wrong key", "unreachable"):
             break  # the rest would only say it again
-    service = paid.service
     if (
         isinstance(service, RealtimeProvider)
-        and not isinstance(service, ElevenLabsAgentProvider)
+        and provider.tries_session
         and all(finding.good for finding in findings)
     ):
-        findings.append(await _session(service, key, f"{paid.kind}, session", name, tls, seconds))
+        findings.append(
+            await _session(service, key, f"{service.type}, session", name, tls, seconds, plugins)
+        )
     return findings
 
 
+def _probes(
+    provider: Provider[Any], paid: PaidPart, key: str, plugins: Plugins
+) -> tuple[tuple[Probe, ...], str]:
+    """The requests for a part, or the problem of a plug-in with them."""
+    try:
+        return provider.probes(paid.service, key), ""
+    except Exception as error:  # a stranger's code may raise anything
+        source = plugins.sources.get((paid.role, paid.service.type))
+        if source is None:
+            raise
+        return (), f"{source}: its probes failed: {type(error).__name__}: {error}"
+
+
 async def _session(
-    service: RealtimeProvider, key: str, what: str, name: str, tls: ssl.SSLContext, seconds: float
+    service: RealtimeProvider,
+    key: str,
+    what: str,
+    name: str,
+    tls: ssl.SSLContext,
+    seconds: float,
+    plugins: Plugins,
 ) -> Finding:
     """Whether the service takes all settings of a session: voice, turn detection, `extra`..."""
     try:
-        await try_session(protocol_for(service, key), what.partition(",")[0], tls, seconds)
+        protocol = make("agent", service, Parts(key), plugins)
+        if not isinstance(protocol, ServiceProtocol):
+            return Finding(name, what, "ok")  # an agent of its own: nothing can be tried here
+        await try_session(protocol, service.type, tls, seconds)
     except AgentError as error:
         return Finding(name, what, _STATES.get(error.kind, "refused"), str(error))
     return Finding(name, what, "ok")
@@ -141,7 +183,7 @@ def _advice(paid: PaidPart, probe: Probe, answer: Verdict, environ: Mapping[str,
         case "ok":
             return ""
         case "wrong key":
-            where = paid.key_source(environ)
+            where = paid.service.key(environ)[1] or "api_key"
             return f"{answer.detail}; see that {where} holds a key that {host} accepts"
         case "unknown":
             kind = probe.what.partition(" ")[0]

@@ -1,40 +1,51 @@
 """The providers of one generation: from a binding's names to the agent of a call.
 
-A provider type is one branch here and one file (or folder) beside this one. What is heavy (models)
-is loaded once per process and handed in; what belongs to a configuration (a context's dialogue) is
-made here, once, when the generation is built.
+A part is made by the descriptor of its type (`agents.making`). What is heavy (models) is loaded
+once per process and handed in; what belongs to a configuration (a context's dialogue) is made here,
+once, when the generation is built.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from functools import partial
+from typing import Any
 
 from cordboard.agent_api.agent import Agent
 from cordboard.agent_api.dialogue import Brain
+from cordboard.agent_api.offline_models import OfflineModels
+from cordboard.agent_api.provider import Parts
+from cordboard.agent_api.service_protocol import ServiceProtocol
 from cordboard.agent_api.stt import CallRecogniser, Recogniser
-from cordboard.agents.brain_factory import model_brain
 from cordboard.agents.fallback.agent import FallbackAgent
 from cordboard.agents.llm.brain import LlmBrain
+from cordboard.agents.making import (
+    SpeechParts,
+    key_of,
+    make,
+    model_brain,
+    plugin_problems,
+    speech_parts,
+)
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
-from cordboard.agents.pipeline.parts_factory import SpeechParts, speech_parts
-from cordboard.agents.pipeline.service_key import key_of
 from cordboard.agents.provider_health import ProviderHealth
 from cordboard.agents.realtime.greetings import GreetingCache
 from cordboard.agents.realtime.warm import WarmConnection
 from cordboard.agents.rules import RulesBrain
 from cordboard.audio.echo import EchoGuard
 from cordboard.audio.tones import is_dtmf
-from cordboard.config.providers.brains import LanguageModelBrain
+from cordboard.config.plugins import Plugins, installed
 from cordboard.config.providers.pipeline import PipelineProvider
-from cordboard.config.providers.provider import Provider
-from cordboard.config.providers.realtime import RealtimeProvider
 from cordboard.config.providers.services import paid_parts
 from cordboard.config.schema import Config, Context
+from cordboard.config.sections.language_model import RulesBrain as RulesSettings
+from cordboard.config.sections.parts import PartSection
+from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.errors import AgentError
 from cordboard.net.tls import trusted
 from cordboard.observe.degradation import Degradation
@@ -43,7 +54,6 @@ from cordboard.speech.turns.profiles import profile_of
 from cordboard.speech.turns.turn_detector import TurnOdds
 from cordboard.speech.user_turns import HearingParts
 from cordboard.tools.tool import ToolSpec
-from cordboard.vendors.local.models import OfflineModels
 
 
 class Providers:
@@ -56,36 +66,40 @@ class Providers:
         degradation: Degradation | None = None,
         environ: Mapping[str, str] = os.environ,
         health: ProviderHealth | None = None,
+        plugins: Plugins | None = None,
     ) -> None:
         """Takes up to 100 ms where services are configured: make it in a thread. `models` may be
         None when no provider of the configuration needs them. `degradation`: what an overloaded
         engine gives up; None = nothing ever. `environ`: where keys come from. `health`: is told
-        which providers work."""
+        which providers work. `plugins`: the descriptors; default: those that are installed."""
+        self._plugins = plugins or installed()
+        self.unmade = dict(plugin_problems(config, environ, self._plugins))
+        """Provider → the reason why its plug-in cannot make it, for `/ready`."""
         self._environ = environ
         self._health = health
+        self._models = models
         realtime = [p for p in config.providers.values() if isinstance(p, RealtimeProvider)]
         self._tls = trusted() if realtime else None
         if realtime:
-            _import_realtime(realtime)
+            self._import_realtime(realtime)
         self._greetings = GreetingCache()
         self._warm: dict[str, WarmConnection] = {}
         self._degradation = degradation or Degradation()
         self._speech_parts: dict[str, SpeechParts] = {}
         """Of the pipelines, by the provider's name."""
         self._default = config.default_provider
-        self._providers: Mapping[str, Provider] = config.providers
+        self._providers: Mapping[str, PartSection] = config.providers
         self._contexts: Mapping[str, Context] = config.contexts
-        self._models = models
         self._brains: Mapping[str, RulesBrain] = {
             name: RulesBrain(context.rules, today=datetime.date.today)
             for name, context in config.contexts.items()
         }
         """By the context's name."""
         self._model_brains: dict[str, LlmBrain] = {
-            name: model_brain(provider.brain, environ)
+            name: model_brain(provider.brain, environ, models, self._plugins)
             for name, provider in config.providers.items()
             if isinstance(provider, PipelineProvider)
-            and isinstance(provider.brain, LanguageModelBrain)
+            and not isinstance(provider.brain, RulesSettings)
         }
         """By the provider's name."""
         self._taken: list[tuple[Providers, str]] = []
@@ -104,8 +118,8 @@ class Providers:
 
     def _open(self, context: str, provider: str) -> Agent:
         chosen, settings = self._providers[provider], self._contexts[context]
-        if isinstance(chosen, RealtimeProvider):
-            return self._realtime(provider, chosen, settings)
+        if not isinstance(chosen, PipelineProvider):
+            return self._made(provider, chosen, settings)
         if self._models is None:
             raise AgentError(f"provider {provider!r} has no models loaded")
         speech = self._speech(provider, chosen, self._models)
@@ -119,7 +133,8 @@ class Providers:
     ) -> SpeechParts:
         """Made by the first call, or taken from the providers before a reload."""
         if provider not in self._speech_parts:
-            self._speech_parts[provider] = speech_parts(chosen, models, self._environ)
+            made = speech_parts(chosen, models, self._environ, self._plugins)
+            self._speech_parts[provider] = made
         return self._speech_parts[provider]
 
     async def prepare(self, greetings: Mapping[str, str]) -> None:
@@ -153,11 +168,23 @@ class Providers:
             promote=models.workers.promote,
         )
 
-    def _realtime(self, name: str, chosen: RealtimeProvider, settings: Context) -> Agent:
-        from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
-        from cordboard.agents.realtime.protocols import protocol_for
+    def _made(self, name: str, chosen: PartSection, settings: Context) -> Agent:
+        """The agent of a descriptor: its own, or the realtime shell around its protocol."""
+        made = self._make(chosen, key_of(chosen, self._environ, chosen.type))
+        if isinstance(made, ServiceProtocol) and isinstance(chosen, RealtimeProvider):
+            return self._realtime(name, chosen, made, settings)
+        agent: Agent = made
+        return agent
 
-        kind, models = str(chosen.type), self._models
+    def _make(self, chosen: PartSection, key: str) -> Any:
+        return make("agent", chosen, Parts(key, self._models), self._plugins)
+
+    def _realtime(
+        self, name: str, chosen: RealtimeProvider, protocol: ServiceProtocol, settings: Context
+    ) -> Agent:
+        from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
+
+        kind, models = chosen.type, self._models
         if self._tls is None:
             raise AgentError("there are no trusted certificates", "connect")
         parts = RealtimeParts(
@@ -167,7 +194,6 @@ class Providers:
             self._greetings,
             self._warm[name].take if name in self._warm else lambda: None,
         )
-        protocol = protocol_for(chosen, key_of(chosen, self._environ, kind))
         return RealtimeAgent(protocol, chosen, kind, parts, settings.barge_in)
 
     def _aside_ears(self, settings: Context) -> HearingParts | None:
@@ -178,20 +204,20 @@ class Providers:
 
     def begin(self) -> None:
         """They are in force from now on: keep connections ready where that is wanted."""
-        from cordboard.agents.realtime.protocols import protocol_for
-
         for earlier, name in self._taken:
             earlier._model_brains.pop(name, None)
         self._taken.clear()
         for name, chosen in self._providers.items():
+            if name in self.unmade:
+                continue
             if isinstance(chosen, RealtimeProvider) and chosen.warm_connection and self._tls:
-                kind = str(chosen.type)
+                kind = chosen.type
                 try:
                     key = key_of(chosen, self._environ, kind)
                 except AgentError:
                     continue  # `/ready` tells
                 warm = self._warm[name] = WarmConnection(
-                    partial(protocol_for, chosen, key),
+                    partial(self._make, chosen, key),
                     self._tls,
                     kind,
                     chosen.connect_timeout_ms / 1000,
@@ -231,6 +257,15 @@ class Providers:
         if model is not None:
             model.warm(toolbox)
 
+    def _import_realtime(self, providers: Iterable[RealtimeProvider]) -> None:
+        """Import now what their calls need: 70 ms, in which no call that goes on would have sound.
+        A protocol that cannot be made says so when a call wants it."""
+        import cordboard.agents.realtime.agent  # noqa: F401 - for its being there
+
+        for provider in providers:
+            with contextlib.suppress(AgentError):
+                self._make(provider, "")
+
     def _take_parts(self, earlier: Providers) -> None:
         """Where nothing has changed, what is connected and kept stays."""
         for name in tuple(earlier._speech_parts):
@@ -240,15 +275,6 @@ class Providers:
             if self._providers.get(name) == earlier._providers.get(name):
                 self._model_brains[name] = earlier._model_brains[name]
                 self._taken.append((earlier, name))
-
-
-def _import_realtime(providers: Iterable[RealtimeProvider]) -> None:
-    """Import now what their calls need: 70 ms, in which no call that goes on would have sound."""
-    import cordboard.agents.realtime.agent  # noqa: F401 - for its being there
-    from cordboard.agents.realtime.protocols import protocol_for
-
-    for provider in providers:
-        protocol_for(provider, "")
 
 
 def _echo_watch(thread: Executor, call_id: str) -> EchoWatch:

@@ -7,6 +7,7 @@ did not get it. Keys are looked for, never shown.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from cordboard.agents.provider_health import ProviderHealth
@@ -25,10 +26,14 @@ class AgentsReadiness(NamedTuple):
 
 
 def agents_readiness(
-    config: Config, environ: Mapping[str, str], health: ProviderHealth
+    config: Config,
+    environ: Mapping[str, str],
+    health: ProviderHealth,
+    unmade: Mapping[str, str] = MappingProxyType({}),
 ) -> AgentsReadiness:
-    """Of the configuration in force."""
-    keyless = dict(_keyless(config, environ))
+    """Of the configuration in force. `unmade`: provider → the reason why its plug-in cannot make
+    it."""
+    keyless = {**dict(_keyless(config, environ)), **unmade}
     failures = health.failures
     details = [
         f"{name}: {keyless[name] if name in keyless else failures[name]}"
@@ -47,7 +52,7 @@ def _keyless(config: Config, environ: Mapping[str, str]) -> Iterator[tuple[str, 
         missing = [
             f"{paid.part} has {reason}" if paid.part else reason
             for paid in (paid_parts(provider) if provider is not None else ())
-            if (reason := paid.missing_key(environ))
+            if (reason := paid.service.missing_key(environ))
         ]
         if missing:
             yield name, ", ".join(missing)

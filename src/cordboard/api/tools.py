@@ -25,16 +25,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from cordboard.agent_api.provider import tool_user
 from cordboard.api.answers import JsonAnswer, list_to_json, to_json
 from cordboard.api.chat import http_refusal
 from cordboard.api.gate import HttpLimits
 from cordboard.api.json_body import fields, json_body
 from cordboard.api.token_check import TokenCheck
-from cordboard.chat.tool_trial import Outcome, ToolTrials, TrialReport
+from cordboard.chat.tool_trial import Outcome, ToolTrials, TrialReport, payload_limits
+from cordboard.config.plugins import installed
 from cordboard.errors import ChatRefused, NotThere
 from cordboard.generation.tool_listing import ToolListing
 from cordboard.observe.tool_usage_files import KEPT_DAYS, ToolUsageFiles
-from cordboard.tools.payload import PROFILES
 
 MOST_BYTES = 2 * 1024 * 1024
 """Of the body of a try: the desk has to be asked what it thinks of arguments of a megabyte."""
@@ -80,15 +81,18 @@ class ToolEndpoints:
         )
         if "context" not in asked:
             raise HTTPException(400, "context: expected the name of a context")
-        if asked.get("provider", "gemini") not in PROFILES:
-            raise HTTPException(400, f"provider: expected one of {', '.join(PROFILES)}")
+        try:
+            limits = payload_limits(asked.get("provider"))
+        except NotThere:
+            known = ", ".join(payload_limits(None))
+            raise HTTPException(400, f"provider: expected one of {known}") from None
         name = request.path_params["name"]
         try:
             report = await self._trials.run(
                 name,
                 asked["context"],
                 asked.get("arguments", {}),
-                provider=asked.get("provider"),
+                limits=limits,
                 approve=asked.get("approve", False),
             )
         except ChatRefused as error:
@@ -155,7 +159,8 @@ def tool_list(lister: ToolLister) -> Callable[[Request], Awaitable[Response]]:
 
 def _written(listing: ToolListing, provider: str | None) -> bytes:
     """Tool by tool, so that one that cannot be written hides no other."""
-    whole = listing.as_json(provider)
+    profile = tool_user(installed(), provider).schemas if provider is not None else None
+    whole = listing.as_json(provider, profile)
     parts = [b'"context":' + to_json(whole["context"]), list_to_json("tools", whole["tools"])[1:-1]]
     if provider is not None:
         parts.append(b'"provider":' + to_json(whole["provider"]))

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from cordboard.calls.offer import Offer
 from cordboard.config.call_variables import call_variables
-from cordboard.config.providers.provider import Provider
 from cordboard.config.schema import Config, Context
+from cordboard.config.sections.parts import PartSection
 
 APOLOGY = "Sorry, the service you asked for is not available. "
 """Said before the greeting of the context that answers instead."""
@@ -29,7 +29,7 @@ class Binding:
     context_name: str
     context: Context
     provider_name: str
-    provider: Provider
+    provider: PartSection
     problems: tuple[str, ...] = ()
     """Names that were asked for and do not exist."""
 

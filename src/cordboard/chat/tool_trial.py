@@ -18,6 +18,7 @@ from uuid import uuid4
 import orjson
 import structlog
 
+from cordboard.agent_api.provider import tool_user, tool_users
 from cordboard.calls import events
 from cordboard.calls.ledger import Ledger
 from cordboard.calls.open_calls import OpenCall
@@ -25,12 +26,13 @@ from cordboard.calls.services import CallServices
 from cordboard.chat.sessions import known_context
 from cordboard.chat.tool_record import ToolRecord
 from cordboard.config.call_variables import call_variables
+from cordboard.config.plugins import installed
 from cordboard.errors import ChatRefused
 from cordboard.generation.generation import Generation
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.payload import (
-    PROFILES,
+    DEFAULT_LIMITS,
     PayloadLimits,
     as_payload,
     bytes_before_data,
@@ -71,10 +73,17 @@ class ToolTrials:
         self._running = 0
 
     async def run(
-        self, name: str, context: str, arguments: JsonObject, *, provider: str | None, approve: bool
+        self,
+        name: str,
+        context: str,
+        arguments: JsonObject,
+        *,
+        limits: Mapping[str, PayloadLimits],
+        approve: bool,
     ) -> TrialReport:
-        """Try a tool by its exposed name, as an agent of that context may use it. `approve` stands
-        for the caller's yes. Raises `ChatRefused` (unknown_context, full)."""
+        """Try a tool by its exposed name, as an agent of that context may use it, and show the
+        reply within each of `limits`. `approve` stands for the caller's yes. Raises
+        `ChatRefused` (unknown_context, full)."""
         generation = self._generation()
         known_context(generation.config, context)
         if self._running >= MOST_AT_ONCE:
@@ -82,7 +91,7 @@ class ToolTrials:
         self._running += 1
         generation.acquire()
         try:
-            return await self._run(generation, name, context, arguments, provider, approve)
+            return await self._run(generation, name, context, arguments, limits, approve)
         finally:
             generation.release()
             self._running -= 1
@@ -93,7 +102,7 @@ class ToolTrials:
         name: str,
         context: str,
         arguments: JsonObject,
-        provider: str | None,
+        limits: Mapping[str, PayloadLimits],
         approve: bool,
     ) -> TrialReport:
         call_id = f"try-{uuid4()}"
@@ -141,7 +150,7 @@ class ToolTrials:
             outcome = "not_in_toolbox" if name in generation.catalogue else "no_such_tool"
         elif offered.spec.approval == "caller" and not approve:
             outcome = "needs_approval"
-        return TrialReport(call_id, outcome, reply, payloads(reply, provider))
+        return TrialReport(call_id, outcome, reply, payloads(reply, limits))
 
     def _ledger(self, call_id: str) -> Ledger:
         loop = asyncio.get_running_loop()
@@ -154,10 +163,20 @@ class ToolTrials:
         return Ledger(self._services.writer, path, loop.time(), tell, loop.time)
 
 
-def payloads(reply: ToolReply, provider: str | None) -> dict[str, JsonObject]:
-    """The reply as agents of each kind would be given it, or of one kind."""
-    kinds = [kind for kind in PROFILES if provider in (None, kind)]
-    return {kind: _payload(reply, PROFILES[kind]) for kind in kinds}
+def payload_limits(provider: str | None) -> dict[str, PayloadLimits]:
+    """The limits of all agents and language models by type, or of one: `pipeline` is the limit of
+    the rules. Raises `NotThere`."""
+    if provider == "pipeline":
+        return {provider: DEFAULT_LIMITS}
+    if provider is not None:
+        return {provider: tool_user(installed(), provider).payload}
+    users = tool_users(installed())
+    return {"pipeline": DEFAULT_LIMITS} | {name: each.payload for name, each in users.items()}
+
+
+def payloads(reply: ToolReply, limits: Mapping[str, PayloadLimits]) -> dict[str, JsonObject]:
+    """The reply as agents of each kind would be given it."""
+    return {kind: _payload(reply, each) for kind, each in limits.items()}
 
 
 def _payload(reply: ToolReply, limits: PayloadLimits) -> JsonObject:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption
-from cordboard.errors import ConfigError
+from cordboard.errors import ConfigError, ConfigProblem
 
 if TYPE_CHECKING:
     from cordboard.config.schema import Config
@@ -41,10 +41,28 @@ def command(config: ConfigOption = DEFAULT_CONFIG, online: OnlineOption = False)
         raise typer.Exit(1) from None
     for warning in check_surroundings(loaded.config, loaded.document, loaded.secret_files):
         print_warning(warning)
+    for told in _plugin_problems(loaded.config):
+        print_warning(ConfigProblem(told, file=str(config), fatal=False))
     contexts = ", ".join(loaded.config.contexts)
     print(f"{config}: in order. Contexts: {contexts}.")
     if online:
         _ask_services(loaded.config)
+
+
+def _plugin_problems(config: Config) -> list[str]:
+    """The plug-ins that cannot be used at all, and the parts of this file that they cannot make."""
+    from cordboard.config.plugins import installed
+
+    plugins = installed()
+    found = [str(broken) for broken in plugins.broken]
+    if plugins.sources:
+        from cordboard.agents.making import plugin_problems
+        from cordboard.tools.plugin import plugin_tools
+
+        unmade = plugin_problems(config, os.environ, plugins)
+        found += [f"providers.{name}: {problem}" for name, problem in unmade]
+        found += [problem.message for problem in plugin_tools(config.tools, plugins)[1]]
+    return found
 
 
 def _ask_services(config: Config) -> None:

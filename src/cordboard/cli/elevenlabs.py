@@ -16,9 +16,9 @@ from cordboard.errors import NotThere
 
 if TYPE_CHECKING:
     from cordboard.config.load import LoadedConfig
-    from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
     from cordboard.config.schema import Config
     from cordboard.generation.tool_listing import ToolListing
+    from cordboard.vendors.elevenlabs.config import ElevenLabsAgentProvider
     from cordboard.vendors.elevenlabs.sync_plan import Plan, Wanted
 
 REQUEST_SECONDS = 30.0
@@ -59,7 +59,7 @@ def sync(
     The tools are those of all contexts that use the provider, as the configuration file has them;
     MCP servers are started aside, for this look alone. Tools that are not ours are not touched.
     """
-    from cordboard.agents.pipeline.service_key import key_of
+    from cordboard.agents.making import key_of
     from cordboard.cli.aside import quiet
 
     loaded = load_config(config)
@@ -82,7 +82,7 @@ class _Texts:
 
 
 def _provider(config: Config, name: str) -> ElevenLabsAgentProvider:
-    from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
+    from cordboard.vendors.elevenlabs.config import ElevenLabsAgentProvider
 
     ours = {
         known: settings

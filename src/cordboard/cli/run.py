@@ -50,7 +50,7 @@ def command(
 def begin_loading(config: Config) -> OfflineLoading | None:
     """The models that the configuration needs, on their way: they load in threads while this one
     imports the engine, which takes as long."""
-    from cordboard.agents.workers import Workers
+    from cordboard.agent_api.workers import Workers
     from cordboard.vendors.local.models import Need, OfflineLoading, needs_of
 
     needs = needs_of(config)

@@ -89,17 +89,17 @@ def _from_engine(config: Path, context: str | None, provider: str | None) -> dic
 
 
 def _from_file(config: Path, context: str | None, provider: str | None) -> dict[str, Any]:
+    from cordboard.agent_api.provider import tool_user
     from cordboard.cli.aside import quiet
-    from cordboard.tools.schema_profiles import PROFILES
+    from cordboard.config.plugins import installed
 
     loaded = load_config(config)
     if context is not None and context not in loaded.config.contexts:
         known = ", ".join(loaded.config.contexts)
         raise NotThere(f"there is no context {context!r}; known: {known}")
-    if provider is not None and provider not in PROFILES:
-        raise NotThere(f"there is no provider {provider!r}; known: {', '.join(PROFILES)}")
+    profile = tool_user(installed(), provider).schemas if provider is not None else None
     quiet(loaded)
-    return run_async(_listed(loaded, context)).as_json(provider)
+    return run_async(_listed(loaded, context)).as_json(provider, profile)
 
 
 async def _listed(loaded: LoadedConfig, context: str | None) -> ToolListing:

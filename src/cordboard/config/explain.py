@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from cordboard.config.plugins import Plugins
 from cordboard.config.shape import Shape
 from cordboard.config.tools.entry import BUILTIN_TOOLS
 from cordboard.config.yaml_document import Document, KeyPath
@@ -61,13 +62,14 @@ def _alike_from_the_start(one: str, other: str) -> int:
 
 
 def explain(
-    error: ValidationError, document: Document, expanded: Collection[KeyPath]
+    error: ValidationError, document: Document, expanded: Collection[KeyPath], plugins: Plugins
 ) -> dict[KeyPath, ConfigProblem]:
     """The problems in `error`, by their places in the file; `MOST_EXPLAINED` of them at most.
 
-    `expanded` are the places whose values contain something from the environment.
+    `expanded` are the places whose values contain something from the environment;
+    `plugins`, the parts that the file may name.
     """
-    explainer = _Explainer(document, expanded)
+    explainer = _Explainer(document, expanded, plugins)
     found: dict[KeyPath, ConfigProblem] = {}
     for details in error.errors(include_url=False, include_input=False)[:MOST_EXPLAINED]:
         path, problem = explainer.problem(details)
@@ -81,10 +83,10 @@ def explain(
 
 
 class _Explainer:
-    def __init__(self, document: Document, expanded: Collection[KeyPath]) -> None:
+    def __init__(self, document: Document, expanded: Collection[KeyPath], plugins: Plugins) -> None:
         self._document = document
         self._expanded = expanded
-        self._shape = Shape.of_file()
+        self._shape = Shape.of_file(plugins)
 
     def problem(self, details: Mapping[str, Any]) -> tuple[KeyPath, ConfigProblem]:
         kind = str(details["type"])
@@ -112,7 +114,7 @@ class _Explainer:
         of_a_kind: KeyPath | None = None
         for position, part in enumerate(parts):
             last = position == len(parts) - 1
-            if path != of_a_kind and part in self._kinds_at(path):
+            if path != of_a_kind and part in self._named_kinds_at(path):
                 of_a_kind = path  # pydantic names the kind here; the file has no such key
             elif self._document.has((*path, part)) or (missing and last):
                 path = (*path, part)
@@ -125,6 +127,10 @@ class _Explainer:
     def _kinds_at(self, path: KeyPath) -> dict[str, Shape]:
         shape = self._at(path)
         return shape.kinds() if shape is not None else {}
+
+    def _named_kinds_at(self, path: KeyPath) -> Collection[str]:
+        shape = self._at(path)
+        return shape.kinds() if shape is not None and shape.names_kind else ()
 
     def _kind_key(self, path: KeyPath) -> str:
         """The key that says of which kind the section at a place is: `kind`, `type`."""

@@ -25,6 +25,7 @@ from cordboard.config.checks.semantics import check, with_defaults
 from cordboard.config.environment import MOST_TEXT, expand
 from cordboard.config.explain import MOST_EXPLAINED, explain
 from cordboard.config.files import content_of, digest_of
+from cordboard.config.plugins import Plugins, Reading, installed
 from cordboard.config.providers.services import paid_parts
 from cordboard.config.remote_url import path_secrets
 from cordboard.config.schema import Config
@@ -65,10 +66,11 @@ class LoadedConfig:
     """The files that `${file:...}` names → the place that names them first."""
 
 
-def load(path: Path, environ: Mapping[str, str]) -> LoadedConfig:
-    """Read, expand and check the file. Raises `ConfigError` with every problem at once."""
+def load(path: Path, environ: Mapping[str, str], plugins: Plugins | None = None) -> LoadedConfig:
+    """Read, expand and check the file. Raises `ConfigError` with every problem at once. `plugins`:
+    the parts that it may name; default: those that are installed."""
     content = _content(path)
-    loaded = read(_decoded(content, path), path, environ)
+    loaded = read(_decoded(content, path), path, environ, plugins)
     return replace(loaded, digests={path: digest_of(content), **loaded.digests})
 
 
@@ -96,9 +98,12 @@ def _decoded(content: bytes, path: Path) -> str:
         raise ConfigError([problem]) from None
 
 
-def read(text: str, path: Path, environ: Mapping[str, str]) -> LoadedConfig:
+def read(
+    text: str, path: Path, environ: Mapping[str, str], plugins: Plugins | None = None
+) -> LoadedConfig:
     """The same for a text that is not (yet) in the file; `path` names it, and `${file:...}` starts
     at its folder."""
+    plugins = plugins or installed()
     document = parse(text, str(path))
     expansion = _Expander(document, environ, SecretFiles(path.parent))
     problems = [*document.problems, *expansion.problems]
@@ -106,12 +111,12 @@ def read(text: str, path: Path, environ: Mapping[str, str]) -> LoadedConfig:
     config: Config | None
     more, cut = 0, False
     try:
-        config = Config.model_validate(document.tree, context=Effort())
+        config = Config.model_validate(document.tree, context=Reading(plugins, Effort()))
     except ValidationError as error:
-        found = explain(error, document, expansion.places)
+        found = explain(error, document, expansion.places, plugins)
         problems += [problem for problem in found.values() if problem.key not in known]
         more = max(0, error.error_count() - MOST_EXPLAINED)
-        config = _without(found, document) if not more else None
+        config = _without(found, document, plugins) if not more else None
     if config is not None:
         config = with_defaults(config)
         for problem in check(config, document, environ):
@@ -126,7 +131,7 @@ def read(text: str, path: Path, environ: Mapping[str, str]) -> LoadedConfig:
     urls = [server.url or "" for server in config.mcp.servers.values()]
     in_addresses: frozenset[str] = frozenset().union(*map(path_secrets, urls))
     parts = [part for provider in config.providers.values() for part in paid_parts(provider)]
-    elsewhere = in_addresses.union(part.key(environ) for part in parts)
+    elsewhere = in_addresses.union(part.service.key(environ)[0] for part in parts)
     config.keep_secret(expansion.secrets_of_results | elsewhere)
     secrets = expansion.secrets | _secret_values(config) | elsewhere
     return LoadedConfig(
@@ -173,10 +178,10 @@ def _cut(message: str) -> str:
     return message if len(message) <= MOST_MESSAGE else message[:MOST_MESSAGE] + "..."
 
 
-def _without(places: Iterable[KeyPath], document: Document) -> Config | None:
+def _without(places: Iterable[KeyPath], document: Document, plugins: Plugins) -> Config | None:
     """The configuration with the default in each of these places, so that what is right can be
     checked further; None when one has no default, as then anything may seem to be missing."""
-    tree, shape = deepcopy(document.tree), Shape.of_file()
+    tree, shape = deepcopy(document.tree), Shape.of_file(plugins)
     for path in places:
         section = shape.at(path[:-1]) if path else None
         if section is None or path[-1] in section.required() or section.entry() is not None:
@@ -188,7 +193,7 @@ def _without(places: Iterable[KeyPath], document: Document) -> Config | None:
             return None
         del holder[path[-1]]
     try:
-        return Config.model_validate(tree, context=Effort())
+        return Config.model_validate(tree, context=Reading(plugins, Effort()))
     except ValidationError:
         return None
 

@@ -18,9 +18,9 @@ from typing import NamedTuple, TypeAlias
 
 from cordboard.config.call_variables import CALL_VARIABLES
 from cordboard.config.patterns import PATTERNS_IN_WORDS
+from cordboard.config.sections.tool import ToolRules
 from cordboard.config.shape import Shape
 from cordboard.config.tools.entry import BUILTIN_TOOLS
-from cordboard.config.tools.rules import ToolRules
 
 _PROVIDER = "providers.<name>"
 _RULES = ToolRules.model_fields.keys()

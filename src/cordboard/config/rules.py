@@ -31,6 +31,7 @@ from pydantic import (
 
 from cordboard.config.call_variables import CALL_VARIABLES
 from cordboard.config.patterns import TIME_OF_DAY
+from cordboard.config.plugins import Reading
 from cordboard.config.sentences import Effort, Wording, read_sentence
 
 SlotKind = Literal[
@@ -309,7 +310,7 @@ class Rules(_Part):
 
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Rules:
-        effort = info.context if isinstance(info.context, Effort) else Effort()
+        effort = Reading.of(info).effort
         for name, intent in self.intents.items():
             filled = self._filled[name] = {}
             for number, text in enumerate(intent.sentences):

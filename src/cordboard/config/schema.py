@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, SecretStr, field_validator, model_validator
@@ -17,6 +17,7 @@ from pydantic import Field, PrivateAttr, SecretStr, field_validator, model_valid
 from cordboard.config.budget import Budget
 from cordboard.config.call_phases import PostCallRetries, PostCallStep, PreCallStep, saved_names
 from cordboard.config.chat import Chat
+from cordboard.config.chosen import Chosen, ChosenTransport
 from cordboard.config.conversation import BargeIn, Recording, Silence, TurnTaking
 from cordboard.config.mcp import Mcp
 from cordboard.config.patterns import (
@@ -32,11 +33,11 @@ from cordboard.config.patterns import (
 from cordboard.config.peers import THIS_MACHINE, Peer, network_of
 from cordboard.config.prices import Prices
 from cordboard.config.providers.pipeline import PipelineProvider
-from cordboard.config.providers.provider import Provider
 from cordboard.config.remote_url import is_loopback
 from cordboard.config.rules import Rules
 from cordboard.config.secrets import secrets_in
 from cordboard.config.section import Section
+from cordboard.config.sections.parts import PartSection
 from cordboard.config.templates import prompt_names
 from cordboard.config.tools.entry import BUILTIN_TOOLS, BuiltinTool, ToolEntry, TransferDestination
 
@@ -113,7 +114,7 @@ class Asterisk(Section):
     username: str = Field("cordboard", description="ARI user (ari.conf).")
     password: SecretStr = Field(description='ARI password, usually "${ASTERISK_ARI_PASSWORD}".')
     app: str = Field("cordboard", pattern=APP, description="Stasis application name.")
-    media: Literal["websocket", "audiosocket", "rtp"] = Field(
+    media: Annotated[str, ChosenTransport()] = Field(
         "audiosocket", description="Transport of the audio."
     )
     codec: Literal["auto", "ulaw", "alaw", "slin", "slin16", "g722"] = Field(
@@ -340,6 +341,13 @@ class Calls(Section):
         if "\0" in str(directory) or len(str(directory)) > MOST_PATH:
             raise ValueError(f"expected a path of at most {MOST_PATH} characters, without NUL")
         return directory
+
+
+AGENTS = Chosen(
+    "agent", (PipelineProvider,), about="An agent to choose from; `type` says what it is."
+)
+Provider: TypeAlias = Annotated[PartSection, AGENTS]
+"""One provider; `type` says what it is."""
 
 
 def _local_agent() -> dict[str, Provider]:

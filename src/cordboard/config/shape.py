@@ -11,17 +11,47 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from cordboard.config.chosen import MARK
 from cordboard.config.patterns import PATTERNS_IN_WORDS
-from cordboard.config.schema import Config
+from cordboard.config.plugins import Plugins, installed
+from cordboard.config.providers.pipeline import BRAINS, RECOGNISERS, VOICES
+from cordboard.config.schema import AGENTS, Config
+from cordboard.config.tools.entry import TOOLS
 from cordboard.config.yaml_document import KeyPath
 
+_CHOSEN = (AGENTS, RECOGNISERS, BRAINS, VOICES, TOOLS)
 Kinds: TypeAlias = Callable[[KeyPath], str]
 """Tells of which kind the section at a path is, where it may be of several (`kind: http`)."""
 
 
 @cache
-def _schema_of_file() -> Mapping[str, Any]:
-    return Config.model_json_schema()
+def _schema_of_file(plugins: Plugins) -> Mapping[str, Any]:
+    """The JSON schema of `Config`, with the sections of the installed parts in it."""
+    sections = {each.role: each.sections(plugins) for each in _CHOSEN}
+    models: list[type[BaseModel]] = [Config]
+    models += [section for known in sections.values() for section in known.values()]
+    references, whole = models_json_schema([(m, "validation") for m in dict.fromkeys(models)])
+    choices = {
+        role: [references[section, "validation"] for section in known.values()]
+        for role, known in sections.items()
+    }
+    found: dict[str, Any] = {role: {"oneOf": known} for role, known in choices.items()}
+    found |= {"transport": {"type": "string", "enum": [*plugins.transports()]}}
+    schema: Mapping[str, Any] = _with_choices({**references[Config, "validation"], **whole}, found)
+    return schema
+
+
+def _with_choices(value: Any, choices: Mapping[str, Any]) -> Any:
+    """A schema with the choices in the place of each mark."""
+    if isinstance(value, list):
+        return [_with_choices(item, choices) for item in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: _with_choices(item, choices) for key, item in value.items()}
+    return found | choices[value[MARK]] if MARK in value else found
 
 
 def _of_any_kind(path: KeyPath) -> str:
@@ -36,9 +66,9 @@ class Shape:
     definitions: Mapping[str, Any]
 
     @classmethod
-    def of_file(cls) -> Shape:
-        """The shape of the whole file."""
-        schema = _schema_of_file()
+    def of_file(cls, plugins: Plugins | None = None) -> Shape:
+        """The shape of the whole file, with these parts; default: those that are installed."""
+        schema = _schema_of_file(plugins or installed())
         return cls(schema, schema["$defs"])
 
     def _sub(self, schema: Mapping[str, Any]) -> Shape:
@@ -65,6 +95,11 @@ class Shape:
         if not key:
             return {}
         return {str(shape.keys()[key].schema["const"]): shape for shape in self.alternatives()}
+
+    @property
+    def names_kind(self) -> bool:
+        """Whether pydantic names the kind in the places of errors: not for installed sections."""
+        return bool(self.kinds()) and MARK not in self.schema
 
     @property
     def kind_key(self) -> str:

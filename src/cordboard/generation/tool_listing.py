@@ -22,7 +22,7 @@ from cordboard.mcp.listed_tools import listed_tools
 from cordboard.mcp.supervision.status import ServerState
 from cordboard.tools.catalogue import Catalogue
 from cordboard.tools.provider_schema import for_provider_list
-from cordboard.tools.schema_profiles import PROFILES
+from cordboard.tools.schema_profiles import SchemaProfile
 from cordboard.tools.tool import JsonObject, ToolSpec
 
 NOWHERE = "there is nowhere to transfer to"
@@ -58,19 +58,20 @@ class ToolListing:
     specs: tuple[ToolSpec, ...]
     """Of those that are offered."""
 
-    def as_json(self, provider: str | None = None) -> dict[str, Any]:
-        """`{context, tools}`, and with the name of a provider (one of `PROFILES`) also `provider`:
-        the tools as it is given them. May take long. Raises `NotThere`."""
+    def as_json(
+        self, provider: str | None = None, profile: SchemaProfile | None = None
+    ) -> dict[str, Any]:
+        """`{context, tools}`, and with a provider's name and schema profile also `provider`: the
+        tools as the provider is given them. May take long."""
         whole: dict[str, Any] = {
             "context": self.context,
             "tools": [asdict(row) for row in self.rows],
         }
-        return whole if provider is None else whole | {"provider": self._for(provider)}
+        if provider is None or profile is None:
+            return whole
+        return whole | {"provider": self._for(provider, profile)}
 
-    def _for(self, provider: str) -> dict[str, Any]:
-        profile = PROFILES.get(provider)
-        if profile is None:
-            raise NotThere(f"there is no provider {provider!r}; known: {', '.join(PROFILES)}")
+    def _for(self, provider: str, profile: SchemaProfile) -> dict[str, Any]:
         tools, problems = for_provider_list(self.specs, profile)
         return {
             "name": provider,

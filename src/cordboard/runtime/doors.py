@@ -26,6 +26,7 @@ from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
 from cordboard.telephony.asterisk.media_path import MediaPath
 from cordboard.telephony.asterisk.rtp_path import RtpPath
 from cordboard.telephony.asterisk.source import AsteriskSource
+from cordboard.telephony.asterisk.transport import plugin_path
 from cordboard.telephony.asterisk.websocket_path import WebsocketPath
 
 log = structlog.get_logger()
@@ -127,7 +128,9 @@ class Doors:
             return RtpPath(self._begun_with.rtp, self._pacer, asterisk.codec)
         if asterisk.media == "websocket":
             return WebsocketPath(asterisk, self._pacer)
-        return AudioSocketPath(self.audiosocket, asterisk.codec)
+        if asterisk.media == "audiosocket":
+            return AudioSocketPath(self.audiosocket, asterisk.codec)
+        return plugin_path(asterisk, self._pacer)
 
     # For `/ready`, `/health` and `/metrics`.
 

@@ -18,6 +18,7 @@ from cordboard.calls.ledger import LedgerWriter
 from cordboard.calls.post_call.queue import PostCallQueue
 from cordboard.calls.recording.writer import RecordingWriter
 from cordboard.chat.sessions import ChatSessions
+from cordboard.config.plugins import installed
 from cordboard.mcp.troubles import troubles
 from cordboard.observe.metrics import Metrics
 from cordboard.runtime.doors import Doors
@@ -64,6 +65,9 @@ class EngineHealth:
         if any(context.recording.enabled for context in self.reloader.config.contexts.values()):
             trouble = self.recordings.trouble
             components["recordings"] = ComponentState(not trouble, trouble, required=False)
+        if broken := installed().broken:
+            told = "; ".join(map(str, broken))
+            components["plugins"] = ComponentState(False, told, required=False)
         if self.doors.has_ari:
             components["ari"] = self.doors.ari_state()
         return components
@@ -141,10 +145,11 @@ class EngineHealth:
         return self.series.render()
 
     def _agents_state(self) -> ComponentState:
-        if self.reloader.providers is None:
+        providers = self.reloader.providers
+        if providers is None:
             return ComponentState(False, "models are being loaded")
-        state = agents_readiness(self.reloader.config, os.environ, self.provider_health)
-        return ComponentState(*state)
+        unmade, health = providers.unmade, self.provider_health
+        return ComponentState(*agents_readiness(self.reloader.config, os.environ, health, unmade))
 
     def _ledger_state(self) -> ComponentState:
         """Not required: calls go on without a record."""

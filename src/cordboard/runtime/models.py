@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from cordboard.agent_api.offline_models import OfflineModels
 from cordboard.agent_api.tts import Voice
+from cordboard.agent_api.workers import Workers
 from cordboard.agents.realtime.engine_voice import spoken
-from cordboard.agents.workers import Workers
 from cordboard.audio.format import AudioFormat
 from cordboard.calls.failure_apology import TROUBLE
 from cordboard.config.schema import Config
 from cordboard.vendors.local.models import (
     Need,
     OfflineLoading,
-    OfflineModels,
+    completed,
     load_needed_models,
     needs_of,
 )
@@ -30,7 +31,7 @@ class EngineModels:
     async def load(self, config: Config) -> OfflineModels | None:
         """Load what a configuration needs and is not there yet."""
         if self._models is not None:
-            self._models = await self._models.completed(needs_of(config))
+            self._models = await completed(self._models, needs_of(config))
         elif (needs := needs_of(config)).ears is not Need.NO:
             if self.workers is None:
                 self.workers = Workers()

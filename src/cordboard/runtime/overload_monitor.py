@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cordboard.agents.workers import Priority, Workers
+from cordboard.agent_api.workers import Priority, Workers
 from cordboard.observe.degradation import LEVELS, Degradation, OverloadGuard
 from cordboard.observe.loop_lag import LoopLagMonitor
 from cordboard.observe.loop_watchdog import LoopWatchdog

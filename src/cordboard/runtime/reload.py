@@ -22,6 +22,7 @@ from typing import TypeAlias
 import structlog
 
 from cordboard.agent_api.dialogue import Brain
+from cordboard.agent_api.offline_models import OfflineModels
 from cordboard.agents.provider_health import ProviderHealth
 from cordboard.agents.providers import Providers
 from cordboard.calls.known_sentences import greetings, known_sentences
@@ -34,7 +35,6 @@ from cordboard.mcp.definitions.lockfile import load_lock, try_load_lock
 from cordboard.mcp.supervision.pool import Replacement, ServerPool
 from cordboard.observe.degradation import Degradation
 from cordboard.tools.tool import ToolSpec
-from cordboard.vendors.local.models import OfflineModels
 
 log = structlog.get_logger()
 

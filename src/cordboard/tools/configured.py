@@ -8,14 +8,17 @@ from cordboard.tools.builtin import builtin_tools
 from cordboard.tools.catalogue import ToolEntry
 from cordboard.tools.http.shared import SharedClient
 from cordboard.tools.http.tool import http_tools
+from cordboard.tools.plugin import plugin_tools
 from cordboard.tools.python import Functions, python_tools
 
 
 def configured_tools(
     config: Config, functions: Functions, http: SharedClient
 ) -> tuple[tuple[ToolEntry, ...], tuple[ConfigProblem, ...]]:
-    """The tools of the kinds `builtin`, `python` and `http`, and what is wrong with those that are
-    not offered. `functions`: those that have been imported by now; `http`: what they send by."""
+    """The tools of the kinds `builtin`, `python`, `http` and those of plug-ins, and the problems of
+    those that are not offered. `functions`: those that have been imported by now; `http`: the
+    client that they send by."""
     python, problems = python_tools(config.tools, functions)
-    tools = (*builtin_tools(config), *http_tools(config, http), *python)
-    return tuple(ToolEntry(tool) for tool in tools), problems
+    plugged, more = plugin_tools(config.tools)
+    tools = (*builtin_tools(config), *http_tools(config, http), *python, *plugged)
+    return tuple(ToolEntry(tool) for tool in tools), (*problems, *more)

@@ -1,4 +1,4 @@
-"""How the operator's words about a tool (`cordboard.config.tools.rules`) become the desk's rules.
+"""How the operator's words about a tool (`cordboard.config.sections.tool`) become the desk's rules.
 
 Pure; called where a tool's spec is made, whatever its kind.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from cordboard.config.schema import Config
-from cordboard.config.tools.rules import ToolRules
+from cordboard.config.sections.tool import ToolRules
 from cordboard.tools.tool import Effects, ErrorWords, Filler, Limits, Speech, ToolSpec
 
 DEFAULT_FILLER = ("One moment, please.",)

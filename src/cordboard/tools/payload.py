@@ -3,7 +3,7 @@
 Realtime providers close the session on large or deeply nested tool answers (Gemini Live with 1011)
 and every byte costs a model's attention. So the data of a reply is cut by depth, by items and by
 bytes, and each cut is visible in the data itself, so that a model does not take a part for all.
-Each kind of agent has its limits (`PROFILES`).
+The limits of each provider stand in its descriptor.
 
 What stands in the data comes from outside and stays data: it is under `data` in a payload and
 nowhere else, values are not looked into, and nothing of it is wrapped in words of ours. `DATA_NOTE`
@@ -16,8 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import orjson
 
@@ -51,33 +50,6 @@ class PayloadLimits:
 
 DEFAULT_LIMITS = PayloadLimits()
 _FRAME = len('{"status":"cancelled","message":,"truncated":true,"late":true,"data":}')
-
-AgentKind: TypeAlias = Literal[
-    "pipeline",
-    "gemini",
-    "openai_realtime",
-    "openai_chat",
-    "anthropic",
-    "deepgram",
-    "elevenlabs",
-]
-"""The kinds of agents, as far as what they can stomach differs."""
-
-PROFILES: Mapping[AgentKind, PayloadLimits] = MappingProxyType(
-    {
-        "pipeline": DEFAULT_LIMITS,
-        # Answers of some ten kB are among the reported causes of 1008 and 1011 of Gemini Live
-        # (adk-python 3918, python-genai 985, pipecat 5465).
-        "gemini": PayloadLimits(8_192, max_depth=5, max_items=40, max_text=4_000),
-        # No documented limit; all of it counts as tokens of a session with little room.
-        "openai_realtime": PayloadLimits(16_384, max_depth=8, max_items=60, max_text=6_000),
-        "openai_chat": PayloadLimits(32_768, max_depth=12, max_items=200, max_text=16_000),
-        "anthropic": PayloadLimits(32_768, max_depth=12, max_items=200, max_text=16_000),
-        # Forwarded to a model behind them; nothing is documented, so little is sent.
-        "deepgram": PayloadLimits(8_192, max_depth=6, max_items=40, max_text=4_000),
-        "elevenlabs": PayloadLimits(8_192, max_depth=6, max_items=40, max_text=4_000),
-    }
-)
 
 
 def as_object(data: Any) -> JsonObject:

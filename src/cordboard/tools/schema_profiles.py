@@ -1,21 +1,9 @@
-"""What each provider accepts in the parameters of a tool, as data.
+"""The JSON Schema that a provider accepts in the parameters of a tool, as data.
 
-Sources: the OpenAPI and SDK types of openai, anthropic, google-genai 3.4, deepgram-sdk and
-elevenlabs, and what their services answered in public reports. Where a service's rule is not
-published, the profile takes the narrower reading: a constraint that is only told in the description
-costs little, a refused tool list costs the call.
-
-- OpenAI (Realtime and Chat, not strict): any JSON Schema whose root is a plain object; an array
-  needs `items`; 128 tools; descriptions of 1024 characters.
-- Anthropic: JSON Schema 2020-12 with a plain object as root; names of its properties
-  `[a-zA-Z0-9_.-]{1,64}` ("Property keys should match pattern").
-- Gemini (`parameters`, the OpenAPI subset): one type each and `nullable`, enums of non-empty
-  strings, only few formats, `anyOf` alone in its schema, an object of no properties left out
-  ("should be non-empty for OBJECT type"); 512 declarations.
-- Deepgram: an object in OpenAI's style that it passes on to whichever model thinks.
-- ElevenLabs: an object language of its own: one type each, no alternatives, each value described.
-
-The caps on bytes are our own: no provider names one, all have reports of too large lists.
+A `SchemaProfile` stands in the `limits.py` of its vendor, with the source of its rules. Where a
+service's rule is not published, the profile takes the narrower reading: a constraint that is only
+told in the description costs little, a refused tool list costs the call. The caps on bytes are our
+own: no provider names one, all have reports of too large lists.
 """
 
 from __future__ import annotations
@@ -24,15 +12,15 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-_STRUCTURE = ("type", "description", "enum", "properties", "required", "items")
-_INCLUSIVE_BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
+STRUCTURE = ("type", "description", "enum", "properties", "required", "items")
+INCLUSIVE_BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
 _OTHER_BOUNDS = (
     *("exclusiveMinimum", "exclusiveMaximum", "multipleOf", "uniqueItems"),
     *("minProperties", "maxProperties"),
 )
-_JSON_SCHEMA = frozenset(
+JSON_SCHEMA = frozenset(
     {
-        *(*_STRUCTURE, *_INCLUSIVE_BOUNDS, *_OTHER_BOUNDS),
+        *(*STRUCTURE, *INCLUSIVE_BOUNDS, *_OTHER_BOUNDS),
         *("anyOf", "additionalProperties", "patternProperties", "pattern", "format", "default"),
     }
 )
@@ -79,54 +67,5 @@ class SchemaProfile:
     """Of the whole list as JSON."""
 
 
-OPENAI_REALTIME = SchemaProfile("openai_realtime", _JSON_SCHEMA, max_tools=128)
-OPENAI_CHAT = SchemaProfile("openai_chat", _JSON_SCHEMA, max_tools=128)
-ANTHROPIC = SchemaProfile(
-    "anthropic",
-    _JSON_SCHEMA,
-    parameter_names=re.compile(r"[a-zA-Z0-9_.-]{1,64}\Z"),
-    names_below_root=False,
-)
-GEMINI = SchemaProfile(
-    "gemini",
-    frozenset(
-        {
-            *(*_STRUCTURE, *_INCLUSIVE_BOUNDS, "minProperties", "maxProperties"),
-            *("anyOf", "nullable", "pattern", "format"),
-        }
-    ),
-    one_type=True,
-    null="flag",
-    anyof_alone=True,
-    string_enums=True,
-    formats=frozenset({"date-time", "float", "double", "int32", "int64"}),
-    plain_patterns=True,
-    parameter_names=re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z"),
-    known_required=True,
-    omit_empty=True,
-    max_tools=512,
-    max_bytes=64 * 1024,
-)
-DEEPGRAM = SchemaProfile(
-    "deepgram",
-    frozenset({*_STRUCTURE, *_INCLUSIVE_BOUNDS, "anyOf", "pattern", "format"}),
-    one_type=True,
-    plain_patterns=True,
-    known_required=True,
-    max_tools=128,
-    max_bytes=128 * 1024,
-)
-ELEVENLABS = SchemaProfile(
-    "elevenlabs",
-    frozenset(_STRUCTURE),
-    one_type=True,
-    null="none",
-    string_enums=True,
-    formats=frozenset(),
-    known_required=True,
-    describe_all=True,
-)
-PROFILES = {
-    profile.name: profile
-    for profile in (OPENAI_REALTIME, OPENAI_CHAT, ANTHROPIC, GEMINI, DEEPGRAM, ELEVENLABS)
-}
+PLAIN = SchemaProfile("plain", JSON_SCHEMA)
+"""Any JSON Schema whose root is a plain object: for providers that name no narrower rule."""

@@ -12,14 +12,15 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+from cordboard.config.sections.tool import Approval, CacheScope, Duplicates
 from cordboard.config.templates import Path, Template, read_path, read_template
-from cordboard.config.tools.rules import Approval, CacheScope, Duplicates
 from cordboard.tools.call_line import CallLine
 
 JsonObject: TypeAlias = dict[str, Any]
-ToolKind = Literal["builtin", "mcp", "http", "python", "workflow"]
+ToolKind = str
+"""`builtin`, `mcp`, `http`, `python`, `workflow`, or the kind of a plug-in."""
 RefusalReason = Literal["", "not_in_toolbox", "arguments", "limit", "duplicate", "approval"]
 """Why the desk did not run a tool; empty when it did, or when the tool itself refused."""
 COLLECT_DIGITS_ORIGIN = "builtin:collect_digits"
@@ -246,6 +247,7 @@ class ToolRun(Protocol):
         ...
 
 
+@runtime_checkable
 class Tool(Protocol):
     """Anything an agent may do."""
 

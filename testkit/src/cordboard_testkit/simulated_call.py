@@ -19,7 +19,7 @@ import orjson
 
 from cordboard import private_files
 from cordboard.agent_api.tts import Voice
-from cordboard.agents.workers import Workers
+from cordboard.agent_api.workers import Workers
 from cordboard.calls.events import LedgerEvent, Offered
 from cordboard.calls.history import CallHistory, find, read_lines
 from cordboard.calls.picture import draw

@@ -21,9 +21,10 @@ from cordboard.agent_api.language_model import (
     ToolWish,
 )
 from cordboard.agents.llm.brain import LlmBrain, LlmDialogue
-from cordboard.config.providers.brains import OpenAIChatBrain
-from cordboard.tools.schema_profiles import OPENAI_CHAT, SchemaProfile
+from cordboard.tools.schema_profiles import SchemaProfile
 from cordboard.tools.tool import JsonObject, Status, ToolReply, ToolSpec
+from cordboard.vendors.openai.config import OpenAIChatBrain
+from cordboard.vendors.openai.limits import OPENAI_CHAT
 
 Step = ModelEvent | float | Exception | asyncio.Event
 """What is sent; seconds to wait; what is raised; what is waited for."""

@@ -28,9 +28,9 @@ from cordboard.agent_api.language_model import Finished, TextPiece
 from cordboard.agents.llm.brain import LlmBrain
 from cordboard.agents.llm.messages import CUT_NOTE
 from cordboard.audio.format import SLIN_8K
-from cordboard.config.providers.brains import OpenAIChatBrain
 from cordboard.errors import BrainError
 from cordboard.tools.tool import Status, ToolReply
+from cordboard.vendors.openai.config import OpenAIChatBrain
 from cordboard_testkit.fake_pipeline import silence, speech
 from cordboard_testkit.virtual_time import virtual_time
 

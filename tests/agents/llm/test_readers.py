@@ -13,16 +13,13 @@ from tests.net.answered_bytes import parsed
 
 from cordboard.agent_api.language_model import Finished, Kept, TextPiece, ToolWish
 from cordboard.agents.llm.wire import AnswerReader, Broken, Read
-from cordboard.config.providers.brains import (
-    AnthropicBrain,
-    GeminiBrain,
-    OpenAIChatBrain,
-    OpenAIResponsesBrain,
-)
 from cordboard.net.server_events import ServerSentEvent
+from cordboard.vendors.anthropic.config import AnthropicBrain
 from cordboard.vendors.anthropic.messages import AnthropicWire
+from cordboard.vendors.gemini.config import GeminiBrain
 from cordboard.vendors.gemini.llm import GeminiWire
 from cordboard.vendors.openai.chat_completions import OpenAIChatWire
+from cordboard.vendors.openai.config import OpenAIChatBrain, OpenAIResponsesBrain
 from cordboard.vendors.openai.responses import OpenAIResponsesWire
 from cordboard_testkit.emulators.anthropic import text as anthropic
 from cordboard_testkit.emulators.gemini import text as gemini_text

@@ -14,17 +14,14 @@ from tests.agents.llm.scripted_model import WEATHER
 
 from cordboard.agent_api.agent import Usage
 from cordboard.agent_api.dialogue import DialogueSession
-from cordboard.agents.brain_factory import model_brain
 from cordboard.agents.llm.brain import LlmBrain, LlmDialogue
-from cordboard.config.providers.brains import (
-    AnthropicBrain,
-    GeminiBrain,
-    ModelBrain,
-    OpenAIChatBrain,
-    OpenAIResponsesBrain,
-)
+from cordboard.agents.making import model_brain
+from cordboard.config.sections.language_model import ModelBrain
 from cordboard.errors import BrainError
 from cordboard.tools.tool import JsonObject, Status, ToolReply
+from cordboard.vendors.anthropic.config import AnthropicBrain
+from cordboard.vendors.gemini.config import GeminiBrain
+from cordboard.vendors.openai.config import OpenAIChatBrain, OpenAIResponsesBrain
 from cordboard_testkit.emulators.anthropic.text import AnthropicEmulator
 from cordboard_testkit.emulators.gemini.text import GeminiTextEmulator
 from cordboard_testkit.emulators.openai.text import OpenAITextEmulator

@@ -18,9 +18,10 @@ from cordboard.agent_api.agent import (
     CallerText,
     Used,
 )
-from cordboard.agents.pipeline.parts_factory import speech_parts
+from cordboard.agent_api.offline_models import OfflineModels
+from cordboard.agent_api.workers import Workers
+from cordboard.agents.making import speech_parts
 from cordboard.agents.providers import Providers
-from cordboard.agents.workers import Workers
 from cordboard.audio.format import SLIN_8K
 from cordboard.audio.vad import VoiceActivityBank
 from cordboard.config.providers.pipeline import PipelineProvider
@@ -32,7 +33,7 @@ from cordboard.vendors.local.models import (
     ALL_MODELS,
     ModelNeeds,
     Need,
-    OfflineModels,
+    completed,
     load_needed_models,
     needs_of,
 )
@@ -127,12 +128,12 @@ async def test_what_is_not_needed_is_not_loaded_until_it_is(toy_models: list[str
     models = await load_needed_models(workers, ModelNeeds(Need.NO, Need.WANTED))
     assert models is not None
     assert (models.recogniser, models.voice, toy_models) == (None, None, [])
-    more = await models.completed(ModelNeeds(Need.REQUIRED))
+    more = await completed(models, ModelNeeds(Need.REQUIRED))
     assert more.recogniser is not None
     assert toy_models == ["whisper"]
-    assert (await more.completed(ModelNeeds(Need.REQUIRED))) is more
+    assert (await completed(more, ModelNeeds(Need.REQUIRED))) is more
     with pytest.raises(ModelError, match="hibari-tts is not installed"):
-        await more.completed(ALL_MODELS)
+        await completed(more, ALL_MODELS)
     models.close()
     await workers.close()
 

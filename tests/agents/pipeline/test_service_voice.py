@@ -15,10 +15,12 @@ from cordboard.agent_api.agent import Usage
 from cordboard.agent_api.tts import PaidVoice
 from cordboard.agents.pipeline.pcm_stream import PcmStream
 from cordboard.agents.pipeline.service_voice import ServiceVoice
-from cordboard.config.providers.tts import DeepgramTts, ElevenLabsTts, OpenAITts
 from cordboard.errors import VoiceError
+from cordboard.vendors.deepgram.config import DeepgramTts
 from cordboard.vendors.deepgram.tts import deepgram_voice
+from cordboard.vendors.elevenlabs.config import ElevenLabsTts
 from cordboard.vendors.elevenlabs.tts import elevenlabs_voice
+from cordboard.vendors.openai.config import OpenAITts
 from cordboard.vendors.openai.tts import openai_voice
 from cordboard_testkit.emulators.deepgram import socket as deepgram_socket
 from cordboard_testkit.emulators.deepgram.speak import DeepgramSpeakEmulator

@@ -19,7 +19,7 @@ from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
 from cordboard.agents.realtime.greetings import GreetingCache
 from cordboard.audio.format import ULAW_8K, AudioFormat
 from cordboard.config.conversation import BargeIn
-from cordboard.config.providers.realtime import RealtimeProvider
+from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.net.service_websocket import Address, ServiceConnection
 from cordboard.tools.payload import DEFAULT_LIMITS
 from cordboard.tools.tool import ToolReply

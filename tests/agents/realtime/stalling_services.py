@@ -17,14 +17,15 @@ import json
 import ssl
 from typing import Any, Literal, Protocol, TypeAlias
 
+from cordboard.agent_api.provider import Parts
+from cordboard.agents.making import make
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
-from cordboard.agents.realtime.protocols import protocol_for
-from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
-from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
-from cordboard.config.providers.gemini_live import GeminiLiveProvider
-from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
-from cordboard.config.providers.realtime import RealtimeProvider
+from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.net.service_websocket import Receiver
+from cordboard.vendors.deepgram.config import DeepgramAgentProvider
+from cordboard.vendors.elevenlabs.config import ElevenLabsAgentProvider
+from cordboard.vendors.gemini.config import GeminiLiveProvider
+from cordboard.vendors.openai.config import OpenAIRealtimeProvider
 from cordboard_testkit.fake_pipeline import TalkingClock
 
 Stall: TypeAlias = Literal["session", "greeting", "notice", "turn", "answer", "sound", "never"]
@@ -228,7 +229,9 @@ class StallingService:
         settings = self._settings
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         parts = RealtimeParts(tls, TalkingClock(), connection=self.connect)
-        return RealtimeAgent(protocol_for(settings, "key"), settings, str(settings.type), parts)
+        return RealtimeAgent(
+            make("agent", settings, Parts("key")), settings, str(settings.type), parts
+        )
 
     def connect(self, address: object, peer: str) -> StallingConnection:
         """Instead of `ServiceConnection`."""

@@ -6,7 +6,7 @@ import pytest
 from tests.agents.rules.conftest import Talk
 
 from cordboard.agent_api.stt import SpeechHints
-from cordboard.agents.workers import Workers
+from cordboard.agent_api.workers import Workers
 from cordboard.audio import g711
 from cordboard.config.schema import Config
 from cordboard.speech.second_pass import listen_again

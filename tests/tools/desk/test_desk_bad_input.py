@@ -10,9 +10,11 @@ import pytest
 from structlog.testing import capture_logs
 from tests.tools.conftest import Line
 
+from cordboard.agent_api.provider import tool_users
+from cordboard.config.plugins import installed
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk.desk import Desk
-from cordboard.tools.payload import PROFILES, as_payload
+from cordboard.tools.payload import DEFAULT_LIMITS, as_payload
 from cordboard.tools.tool import (
     JsonObject,
     Speech,
@@ -169,7 +171,9 @@ async def test_huge_and_deep_results_are_cut_and_it_is_told() -> None:
 @in_virtual_time
 async def test_each_kind_of_agent_is_given_as_much_as_it_can_take() -> None:
     tool = Scripted("look_up", takes(0, ToolResult(data={"rows": ["x"] * 1_000})))
-    for limits in PROFILES.values():
+    every = tool_users(installed()).values()
+    assert {each.role for each in every} == {"agent", "llm"}
+    for limits in (DEFAULT_LIMITS, *(each.payload for each in every)):
         reply = await Stage(tool, payload=limits).ask("look_up")
         assert reply.cut == (f"rows: {limits.max_items} of 1000 items",)
         assert len(orjson.dumps(as_payload(reply))) <= limits.max_bytes

@@ -14,10 +14,10 @@ from cordboard.agent_api.agent import Said
 from cordboard.agent_api.service_protocol import CutItem, Resumed
 from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import ALAW_8K, ULAW_8K, AudioFormat
-from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
 from cordboard.tools.payload import DATA_NOTE
 from cordboard.tools.tool import Effects, Status, ToolReply, ToolSpec
 from cordboard.vendors.deepgram.agent.protocol import BAD_ARGUMENTS, GO_ON, DeepgramProtocol
+from cordboard.vendors.deepgram.config import DeepgramAgentProvider
 
 FRAME = b"\xff" * 160
 WEATHER = ToolSpec("weather", "mcp", "Tells the weather.", {"type": "object", "properties": {}})

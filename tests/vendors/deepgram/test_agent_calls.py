@@ -31,10 +31,10 @@ from cordboard.agent_api.speech import Speech
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
 from cordboard.audio.format import ULAW_8K
 from cordboard.audio.g711 import linear_to_ulaw
-from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
 from cordboard.errors import AgentError
 from cordboard.tools.tool import Effects, Status, ToolReply, ToolSpec
 from cordboard.vendors.deepgram.agent.protocol import DeepgramProtocol
+from cordboard.vendors.deepgram.config import DeepgramAgentProvider
 from cordboard_testkit.emulators.deepgram.agent import DeepgramAgentEmulator
 from cordboard_testkit.emulators.script import Answer, Fault, Script, Use
 

@@ -18,8 +18,8 @@ from cordboard.agent_api.stt import (
     Transcript,
     TurnVerdict,
 )
-from cordboard.config.providers.stt import DeepgramFluxStt, DeepgramStt
 from cordboard.errors import RecogniserError
+from cordboard.vendors.deepgram.config import DeepgramFluxStt, DeepgramStt
 from cordboard.vendors.deepgram.flux import DeepgramFluxRecogniser
 from cordboard.vendors.deepgram.stt import DeepgramRecogniser, ListenV1
 from cordboard_testkit.emulators.deepgram.listen import DeepgramListenEmulator

@@ -16,11 +16,11 @@ from tests.vendors.host import RecordingHost, a_session
 from cordboard.agent_api.agent import AgentSession, Said
 from cordboard.agent_api.service_protocol import Resumed
 from cordboard.audio.format import SLIN_8K, ULAW_8K
-from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
 from cordboard.tools.payload import DATA_NOTE
 from cordboard.tools.tool import Status, ToolReply, ToolSpec
 from cordboard.vendors.elevenlabs.agent.messages import QUIET
 from cordboard.vendors.elevenlabs.agent.protocol import COUNT_S, QUIET_S, ElevenLabsProtocol
+from cordboard.vendors.elevenlabs.config import ElevenLabsAgentProvider
 from cordboard_testkit.emulators.elevenlabs import wire
 
 KEY = "xi-secret-key"

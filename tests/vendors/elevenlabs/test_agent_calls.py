@@ -25,10 +25,10 @@ from cordboard.agent_api.agent import (
     ToolAsked,
 )
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
-from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
 from cordboard.errors import AgentError
 from cordboard.tools.tool import Status, ToolReply
 from cordboard.vendors.elevenlabs.agent.protocol import ElevenLabsProtocol
+from cordboard.vendors.elevenlabs.config import ElevenLabsAgentProvider
 from cordboard_testkit.emulators.elevenlabs.agent import KEY, ElevenLabsEmulator
 from cordboard_testkit.emulators.elevenlabs.workspace import (
     DEFAULT_EVENTS,

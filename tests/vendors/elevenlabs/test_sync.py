@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
 from cordboard.errors import AgentError
 from cordboard.tools.tool import Limits, ToolSpec
+from cordboard.vendors.elevenlabs.config import ElevenLabsAgentProvider
 from cordboard.vendors.elevenlabs.rest import ElevenLabsRest
 from cordboard.vendors.elevenlabs.sync import Sync
 from cordboard.vendors.elevenlabs.sync_plan import (

@@ -18,9 +18,9 @@ from cordboard.agent_api.agent import Said
 from cordboard.agent_api.service_protocol import Resumed
 from cordboard.audio.format import SLIN_8K, SLIN_16K, AudioFormat
 from cordboard.audio.resample import resample_pcm
-from cordboard.config.providers.gemini_live import GeminiLiveProvider
 from cordboard.tools.payload import DATA_NOTE
 from cordboard.tools.tool import Effects, Status, ToolReply, ToolSpec
+from cordboard.vendors.gemini.config import GeminiLiveProvider
 from cordboard.vendors.gemini.live.errors import amounts_of, seconds_left
 from cordboard.vendors.gemini.live.protocol import GO_ON, GeminiProtocol
 

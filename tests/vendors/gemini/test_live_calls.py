@@ -26,9 +26,9 @@ from cordboard.agent_api.agent import (
 )
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
 from cordboard.audio.format import SLIN_8K
-from cordboard.config.providers.gemini_live import GeminiLiveProvider
 from cordboard.errors import AgentError
 from cordboard.tools.tool import Effects, Status, ToolReply, ToolSpec
+from cordboard.vendors.gemini.config import GeminiLiveProvider
 from cordboard.vendors.gemini.live.protocol import GeminiProtocol
 from cordboard_testkit.emulators.gemini.live import KEY, GeminiLiveEmulator
 from cordboard_testkit.emulators.script import Answer, Fault, Script, Use

@@ -15,10 +15,10 @@ import pytest
 from tests.agents.llm.scripted_model import WEATHER
 
 from cordboard.agent_api.dialogue import DialogueSession
-from cordboard.agents.brain_factory import model_brain
 from cordboard.agents.llm.brain import LlmBrain
-from cordboard.config.providers.brains import GgufBrain
+from cordboard.agents.making import model_brain
 from cordboard.errors import BrainError
+from cordboard.vendors.local.config import GgufBrain
 
 
 def chunk(text: str | None = None, why: str | None = None) -> dict[str, Any]:

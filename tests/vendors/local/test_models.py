@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
+from cordboard.agent_api.offline_models import OfflineModels
 from cordboard.agent_api.stt import NO_HINTS, SpeechHints
-from cordboard.agents.workers import Workers
+from cordboard.agent_api.workers import Workers
 from cordboard.audio import g711
 from cordboard.audio.levels import peak_dbfs, speech_rms_dbfs
-from cordboard.vendors.local.models import OfflineModels, load_offline_models
+from cordboard.vendors.local.models import load_offline_models
 
 pytestmark = [pytest.mark.voices, pytest.mark.asyncio(loop_scope="module")]
 

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from cordboard.agent_api.tts import PaidVoice
-from cordboard.agents.workers import Workers
-from cordboard.config.providers.tts import PiperTts
+from cordboard.agent_api.workers import Workers
 from cordboard.errors import AgentError, VoiceError
 from cordboard.vendors.local import model_files as models
+from cordboard.vendors.local.config import PiperTts
 from cordboard.vendors.local.piper import PiperVoice
 
 RATE = 22050

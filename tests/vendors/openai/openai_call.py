@@ -10,8 +10,8 @@ from tests.vendors.host import RecordingHost, a_session
 
 from cordboard.agent_api.agent import AgentSession
 from cordboard.agent_api.service_protocol import Resumed
-from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
 from cordboard.tools.tool import Status, ToolReply, ToolSpec
+from cordboard.vendors.openai.config import OpenAIRealtimeProvider
 from cordboard.vendors.openai.realtime.protocol import OpenAIProtocol
 
 FRAME = b"\x01" * 160

@@ -26,9 +26,9 @@ from cordboard.agent_api.speech import Speech
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
 from cordboard.audio.format import ULAW_8K
 from cordboard.audio.g711 import linear_to_ulaw
-from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
 from cordboard.errors import AgentError
 from cordboard.tools.tool import Status, ToolReply, ToolSpec
+from cordboard.vendors.openai.config import OpenAIRealtimeProvider
 from cordboard.vendors.openai.realtime.protocol import OpenAIProtocol
 from cordboard_testkit.emulators.openai.realtime import OpenAIRealtimeEmulator
 from cordboard_testkit.emulators.script import Answer, Do, Fault, Script, Use, When

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.vendors.host import RecordingHost, a_session
 
-from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
 from cordboard.tools.tool import Status, ToolReply, ToolSpec
+from cordboard.vendors.openai.config import OpenAIRealtimeProvider
 from cordboard.vendors.openai.realtime.protocol import OpenAIProtocol
 
 WEATHER = ToolSpec("weather", "mcp", "Tells the weather.", {"type": "object", "properties": {}})

@@ -10,8 +10,8 @@ from tests.agents.pipeline.lines import silence, voice
 
 from cordboard.agent_api.agent import Usage
 from cordboard.agent_api.stt import ListenedCall, SpeechHints, listen
-from cordboard.config.providers.stt import OpenAIStt
 from cordboard.errors import RecogniserError
+from cordboard.vendors.openai.config import OpenAIStt
 from cordboard.vendors.openai.stt import OpenAIRecogniser, transcription_form
 from cordboard_testkit.emulators.openai.audio import KEY, OpenAIAudioEmulator
 from cordboard_testkit.emulators.script import Answer, Fault, Script

@@ -18,7 +18,7 @@ from cordboard.agent_api.dialogue import DialogueSession
 from cordboard.agent_api.language_model import LanguageModel
 from cordboard.agents.llm.messages import History
 from cordboard.agents.llm.tool_loop import Answering, LoopParts
-from cordboard.config.providers.brains import LanguageModelBrain
+from cordboard.config.sections.language_model import LanguageModelBrain
 from cordboard.errors import BrainError
 from cordboard.speech.yes_or_no import is_plain_answer
 from cordboard.tools.payload import DATA_NOTE, PayloadLimits

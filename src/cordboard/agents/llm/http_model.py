@@ -20,7 +20,7 @@ import structlog
 
 from cordboard.agent_api.language_model import Finished, ModelEvent, ModelRequest
 from cordboard.agents.llm.wire import AnswerReader, Broken, Read, Wire
-from cordboard.config.providers.brains import ModelBrain
+from cordboard.config.sections.language_model import ModelBrain
 from cordboard.errors import BrainError, FailureKind
 from cordboard.net.backoff import Backoff
 from cordboard.net.failures import RequestFailed

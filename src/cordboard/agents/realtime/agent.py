@@ -45,7 +45,7 @@ from cordboard.agents.realtime.service_side import ServiceSide
 from cordboard.agents.realtime.turns import Turns
 from cordboard.audio.format import AudioFormat
 from cordboard.config.conversation import BargeIn
-from cordboard.config.providers.realtime import RealtimeProvider
+from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.errors import AgentError, FailureKind
 from cordboard.net.service_websocket import ServiceConnection
 from cordboard.net.tls import load_trusted

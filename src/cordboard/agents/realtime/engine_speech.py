@@ -20,7 +20,7 @@ from cordboard.agent_api.speech import Speech
 from cordboard.agent_api.tts import Voice
 from cordboard.agents.realtime.engine_voice import spoken
 from cordboard.audio.format import AudioFormat
-from cordboard.config.providers.realtime import RealtimeProvider
+from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.errors import VoiceError
 
 log = structlog.get_logger()

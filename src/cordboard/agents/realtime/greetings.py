@@ -13,7 +13,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from cordboard.audio.format import AudioFormat
-from cordboard.config.providers.realtime import RealtimeProvider
+from cordboard.config.sections.realtime import RealtimeProvider
 
 MAX_BYTES = 16 * 1024 * 1024
 """Of all greetings together: half an hour of G.711."""

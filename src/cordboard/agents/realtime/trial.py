@@ -1,6 +1,6 @@
 """A session that is opened and closed: does the service take the settings? For `check --online`.
 
-    await try_session(protocol_for(settings, key), "openai_realtime", tls, 10.0)
+    await try_session(protocol, "openai_realtime", tls, 10.0)
 
 What a call would say first is said, without a greeting, tools or sound; the model is asked nothing.
 So voices and all other settings are verified, which no list of the services' has.

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from cordboard.config.chosen import BrokenPart, BrokenTool
 from cordboard.config.explain import suggestion
 from cordboard.config.files import is_file
 from cordboard.config.provider_chains import chain_of, providers_in_use
-from cordboard.config.providers.brains import GgufBrain
-from cordboard.config.providers.pipeline import PipelineProvider
-from cordboard.config.providers.services import paid_parts
-from cordboard.config.providers.tts import PiperTts
+from cordboard.config.providers.services import paid_parts, parts_of
 from cordboard.config.schema import Config, Context
 from cordboard.config.yaml_document import Document, KeyPath
 from cordboard.errors import ConfigProblem
@@ -21,11 +19,24 @@ Problems = Iterator[ConfigProblem]
 
 def check_agents(config: Config, document: Document, environ: Mapping[str, str]) -> Problems:
     """All that is wrong with them."""
+    yield from _broken_plugins(config, document)
     yield from _keys(config, document, environ)
     yield from _models_in_files(config, document)
     for name, context in config.contexts.items():
         yield from _on_failure(config, context, ("contexts", name), document)
         yield from _budget(config, context, ("contexts", name), document)
+
+
+def _broken_plugins(config: Config, document: Document) -> Problems:
+    """The sections whose plug-ins cannot be used."""
+    for name, provider in config.providers.items():
+        for part in parts_of(provider):
+            if isinstance(part.section, BrokenPart):
+                place: KeyPath = ("providers", name, *((part.key,) if part.key else ()))
+                yield document.problem(place, part.section.problem, fatal=False)
+    for name, tool in config.tools.items():
+        if isinstance(tool, BrokenTool):
+            yield document.problem(("tools", name), tool.problem, fatal=False)
 
 
 def _keys(config: Config, document: Document, environ: Mapping[str, str]) -> Problems:
@@ -35,24 +46,22 @@ def _keys(config: Config, document: Document, environ: Mapping[str, str]) -> Pro
         if provider is None:
             continue  # told elsewhere
         for paid in paid_parts(provider):
-            missing = paid.missing_key(environ)
+            missing = paid.service.missing_key(environ)
             if missing:
                 place: KeyPath = ("providers", name, *((paid.part,) if paid.part else ()))
-                yield document.problem(place, f"{paid.kind} has {missing}", fatal=False)
+                yield document.problem(place, f"{paid.service.type} has {missing}", fatal=False)
 
 
 def _models_in_files(config: Config, document: Document) -> Problems:
     """Models that are files are there."""
     for name in providers_in_use(config):
         provider = config.providers.get(name)
-        if not isinstance(provider, PipelineProvider):
-            continue
-        for part, section in (("brain", provider.brain), ("tts", provider.tts)):
-            if not isinstance(section, GgufBrain | PiperTts) or not section.model:
-                continue
-            if not is_file(Path(section.model)):
-                message = f"there is no file {section.model}; calls that want it will fail"
-                yield document.problem(("providers", name, part, "model"), message, fatal=False)
+        for part in parts_of(provider) if provider is not None else ():
+            file = part.section.model_file
+            if file and not is_file(Path(file)):
+                message = f"there is no file {file}; calls that want it will fail"
+                place = ("providers", name, *((part.key,) if part.key else ()), "model")
+                yield document.problem(place, message, fatal=False)
 
 
 def _on_failure(config: Config, context: Context, path: KeyPath, document: Document) -> Problems:
@@ -71,9 +80,10 @@ def _budget(config: Config, context: Context, path: KeyPath, document: Document)
     for name in chain_of(config, context):
         provider = config.providers.get(name)
         for paid in paid_parts(provider) if provider is not None else ():
-            for model in paid.models or ("",):
-                wanted = f"{paid.kind}/{model}" if model else paid.kind
-                if wanted in told or config.prices.find(paid.kind, model) is not None:
+            kind = paid.service.type
+            for model in paid.service.paid_models or ("",):
+                wanted = f"{kind}/{model}" if model else kind
+                if wanted in told or config.prices.find(kind, model) is not None:
                     continue
                 told.add(wanted)
                 message = f"there is no price for {wanted} in `prices`: its cost is not counted"

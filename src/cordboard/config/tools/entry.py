@@ -15,14 +15,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field
 
+from cordboard.config.chosen import Chosen
 from cordboard.config.patterns import DIALPLAN_CONTEXT, EXTENSION, Name
 from cordboard.config.section import Section
+from cordboard.config.sections.tool import ToolRules, ToolSection
 from cordboard.config.tools.http_tool import HttpTool
 from cordboard.config.tools.mcp_tool import McpTool, McpToolEntry
 from cordboard.config.tools.python_tool import PythonTool
-from cordboard.config.tools.rules import ToolRules
 from cordboard.config.tools.workflow_tool import WorkflowTool
 
 BUILTIN_TOOLS: Mapping[str, str] = {
@@ -48,7 +49,7 @@ class TransferDestination(Section):
     description: str = Field("", description="What the agent is told about it.")
 
 
-class BuiltinTool(ToolRules):
+class BuiltinTool(ToolSection):
     """A tool of the engine's own; its name says which."""
 
     kind: Literal["builtin"] = Field("builtin", description="The kind of tool.")
@@ -58,21 +59,13 @@ class BuiltinTool(ToolRules):
     )
 
 
-def _kind(value: object) -> str | None:
-    kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
-    return kind if isinstance(kind, str) else None
-
-
-# A discriminator by name would not let `Section` look at a value before it is read.
-ToolEntry: TypeAlias = Annotated[
-    Annotated[BuiltinTool, Tag("builtin")]
-    | Annotated[McpToolEntry, Tag("mcp")]
-    | Annotated[HttpTool, Tag("http")]
-    | Annotated[PythonTool, Tag("python")]
-    | Annotated[WorkflowTool, Tag("workflow")],
-    Discriminator(_kind),
-    Field(description="A tool that a context may list under this name; `kind` says what it is."),
-]
+TOOLS = Chosen(
+    "tool",
+    (BuiltinTool, McpToolEntry, HttpTool, PythonTool, WorkflowTool),
+    key="kind",
+    about="A tool that a context may list under this name; `kind` says what it is.",
+)
+ToolEntry: TypeAlias = Annotated[ToolSection, TOOLS]
 """One tool under `tools:`."""
 
 

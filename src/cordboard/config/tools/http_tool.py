@@ -23,9 +23,9 @@ import jsonschema_rs
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from cordboard.config.patterns import HEADER_NAME, HEADER_VALUE, MEDIA_TYPE
+from cordboard.config.sections.tool import ToolSection
 from cordboard.config.templates import DataTemplateText, JsonTemplateValue, PathText
 from cordboard.config.tools.parameters import parameters_schema
-from cordboard.config.tools.rules import ToolRules
 from cordboard.config.url_template import UrlTemplateText
 
 HttpMethod: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
@@ -71,7 +71,7 @@ HostPattern = Annotated[str, AfterValidator(_host_pattern)]
 StatusCode = Annotated[int, AfterValidator(_status_code)]
 
 
-class HttpTool(ToolRules):
+class HttpTool(ToolSection):
     """A tool that makes one HTTP request."""
 
     kind: Literal["http"] = Field(description="The kind of tool.")

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from cordboard.config.patterns import ServerId, ToolName
-from cordboard.config.tools.rules import ToolRules
+from cordboard.config.sections.tool import ToolRules, ToolSection
 
 
 class McpTool(ToolRules):
@@ -18,7 +18,7 @@ class McpTool(ToolRules):
     expose_as: ToolName | None = Field(None, description="Default: mcp_{server}_{tool}.")
 
 
-class McpToolEntry(ToolRules):
+class McpToolEntry(ToolSection):
     """A tool of an MCP server; as if it stood under the server's `tools:` with this name."""
 
     kind: Literal["mcp"] = Field(description="The kind of tool.")

@@ -7,10 +7,10 @@ from typing import Literal
 from pydantic import Field
 
 from cordboard.config.patterns import ENTRY_POINT
-from cordboard.config.tools.rules import ToolRules
+from cordboard.config.sections.tool import ToolSection
 
 
-class PythonTool(ToolRules):
+class PythonTool(ToolSection):
     """A tool that is a Python function: its typed signature makes the schema of the arguments, its
     docstring the description."""
 

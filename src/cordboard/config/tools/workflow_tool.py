@@ -26,9 +26,9 @@ from pydantic import Field, model_validator
 
 from cordboard.config.patterns import StepId, ToolName
 from cordboard.config.section import Section
+from cordboard.config.sections.tool import ToolSection
 from cordboard.config.templates import JsonTemplateValue, PathText
 from cordboard.config.tools.parameters import Parameters
-from cordboard.config.tools.rules import ToolRules
 from cordboard.config.yaml_document import KeyPath
 
 OnError: TypeAlias = Literal["stop", "continue"]
@@ -156,7 +156,7 @@ class Step(Section):
         return (((), alone),)
 
 
-class WorkflowTool(ToolRules):
+class WorkflowTool(ToolSection):
     """A tool that is made of others: its steps are run in their order, each by the rules of its
     own tool, and one answer is made of theirs."""
 

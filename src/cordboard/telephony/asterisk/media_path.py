@@ -2,14 +2,14 @@
 
 For every call the line asks the path of the configuration to `prepare` an arrival, creates the
 ExternalMedia channel with the parameters that the arrival names, tells it Asterisk's answer
-(`channel_made`) and waits for the media. Whoever adds a transport implements the two protocols and
-`LineMedia`, and is chosen by `asterisk.media`.
+(`channel_made`) and waits for the media. A new transport implements the two protocols and
+`LineMedia`; a descriptor (`telephony.asterisk.transport`) makes it known to `asterisk.media`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from cordboard.audio.format import AudioFormat
 from cordboard.calls.offer import Media
@@ -78,6 +78,7 @@ class MediaArrival(Protocol):
         ...
 
 
+@runtime_checkable
 class MediaPath(Protocol):
     """One transport, for all calls of an engine."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cordboard.config.schema import Config
 from cordboard.tools.builtin.collect_digits import CollectDigits
 from cordboard.tools.builtin.hangup import HangupCall
@@ -11,7 +9,8 @@ from cordboard.tools.builtin.recording import PauseRecording, ResumeRecording
 from cordboard.tools.builtin.send_digits import SendDigits
 from cordboard.tools.builtin.transfer import Transfer
 from cordboard.tools.operator_rules import apply_rules
-from cordboard.tools.tool import JsonObject, Tool, ToolResult, ToolRun, ToolSpec
+from cordboard.tools.plugin import RuledTool
+from cordboard.tools.tool import Tool
 
 BUILTIN_NAMES = (
     "hangup_call",
@@ -40,19 +39,8 @@ def builtin_tools(config: Config) -> tuple[Tool, ...]:
     if config.destinations:
         tools = (*tools, Transfer(config.destinations))
     return tuple(
-        _Ruled(tool, apply_rules(tool.spec, rules))
+        RuledTool(tool, apply_rules(tool.spec, rules))
         if (rules := config.tools.get(tool.spec.name)) is not None
         else tool
         for tool in tools
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Ruled:
-    """A built-in tool with the operator's rules."""
-
-    tool: Tool
-    spec: ToolSpec
-
-    async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
-        return await self.tool.run(arguments, run)

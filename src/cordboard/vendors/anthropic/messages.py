@@ -38,11 +38,10 @@ from cordboard.agents.llm.wire import (
     settled,
     text_of,
 )
-from cordboard.config.providers.brains import AnthropicBrain
-from cordboard.tools.payload import PROFILES
 from cordboard.tools.provider_schema import ProviderTool
-from cordboard.tools.schema_profiles import ANTHROPIC
 from cordboard.tools.tool import JsonObject
+from cordboard.vendors.anthropic.config import AnthropicBrain
+from cordboard.vendors.anthropic.limits import ANTHROPIC, PAYLOAD
 
 BASE_URL = "https://api.anthropic.com"
 VERSION = "2026-10-21"
@@ -63,7 +62,7 @@ class AnthropicWire:
 
     provider = "anthropic"
     schemas = ANTHROPIC
-    payload = PROFILES["anthropic"]
+    payload = PAYLOAD
     path = "/v1/messages"
 
     def __init__(self, settings: AnthropicBrain) -> None:

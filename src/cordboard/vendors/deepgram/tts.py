@@ -15,7 +15,6 @@ from urllib.parse import urlencode
 
 from cordboard.agents.pipeline.pcm_stream import PcmStream
 from cordboard.agents.pipeline.service_voice import PaidBy, ServiceVoice
-from cordboard.config.providers.tts import DeepgramTts
 from cordboard.errors import FailureKind, VoiceError
 from cordboard.net.failures import kind_of_status
 from cordboard.net.service_websocket import (
@@ -26,6 +25,7 @@ from cordboard.net.service_websocket import (
 )
 from cordboard.net.tls import load_trusted
 from cordboard.vendors.deepgram import tts_wire as wire
+from cordboard.vendors.deepgram.config import DeepgramTts
 from cordboard.vendors.deepgram.stt import further
 from cordboard.vendors.deepgram.tts_wire import Told
 

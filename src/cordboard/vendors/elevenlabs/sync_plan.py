@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
 from cordboard.tools.provider_schema import ProviderTool, for_provider_list
-from cordboard.tools.schema_profiles import ELEVENLABS
 from cordboard.tools.tool import JsonObject, ToolSpec
 from cordboard.vendors.elevenlabs.agent.messages import WANTED_FORMAT
+from cordboard.vendors.elevenlabs.config import ElevenLabsAgentProvider
+from cordboard.vendors.elevenlabs.limits import ELEVENLABS
 
 MARK = "cordboard_agent"
 NEEDED_EVENTS = (

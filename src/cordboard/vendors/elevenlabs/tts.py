@@ -12,9 +12,9 @@ from cordboard.agents.pipeline.service_voice import (
     PaidBy,
     ServiceVoice,
 )
-from cordboard.config.providers.tts import ElevenLabsTts
 from cordboard.errors import VoiceError
 from cordboard.net.service_http import ServiceHttp
+from cordboard.vendors.elevenlabs.config import ElevenLabsTts
 
 BASE_URL = "https://api.elevenlabs.io"
 _VOICE_SETTINGS = ("stability", "similarity_boost", "style", "speed", "use_speaker_boost")

@@ -36,11 +36,11 @@ from cordboard.agents.llm.wire import (
     settled,
     text_of,
 )
-from cordboard.config.providers.brains import GeminiBrain
-from cordboard.tools.payload import PROFILES
+from cordboard.tools.payload import DEFAULT_LIMITS
 from cordboard.tools.provider_schema import ProviderTool
-from cordboard.tools.schema_profiles import GEMINI
 from cordboard.tools.tool import JsonObject
+from cordboard.vendors.gemini.config import GeminiBrain
+from cordboard.vendors.gemini.limits import GEMINI
 
 BASE_URL = "https://generativelanguage.googleapis.com"
 API_VERSION = "v1beta"
@@ -62,7 +62,7 @@ class GeminiWire:
 
     provider = "gemini"
     schemas = GEMINI
-    payload = PROFILES["pipeline"]
+    payload = DEFAULT_LIMITS
 
     def __init__(self, settings: GeminiBrain) -> None:
         self._settings = settings

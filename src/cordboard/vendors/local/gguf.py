@@ -23,13 +23,15 @@ import structlog
 
 from cordboard.agent_api.language_model import Finished, ModelEvent, ModelRequest
 from cordboard.agents.llm.wire import Broken
-from cordboard.config.providers.brains import GgufBrain, OpenAIChatBrain
 from cordboard.errors import BrainError
 from cordboard.net.server_events import ServerSentEvent
 from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
-from cordboard.tools.schema_profiles import OPENAI_CHAT, SchemaProfile
+from cordboard.tools.schema_profiles import SchemaProfile
 from cordboard.tools.tool import JsonObject
+from cordboard.vendors.local.config import GgufBrain
 from cordboard.vendors.openai.chat_completions import OpenAIChatWire
+from cordboard.vendors.openai.config import OpenAIChatBrain
+from cordboard.vendors.openai.limits import OPENAI_CHAT
 
 log = structlog.get_logger()
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from cordboard.agent_api.workers import Workers
 from cordboard.agents.pipeline.sentence_cache import SentenceCache
-from cordboard.agents.workers import Workers
 from cordboard.audio.resample import Floats, resample, to_pcm
 from cordboard.errors import ModelError, VoiceError
 from cordboard.tools.speech.speakable import has_words, without_marks

@@ -22,16 +22,16 @@ from typing import TypeVar
 
 import structlog
 
-from cordboard.agents.workers import Workers
+from cordboard.agent_api.offline_models import OfflineModels
+from cordboard.agent_api.workers import Workers
 from cordboard.audio.silero import SileroModel
 from cordboard.audio.turn_model import SmartTurnModel, TurnEndModel
 from cordboard.audio.vad import VoiceActivityBank
 from cordboard.config.providers.pipeline import PipelineProvider
-from cordboard.config.providers.realtime import RealtimeProvider
-from cordboard.config.providers.stt import WhisperStt
-from cordboard.config.providers.tts import HibariTts
 from cordboard.config.schema import Config
+from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.errors import ModelError
+from cordboard.vendors.local.config import HibariTts, WhisperStt
 from cordboard.vendors.local.hibari import HibariVoice
 from cordboard.vendors.local.model_files import (
     HIBARI_HEART,
@@ -69,44 +69,6 @@ class ModelNeeds:
 
 
 ALL_MODELS = ModelNeeds(Need.REQUIRED, Need.REQUIRED)
-
-
-@dataclass(frozen=True, slots=True)
-class OfflineModels:
-    """The ears of every pipeline, and what else was needed."""
-
-    voice_activity: VoiceActivityBank
-    recogniser: WhisperRecogniser | None
-    """None where nothing needs it."""
-    voice: HibariVoice | None
-    """None where nothing needs it, or where it is only wanted and not installed."""
-    voice_activity_thread: ThreadPoolExecutor
-    echo_thread: ThreadPoolExecutor
-    """Where echo is told from voices: short work that must not wait behind the recogniser."""
-    workers: Workers
-    """Where they do their work."""
-    turn_end: TurnEndModel | None = None
-    """Tells from the sound whether a turn has ended; None when its file is not installed."""
-    turn_end_missing: str = ""
-    """Why ``turn_end`` is None, with the command that installs it; empty when it is there."""
-
-    async def completed(self, needs: ModelNeeds) -> OfflineModels:
-        """These, and what another configuration needs beyond them. Raises ``ModelError``."""
-        recogniser = Need.NO if self.recogniser is not None else needs.recogniser
-        voice = Need.NO if self.voice is not None else needs.voice
-        if needs.ears is Need.NO or (recogniser is Need.NO and voice is Need.NO):
-            return self
-        ears, mouth = await asyncio.gather(
-            _there(_begin(self.workers, recogniser, _whisper)),
-            _there(_begin(self.workers, voice, _hibari)),
-        )
-        return replace(self, recogniser=ears or self.recogniser, voice=mouth or self.voice)
-
-    def close(self) -> None:
-        """Stop the voice activity model. The workers belong to whoever made them."""
-        self.voice_activity.close()
-        self.voice_activity_thread.shutdown(wait=False, cancel_futures=True)
-        self.echo_thread.shutdown(wait=False, cancel_futures=True)
 
 
 class OfflineLoading:
@@ -158,6 +120,19 @@ async def load_offline_models(workers: Workers) -> OfflineModels:
     if models is None:
         raise ModelError(f"the offline models are not installed: {INSTALL_COMMAND}")
     return models
+
+
+async def completed(models: OfflineModels, needs: ModelNeeds) -> OfflineModels:
+    """The models, and those that another configuration needs beyond them. Raises ``ModelError``."""
+    recogniser = Need.NO if models.recogniser is not None else needs.recogniser
+    voice = Need.NO if models.voice is not None else needs.voice
+    if needs.ears is Need.NO or (recogniser is Need.NO and voice is Need.NO):
+        return models
+    ears, mouth = await asyncio.gather(
+        _there(_begin(models.workers, recogniser, _whisper)),
+        _there(_begin(models.workers, voice, _hibari)),
+    )
+    return replace(models, recogniser=ears or models.recogniser, voice=mouth or models.voice)
 
 
 def needs_of(config: Config) -> ModelNeeds:

@@ -14,11 +14,11 @@ from importlib import util
 from pathlib import Path
 from typing import Any
 
+from cordboard.agent_api.workers import Workers
 from cordboard.agents.pipeline.service_voice import PaidBy, ServiceVoice
-from cordboard.agents.workers import Workers
 from cordboard.audio.resample import resample, to_pcm
-from cordboard.config.providers.tts import PiperTts
 from cordboard.errors import AgentError, ModelError, VoiceError
+from cordboard.vendors.local.config import PiperTts
 from cordboard.vendors.local.hibari import finished
 from cordboard.vendors.local.model_files import PIPER_JOE, checked_folder
 

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from cordboard.agent_api.stt import NO_HINTS, Hypothesis, SpeechHints, Transcript
-from cordboard.agents.workers import Workers
+from cordboard.agent_api.workers import Workers
 from cordboard.audio.mel import FRAMES_PER_SECOND, RATE, log_mel
 from cordboard.audio.resample import Floats, resample, to_floats
 from cordboard.errors import ModelError, RecogniserError

@@ -35,12 +35,11 @@ from cordboard.agents.llm.wire import (
     settled,
     text_of,
 )
-from cordboard.config.providers.brains import OpenAIChatBrain
 from cordboard.errors import FailureKind
-from cordboard.tools.payload import PROFILES
 from cordboard.tools.provider_schema import ProviderTool
-from cordboard.tools.schema_profiles import OPENAI_CHAT
 from cordboard.tools.tool import JsonObject
+from cordboard.vendors.openai.config import OpenAIChatBrain
+from cordboard.vendors.openai.limits import CHAT_PAYLOAD, OPENAI_CHAT
 
 BASE_URL = "https://api.openai.com/v1"
 _REASONS: Mapping[str, Reason] = {
@@ -59,7 +58,7 @@ class OpenAIChatWire:
 
     provider = "openai_chat"
     schemas = OPENAI_CHAT
-    payload = PROFILES["openai_chat"]
+    payload = CHAT_PAYLOAD
     path = "/chat/completions"
 
     def __init__(self, settings: OpenAIChatBrain) -> None:

@@ -33,12 +33,11 @@ from cordboard.agents.llm.wire import (
     settled,
     text_of,
 )
-from cordboard.config.providers.brains import OpenAIResponsesBrain
-from cordboard.tools.payload import PROFILES
 from cordboard.tools.provider_schema import ProviderTool
-from cordboard.tools.schema_profiles import OPENAI_CHAT
 from cordboard.tools.tool import JsonObject
 from cordboard.vendors.openai.chat_completions import BASE_URL, broken_of
+from cordboard.vendors.openai.config import OpenAIResponsesBrain
+from cordboard.vendors.openai.limits import CHAT_PAYLOAD, OPENAI_CHAT
 
 
 class OpenAIResponsesWire:
@@ -46,7 +45,7 @@ class OpenAIResponsesWire:
 
     provider = "openai_responses"
     schemas = OPENAI_CHAT
-    payload = PROFILES["openai_chat"]
+    payload = CHAT_PAYLOAD
     path = "/responses"
 
     def __init__(self, settings: OpenAIResponsesBrain) -> None:

@@ -23,9 +23,9 @@ from cordboard.agent_api.stt import (
     Transcript,
 )
 from cordboard.audio.vad import RATE
-from cordboard.config.providers.stt import OpenAIStt
 from cordboard.errors import FailureKind, RecogniserError
 from cordboard.net.service_http import ServiceHttp
+from cordboard.vendors.openai.config import OpenAIStt
 
 BASE_URL = "https://api.openai.com/v1"
 SILENCE_SECONDS = 6.0

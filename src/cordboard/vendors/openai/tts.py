@@ -12,9 +12,9 @@ from cordboard.agents.pipeline.service_voice import (
     PaidBy,
     ServiceVoice,
 )
-from cordboard.config.providers.tts import OpenAITts
 from cordboard.errors import VoiceError
 from cordboard.net.service_http import ServiceHttp
+from cordboard.vendors.openai.config import OpenAITts
 
 BASE_URL = "https://api.openai.com/v1"
 NATIVE_RATE = 24000

@@ -13,7 +13,10 @@ from pydantic import BaseModel
 from cordboard.agent_api.agent import AgentSession, Said
 from cordboard.agents.extra_settings import with_extra
 from cordboard.audio.format import AudioFormat
-from cordboard.config.providers.deepgram_agent import (
+from cordboard.tools.payload import DATA_NOTE
+from cordboard.tools.provider_schema import for_provider_list
+from cordboard.tools.tool import Effects, JsonObject, ToolSpec
+from cordboard.vendors.deepgram.config import (
     FLUX_VOICE,
     DeepgramAgentProvider,
     DeepgramEndpoint,
@@ -22,10 +25,7 @@ from cordboard.config.providers.deepgram_agent import (
     DeepgramThink,
     DeepgramVoice,
 )
-from cordboard.tools.payload import DATA_NOTE
-from cordboard.tools.provider_schema import for_provider_list
-from cordboard.tools.schema_profiles import DEEPGRAM
-from cordboard.tools.tool import Effects, JsonObject, ToolSpec
+from cordboard.vendors.deepgram.limits import DEEPGRAM
 
 _ENCODINGS = {"ulaw": "mulaw", "alaw": "alaw", "slin": "linear16"}
 

@@ -26,9 +26,8 @@ from cordboard.agent_api.service_protocol import CutItem, Lost, ProtocolHost, Re
 from cordboard.agent_api.speech import Speech
 from cordboard.agents.realtime.typed_message import typed_message
 from cordboard.audio.format import ALAW_8K, SLIN_8K, SLIN_16K, ULAW_8K, AudioFormat
-from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
 from cordboard.net.service_websocket import Address
-from cordboard.tools.payload import PROFILES, as_payload
+from cordboard.tools.payload import as_payload
 from cordboard.tools.tool import JsonObject, ToolReply
 from cordboard.vendors.deepgram.agent.errors import SESSION_ENDS_SOON, of_connection, of_error
 from cordboard.vendors.deepgram.agent.messages import settings_message
@@ -38,6 +37,8 @@ from cordboard.vendors.deepgram.agent.tools import (
     cancelled,
     requested,
 )
+from cordboard.vendors.deepgram.config import DeepgramAgentProvider
+from cordboard.vendors.deepgram.limits import PAYLOAD
 
 BASE_URL = "https://agent.deepgram.com"
 PATH = "/v1/agent/converse"
@@ -79,7 +80,7 @@ class _Dropping(Enum):
 class DeepgramProtocol:
     """One call's side of the protocol."""
 
-    payload = PROFILES["deepgram"]
+    payload = PAYLOAD
     formats: tuple[AudioFormat, ...] = (ULAW_8K, ALAW_8K, SLIN_16K, SLIN_8K)
     speaks_greeting = True
     keep_alive_s = KEEP_ALIVE_S

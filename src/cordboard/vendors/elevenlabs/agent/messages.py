@@ -18,9 +18,9 @@ import orjson
 from cordboard.agent_api.agent import AgentSession, Said
 from cordboard.agents.extra_settings import with_extra
 from cordboard.audio.format import SLIN_8K, SLIN_16K, ULAW_8K, AudioFormat
-from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
 from cordboard.tools.payload import DATA_NOTE, as_payload
 from cordboard.tools.tool import JsonObject, Status, ToolReply
+from cordboard.vendors.elevenlabs.config import ElevenLabsAgentProvider
 from cordboard.version import __version__
 
 WANTED_FORMAT = "ulaw_8000"

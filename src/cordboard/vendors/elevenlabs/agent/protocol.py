@@ -26,14 +26,14 @@ from cordboard.agent_api.speech import Speech
 from cordboard.agents.realtime.typed_message import typed_message
 from cordboard.audio.format import SLIN_8K, SLIN_16K, ULAW_8K, AudioFormat
 from cordboard.audio.transcoder import Transcoder
-from cordboard.config.providers.elevenlabs_agent import ElevenLabsAgentProvider
 from cordboard.errors import AgentError
 from cordboard.net.service_websocket import Address
-from cordboard.tools.payload import PROFILES
 from cordboard.tools.tool import ToolReply
 from cordboard.vendors.elevenlabs.agent import messages
 from cordboard.vendors.elevenlabs.agent.tools import OpenCalls
+from cordboard.vendors.elevenlabs.config import ElevenLabsAgentProvider
 from cordboard.vendors.elevenlabs.errors import Complaint, closed, refused
+from cordboard.vendors.elevenlabs.limits import PAYLOAD
 from cordboard.vendors.elevenlabs.rest import BASE_URL, ElevenLabsRest
 
 QUIET_S = 0.7
@@ -55,7 +55,7 @@ _Take: TypeAlias = Callable[[ProtocolHost, Mapping[str, Any]], None]
 class ElevenLabsProtocol:
     """Implements `realtime.protocol.ServiceProtocol`."""
 
-    payload = PROFILES["elevenlabs"]
+    payload = PAYLOAD
 
     keep_alive_s = KEEP_ALIVE_S
 

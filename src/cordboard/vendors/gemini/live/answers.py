@@ -11,8 +11,8 @@ import binascii
 from base64 import b64decode
 from typing import Any
 
-from cordboard.config.providers.gemini_live import GeminiLiveProvider
 from cordboard.tools.tool import JsonObject
+from cordboard.vendors.gemini.config import GeminiLiveProvider
 from cordboard.vendors.gemini.live.floor import Floor
 from cordboard.vendors.gemini.live.sound import SoundToCall, rate_of
 

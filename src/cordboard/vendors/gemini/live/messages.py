@@ -13,15 +13,15 @@ from typing import Any
 
 from cordboard.agent_api.agent import AgentSession
 from cordboard.agents.extra_settings import with_extra
-from cordboard.config.providers.gemini_live import (
+from cordboard.tools.payload import DATA_NOTE, as_payload
+from cordboard.tools.provider_schema import for_provider_list
+from cordboard.tools.tool import Effects, JsonObject, ToolReply, ToolSpec
+from cordboard.vendors.gemini.config import (
     FunctionBehavior,
     GeminiLiveProvider,
     RealtimeInputConfig,
 )
-from cordboard.tools.payload import DATA_NOTE, as_payload
-from cordboard.tools.provider_schema import for_provider_list
-from cordboard.tools.schema_profiles import GEMINI
-from cordboard.tools.tool import Effects, JsonObject, ToolReply, ToolSpec
+from cordboard.vendors.gemini.limits import GEMINI
 
 NOTHING_ANSWERED = "The tool has answered nothing. Asking it again is of no use."
 """Said to the model for an empty answer: those make it ask again and again (Google's page on the

@@ -24,10 +24,10 @@ from cordboard.agent_api.agent import AgentSession
 from cordboard.agent_api.service_protocol import CutItem, Lost, ProtocolHost, Resumed
 from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import SLIN_8K, SLIN_16K, AudioFormat
-from cordboard.config.providers.gemini_live import GeminiLiveProvider
 from cordboard.net.service_websocket import Address
-from cordboard.tools.payload import PROFILES
 from cordboard.tools.tool import JsonObject, ToolReply
+from cordboard.vendors.gemini.config import GeminiLiveProvider
+from cordboard.vendors.gemini.limits import LIVE_PAYLOAD
 from cordboard.vendors.gemini.live import messages as say
 from cordboard.vendors.gemini.live.answers import Answers
 from cordboard.vendors.gemini.live.errors import (
@@ -54,7 +54,7 @@ _LEAVE_BEFORE = 2.0
 class GeminiProtocol:
     """One call's side of Gemini Live. Implements `ServiceProtocol`."""
 
-    payload = PROFILES["gemini"]
+    payload = LIVE_PAYLOAD
 
     def __init__(self, settings: GeminiLiveProvider, key: str) -> None:
         self._settings = settings

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cordboard.config.providers.gemini_live import FunctionBehavior
 from cordboard.tools.tool import JsonObject, ToolReply
+from cordboard.vendors.gemini.config import FunctionBehavior
 from cordboard.vendors.gemini.live import messages as say
 from cordboard.vendors.gemini.live.floor import Floor
 from cordboard.vendors.gemini.live.memory import Call

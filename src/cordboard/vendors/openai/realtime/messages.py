@@ -15,12 +15,12 @@ import orjson
 
 from cordboard.agent_api.agent import AgentSession, Said
 from cordboard.agents.extra_settings import with_extra
-from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
 from cordboard.config.section import Section
 from cordboard.tools.payload import DATA_NOTE
 from cordboard.tools.provider_schema import for_provider_list
-from cordboard.tools.schema_profiles import OPENAI_REALTIME
 from cordboard.tools.tool import JsonObject
+from cordboard.vendors.openai.config import OpenAIRealtimeProvider
+from cordboard.vendors.openai.limits import OPENAI_REALTIME
 
 MAX_HISTORY = 100
 """Sentences of the conversation so far that a new session is given, the last ones."""

@@ -16,10 +16,11 @@ from cordboard.agent_api.service_protocol import CutItem, Lost, ProtocolHost, Re
 from cordboard.agent_api.speech import Speech
 from cordboard.agents.realtime.typed_message import typed_message
 from cordboard.audio.format import ALAW_8K, ULAW_8K, AudioFormat
-from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
 from cordboard.net.service_websocket import Address
-from cordboard.tools.payload import PROFILES, as_payload
+from cordboard.tools.payload import as_payload
 from cordboard.tools.tool import JsonObject, ToolReply
+from cordboard.vendors.openai.config import OpenAIRealtimeProvider
+from cordboard.vendors.openai.limits import REALTIME_PAYLOAD
 from cordboard.vendors.openai.realtime import messages
 from cordboard.vendors.openai.realtime.answers import Answers
 from cordboard.vendors.openai.realtime.errors import Trouble, lost, trouble_of
@@ -52,7 +53,7 @@ _SILENT_TYPES = frozenset(
 class OpenAIProtocol:
     """One call's side of the protocol."""
 
-    payload = PROFILES["openai_realtime"]
+    payload = REALTIME_PAYLOAD
 
     def __init__(self, settings: OpenAIRealtimeProvider, key: str) -> None:
         self._settings = settings

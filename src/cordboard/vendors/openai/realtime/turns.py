@@ -7,8 +7,8 @@ since: the last frame left just now. No socket; the clock is the host's.
 from __future__ import annotations
 
 from cordboard.agent_api.service_protocol import ProtocolHost
-from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider, ServerVad
 from cordboard.tools.tool import JsonObject
+from cordboard.vendors.openai.config import OpenAIRealtimeProvider, ServerVad
 from cordboard.vendors.openai.realtime.messages import (
     ms_of,
     object_of,

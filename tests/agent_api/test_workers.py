@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from cordboard.agents.workers import Priority, Workers
+from cordboard.agent_api.workers import Priority, Workers
 
 
 @pytest.fixture

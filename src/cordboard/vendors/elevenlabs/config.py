@@ -1,4 +1,4 @@
-"""`type: elevenlabs_agent`: ElevenLabs Agents.
+"""The sections of ElevenLabs: Agents and the voices.
 
 An agent lives at ElevenLabs, with its tools, its language model and its sound formats;
 `cordboard elevenlabs sync` writes there what a configuration needs. What a call may change of it
@@ -13,9 +13,10 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
-from cordboard.config.patterns import VariableName
-from cordboard.config.providers.realtime import RealtimeProvider
+from cordboard.config.patterns import LANGUAGE, VOICE_ID, VariableName
 from cordboard.config.section import Section
+from cordboard.config.sections.realtime import RealtimeProvider
+from cordboard.config.sections.service import Service
 
 ContextText: TypeAlias = Literal["prompt", "first_message"]
 """What of a context may be sent with each call."""
@@ -86,3 +87,40 @@ class ElevenLabsAgentProvider(RealtimeProvider):
     @property
     def needs_key(self) -> bool:
         return self.requires_auth
+
+    @property
+    def paid_models(self) -> tuple[str, ...]:
+        """One price for all its agents."""
+        return ("agent",)
+
+
+class ElevenLabsTts(Service):
+    """ElevenLabs' streaming speech synthesis (`/v1/text-to-speech/{voice}/stream`)."""
+
+    key_variables: ClassVar[tuple[str, ...]] = ("ELEVENLABS_API_KEY",)
+
+    type: Literal["elevenlabs"] = Field(description="The kind of voice.")
+    voice_id: str = Field(
+        "JBFqnCBsd6RMkjVDRZzb",
+        pattern=VOICE_ID,
+        description="ElevenLabs' `voice_id`.",
+    )
+    model_id: str = Field("eleven_flash_v2_5", min_length=1, description="ElevenLabs' `model_id`.")
+    language_code: str = Field(
+        "", pattern=LANGUAGE, description="ElevenLabs' `language_code`; empty: by the text."
+    )
+    stability: float | None = Field(
+        None, ge=0, le=1, description="Of `voice_settings`. Left out: as the voice has it stored."
+    )
+    similarity_boost: float | None = Field(None, ge=0, le=1, description="Of `voice_settings`.")
+    style: float | None = Field(None, ge=0, le=1, description="Of `voice_settings`.")
+    speed: float | None = Field(None, ge=0.7, le=1.2, description="Of `voice_settings`.")
+    use_speaker_boost: bool | None = Field(None, description="Of `voice_settings`.")
+    apply_text_normalization: Literal["auto", "on", "off"] | None = Field(
+        None, description="ElevenLabs' `apply_text_normalization`."
+    )
+    seed: int | None = Field(None, ge=0, le=4_294_967_295, description="ElevenLabs' `seed`.")
+
+    @property
+    def paid_models(self) -> tuple[str, ...]:
+        return (self.model_id,)

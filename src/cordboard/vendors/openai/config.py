@@ -1,7 +1,7 @@
-"""`type: openai_realtime`: OpenAI Realtime.
+"""The sections of OpenAI: Realtime, transcription, speech, Chat Completions and Responses.
 
-Names, defaults and limits are those of OpenAI's own session object (openai 3.54,
-`types/realtime/realtime_session_create_request.py`). The sound is not to be chosen: a telephone's
+Names, defaults and limits of Realtime are those of OpenAI's own session object (openai 3.54,
+`types/realtime/realtime_session_create_request.py`). Its audio formats are fixed: a telephone's
 G.711 both ways, and audio answers.
 """
 
@@ -11,10 +11,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from cordboard.config.patterns import ToolName
-from cordboard.config.providers.parts import part_type
-from cordboard.config.providers.realtime import RealtimeProvider
+from cordboard.config.patterns import LANGUAGE, ToolName
 from cordboard.config.section import Section
+from cordboard.config.sections.language_model import Effort, ModelBrain, Temperature, TopP
+from cordboard.config.sections.parts import part_type
+from cordboard.config.sections.realtime import RealtimeProvider
+from cordboard.config.sections.service import Keyterms, Service
 
 
 def _kind_of_turns(value: object) -> str | None:
@@ -168,3 +170,119 @@ class OpenAIRealtimeProvider(RealtimeProvider):
     truncation: Literal["auto", "disabled"] | RetentionRatio = Field(
         "auto", description="What becomes of a conversation that is too long for the model."
     )
+
+    @property
+    def paid_models(self) -> tuple[str, ...]:
+        return self.model, self.transcription.model
+
+
+class OpenAIStt(Service):
+    """OpenAI's transcription of whole utterances (`/v1/audio/transcriptions`)."""
+
+    key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+
+    type: Literal["openai"] = Field(description="The kind of recogniser.")
+    model: str = Field("gpt-transcribe", min_length=1, description="OpenAI's `model`.")
+    language: str = Field(
+        "en",
+        pattern=LANGUAGE,
+        description="OpenAI's `language` (ISO-639-1); empty: it is found out, which takes longer.",
+    )
+    prompt: str = Field(
+        "", max_length=2_000, description="OpenAI's `prompt`: what the conversation is about."
+    )
+    keywords: Keyterms = Field(
+        (), description="Names and words of the trade, as they should be written (`keywords`)."
+    )
+    temperature: float | None = Field(None, ge=0, le=1, description="OpenAI's `temperature`.")
+
+
+class OpenAITts(Service):
+    """OpenAI's speech synthesis (`/v1/audio/speech`)."""
+
+    key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+
+    type: Literal["openai"] = Field(description="The kind of voice.")
+    model: str = Field("gpt-4o-mini-tts", min_length=1, description="OpenAI's `model`.")
+    voice: str = Field(
+        "marin",
+        min_length=1,
+        description="OpenAI's `voice`: a name, or the id of a voice of your own (`voice_...`).",
+    )
+    instructions: str = Field(
+        "", max_length=4_096, description="OpenAI's `instructions`: how to speak."
+    )
+    speed: float = Field(1.0, ge=0.25, le=4.0, description="OpenAI's `speed`.")
+
+
+class OpenAIChatBrain(ModelBrain):
+    """Chat Completions, by OpenAI or any service that speaks like it (Ollama, vLLM, llama.cpp).
+
+    With a `base_url` no key is needed.
+    """
+
+    key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+
+    type: Literal["openai_chat"] = Field(description="The kind of brain.")
+    model: str = Field("gpt-5.4-mini", min_length=1, description="The model.")
+    temperature: Temperature = None
+    top_p: TopP = None
+    max_completion_tokens: int | None = Field(
+        None, ge=1, description="Most tokens of one answer, those of reasoning included."
+    )
+    max_tokens: int | None = Field(
+        None, ge=1, description="The same for services that do not know `max_completion_tokens`."
+    )
+    reasoning_effort: Effort | None = Field(None, description="How much to reason first.")
+    verbosity: Literal["low", "medium", "high"] | None = Field(
+        None, description="How wordy answers are."
+    )
+    parallel_tool_calls: bool | None = Field(
+        None, description="Whether several tools may be asked for at once."
+    )
+    service_tier: Literal["auto", "default", "flex", "scale", "priority", "fast"] | None = Field(
+        None, description="What kind of service is paid for."
+    )
+
+    @property
+    def needs_key(self) -> bool:
+        """A service of one's own needs none."""
+        return self.base_url is None
+
+
+class ResponsesReasoning(Section):
+    """`reasoning:` of OpenAI's Responses."""
+
+    effort: Effort | None = Field(None, description="How much to reason first.")
+    mode: str | None = Field(None, description="`standard` or `pro`.")
+
+
+class TextSettings(Section):
+    """`text:` of OpenAI's Responses."""
+
+    verbosity: Literal["low", "medium", "high"] | None = Field(
+        None, description="How wordy answers are."
+    )
+
+
+class OpenAIResponsesBrain(ModelBrain):
+    """OpenAI's Responses."""
+
+    key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+
+    type: Literal["openai_responses"] = Field(description="The kind of brain.")
+    model: str = Field("gpt-5.4-mini", min_length=1, description="The model.")
+    temperature: Temperature = None
+    top_p: TopP = None
+    max_output_tokens: int | None = Field(
+        None, ge=16, description="Most tokens of one answer, those of reasoning included."
+    )
+    reasoning: ResponsesReasoning | None = Field(None, description="How the model reasons.")
+    text: TextSettings | None = Field(None, description="What answers are like.")
+    parallel_tool_calls: bool | None = Field(
+        None, description="Whether several tools may be asked for at once."
+    )
+    service_tier: Literal["auto", "default", "flex", "scale", "priority", "fast"] | None = Field(
+        None, description="What kind of service is paid for."
+    )
+    store: bool = Field(False, description="Whether OpenAI keeps the answers.")

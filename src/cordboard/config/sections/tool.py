@@ -167,3 +167,9 @@ class ToolRules(Section):
         "learns that it failed, and the words stand in the log. Default: that of the server's "
         "`defaults`, else `true`.",
     )
+
+
+class ToolSection(ToolRules):
+    """The base of the sections under `tools:`; each kind narrows `kind` to its `Literal`."""
+
+    kind: str = Field(description="The kind of tool.")

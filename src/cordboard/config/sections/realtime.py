@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field
 
-from cordboard.config.providers.service import Service
+from cordboard.config.sections.service import Service
 
 SlowResponse: TypeAlias = Literal["engine", "provider", "off"]
 

@@ -1,9 +1,9 @@
-"""`type: deepgram_agent`: Deepgram Voice Agent.
+"""The sections of Deepgram: Voice Agent, the streaming recognisers and the voices.
 
-`listen`, `think` and `speak` look as in Deepgram's own Settings message (deepgram-sdk 7.17,
-`agent/v1/types/agent_v1settings*.py`), so what its documentation shows can be written down here.
-The sound is not to be chosen: a telephone's G.711 both ways. Nor are the prompt, the greeting and
-the functions: they are the context's.
+`listen`, `think` and `speak` of the agent look as in Deepgram's own Settings message (deepgram-sdk
+7.17, `agent/v1/types/agent_v1settings*.py`), so its documentation applies to them. Its audio
+formats are fixed: a telephone's G.711 both ways. Prompt, greeting and functions come from the
+context.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 from pydantic import Discriminator, Field, SecretStr, Tag, model_validator
 
 from cordboard.config.patterns import SECURE_URL
-from cordboard.config.providers.parts import part_type
-from cordboard.config.providers.realtime import RealtimeProvider, SlowResponse
 from cordboard.config.section import Section
+from cordboard.config.sections.parts import part_type
+from cordboard.config.sections.realtime import RealtimeProvider, SlowResponse
+from cordboard.config.sections.service import Keyterms, Service
 
 FLUX_VOICE = "flux-"
 """How the names of the voices of speech family `v2` begin."""
@@ -245,8 +246,112 @@ class DeepgramAgentProvider(RealtimeProvider):
         None, description="Keep the calls out of Deepgram's Model Improvement Program."
     )
 
+    @property
+    def paid_models(self) -> tuple[str, ...]:
+        return (self.think.provider.model,)
+
     @model_validator(mode="after")
     def _language_once(self) -> Self:
         if self.language is not None and self.listen.provider.version == "v2":
             raise ValueError("language: not with Flux; use listen.provider.language_hints")
         return self
+
+
+class DeepgramStt(Service):
+    """Deepgram's streaming recogniser (`/v1/listen`).
+
+    Its encoding and sample rate are what the line gives; `interim_results` is always on.
+    """
+
+    key_variables: ClassVar[tuple[str, ...]] = ("DEEPGRAM_API_KEY",)
+
+    type: Literal["deepgram"] = Field(description="The kind of recogniser.")
+    model: str = Field("nova-3", min_length=1, description="Deepgram's `model`.")
+    language: str = Field(
+        "en", min_length=1, description="Deepgram's `language`: a BCP-47 tag, or `multi`."
+    )
+    keyterms: Keyterms = Field(
+        (), description="Names and words of the trade, as they should be written (`keyterm`)."
+    )
+    smart_format: bool = Field(
+        True, description="Deepgram's `smart_format`: numbers, dates and the like as one writes."
+    )
+    punctuate: bool = Field(True, description="Deepgram's `punctuate`.")
+    numerals: bool = Field(False, description="Deepgram's `numerals`: digits for number words.")
+    profanity_filter: bool = Field(False, description="Deepgram's `profanity_filter`.")
+    endpointing: int = Field(
+        300,
+        ge=0,
+        le=60_000,
+        description="Deepgram's `endpointing`: milliseconds of silence after which it finalizes by "
+        "itself; 0 = never. When the turn is over is decided here, whatever it says.",
+    )
+    mip_opt_out: bool = Field(False, description="Deepgram's `mip_opt_out`.")
+
+
+class DeepgramFluxStt(Service):
+    """Deepgram Flux (`/v2/listen`): it also tells when the caller's turn is over."""
+
+    key_variables: ClassVar[tuple[str, ...]] = ("DEEPGRAM_API_KEY",)
+
+    type: Literal["deepgram_flux"] = Field(description="The kind of recogniser.")
+    model: str = Field(
+        "flux-general-en",
+        min_length=1,
+        description="Deepgram's `model`: `flux-general-en` or `flux-general-multi`.",
+    )
+    language_hints: tuple[str, ...] = Field(
+        (), max_length=20, description="Deepgram's `language_hint`: for `flux-general-multi`."
+    )
+    keyterms: Keyterms = Field(
+        (), description="Names and words of the trade, as they should be written (`keyterm`)."
+    )
+    eot_threshold: float | None = Field(
+        None,
+        ge=0.5,
+        le=1.0,
+        description="Deepgram's `eot_threshold`: how sure it must be that the turn is over. Left "
+        "out: Deepgram's default, 0.7.",
+    )
+    eager_eot_threshold: float | None = Field(
+        None,
+        ge=0.3,
+        le=0.9,
+        description="Deepgram's `eager_eot_threshold`: how sure it must be to say so early. Left "
+        "out: it does not say so early.",
+    )
+    eot_timeout_ms: int | None = Field(
+        None,
+        ge=500,
+        le=60_000,
+        description="Deepgram's `eot_timeout_ms`: after so much silence the turn is over in any "
+        "case. Left out: Deepgram's default, 5000.",
+    )
+    end_of_turn: Literal["service", "engine"] = Field(
+        "service",
+        description="Who decides when the caller's turn is over: `service` = Flux, and the "
+        "engine only if Flux says nothing for long; `engine` = as with all other recognisers.",
+    )
+    mip_opt_out: bool = Field(False, description="Deepgram's `mip_opt_out`.")
+
+    @model_validator(mode="after")
+    def _eager_is_earlier(self) -> Self:
+        eager, sure = self.eager_eot_threshold, self.eot_threshold
+        if eager is not None and eager > (0.7 if sure is None else sure):
+            raise ValueError("eager_eot_threshold: expected at most eot_threshold (left out: 0.7)")
+        return self
+
+
+class DeepgramTts(Service):
+    """Deepgram's streaming speech synthesis (`/v1/speak`)."""
+
+    key_variables: ClassVar[tuple[str, ...]] = ("DEEPGRAM_API_KEY",)
+
+    type: Literal["deepgram"] = Field(description="The kind of voice.")
+    model: str = Field(
+        "aura-2-thalia-en", min_length=1, description="Deepgram's `model`: it names the voice."
+    )
+    speed: float | None = Field(
+        None, ge=0.7, le=1.5, description="Deepgram's `speed`. Not for all languages."
+    )
+    mip_opt_out: bool = Field(False, description="Deepgram's `mip_opt_out`.")

@@ -1,7 +1,7 @@
-"""`type: gemini_live`: Gemini Live, its settings by Google's own names in snake case.
+"""The sections of Gemini: Live and `streamGenerateContent`, by Google's own names in snake case.
 
-Source: the types of google-genai 3.4 (`LiveConnectConfig` and what it holds) and Google's pages on
-the Live API. What is left out is not sent: the service's own default counts.
+Source of Live: the types of google-genai 3.4 (`LiveConnectConfig` and what it holds) and Google's
+pages on the Live API. A setting that is left out is not sent: the service's own default counts.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import ClassVar, Literal, TypeAlias
 from pydantic import Field, model_validator
 
 from cordboard.config.patterns import API_VERSION, HARM_CATEGORY, LANGUAGE_TAG
-from cordboard.config.providers.realtime import RealtimeProvider
 from cordboard.config.section import Section
+from cordboard.config.sections.language_model import ModelBrain, Temperature, TopP
+from cordboard.config.sections.realtime import RealtimeProvider
 
 StartSensitivity: TypeAlias = Literal["START_SENSITIVITY_HIGH", "START_SENSITIVITY_LOW"]
 EndSensitivity: TypeAlias = Literal["END_SENSITIVITY_HIGH", "END_SENSITIVITY_LOW"]
@@ -147,3 +148,30 @@ class GeminiLiveProvider(RealtimeProvider):
         if self.language_code and "native-audio" in self.model:
             raise ValueError(f"{self.model} takes no language_code: it would close each call")
         return self
+
+
+class ThinkingConfig(Section):
+    """`thinking_config:` of Gemini."""
+
+    thinking_level: Literal["minimal", "low", "medium", "high", "xhigh"] | None = Field(
+        None, description="How much to think first."
+    )
+    thinking_budget: int | None = Field(
+        None, ge=-1, description="Tokens to think with, for older models; 0 = none, -1 = as needed."
+    )
+
+
+class GeminiBrain(ModelBrain):
+    """Gemini's `streamGenerateContent`."""
+
+    key_variables: ClassVar[tuple[str, ...]] = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+
+    type: Literal["gemini"] = Field(description="The kind of brain.")
+    model: str = Field("gemini-3.8-flash", min_length=1, description="The model.")
+    temperature: Temperature = None
+    top_p: TopP = None
+    top_k: int | None = Field(None, ge=1, description="Sample from so many tokens.")
+    max_output_tokens: int | None = Field(
+        None, ge=1, description="Most tokens of one answer, those of thinking included."
+    )
+    thinking_config: ThinkingConfig | None = Field(None, description="How the model thinks.")

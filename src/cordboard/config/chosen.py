@@ -1,0 +1,124 @@
+"""Values whose choices depend on what is installed: sections by `type` or `kind`, and names.
+
+`Chosen("stt")` annotates a field: pydantic asks the installed parts for the section of the stated
+type and validates with that. Its JSON schema is a mark; `config.shape` puts the choices there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from pydantic import ConfigDict, Field, GetJsonSchemaHandler, ValidationError, ValidationInfo
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from cordboard.config.plugins import BrokenPlugin, Kind, Plugins, Reading
+from cordboard.config.section import Section
+from cordboard.config.sections.parts import PartSection
+from cordboard.config.sections.tool import ToolSection
+
+MARK = "x-cordboard-chosen"
+"""Key of the mark in the JSON schema; its value is the role."""
+
+
+class BrokenPart(PartSection):
+    """A section whose plug-in cannot be used: it takes any settings and never makes a part."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    problem: str = Field(exclude=True, description="The reason.")
+
+
+class BrokenTool(ToolSection):
+    """A tool whose plug-in cannot be used."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    problem: str = Field(exclude=True, description="The reason.")
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenTransport:
+    """The annotation of a field that holds the name of an installed transport, or of one whose
+    plug-in is broken."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        return core_schema.with_info_after_validator_function(
+            self._name, core_schema.str_schema(strict=True)
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {MARK: "transport"}
+
+    def _name(self, value: str, info: ValidationInfo) -> str:
+        plugins = Reading.of(info).plugins
+        if value not in plugins.transports() and plugins.blamed("transport", value) is None:
+            raise PydanticCustomError("literal_error", "a transport that is not installed")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The annotation of a field that holds a section of one of the installed types."""
+
+    role: Kind
+    own: tuple[type[Section], ...] = ()
+    """The engine's own sections, which have no descriptor; they come first."""
+    key: str = "type"
+    bare: bool = False
+    """Whether the type alone stands for its section."""
+    about: str = ""
+    """The description in the reference."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        return core_schema.with_info_plain_validator_function(self._section)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {MARK: self.role} | ({"description": self.about} if self.about else {})
+
+    def sections(self, plugins: Plugins) -> dict[str, type[Section]]:
+        """Type → section of all that may stand here."""
+        own = {get_args(each.model_fields[self.key].annotation)[0]: each for each in self.own}
+        return own | plugins.sections(self.role)
+
+    def _section(self, value: Any, info: ValidationInfo) -> Section:
+        plugins = Reading.of(info).plugins
+        if self.bare and isinstance(value, str):
+            value = {self.key: value}
+        known = self.sections(plugins)
+        if isinstance(value, Section) and isinstance(
+            value, (*known.values(), BrokenPart, BrokenTool)
+        ):
+            return value
+        stated = value.get(self.key) if isinstance(value, dict) else None
+        if not isinstance(stated, str):
+            raise PydanticCustomError("union_tag_not_found", "a section without its type")
+        if stated in known:
+            return self._validated(known[stated], stated, value, info)
+        broken = plugins.blamed(self.role, stated)
+        if broken is None:
+            raise PydanticCustomError("union_tag_invalid", "a type that is not installed")
+        return self._broken(value, broken)
+
+    def _validated(
+        self, section: type[Section], stated: str, value: dict[str, Any], info: ValidationInfo
+    ) -> Section:
+        try:
+            return section.model_validate(value, context=info.context)
+        except ValidationError:
+            raise
+        except Exception as error:  # a stranger's validator may raise anything
+            source = Reading.of(info).plugins.sources.get((self.role, stated))
+            if source is None:
+                raise
+            told = f"the section of {stated} failed: {type(error).__name__}: {error}"
+            return self._broken(value, BrokenPlugin(source, told[:300]))
+
+    def _broken(self, value: dict[str, Any], broken: BrokenPlugin) -> Section:
+        if self.role == "tool":
+            return BrokenTool.model_validate({**value, "problem": str(broken)})
+        return BrokenPart.model_validate({**value, "problem": str(broken)})

@@ -1,0 +1,1 @@
+"""Base sections: every vendor's, plug-in's and tool's section is one of these."""

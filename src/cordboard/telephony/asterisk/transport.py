@@ -1,0 +1,77 @@
+"""The descriptor of a transport: another way for the audio of Asterisk's calls.
+
+    TRANSPORTS = (Transport("parrot", make_path),)
+
+`asterisk.media: parrot` chooses it. The line asks the path of the transport for each call's media
+(`media_path.MediaPath`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cordboard.audio.format import AudioFormat
+from cordboard.audio.pacer import Pacer
+from cordboard.config.plugins import Plugins, installed
+from cordboard.config.schema import Asterisk
+from cordboard.errors import MediaError
+from cordboard.observe.metrics import Metrics
+from cordboard.telephony.asterisk.media_path import MediaArrival, MediaPath
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """One transport."""
+
+    type: str
+    """As in `asterisk.media`: the name of the entry point, or begins with it and `_`."""
+    make: Callable[[Asterisk, Pacer], MediaPath]
+    """Makes the path of all calls, at once; `MediaPath.start` opens it. May raise `MediaError`."""
+    role: Literal["transport"] = "transport"
+
+
+class NoMediaPath:
+    """Implements `MediaPath` for a transport that cannot be used: no call has media, and `/ready`
+    says why."""
+
+    connect_seconds = 0.0
+
+    def __init__(self, trouble: str) -> None:
+        self.trouble = trouble
+
+    def health(self) -> Mapping[str, Any]:
+        return {}
+
+    def report(self, metrics: Metrics) -> None:
+        """It counts nothing."""
+
+    async def prepare(self, formats: Sequence[AudioFormat]) -> MediaArrival:
+        raise MediaError(self.trouble)
+
+    async def start(self) -> None:
+        """There is nothing to open."""
+
+    async def stop(self) -> None:
+        """There is nothing to close."""
+
+
+def plugin_path(asterisk: Asterisk, pacer: Pacer, plugins: Plugins | None = None) -> MediaPath:
+    """The path of a transport from a plug-in. Never raises: see `NoMediaPath`."""
+    plugins = plugins or installed()
+    media = asterisk.media
+    transport: Any = plugins.descriptors.get(("transport", media))
+    if transport is None:
+        return NoMediaPath(str(plugins.blamed("transport", media) or f"no transport {media}"))
+    source = plugins.sources["transport", media]
+    try:
+        path = transport.make(asterisk, pacer)
+    except MediaError as error:
+        return NoMediaPath(f"{source}: {error}")
+    except Exception as error:  # noqa: BLE001 - a stranger's code may raise anything
+        told = f"{source}: make of {media} failed: {type(error).__name__}: {error}"
+        return NoMediaPath(told[:500])
+    if not isinstance(path, MediaPath):
+        return NoMediaPath(f"{source}: make of {media} gives a {type(path).__name__}, no MediaPath")
+    return path

@@ -1,0 +1,54 @@
+"""The section of Anthropic's Messages."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from cordboard.config.section import Section
+from cordboard.config.sections.language_model import ModelBrain
+
+
+class Thinking(Section):
+    """`thinking:` of Anthropic's Messages."""
+
+    type: Literal["disabled", "adaptive", "between_tools", "enabled"] = Field(
+        description="Whether and when the model thinks before it answers."
+    )
+    budget_tokens: int | None = Field(
+        None, ge=1_024, description="Tokens it may think with; for `enabled`."
+    )
+
+
+class OutputConfig(Section):
+    """`output_config:` of Anthropic's Messages."""
+
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = Field(
+        None, description="How much effort an answer is worth."
+    )
+
+
+class AnthropicBrain(ModelBrain):
+    """Anthropic's Messages."""
+
+    key_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_API_KEY",)
+
+    type: Literal["anthropic"] = Field(description="The kind of brain.")
+    model: str = Field("claude-haiku-5-5", min_length=1, description="The model.")
+    max_tokens: int = Field(
+        2_048, ge=1, description="Most tokens of one answer, those of thinking included."
+    )
+    thinking: Thinking | None = Field(None, description="Whether the model thinks first.")
+    output_config: OutputConfig | None = Field(None, description="What answers are like.")
+    parallel_tool_calls: bool | None = Field(
+        None, description="Whether several tools may be asked for at once."
+    )
+    service_tier: Literal["auto", "standard_only"] | None = Field(
+        None, description="What kind of service is paid for."
+    )
+    cache_prompt: bool = Field(
+        True,
+        description="Have the service keep prompt, tools and conversation for five minutes "
+        "(`cache_control`): the turns of a call are quicker and cheaper for it.",
+    )

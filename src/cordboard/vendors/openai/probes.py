@@ -1,0 +1,33 @@
+"""`check --online` at OpenAI: `GET /v1/models/{model}` for each model.
+
+A service of one's own that speaks like OpenAI (Ollama, vLLM, llama.cpp) has the list only,
+`GET /models`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cordboard.agent_api.probe import Probe, entries, http_base, path_part
+from cordboard.config.sections.service import Service
+from cordboard.vendors.openai.config import OpenAIChatBrain
+
+BASE_URL = "https://api.openai.com/v1"
+
+
+def probes(section: Service, key: str) -> tuple[Probe, ...]:
+    """One for each model of the section."""
+    base = http_base(section, BASE_URL)
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    if isinstance(section, OpenAIChatBrain) and section.base_url is not None:
+        model = section.model
+
+        def listed(told: Any) -> str:
+            names = {entry.get("id") for entry in entries(told, "data")}
+            return "" if model in names else f"it has no model {model} in its list"
+
+        return (Probe(f"model {model}", f"{base}/models", headers, listed, frozenset()),)
+    return tuple(
+        Probe(f"model {model}", f"{base}/models/{path_part(model)}", headers)
+        for model in section.paid_models
+    )
