@@ -245,9 +245,9 @@ async def test_a_compressed_answer_is_refused(modern: Line) -> None:
     [
         ("html", "it answered with text/html in place of JSON"),
         ("garbage", "its answer is not JSON"),
-        ("wrong_shape", "its answer is no JSON-RPC message"),
+        ("wrong_shape", "its answer is not a JSON-RPC message"),
         ("wrong_id", "its answer is to another request"),
-        ("garbage_event", "its answer is no JSON-RPC message"),
+        ("garbage_event", "its answer is not a JSON-RPC message"),
         ("accepted", "it took the request but gave no answer (HTTP 202)"),
         ("status_with_error", "it answered with error -32602: no such place"),
     ],
@@ -410,7 +410,7 @@ async def test_sse_answers_come_over_the_stream() -> None:
 
 async def test_an_sse_event_that_cannot_be_read_costs_no_more_than_its_own_call() -> None:
     async with faulty() as server, connected_sse(server) as line:
-        assert str(await line.fails("garbage")) == "its answer is no JSON-RPC message"
+        assert str(await line.fails("garbage")) == "its answer is not a JSON-RPC message"
         assert await line.call("nothing_useful") == "at last"
 
 
