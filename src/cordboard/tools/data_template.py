@@ -1,9 +1,9 @@
-"""Filling the `{placeholders}` of what goes out; their language: `cordboard.config.data_template`.
+"""Fills the `{placeholders}` of outgoing data; their syntax is in `cordboard.config.data_template`.
 
-Values are data, whoever they are from: each is put in once, escaped by the place in which it
-stands, and never looked at for placeholders or `${VAR}`. A value that is not there is its default;
-without one it is an empty text, and a text that is nothing but it is left out of its object.
-Pure functions that never raise.
+Values are data, from any source: each is inserted once, escaped for its place, and never searched
+for placeholders or `${VAR}`. A missing value becomes its default; without a default it becomes an
+empty string, and a text that consists only of it is left out of its object. Pure functions that
+never raise.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from cordboard.config.speech_template import Placeholder
 from cordboard.tools.speech.speech_template import is_missing, look_up
 
 MISSING: Final = object()
-"""Stands for a value that is not there and has no default."""
+"""Stands for a missing value without a default."""
 
 
 def value_of(placeholder: Placeholder, scope: Mapping[str, Any]) -> Any:
-    """The value, else the default, else `MISSING`. What is null counts as not there."""
+    """Return the value, else the default, else `MISSING`. Null counts as missing."""
     value = look_up(scope, placeholder.path)
     if is_missing(value) or value is None:
         return MISSING if placeholder.default is None else placeholder.default
@@ -30,7 +30,7 @@ def value_of(placeholder: Placeholder, scope: Mapping[str, Any]) -> Any:
 
 
 def fill_json(template: JsonTemplate, scope: Mapping[str, Any]) -> Any:
-    """A JSON value with its placeholders filled in; `MISSING` when all of it is one that is."""
+    """Return a JSON value with its placeholders filled; `MISSING` if it is one missing value."""
     if isinstance(template, tuple):
         only = only_placeholder(template)
         return fill_text(template, scope) if only is None else value_of(only, scope)
@@ -48,7 +48,7 @@ def fill_text(
     scope: Mapping[str, Any],
     escape: Callable[[str], str] = lambda text: text,
 ) -> str:
-    """A text with its placeholders filled in, each value escaped."""
+    """Return a text with its placeholders filled, each value escaped."""
     pieces = (
         piece if isinstance(piece, str) else escape(as_text(value_of(piece, scope)))
         for piece in template
@@ -57,7 +57,7 @@ def fill_text(
 
 
 def as_text(value: Any) -> str:
-    """A value within a text: as JSON writes it, a text as it is, nothing as nothing."""
+    """Return a value as text: strings unchanged, missing values empty, others as JSON."""
     if isinstance(value, str):
         return value
     if value is MISSING or value is None:

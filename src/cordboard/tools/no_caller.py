@@ -1,6 +1,6 @@
-"""The line of a tool call behind which nobody is listening: before or after a call, or a try.
+"""The line of a tool call without a caller: before or after a call, or in a trial run.
 
-Whatever needs a caller is refused with `LineUnsupported`; nothing is pretended.
+Actions that need a caller are refused with `LineUnsupported`; nothing is simulated.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class NoCaller:
     variables: Mapping[str, str] = field(default_factory=dict)
 
     def end_after_speech(self, reason: str) -> None:
-        """There is no call to end: nothing happens."""
+        """Do nothing: there is no call to end."""
 
     async def transfer_after_speech(self, destination: str) -> None:
         raise LineUnsupported("nobody is on the line")
@@ -37,7 +37,7 @@ class NoCaller:
         raise LineUnsupported("nobody is on the line")
 
     def say(self, text: str) -> None:
-        """Nobody hears it: nothing happens."""
+        """Do nothing: there is no listener."""
 
     def pause_recording(self) -> bool:
         return False

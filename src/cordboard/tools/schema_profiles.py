@@ -1,8 +1,8 @@
-"""What each provider accepts in the parameters of a tool, as data.
+"""The JSON Schema features that each provider accepts in the parameters of a tool, as data.
 
 Sources: the OpenAPI and SDK types of openai, anthropic, google-genai 3.4, deepgram-sdk and
-elevenlabs, and what their services answered in public reports. Where a service's rule is not
-published, the profile takes the narrower reading: a constraint that is only told in the description
+elevenlabs, and answers of their services in public reports. Where a service's rule is not
+published, the profile assumes the narrower one: a constraint that appears only in the description
 costs little, a refused tool list costs the call.
 
 - OpenAI (Realtime and Chat, not strict): any JSON Schema whose root is a plain object; an array
@@ -10,12 +10,13 @@ costs little, a refused tool list costs the call.
 - Anthropic: JSON Schema 2020-12 with a plain object as root; names of its properties
   `[a-zA-Z0-9_.-]{1,64}` ("Property keys should match pattern").
 - Gemini (`parameters`, the OpenAPI subset): one type each and `nullable`, enums of non-empty
-  strings, only few formats, `anyOf` alone in its schema, an object of no properties left out
+  strings, few formats, `anyOf` without other keywords, an object without properties left out
   ("should be non-empty for OBJECT type"); 512 declarations.
-- Deepgram: an object in OpenAI's style that it passes on to whichever model thinks.
+- Deepgram: an object in OpenAI's style that it passes on to the configured model.
 - ElevenLabs: an object language of its own: one type each, no alternatives, each value described.
 
-The caps on bytes are our own: no provider names one, all have reports of too large lists.
+The limits in bytes are our own: no provider documents one, all have reports of lists that were too
+large.
 """
 
 from __future__ import annotations
@@ -46,37 +47,37 @@ _STRING_FORMATS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SchemaProfile:
-    """What one provider accepts. The root is a plain object with `properties` for all of them."""
+    """The features that one provider accepts. For all, the root is an object with `properties`."""
 
     name: str
     keywords: frozenset[str]
-    """Keywords that may appear; all else is said another way, told in words, or dropped."""
+    """Accepted keywords; others are expressed differently, described in words, or dropped."""
     one_type: bool = False
-    """Each schema states exactly one type, or alternatives; False: also several or none."""
+    """True: each schema has exactly one type, or alternatives. False: also several or none."""
     null: Literal["type", "flag", "none"] = "type"
-    """How "or null" is said: as a type, as `nullable: true`, or not at all."""
+    """The form of "or null": as a type, as `nullable: true`, or none."""
     anyof_alone: bool = False
-    """No other keyword may stand beside `anyOf`, not even the description."""
+    """True if no other keyword may stand beside `anyOf`, not even the description."""
     string_enums: bool = False
-    """An enum may only hold strings that are not empty."""
+    """True if an enum may only contain non-empty strings."""
     formats: frozenset[str] = _STRING_FORMATS
     plain_patterns: bool = False
-    """Patterns without look-around and back references only (RE2)."""
+    """True if patterns must not use look-around or back references (RE2)."""
     parameter_names: re.Pattern[str] = field(default=re.compile(r"(?s).*\Z"))
     names_below_root: bool = True
-    """Whether `parameter_names` counts for properties of inner objects too."""
+    """True if `parameter_names` also applies to properties of inner objects."""
     known_required: bool = False
-    """`required` may only list what `properties` describes, and is not empty."""
+    """True if `required` may only list names in `properties`, and must not be empty."""
     omit_empty: bool = False
-    """A tool without parameters is declared without a schema."""
+    """True if a tool without parameters is declared without a schema."""
     describe_all: bool = False
-    """Each value needs a description."""
+    """True if each value needs a description."""
     max_description: int = 1024
-    """Characters of one description, the tool's or a parameter's."""
+    """Maximum characters of one description, the tool's or a parameter's."""
     max_tools: int | None = None
-    """Tools in one list; None = no limit known."""
+    """Maximum tools in one list; None = no known limit."""
     max_bytes: int = 256 * 1024
-    """Of the whole list as JSON."""
+    """Maximum bytes of the whole list as JSON."""
 
 
 OPENAI_REALTIME = SchemaProfile("openai_realtime", _JSON_SCHEMA, max_tools=128)

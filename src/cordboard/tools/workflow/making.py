@@ -1,9 +1,9 @@
-"""The workflows of a configuration as tools, made anew whenever the tools around them change.
+"""The workflows of a configuration as tools, made again when the tools around them change.
 
-The effects of a workflow are the strongest of those that its steps' tools have at that time,
-unless the operator states them. A tool that is not there, such as one of an MCP server that has not
-answered yet, counts as destructive. Nothing is asked of the caller for a workflow as such unless
-its `approval` says so: its steps ask for themselves.
+The effects of a workflow are the strongest effects of its steps' tools at that time, unless the
+operator states them. A missing tool, for example of an MCP server that has not answered yet, counts
+as destructive. A workflow itself asks for no approval unless its `approval` says so: its steps ask
+for their own.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from cordboard.tools.workflow.plan import Plan, read_plan
 from cordboard.tools.workflow.tool import WorkflowTool
 
 TIMEOUT_MS = 60_000
-"""Of a workflow that states none: each of its steps has a timeout of its own."""
+"""Timeout of a workflow that states none; each of its steps has a timeout of its own."""
 
 _STRENGTH = (Effects.READ_ONLY, Effects.IDEMPOTENT, Effects.DESTRUCTIVE)
 
 
 class WorkflowMaker:
-    """Makes the workflows of one configuration."""
+    """Makes the workflow tools of one configuration."""
 
     def __init__(self, tools: Mapping[str, ToolEntry]) -> None:
         workflows = {
@@ -39,8 +39,8 @@ class WorkflowMaker:
         self._made: dict[str, WorkflowTool] = {}
 
     def made(self, specs: Mapping[str, ToolSpec]) -> tuple[WorkflowTool, ...]:
-        """The workflows, given all other tools by their exposed names. One that would be as before
-        is the same object."""
+        """Return the workflows for these other tools, by exposed name. An unchanged workflow is the
+        same object as before."""
         known = dict(specs)
         for name, (config, plan) in self._plans.items():
             spec = _spec(name, config, plan, known)
@@ -66,5 +66,5 @@ def _spec(name: str, config: WorkflowConfig, plan: Plan, known: Mapping[str, Too
         ),
     )
     ruled = apply_rules(spec, config)
-    # What is spoken it says itself, since it may name the steps.
+    # The workflow makes its own spoken text, because the text may refer to the steps.
     return replace(ruled, speech=Speech(errors=ruled.speech.errors))

@@ -1,9 +1,9 @@
 """A workflow as a `Tool`: runs the steps of its plan through the desk of the call.
 
-Each step is an ask like any other: a tool that is not in the toolbox of the call is refused, a
-destructive one asks the caller first, its own limits, timeout and speech hold. Steps of one block
-run at the same time and all come to their end, also when one of them fails. Cancelled, it cancels
-the steps that are at work.
+Each step is a tool call like any other: a tool outside the call's toolbox is refused, a destructive
+one asks the caller first, its own limits, timeout and speech apply. Steps of one block run at the
+same time, and all of them finish, even if one fails. Cancelling the workflow cancels its running
+steps.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class WorkflowTool:
         return self._spec
 
     async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
-        """Run the steps. Never raises for the failure of one."""
+        """Run the steps. A failing step does not raise."""
         answers = Answers.begin(self._plan, arguments, run.line.variables)
         for block in self._plan.blocks:
             due = answers.due(block)
@@ -44,7 +44,7 @@ class WorkflowTool:
 async def _together(
     due: tuple[tuple[PlannedStep, JsonObject], ...], run: ToolRun
 ) -> list[tuple[PlannedStep, ToolResult]]:
-    """Run them at the same time; their results in the order of the file."""
+    """Run the steps at the same time; return their results in the order of the file."""
     async with asyncio.TaskGroup() as group:
         tasks = [
             (step, group.create_task(run.step(step.tool, given), name=f"step {step.id}"))
