@@ -4,7 +4,7 @@ A telephone line returns part of what is played to it: the hybrid of an analogue
 set, a poor gateway. For voice activity detection this echo is a person speaking over the agent.
 ``EchoGuard`` remembers the last second of both directions and computes on request which share of
 the heard sound is a linear echo of the sent sound. It cancels nothing and adapts to nothing, so it
-cannot diverge; between requests it costs two copies of a frame.
+neither needs to converge nor can diverge; between requests it costs two copies of a frame.
 
 Method: the delay is found by cross-correlation of the last ``_FIT_MS`` of heard sound with
 everything sent in the last second, both slightly whitened. Then a filter of ``_TAPS`` samples

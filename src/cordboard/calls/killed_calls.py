@@ -1,5 +1,4 @@
-"""Ends the ledgers of calls whose engine was killed, and queues their post-call steps; done by the
-next engine.
+"""Ends the ledgers of calls whose engine was killed and queues their post-call steps, at start-up.
 
 Each ledger gets its `call.ended` (`killed`, `engine_killed`), at the time of its last line; an
 incomplete line at its end is removed and recorded as `ledger.gap`. Running engines are not touched,

@@ -139,7 +139,7 @@ def _example() -> Iterator[str]:
     history = read(EXAMPLE)
     yield "## An example"
     yield ""
-    yield "The ledger of a call between the offline agent and a simulated caller, who interrupts it:"
+    yield "The ledger of a call of the offline agent with a simulated caller, who interrupts it:"
     yield ""
     yield "```json"
     yield from EXAMPLE.read_text(encoding="utf-8").splitlines()

@@ -4,8 +4,8 @@ Opens over any transport, negotiates a protocol revision (`cordboard.mcp.negotia
 tools page by page, receives notifications of changes to them, and calls them. Every failure is
 raised as `McpError` or a subclass.
 
-`cordboard.mcp.tool` checks results against the tool's output schema, not the SDK: the SDK's check
-runs patterns from the server on Python's `re`, which can block the event loop for ever.
+Results are checked against the tool's output schema by `cordboard.mcp.tool`, not by the SDK, whose
+check runs patterns from the server on Python's `re`, which can block the event loop for ever.
 Open and close a connection in one task (`mcp.supervision.server` does); `call` may be used from any
 task.
 """
@@ -101,8 +101,8 @@ class Connection:
         return self._session.protocol_version or ""
 
     async def list_tools(self, timeout: float) -> tuple[types.Tool, ...]:
-        """Return all tools of the server, or raise `McpError` after `timeout` seconds. Each is a
-        `ListedTool`, which may be refused (`cordboard.mcp.definitions.listing`)."""
+        """Return all tools of the server within `timeout` seconds. Each is a `ListedTool`, which may
+        be refused (`cordboard.mcp.definitions.listing`). Raises `McpError`."""
         try:
             async with asyncio.timeout(timeout):
                 return await self._list_pages()

@@ -1,5 +1,4 @@
-"""Objects made from a server's configuration: its transport, its expected tools, and the secrets
-that must be masked."""
+"""Objects made from a server's configuration: its transport, expected tools, secrets to mask."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Every tool that the servers of a fleet have listed, for people: the name under which agents get
-it, or why they do not."""
+"""All listed tools of a fleet, for people: the exposed name, or why a tool is not offered."""
 
 from __future__ import annotations
 

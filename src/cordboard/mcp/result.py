@@ -1,6 +1,7 @@
-"""Converts an MCP result to a tool result: data from `structuredContent`, else JSON in the text,
-else the text itself; and a spoken message if the result is only a sentence. Pure, except
-`read_any_result`.
+"""Converts an MCP result to a tool result. Pure, except `read_any_result`.
+
+The data comes from `structuredContent`, else from JSON in the text, else it is the text itself. A
+result that is only a sentence is also the message.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""An MCP server's tool as a `Tool`: a spec from the server's listing and the operator's settings,
-calls through the supervised server, and results converted to data and a spoken message.
+"""An MCP server's tool as a `Tool`.
+
+Its spec comes from the server's listing and the operator's settings, its calls go through the
+supervised server, and its results are converted to data and a spoken message.
 
 The server is an outsider: its definition has been cleaned (`definitions.definition`), its result is
 checked against its own output schema, and its errors are passed on only as `ToolError`s that a

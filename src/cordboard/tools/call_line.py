@@ -76,10 +76,10 @@ class CallLine(Protocol):
         ...
 
     def reveal(self, reference: str) -> str | None:
-        """Return the secret keys that `collect_keys` kept under this name; None if there are none.
+        """Return the secret keys kept under this name, for the tool that needs them.
 
-        Only the tool they were collected for may use them: they must never reach an agent, a log or
-        the ledger.
+        None if there are none. The keys, and anything that contains them, must never reach an
+        agent, a log or the ledger.
         """
         ...
 

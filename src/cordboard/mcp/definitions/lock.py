@@ -1,5 +1,4 @@
-"""The definition that the operator has accepted of each MCP tool, and how a listed tool compares.
-Pure.
+"""The accepted definition of each MCP tool, and the comparison of a listed tool with it. Pure.
 
 A server may change a tool's description and parameters at any time, also after the operator has
 reviewed them. A `Lock` pins a SHA-256 of each definition as agents receive it, and the definition

@@ -187,7 +187,7 @@ class HttpTransport(RemoteTransport):
     ) -> bool:
         """Deliver the messages of a stream. Return True if the answer was among them.
 
-        If the stream breaks but can be resumed, return False; otherwise raise `McpError`.
+        Also return False for a broken stream that can be resumed. Raises `McpError`.
         """
         try:
             async for event in events.read(response):

@@ -1,5 +1,4 @@
-"""Limits how much of a server's output is read per second: a flood must not keep the engine busy.
-Pure.
+"""Limits a server's output per second, so that a flood does not keep the engine busy. Pure.
 
 A token bucket that holds up to one second's worth: a burst passes, a lasting flood is slowed down
 to the rate. The reader pauses for the time that `spend` returns; the pipe fills, and the flooding

@@ -41,7 +41,7 @@ class StderrTail:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._server = server
-        lines = {line.strip() for secret in secrets for line in secret.splitlines()}  # PEM: many
+        lines = {line.strip() for secret in secrets for line in secret.splitlines()}  # of a PEM
         hidden = {line for line in lines if len(line) >= MIN_SECRET}
         self._secrets = sorted(hidden, key=len, reverse=True)
         self._passing: deque[str] = deque(maxlen=MAX_PASSING)

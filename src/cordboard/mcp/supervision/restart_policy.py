@@ -1,5 +1,4 @@
-"""Decides when a server that went down is restarted, and when it is given up. Pure: no clock, no
-task.
+"""Decides when a server that went down is restarted or given up. Pure: no clock, no task.
 
 The pause doubles with each remembered failure, up to `max_backoff_ms`. Random jitter shortens it by
 up to a fifth, so that servers which died together do not restart in step. A failure is forgotten

@@ -1,5 +1,4 @@
-"""The threads that run one function: a few of its own, so that a hanging one affects no other
-function.
+"""The threads of one function: a few of its own, so that a hanging run affects no other function.
 
 A thread cannot be killed. When the caller of a run stops waiting, its thread counts as stuck until
 it returns by itself; with `MOST_STUCK` stuck threads the function is not called any more. All

@@ -1,5 +1,4 @@
-"""Decides if an untrusted JSON Schema may be compiled, and how deep the values may be that it
-checks.
+"""Decides if an untrusted JSON Schema may be compiled, and for values of which depth.
 
 Pure, and without recursion into parts that are not yet known to be bounded. The author of the
 schema may also be the author of the values that it checks (an MCP server's output schema and its

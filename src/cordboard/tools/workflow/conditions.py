@@ -1,5 +1,4 @@
-"""Evaluates `when`, the condition of a workflow step, over the values of the run. Pure; never
-raises.
+"""Evaluates `when`, the condition of a workflow step, on the run's values. Pure; never raises.
 
 A comparison with a missing value is always false, except `exists: false`.
 """
