@@ -5,7 +5,7 @@ to the one writer thread of the process, which appends them to the call's file a
 the engine loses only the lines that the thread has not yet written: a few milliseconds' worth.
 
 A disk failure does not affect calls: lines wait in memory (`ledger_file`), and the thread retries
-with every line and every other second. Ledgers count as written again when a new file can be
+with every line and every 2 s. Ledgers count as written again when a new file can be
 written and no lines wait any more.
 """
 

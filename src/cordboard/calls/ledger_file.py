@@ -1,4 +1,4 @@
-"""The file of one ledger: created once, never reopened, and complete despite disk failures.
+"""The file of one ledger: created once, never reopened, and intact despite disk failures.
 
 If a line cannot be written, it waits in memory, and so do later lines, until the disk accepts them:
 the file continues at exactly the byte where it stopped. If too many bytes wait, lines are lost and

@@ -101,8 +101,10 @@ class Connection:
         return self._session.protocol_version or ""
 
     async def list_tools(self, timeout: float) -> tuple[types.Tool, ...]:
-        """Return all tools of the server within `timeout` seconds. Each is a `ListedTool`, which may
-        be refused (`cordboard.mcp.definitions.listing`). Raises `McpError`."""
+        """Return all tools of the server within `timeout` seconds. Raises `McpError`.
+
+        Each is a `ListedTool`, which may be refused (`cordboard.mcp.definitions.listing`).
+        """
         try:
             async with asyncio.timeout(timeout):
                 return await self._list_pages()
