@@ -296,13 +296,13 @@ class Latency(LedgerEvent):
     endpoint_ms: int
     """From the last speech sample to the decision that the turn is over."""
     stt_ms: int
-    """From there to the final text (0: it was already available)."""
+    """From the end of the turn to the final text; 0: it was already available."""
     brain_ms: int
-    """From there to the first sentence of the answer, tools included."""
+    """From the final text to the first sentence of the answer, including tools."""
     tts_ms: int
-    """From there to its first sound."""
+    """From the first sentence of the answer to its first sound."""
     wire_ms: int
-    """From there to the first audible sample on the wire."""
+    """From the first sound of the answer to the first audible sample on the wire."""
     total_ms: int
     vad_ms: int = 0
     """The part of `endpoint_ms` until the voice detector noticed the silence; 0: unknown."""

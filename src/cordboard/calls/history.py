@@ -105,7 +105,7 @@ class Turn:
     """The same text with misheard names corrected."""
     confidence: float = 0.0
     answer: list[str] = field(default_factory=list)
-    """The sentences that the agent began to speak."""
+    """The sentences that the agent was about to speak."""
     said: list[str] = field(default_factory=list)
     """The same sentences; of those that the caller cut, only the heard part."""
     answer_start_ms: int | None = None

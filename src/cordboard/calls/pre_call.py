@@ -50,7 +50,7 @@ class PreCallParts:
     toolbox: Toolbox
     line: NoCaller
     variables: dict[str, str]
-    """The call's own variables: the spoken text of a step is added under the step's name."""
+    """The call's own variables; the spoken text of a step is added under its `save_as` name."""
     ledger: Ledger
     metrics: Metrics
     tracing: Tracing
