@@ -215,7 +215,7 @@ def test_names_that_a_provider_has_no_room_for() -> None:
     ]
     tool = for_provider(spec(schema), GEMINI)
     assert list((tool.parameters or {})["properties"]) == ["fine"]
-    assert "no such names here: filter[id], x-y" in tool.notes
+    assert "not accepted as names: filter[id], x-y" in tool.notes
     tools, (problem,) = for_provider_list([spec({**schema, "required": ["x-y"]})], GEMINI)
     assert tools == ()
     assert "it requires 'x-y'" in str(problem)
@@ -320,7 +320,7 @@ def test_no_tool_is_lost_silently() -> None:
     tools, (problem,) = for_provider_list(specs, OPENAI_REALTIME)
     assert [tool.name for tool in tools] == [f"tool_{n}" for n in range(128)]
     assert str(problem) == (
-        "not offered to openai_realtime, it takes 128 tools: "
+        "not offered to openai_realtime, it accepts 128 tools: "
         + ", ".join(f"tool_{n}" for n in range(128, 138))
         + " and 2 more"
     )

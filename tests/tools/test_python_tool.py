@@ -163,7 +163,7 @@ def field_default(a: int = Field(ge=1)) -> None: ...
         (untyped, "its parameter a has no type"),
         (several, "it takes any number of arguments (*a: 'int'); name each one"),
         (keywords, "it takes any number of arguments (**a: 'int'); name each one"),
-        (by_place, "its parameter a cannot be given by name"),
+        (by_place, "its parameter a cannot be passed by name"),
         (no_schema, "its parameters have no JSON Schema: Cannot generate"),
         (no_type, "its parameters have no JSON Schema: Unable to generate"),
         (nowhere, "its signature cannot be read: name 'Missing' is not defined"),

@@ -25,16 +25,16 @@ class NoCaller:
         """Do nothing: there is no call to end."""
 
     async def transfer_after_speech(self, destination: str) -> None:
-        raise LineUnsupported("nobody is on the line")
+        raise LineUnsupported("there is no caller on the line")
 
     async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
-        raise LineUnsupported("nobody is on the line")
+        raise LineUnsupported("there is no caller on the line")
 
     def reveal(self, reference: str) -> str | None:
         return None
 
     async def send_keys(self, keys: str) -> None:
-        raise LineUnsupported("nobody is on the line")
+        raise LineUnsupported("there is no caller on the line")
 
     def say(self, text: str) -> None:
         """Do nothing: there is no listener."""
@@ -46,4 +46,4 @@ class NoCaller:
         return False
 
     async def confirm(self, question: str) -> bool | None:
-        raise LineUnsupported("nobody is on the line")
+        raise LineUnsupported("there is no caller on the line")

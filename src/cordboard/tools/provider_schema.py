@@ -107,7 +107,7 @@ def for_provider_list(
         size += added
         kept.append(tool)
     if too_many:
-        reason = f"it takes {profile.max_tools} tools"
+        reason = f"it accepts {profile.max_tools} tools"
         problems.append(_problem(_left(too_many, profile, reason)))
     if too_large:
         reason = f"the list would be longer than {profile.max_bytes} bytes"

@@ -284,7 +284,7 @@ async def _with_old_token(endpoint: TokenEndpoint, left: float) -> AsyncIterator
         ),
         (400, b"<h1>hunter2</h1>", McpLoginFailed, "no reason given (HTTP 400)"),
         (503, b"", McpUnavailable, "it is not available (HTTP 503)"),
-        (307, b"", McpError, "redirects us again and again"),
+        (307, b"", McpError, "redirects us too many times"),
         (302, b"", McpError, "would lose the message"),
         (200, b"[]", McpError, "it gave no access token"),
         (200, b"{", McpError, "it gave no access token"),

@@ -165,7 +165,7 @@ class PostCallQueue:
     def trouble(self) -> str:
         """Why jobs cannot be kept or run now; empty if they can."""
         missing = sorted(set(self._unprovided.values()))
-        lacking = [f"nobody offers {', '.join(missing)}"] if missing else []
+        lacking = [f"not offered now: {', '.join(missing)}"] if missing else []
         return "; ".join([*self._troubles.values(), *lacking])
 
     # The known jobs.

@@ -92,7 +92,7 @@ class Pages:
 
     def _why_no_more(self, cursor: str | None) -> str:
         if cursor and cursor in self._cursors:
-            return "it gave a cursor again"
+            return "it repeated a cursor"
         return "it has too many pages" if cursor and self._pages >= MAX_PAGES else ""
 
     def _is_full(self) -> bool:

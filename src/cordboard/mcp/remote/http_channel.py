@@ -151,7 +151,7 @@ class Channel:
                 return response
             await response.aclose()
             request = replace(request, url=_redirected(response, request))
-        raise McpError("it redirects us again and again")
+        raise McpError("it redirects us too many times")
 
     async def _send_with_credentials(self, request: _Request) -> httpx2.Response:
         authorization = await self._credentials.authorization()
@@ -179,7 +179,7 @@ class Channel:
             )
             response = await self._client.send(sent, stream=True, follow_redirects=False)
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.CookieConflict) as error:
-            raise McpError("it answered in a way that is not understood") from error
+            raise McpError("it gave an answer that cannot be understood") from error
         if len(self._client.cookies.jar) > MAX_COOKIES:  # kept only for load balancers
             self._client.cookies.clear()
         return response
@@ -242,7 +242,7 @@ def status_error(status: int) -> McpError:
     if status == 401:
         return McpLoginFailed("it does not accept our credentials (HTTP 401)")
     if status == 403:
-        return McpLoginFailed("it does not allow us in (HTTP 403)")
+        return McpLoginFailed("it denies us access (HTTP 403)")
     if status in UNAVAILABLE_STATUS:
         return McpUnavailable(f"it is not available (HTTP {status})")
     return McpError(f"it answered with HTTP {status}")

@@ -38,7 +38,7 @@ def within(base: httpx2.URL, reference: str) -> httpx2.URL:
     except (httpx2.InvalidURL, ValueError) as error:
         raise McpAddressRefused("it sent an address that is not a URL") from error
     if origin(url) != origin(base) or url.userinfo:
-        raise McpAddressRefused("it sent us to an address elsewhere, which is not followed")
+        raise McpAddressRefused("it sent an address of another origin, which is not followed")
     return url.copy_with(fragment=None)
 
 
@@ -52,7 +52,7 @@ def allowed(addresses: Iterable[Address], only_loopback: bool) -> list[Address]:
         if kind is not None:
             problem = f"leads to a {kind} address ({address})"
         elif only_loopback and not unwrapped(address).is_loopback:
-            problem = f"leads off this machine ({address}), where only https may be used"
+            problem = f"leads to another machine ({address}), where only https may be used"
         else:
             good.append(address)
     if not good:

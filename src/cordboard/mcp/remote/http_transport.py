@@ -166,7 +166,7 @@ class HttpTransport(RemoteTransport):
         if message is not None:
             await self._deliver(SessionMessage(message))
         elif 200 <= status < 300:
-            raise McpError(f"it took the request but gave no answer (HTTP {status})")
+            raise McpError(f"it accepted the request but gave no answer (HTTP {status})")
         else:
             raise status_error(status)
 
@@ -238,7 +238,7 @@ class HttpTransport(RemoteTransport):
                 if content_type(response) != EVENT_STREAM:
                     await read_body(response, MAX_ERROR_BYTES)  # keeps the connection alive
         except TimeoutError as error:
-            raise McpUnavailable("it did not take a message in time") from error
+            raise McpUnavailable("it did not accept a message in time") from error
 
     async def _listen(self) -> None:
         """Deliver the messages that the server sends unasked; reconnect as often as needed.

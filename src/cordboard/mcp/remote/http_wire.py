@@ -85,13 +85,13 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except httpcore2.PoolTimeout as error:
-        raise McpUnavailable("it has too many of our requests to answer already") from error
+        raise McpUnavailable("it is already answering too many of our requests") from error
     except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
         raise McpUnavailable(f"it cannot be reached: {why_not_connected(error)}") from error
     except httpcore2.TimeoutException as error:
         raise McpTimeout("it did not answer in time") from error
     except (httpcore2.NetworkError, httpcore2.RemoteProtocolError) as error:
-        raise McpUnavailable("it broke the connection off") from error
+        raise McpUnavailable("it broke the connection") from error
     except (httpcore2.ProtocolError, httpcore2.UnsupportedProtocol) as error:
         # No details: the reason may quote a header.
         raise McpError("the request cannot be sent as it is") from error

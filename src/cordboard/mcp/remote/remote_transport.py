@@ -124,7 +124,7 @@ class RemoteTransport(ABC):
         except Exception:  # task border: without a writer no request can succeed
             log.exception("mcp_remote_crashed", server=self._server)
             self.on_internal_error("mcp_remote")
-            self._end("was left after a mistake of ours")
+            self._end("was closed after an internal error")
 
     def _spawn(
         self, work: Coroutine[Any, Any, None], request: types.RequestId | None = None

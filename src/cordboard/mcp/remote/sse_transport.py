@@ -78,7 +78,7 @@ class SseTransport(RemoteTransport):
                     raise status_error(response.status_code)
                 await read_body(response, MAX_REPLY_BYTES)  # keeps the connection alive
         except TimeoutError as error:
-            raise McpUnavailable("it did not take a message in time") from error
+            raise McpUnavailable("it did not accept a message in time") from error
 
     def _settle(self, request_id: object) -> types.RequestId | None:
         """Stop waiting for an answer. Return the request's own id, or None if it was not

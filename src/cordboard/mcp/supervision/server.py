@@ -371,7 +371,7 @@ class SupervisedServer:
             return error
         words = f"it {transport.ending}" + ("" if was_ready else " before it was ready")
         if not was_ready and self._stderr.lines:
-            words += f"; its last words: {self._stderr.lines[-1][:200]}"
+            words += f"; its last line on stderr: {self._stderr.lines[-1][:200]}"
         return McpUnavailable(words)
 
     def _shown(self, error: McpError) -> str:

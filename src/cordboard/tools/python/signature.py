@@ -104,7 +104,7 @@ def _field(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> tuple[Any,
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         raise SchemaRefused(f"it takes any number of arguments ({parameter}); name each one")
     if parameter.kind is parameter.POSITIONAL_ONLY:
-        raise SchemaRefused(f"its parameter {name} cannot be given by name")
+        raise SchemaRefused(f"its parameter {name} cannot be passed by name")
     if name not in hints:
         raise SchemaRefused(f"its parameter {name} has no type")
     default = parameter.default

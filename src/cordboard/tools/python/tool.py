@@ -69,7 +69,7 @@ class PythonTool:
             try:
                 return as_result(await function.call(**values))
             except SystemExit as error:  # would end the engine
-                raise RuntimeError(f"the function wanted to exit: {error}") from error
+                raise RuntimeError(f"the function tried to exit: {error}") from error
         try:
             result = await function.threads.run(partial(_called, function.call, values))
         except TooManyStuck:

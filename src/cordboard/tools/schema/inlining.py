@@ -66,7 +66,7 @@ class Inliner:
         if place.references:
             self._left -= 1
         if place.level > MAX_DEPTH or place.steps > MAX_STEPS or self._left < 0:
-            self.notes["nested too deeply: its inner parts are of any shape"] = None
+            self.notes["nested too deeply: its inner parts may have any shape"] = None
             return _outline(node)
         if place.steps and isinstance(node.get("$id"), str):
             self.notes["a part with an `$id` of its own: left open"] = None
@@ -109,7 +109,7 @@ class Inliner:
             self.notes[f"the reference {reference[:80]!r} leads nowhere here: left open"] = None
             return {}
         if reference in place.references:
-            self.notes["a schema that contains itself: cut where it begins again"] = None
+            self.notes["a recursive schema: cut at its first repetition"] = None
             return _outline(target) if isinstance(target, dict) else {}
         return self._schema(target, place.through(reference))
 

@@ -212,7 +212,7 @@ class Rewriter:
             name for name in properties.keys() | set(required) if not self._name(name, place)
         }
         if refused:
-            self.notes[f"no such names here: {', '.join(sorted(refused))[:200]}{place}"] = None
+            self.notes[f"not accepted as names: {', '.join(sorted(refused))[:200]}{place}"] = None
             if not place:
                 self.cannot_give = [name for name in required if name in refused]
             properties = {name: part for name, part in properties.items() if name not in refused}
