@@ -189,7 +189,7 @@ class McpAddressRefused(McpError):
 FailureKind: TypeAlias = Literal[
     "connect", "auth", "quota", "refused", "dropped", "stalled", "garbage", "internal"
 ]
-"""Why an agent, or a part of one, cannot continue:
+"""Reasons why an agent, or a part of one, cannot continue:
 
 - `connect`: it cannot be reached
 - `auth`: it does not accept the key

@@ -59,7 +59,7 @@ class Bound(LedgerEvent):
     missing_tools: list[str] = field(default_factory=list)
     """Tools that the context lists but that no source offers now."""
     problems: list[str] = field(default_factory=list)
-    """Why the context or provider is not the requested one."""
+    """Reasons why the context or provider is not the requested one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,7 @@ class ToolAnswered(LedgerEvent):
     message: str
     took_ms: int
     reason: str = ""
-    """Why it was refused: `not_in_toolbox`, `arguments`, `limit`, `duplicate` or `approval`."""
+    """Reason of a refusal: `not_in_toolbox`, `arguments`, `limit`, `duplicate` or `approval`."""
     source: str = "run"
     """The origin of the answer: `run`; `cache`, a kept answer; `joined`, the run of an equal tool
     call; `late`, a run for which an earlier tool call had stopped waiting."""
@@ -280,7 +280,7 @@ class ToolLate(LedgerEvent):
     told: bool
     """True if the caller heard the answer."""
     waited_ms: int = 0
-    """How long the answer was kept until it was spoken, or until the call was over."""
+    """Time from the answer until it was spoken, or until the call was over."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ class ToolUse:
     parent: str = ""
     """For a step of a workflow: the id of the workflow's tool call."""
     reason: str = ""
-    """Why it was refused."""
+    """Reason of a refusal."""
     source: str = "run"
     """The origin of the answer: `run`, `cache`, `joined` or `late`."""
     late: str = ""

@@ -69,7 +69,7 @@ class LedgerWriter:
         self.failures = 0
         """Lines that were not written at once (disk full, no permission); calls continued."""
         self.trouble = ""
-        """Why ledgers cannot be written now; empty if they can."""
+        """Reason why ledgers cannot be written now; empty if they can."""
         self._closing = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="cordboard-ledger", daemon=True)

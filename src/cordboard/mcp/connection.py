@@ -80,7 +80,7 @@ class Transport(AbstractAsyncContextManager[Streams], Protocol):
 
     @property
     def ending(self) -> str:
-        """How the connection ended, in words."""
+        """The end of the connection, in words."""
         ...
 
 

@@ -21,7 +21,7 @@ from cordboard.tools.call_line import CallLine
 JsonObject: TypeAlias = dict[str, Any]
 ToolKind = Literal["builtin", "mcp", "http", "python", "workflow"]
 RefusalReason = Literal["", "not_in_toolbox", "arguments", "limit", "duplicate", "approval"]
-"""Why the desk did not run a tool; empty if it did, or if the tool itself refused."""
+"""Reason why the desk did not run a tool; empty if it did, or if the tool itself refused."""
 COLLECT_DIGITS_ORIGIN = "builtin:collect_digits"
 
 
@@ -71,7 +71,7 @@ class ErrorWords:
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """How a structured result becomes a sentence; if neither is set, a short summary.
+    """Conversion of a structured result to a sentence; if neither is set, a short summary.
 
     Both texts are parsed on construction, which raises `SpeechTemplateError` for an invalid one.
     """
@@ -135,7 +135,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The result of a tool. `message` is short and fit to be spoken; `data` is structured."""
+    """The result of a tool. `message` is short and fit to be spoken; `data` stays in the engine."""
 
     status: Status = Status.OK
     message: str = ""

@@ -163,7 +163,7 @@ class PostCallQueue:
 
     @property
     def trouble(self) -> str:
-        """Why jobs cannot be kept or run now; empty if they can."""
+        """Reason why jobs cannot be kept or run now; empty if they can."""
         missing = sorted(set(self._unprovided.values()))
         lacking = [f"not offered now: {', '.join(missing)}"] if missing else []
         return "; ".join([*self._troubles.values(), *lacking])

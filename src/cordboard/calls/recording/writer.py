@@ -117,7 +117,7 @@ class RecordingWriter:
         self._thread: threading.Thread | None = None
         self._open: set[RecordingFile] = set()
         self.trouble = ""
-        """Why recordings cannot be written now; empty if the last write succeeded."""
+        """Reason why recordings cannot be written now; empty if the last write succeeded."""
 
     def write(self, file: RecordingFile, left: bytes, right: bytes) -> None:
         """Append the same stretch of time of both channels, of equal length. Returns at once."""

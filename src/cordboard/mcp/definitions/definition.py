@@ -65,7 +65,7 @@ class ListedTool(types.Tool):
 
     @property
     def refusal(self) -> str:
-        """Why the tool cannot be offered; empty when it can."""
+        """Reason of the refusal; empty when the tool can be offered."""
         return self._refusal
 
     @property
@@ -85,7 +85,7 @@ class ListedTool(types.Tool):
 
     @property
     def output_refusal(self) -> str:
-        """Why its output schema is not used; empty when it is used or when there is none."""
+        """Reason why its output schema is ignored; empty when it is used or when there is none."""
         return self._output_refusal
 
     @property

@@ -20,7 +20,7 @@ from cordboard.tools.tool import JsonObject
 
 
 class Standing(StrEnum):
-    """How a listed tool compares with the accepted one."""
+    """Result of comparing a listed tool with the accepted one."""
 
     SAME = "same"
     NEW = "new"
@@ -61,7 +61,7 @@ class Lock:
 
     servers: Mapping[str, Mapping[str, Pin]] = field(default_factory=dict)
     problem: ConfigProblem | None = None
-    """Why the existing file cannot be read; nothing counts as accepted then."""
+    """Problem of an existing but unreadable file; nothing counts as accepted then."""
     changed: frozenset[str] = frozenset()
     """The servers whose entries differ from the file's (`save_lock` writes only these)."""
 

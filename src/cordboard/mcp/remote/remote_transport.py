@@ -61,7 +61,7 @@ class RemoteTransport(ABC):
 
     @property
     def ending(self) -> str:
-        """How the connection ended, or the last problem, in words that follow "it"."""
+        """The end of the connection, or the last problem, in words that follow "it"."""
         return self._ending
 
     async def __aenter__(

@@ -127,7 +127,7 @@ class StdioTransport:
 
     @property
     def ending(self) -> str:
-        """How the server ended, in words."""
+        """The end of the server, in words."""
         if self._stuck:
             return "does not read its input"
         if self._closed_output:

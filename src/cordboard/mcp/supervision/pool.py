@@ -38,7 +38,7 @@ log = structlog.get_logger()
 
 
 class Replacement(StrEnum):
-    """How a server with a changed configuration is replaced; see the module."""
+    """Ways to replace a server with a changed configuration; see the module."""
 
     BESIDE = "beside"
     AFTER = "after"

@@ -208,7 +208,7 @@ class SettingsFile:
         self._seen = self._signature()
         self._settings = load(path, self._environment)
         self.problem: str | None = None
-        """Why the present file cannot be used; None while it is the one in force."""
+        """Problem of the present file; None while it is the one in force."""
 
     def current(self) -> Settings:
         """Return the settings in force. One ``stat`` call; reads the file only if it has
