@@ -9,6 +9,8 @@
 #   PYTEST_ARGS="-k ari"    more arguments for `make test`
 #   ORDER=random            of the tests: `listed`, or the number of an order that was drawn before
 #   PROCESSES=3             how many processes share the tests (tests/conftest.py says how)
+#   PYTHONS="3.12 3.13"     which of them `make test-pythons` takes (default: 3.11 to 3.14)
+#   PYTHONS_MISSING=fail    one that is not on this machine is a failure, not only reported
 #   RESTAURANT=--engine     arguments for `make restaurant`
 #   BENCH="turns --json F"  which benchmarks, and arguments for them (default: all)
 
@@ -21,7 +23,7 @@ CORDBOARD_CACHE ?= .cache
 PYTEST_ARGS ?=
 PROCESSES ?= 3
 ORDER ?= random
-export PYTHON CORDBOARD_CACHE
+export PYTHON CORDBOARD_CACHE PROCESSES
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -68,6 +70,10 @@ test: $(ALL_READY) asterisk mcp-servers images ## run every test, real Asterisk 
 .PHONY: test-fast
 test-fast: $(ALL_READY) ## run the tests that need no Asterisk, no models and no real time: a minute at most
 	@$(BIN)/python -m pytest --fast --numprocesses=$(PROCESSES) --order=$(ORDER) $(PYTEST_ARGS)
+
+.PHONY: test-pythons
+test-pythons: ## run the fast tests with every Python of this machine, and print a table
+	@PYTHONS="$(PYTHONS)" PYTHONS_MISSING="$(PYTHONS_MISSING)" scripts/test-pythons --order=$(ORDER) $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(ALL_READY) ## check style, formatting, types and the import rules

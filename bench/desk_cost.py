@@ -23,10 +23,7 @@ import psutil
 from bench.report import Report, Summary, Target
 from cordboard.observe.logging import configure
 from cordboard.tools.catalogue import Catalogue, ToolEntry
-from cordboard.tools.desk.desk import Desk
-from cordboard.tools.desk.observer import SilentObserver
-from cordboard.tools.desk.running import Asked, Run, RunHooks
-from cordboard.tools.masking import Given
+from cordboard.tools.desk.desk import Desk, SilentObserver
 from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.tool import (
     Filler,
@@ -144,7 +141,7 @@ async def _costs() -> list[float]:
     one = tool("weather")
     desk = Desk(box(one), NoCaller("bench", "demo"))
     arguments: JsonObject = {"place": "Oslo", "field_1": "the weather of tomorrow"}
-    run = _bare_run(one, arguments)
+    run = _BareRun()
     costs = []
     for turn in range(ASKS + 200):
         began = time.perf_counter()
@@ -175,25 +172,18 @@ async def _costs_with_log() -> list[float]:
             configure(json=False, level="ERROR")
 
 
-def _bare_run(one: Instant, arguments: JsonObject) -> ToolRun:
-    """A run as the desk makes it, that does nothing itself."""
+class _BareRun:
+    """Implements `ToolRun`, and does nothing itself."""
 
-    async def nothing(run: Run) -> ToolResult:
+    line = NoCaller("bench", "demo")
+    ask_id = "bare"
+    idempotency_key = "bench:bare"
+
+    def progress(self, note: str = "") -> None:
+        pass
+
+    async def step(self, name: str, arguments: JsonObject) -> ToolResult:
         return ToolResult()
-
-    async def no_step(run: Run, name: str, given: JsonObject) -> ToolResult:
-        return ToolResult()
-
-    hooks = RunHooks(
-        NoCaller("bench", "demo"),
-        nothing,
-        no_step,
-        lambda run: None,
-        lambda run: None,
-        lambda run, result: None,
-    )
-    ask = ToolAsk("bare", one.spec.name, arguments)
-    return Run(hooks, Asked(ask, ask, one.spec, Given(), 0.0), one, one.spec, arguments, ("", b""))
 
 
 def _timed(work: Callable[[], object]) -> float:

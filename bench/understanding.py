@@ -22,25 +22,20 @@ from pathlib import Path
 
 from bench.caller import human_letters, spelled, spoken
 from bench.engine_process import demo_config
+from bench.options import Options
 from bench.questions import (
     ALPHABET,
-    CALLERS,
-    DEVELOPMENT,
-    FIRST_BLIND,
-    FRESH,
-    HELD_OUT,
-    NOTHING,
     QUESTIONS,
-    SECOND_BLIND,
     SPELLED,
     Question,
 )
 from bench.report import Report, Target
 from bench.word_errors import errors, words
-from cordboard.agents.rules.speech import split_sentences
+from bench.written import SETS, add_text, add_trades
 from cordboard.calls.events import Answering, Heard, LedgerEvent, Offered, ToolCalled
 from cordboard.config.schema import Config
 from cordboard.errors import AsteriskMissing, CallOver
+from cordboard.speech.sentences import split_sentences
 from cordboard_testkit.audiosocket_caller import SimulatedCaller
 from cordboard_testkit.media_thread import MediaThread
 from cordboard_testkit.simulated_call import bench
@@ -113,18 +108,21 @@ class Asked:
                 self.answers.append(text)
 
 
-async def measure(progress: Progress) -> Report:
-    sets = {
-        HELD_OUT_ROW: HELD_OUT,
-        "second blind questions": SECOND_BLIND,
-        "first blind questions": FIRST_BLIND,
-        "callers' stories": CALLERS,
-        "nothing to look up": NOTHING,
-        "development questions": DEVELOPMENT,
-        "fresh questions": FRESH,
-        "first questions": QUESTIONS,
-    }
-    rows = {name: _spoken(asked) for name, asked in sets.items() if asked}
+async def measure(progress: Progress, options: Options) -> Report:
+    """`--only text` and `--only trades` are in writing and take a second; `spoken` is the rest."""
+    parts = options.only or ("spoken", "text", "trades")
+    if unknown := [part for part in parts if part not in ("spoken", "text", "trades")]:
+        raise ValueError(f"no such part: {', '.join(unknown)}; there are spoken, text, trades")
+    report = await _measure_spoken(progress) if "spoken" in parts else Report("understanding")
+    if "text" in parts:
+        await add_text(report)
+    if "trades" in parts:
+        await add_trades(report)
+    return report
+
+
+async def _measure_spoken(progress: Progress) -> Report:
+    rows = {name: _spoken(asked) for name, asked in SETS.items() if asked}
     rows[f"first, noise {NOISE_DBFS:.0f} dBFS"] = _spoken(QUESTIONS, NOISE_DBFS)
     human = await _human(progress)
     if human:

@@ -50,6 +50,7 @@ REAL_TIME = (
     "tests/calls/post_call/test_queue.py",
     "tests/cli/test_mcp_of_a_running_engine.py",
     "tests/cli/test_run.py",
+    "tests/examples/test_tutorial.py",
     "tests/observe/test_traced_call.py",
     "tests/telephony/asterisk/test_breaks.py",
     "tests/telephony/asterisk/test_ownership.py",

@@ -18,13 +18,13 @@ from cordboard.audio.vad import VoiceActivityBank
 from cordboard.calls import events
 from cordboard.calls.agent_start import AGENT_START_LIMIT
 from cordboard.calls.binding import APOLOGY
-from cordboard.calls.call import TOOL_GRACE
 from cordboard.calls.failure_apology import FAREWELL_LIMIT, TOO_LONG, TROUBLE
 from cordboard.calls.offer import Media, TransferTarget
 from cordboard.calls.teardown import STEP_LIMIT
 from cordboard.errors import AgentError, LineGone, MediaError, TransferFailed
 from cordboard.speech.turns.profiles import TurnProfile
 from cordboard.speech.user_turns import HearingParts
+from cordboard.tools.desk.desk import TOOL_GRACE
 from cordboard.tools.tool import Effects, Limits
 from cordboard_testkit.call_stage import CallStage, FakeTool, play_call
 from cordboard_testkit.fake_agent import FakeAgent

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from cordboard.calls import events
-from cordboard.config.call_variables import fill
 from cordboard.errors import ToolError
+from cordboard.tools.speech.template import fill_prompt
 from cordboard.tools.tool import Effects, JsonObject, ToolResult, ToolRun, ToolSpec
 from cordboard_testkit.call_stage import CallStage, FakeTool, play_call
 from cordboard_testkit.fake_agent import FakeAgent
@@ -101,6 +101,20 @@ def test_the_caller_is_greeted_by_what_was_found(tmp_path: Path) -> None:
     assert (asked["ask_id"], asked["turn"], asked["name"]) == ("pre.1", 0, "find_customer")
     (done,) = lines_of(stage, "call.pre_call")
     assert done["steps"] == [{"tool": "find_customer", "save_as": "customer", "status": "ok"}]
+
+
+def test_formats_quoted_keys_and_json_in_texts(tmp_path: Path) -> None:
+    """A greeting has the language of spoken answers; a prompt may show JSON."""
+    found = {**ANN, "since": 1998, "a.b": "odd", "debt": 5.2}
+    _, agent = play(
+        tmp_path,
+        LookUp(answer=found),
+        greeting="{customer.points:number}, {customer.debt:money(EUR)}, {customer.name:date|x}",
+        prompt='{customer."a.b"} {customer.since:year} {"points": 1} {customer: text} {a|b|c}',
+    )
+    assert greeting_of(agent) == "1,200, 5 euros and 20 cents, x"
+    assert agent.session is not None
+    assert agent.session.prompt == 'odd 1998 {"points": 1} {customer: text} {a|b|c}'
 
 
 def test_the_steps_tool_is_not_the_agents(tmp_path: Path) -> None:
@@ -209,7 +223,8 @@ def test_a_step_that_changes_the_world_may_end_its_work(tmp_path: Path) -> None:
 
 
 def test_defaults_and_paths_in_texts() -> None:
-    saved = {"customer": lambda path: {"": "Ann", "a.0": "x"}.get(path, "")}
+    found = {("customer",): "Ann", ("customer", "a", "0"): "x"}
+    saved = {"customer": lambda placeholder: found.get(placeholder.path, "")}
     text = "{customer} {customer.a.0} {customer.b|none} {customer.b} {caller_name|friend} {{x|y}}"
-    assert fill(text, {"caller_name": ""}, saved) == "Ann x none  friend {x|y}"
-    assert fill("{customer.b|none} {customer|}", {}) == "none "
+    assert fill_prompt(text, {"caller_name": ""}, saved) == "Ann x none  friend {x|y}"
+    assert fill_prompt("{customer.b|none} {customer|}", {}) == "none "

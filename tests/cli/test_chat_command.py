@@ -17,7 +17,6 @@ from tests.chat.conftest import Parlour, Script, parlour, server
 from cordboard.api.app import create_app
 from cordboard.api.server import HttpServer
 from cordboard.calls.history import read
-from cordboard.cli.chat_remote import events
 from cordboard.cli.typed_lines import TypedLines
 from cordboard.config.schema import Health
 
@@ -197,14 +196,6 @@ async def test_an_engine_that_dies_in_the_middle_of_an_answer() -> None:
         done = await remote(f"http://127.0.0.1:{port}", "-m", "hi")
     assert done.status == 1
     assert "broke off in the middle of an answer" in done.err
-
-
-def test_a_stream_of_events_is_read_as_it_is_written() -> None:
-    stream = (
-        b': still here\n\nevent: token\ndata: {"a": 1}\n\ndata: {"b":\ndata: 2}\n\nevent: x\n\n'
-    )
-    lines = iter(stream.splitlines(keepends=True))
-    assert list(events(lines)) == [("token", {"a": 1}), ("", {"b": 2})]
 
 
 async def test_typed_lines_come_while_the_loop_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

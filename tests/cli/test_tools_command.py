@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from cordboard.api.app import create_app
 from cordboard.api.server import HttpServer
-from cordboard.cli.tools_arrow import as_arrow
+from cordboard.cli.tools import as_arrow
 from cordboard.config.schema import Health
 from cordboard.generation.tool_listing import ToolListing, ToolRow
 from cordboard_testkit.fake_administration import FakeAdministration

@@ -16,16 +16,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cordboard.config import document, load, sentences
-from cordboard.config.call_variables import placeholders
-from cordboard.config.document import parse
+from cordboard.config import load, sentences, yaml_document
 from cordboard.config.environment import MOST_TEXT
 from cordboard.config.load import LoadedConfig, read
+from cordboard.config.templates import prompt_names, prompt_problems
+from cordboard.config.yaml_document import parse
 from cordboard.errors import ConfigError
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LONG": "x" * 100_000, "BYTES": "caf\udce9"}
 GOOD = (Path(__file__).parents[2] / "config" / "ai-agent.yaml").read_text()
-DEEP = document.MAX_DEPTH + 1
+DEEP = yaml_document.MAX_DEPTH + 1
 
 
 def told(text: str) -> list[str]:
@@ -172,8 +172,9 @@ def test_a_thousand_problems_are_not_listed_one_by_one() -> None:
 @given(st.integers(10, 10_000), st.sampled_from(["{a", "{", "{a ", "{a|", "{a.", "{{", "{a \n"]))
 @settings(deadline=None, max_examples=30)
 def test_an_open_brace_before_many_spaces_is_no_placeholder(number: int, start: str) -> None:
-    assert placeholders(start + " " * number) == []
-    assert placeholders(start * number + "{b}") in ([], ["b"])
+    assert prompt_names(start + " " * number, ["a"]) == []
+    assert prompt_names(start * number + "{b}", ["a"]) in ([], [("b",)])
+    assert list(prompt_problems(start * number, ["a"])) == []
 
 
 # --- sentences -----------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cordboard.config.checks import semantics
-from cordboard.config.document import KeyPath, dotted, parse
 from cordboard.config.load import LoadedConfig, load, read
+from cordboard.config.yaml_document import KeyPath, dotted, parse
 from cordboard.errors import ConfigError
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "SECRET": "hunter2-from-the-environment"}
@@ -491,6 +491,19 @@ def test_an_unknown_placeholder_is_refused_with_the_known_ones(key: str) -> None
         " called_number, call_id, context_name, provider_name, current_date, current_weekday,"
         " current_time, current_datetime_iso, TIER; a channel variable must be listed in"
         " `variables`, and a brace that is meant as such is written twice"
+    ]
+
+
+def test_a_placeholder_that_looks_meant_and_stays_is_a_warning_with_its_place() -> None:
+    text = "contexts:\n  demo:\n    greeting: 'It is {current_time:tme}, {shape:round}.'\n"
+    (warning,) = warned(text)
+    assert warning.startswith(
+        "a.yaml:3: contexts.demo.greeting: {current_time:tme} stays as it is written: at character"
+        " 21: expected a format (.2f, choice, "
+    )
+    assert told("contexts:\n  demo:\n    prompt: 'For {call_id..x}.'\n") == [
+        "a.yaml:3: contexts.demo.prompt: {call_id..x} stays as it is written: at character 14:"
+        " expected the name of a field or a list index, found '.x}'"
     ]
 
 

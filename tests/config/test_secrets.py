@@ -12,6 +12,7 @@ ENVIRONMENT = {
     "ODD": "od-d3-value",
     "SHOP_KEY": "swordfish",
     "CRM_SECRET": "crm-secret-1",
+    "TENANT": "tenant-from-outside-9",
     "HOST": "shop7.example.com",
     "OPENAI_API_KEY": "sk-from-the-environment",
 }
@@ -25,7 +26,8 @@ EVERYWHERE = """
         kind: http
         url: "https://${HOST}/v1?appid_key=app1-77&city={pin}&sort_key=departure"
         headers: {Authorization: Bearer hushhush, Accept: application/json, X-Day: "2026-01-31",
-                  X-Tenant: "acme-77", X-Api-Key: letters}
+                  X-Store: "store-17", X-Tenant: "${TENANT}", X-City: "${WORD}",
+                  X-Api-Key: letters}
         query: {api_key: literalkey, city: Zurich, order_key: arrival, pin: "{pin}",
                 signed: "${SHOP_KEY}"}
         parameters: {pin: {type: string}}
@@ -49,7 +51,7 @@ def test_what_is_masked_and_what_is_not() -> None:
         "ari-password",
         "crm-secret-1",
         "Bearer hushhush",
-        "acme-77",
+        "tenant-from-outside-9",
         "letters",
         "literalkey",
         "app1-77",
@@ -62,3 +64,11 @@ def test_what_is_masked_and_what_is_not() -> None:
         "sk-from-the-environment",
     }
     assert "sk-from-the-environment" not in repr(config)
+
+
+def test_a_header_may_be_an_identifier_and_the_log_still_masks_it() -> None:
+    """`X-Store: store-17` in the file: a result may name the store, and no log shows the header."""
+    loaded = read(textwrap.dedent(EVERYWHERE), Path("ai-agent.yaml"), ENVIRONMENT)
+    assert "store-17" not in loaded.config.secrets
+    assert "store-17" in loaded.secrets
+    assert "store-17" not in repr(loaded.config)

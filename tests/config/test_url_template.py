@@ -6,8 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cordboard.config.data_template import only_placeholder, placeholders_in, read_json_template
-from cordboard.config.speech_template import Placeholder
+from cordboard.config.templates import (
+    Placeholder,
+    only_placeholder,
+    placeholders_in,
+    read_json_template,
+)
 from cordboard.config.url_template import read_url_template
 
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cordboard.net.server_events import (
-    EventParser,
-    EventsTooLong,
-    ServerEvent,
-)
+from cordboard.net.server_events import ServerSentEvent
+
+from .answered_bytes import parsed
 
 
-def parse(stream: bytes, size: int) -> list[ServerEvent]:
-    parser = EventParser()
-    events = []
-    for start in range(0, len(stream), size):
-        events += parser.feed(stream[start : start + size])
-    return events + parser.end()
+def parse(stream: bytes, size: int) -> list[ServerSentEvent]:
+    return parsed(stream[start : start + size] for start in range(0, len(stream), size))
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
@@ -34,20 +29,31 @@ def test_all_ends_of_lines_in_all_pieces(end: bytes, size: int) -> None:
         b"data: x",
     ]
     assert parse(end.join([*lines, b"", b""]), size) == [
-        ServerEvent("a", "{1\n2}"),
-        ServerEvent("", "x"),
+        ServerSentEvent("a", "{1\n2}"),
+        ServerSentEvent("message", "x"),
     ]
 
 
-def test_the_last_event_needs_no_empty_line() -> None:
-    assert parse(b"data: x", 3) == [ServerEvent("", "x")]
-    assert parse(b"data: x\n", 3) == [ServerEvent("", "x")]
+def test_an_event_that_breaks_off_is_none() -> None:
+    assert parse(b"data: x\n\ndata: y\n", 3) == [ServerSentEvent("message", "x")]
 
 
-def test_an_event_without_an_end_is_refused() -> None:
-    parser = EventParser(most=100)
-    with pytest.raises(EventsTooLong):
-        parser.feed(b"data: more\n" * 20)
+@pytest.mark.parametrize("endless", [[b"data: more\n"] * 20, [b"data: "] + [b"more"] * 50])
+def test_an_event_without_an_end_is_refused(endless: list[bytes]) -> None:
+    with pytest.raises(httpx2.SSEError):
+        parsed(endless, most=100)
+
+
+def test_another_media_type_is_read_all_the_same() -> None:
+    """Gateways before language models send `text/plain` or none."""
+    events = parsed([b"data: x\n\n"], kind="text/plain")
+    assert events == [ServerSentEvent("message", "x")]
+    assert parsed([b"<html>\n\n</html>"], kind="text/html") == []
+
+
+def test_what_the_answer_says_of_its_encoding_does_not_count() -> None:
+    events = parsed(["data: ö\n\n".encode()], kind="text/event-stream; charset=latin-1")
+    assert events == [ServerSentEvent("message", "ö")]
 
 
 @given(st.lists(st.sampled_from([b"data: a", b"event: b", b"\r", b"\n", b"\r\n", b":", b"x"])))
@@ -58,4 +64,5 @@ def test_pieces_change_nothing(parts: list[bytes]) -> None:
 
 @given(st.binary(max_size=300), st.integers(1, 50))
 def test_no_bytes_are_too_strange(stream: bytes, size: int) -> None:
-    parse(stream, size)
+    for event in parse(stream, size):
+        assert isinstance(event.data, str)

@@ -69,6 +69,18 @@ def test_spans_wait_for_a_collector_that_is_busy(collector: Collector) -> None:
     assert dropped == []
 
 
+def test_a_proxy_that_cannot_be_used_is_told_and_costs_only_the_spans(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://proxy.example")
+    dropped: list[int] = []
+    sender = SpanSender("http://collector.example", dropped.append, queue=2, interval=0.01)
+    make_spans(sender, "one", "two", "three")
+    sender.shutdown()
+    assert sum(dropped) == 3
+    assert "socks5" in capsys.readouterr().out
+
+
 def test_what_a_collector_refuses_is_dropped_and_counted(collector: Collector) -> None:
     dropped: list[int] = []
     collector.statuses = [400]

@@ -275,7 +275,7 @@ def unknown(value: Any, where: str) -> Iterator[str]:
 async def test_all_that_is_sent_is_known_to_the_sdk() -> None:
     """A conversation with a greeting, a turn, a tool, a loss and all that follows."""
     from tests.agents.realtime.plain_service import Caller
-    from tests.agents.realtime.test_elevenlabs_calls import listen, speak
+    from tests.vendors.elevenlabs.test_agent_calls import listen, speak
 
     script = Script(
         (Answer("It is sunny."), Answer(asks=(Use("book", {"people": 4}),)), Answer("Yes.")),

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cordboard.config.naming import EXPOSED_NAME, exposed_name
 from cordboard.tools.catalogue import Catalogue, ToolEntry
-from cordboard.tools.naming import EXPOSED_NAME, exposed_name
 
 from .conftest import Probe
 

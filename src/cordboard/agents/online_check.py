@@ -24,7 +24,9 @@ from cordboard.config.providers.realtime import RealtimeProvider
 from cordboard.config.providers.services import PaidPart, paid_parts
 from cordboard.config.schema import Config
 from cordboard.errors import AgentError, FailureKind
-from cordboard.version import __version__
+from cordboard.net.failures import HTTP_ERRORS, kind_of_error
+from cordboard.net.service_http import client_for
+from cordboard.net.tls import load_trusted
 
 SECONDS = 10.0
 """For one answer."""
@@ -65,26 +67,18 @@ async def check_online(
     config: Config, environ: Mapping[str, str], seconds: float = SECONDS
 ) -> tuple[Finding, ...]:
     """Ask every service of every provider, in the order of the file."""
-    # Reads the certificates, which takes some 20 ms.
-    trusted = await asyncio.to_thread(ssl.create_default_context)
-    async with httpx2.AsyncClient(
-        headers={"User-Agent": f"cordboard/{__version__}"},
-        timeout=seconds,
-        verify=trusted,
-        trust_env=False,
-        follow_redirects=False,
-    ) as client:
-        asked = [
-            _verify(client, trusted, f"{name}.{paid.part}" if paid.part else name, paid, environ)
-            for name, provider in config.providers.items()
-            for paid in paid_parts(provider)
-        ]
-        found = await asyncio.gather(*asked)
+    trusted = await load_trusted()
+    asked = [
+        _verify(seconds, trusted, f"{name}.{paid.part}" if paid.part else name, paid, environ)
+        for name, provider in config.providers.items()
+        for paid in paid_parts(provider)
+    ]
+    found = await asyncio.gather(*asked)
     return tuple(finding for findings in found for finding in findings)
 
 
 async def _verify(
-    client: httpx2.AsyncClient,
+    seconds: float,
     tls: ssl.SSLContext,
     name: str,
     paid: PaidPart,
@@ -96,7 +90,7 @@ async def _verify(
     key = paid.key(environ)
     findings: list[Finding] = []
     for probe in probes(paid, key):
-        answer = await _ask(client, probe)
+        answer = await _ask(probe, seconds)
         advice = _advice(paid, probe, answer, environ)
         findings.append(Finding(name, f"{paid.kind}, {probe.what}", answer.state, advice))
         if answer.state in ("wrong key", "unreachable"):
@@ -107,7 +101,6 @@ async def _verify(
         and not isinstance(service, ElevenLabsAgentProvider)
         and all(finding.good for finding in findings)
     ):
-        seconds = client.timeout.connect or SECONDS
         findings.append(await _session(service, key, f"{paid.kind}, session", name, tls, seconds))
     return findings
 
@@ -123,9 +116,12 @@ async def _session(
     return Finding(name, what, "ok")
 
 
-async def _ask(client: httpx2.AsyncClient, probe: Probe) -> Verdict:
+async def _ask(probe: Probe, seconds: float) -> Verdict:
     try:
-        async with client.stream("GET", probe.url, headers=dict(probe.headers)) as answer:
+        async with (
+            await client_for(probe.url, probe.headers, seconds) as client,
+            client.stream("GET", probe.url) as answer,
+        ):
             body = b""
             async for chunk in answer.aiter_bytes():
                 body += chunk
@@ -134,8 +130,8 @@ async def _ask(client: httpx2.AsyncClient, probe: Probe) -> Verdict:
             return verdict(probe, answer.status_code, body)
     except httpx2.TimeoutException:
         return Verdict("unreachable", "no answer in time")
-    except (httpx2.HTTPError, httpx2.InvalidURL, ssl.SSLError) as error:
-        return Verdict("unreachable", type(error).__name__)
+    except (*HTTP_ERRORS, OSError) as error:
+        return Verdict("unreachable", kind_of_error(error).words)
 
 
 def _advice(paid: PaidPart, probe: Probe, answer: Verdict, environ: Mapping[str, str]) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import datetime
 import os
-import ssl
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from functools import partial
@@ -37,6 +36,7 @@ from cordboard.config.providers.realtime import RealtimeProvider
 from cordboard.config.providers.services import paid_parts
 from cordboard.config.schema import Config, Context
 from cordboard.errors import AgentError
+from cordboard.net.tls import trusted
 from cordboard.observe.degradation import Degradation
 from cordboard.speech.turns.echo_watch import EchoWatch
 from cordboard.speech.turns.profiles import profile_of
@@ -64,7 +64,7 @@ class Providers:
         self._environ = environ
         self._health = health
         realtime = [p for p in config.providers.values() if isinstance(p, RealtimeProvider)]
-        self._tls = ssl.create_default_context() if realtime else None
+        self._tls = trusted() if realtime else None
         if realtime:
             _import_realtime(realtime)
         self._greetings = GreetingCache()

@@ -38,9 +38,9 @@ from cordboard.api.token_check import TokenCheck
 from cordboard.api.tools import ToolEndpoints
 from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_trial import ToolTrials
+from cordboard.observe.metrics import CONTENT_TYPE
 from cordboard.observe.tool_usage_files import ToolUsageFiles
 
-METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 WITHHELD = "shown with the admin token"
 """Stands for the detail of a component when the request has no token."""
 
@@ -153,7 +153,7 @@ def _own_routes(engine: EngineView, check: TokenCheck) -> list[Route]:
 
     async def metrics(request: Request) -> Response:
         page = await asyncio.to_thread(engine.metrics)  # up to 100 ms of work
-        return Response(page, headers={"Content-Type": METRICS_TYPE})
+        return Response(page, headers={"Content-Type": CONTENT_TYPE})
 
     handlers: dict[str, Callable[[Request], Awaitable[Response]]] = {
         LIVE: live,

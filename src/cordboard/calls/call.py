@@ -34,16 +34,13 @@ from cordboard.calls.recording.call_recording import opening
 from cordboard.calls.services import CallServices
 from cordboard.calls.teardown import STEP_LIMIT, give_back, step
 from cordboard.calls.tools.call_control import CallControl, CallNames
-from cordboard.config.call_variables import fill
 from cordboard.errors import AgentError, CordboardError, LineError, LineGone, MediaError
 from cordboard.generation.generation import Generation
-from cordboard.tools.desk.desk import Desk
+from cordboard.tools.desk.desk import TOOL_GRACE, Desk
+from cordboard.tools.speech.template import fill_prompt
 from cordboard.tools.tool import may_collect_keys
 
 log = structlog.get_logger()
-
-TOOL_GRACE = 10.0
-"""How long a tool that changes the world may go on after its call, to finish its work."""
 
 Result = TypeVar("Result")
 
@@ -310,8 +307,8 @@ class Call:
         return AgentSession(
             call_id=self.call_id,
             context_name=self.context_name,
-            prompt=fill(context.prompt, self._variables, saved),
-            greeting=fill(greeting, self._variables, saved),
+            prompt=fill_prompt(context.prompt, self._variables, saved),
+            greeting=fill_prompt(greeting, self._variables, saved),
             toolbox=self._toolbox.specs,
             format=media.format,
             emit=conversation.take,

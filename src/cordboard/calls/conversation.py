@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -52,13 +52,12 @@ from cordboard.calls.tools.executor import ToolExecutor
 from cordboard.calls.turn_latency import TurnStopwatch
 from cordboard.config.conversation import Silence
 from cordboard.errors import LineGone
-from cordboard.observe.metrics import ApprovalAnswer, Metrics, SilenceKind
+from cordboard.observe.metrics import APPROVAL_ANSWERS, Metrics, SilenceKind
 
 log = structlog.get_logger()
 
 MAX_TROUBLES = 5
 """Troubles of one sort of an agent that stand in a call's ledger; all are counted."""
-_ANSWERS: Mapping[bool | None, ApprovalAnswer] = {True: "yes", False: "no", None: "none"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +197,7 @@ class Conversation:
                 self._confirmed(question, answer, self._loop.time() - began)
 
     def _confirmed(self, question: str, answer: Answer, seconds: float) -> None:
-        given = _ANSWERS[answer.yes]
+        given = APPROVAL_ANSWERS[answer.yes]
         event = events.ToolApproval(question, given, round(seconds * 1000), answer.by)
         self._ledger.record(event)
         self._metrics.tool_approval(given)

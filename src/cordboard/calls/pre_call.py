@@ -23,16 +23,15 @@ from cordboard.calls.ledger import Ledger
 from cordboard.calls.phase_records import PhaseRecords
 from cordboard.config.call_phases import PreCallStep
 from cordboard.config.call_variables import clean
-from cordboard.config.data_template import read_json_template
 from cordboard.config.schema import Context
-from cordboard.config.speech_template import SpeechTemplateError, read_path
+from cordboard.config.templates import Placeholder, read_json_template
 from cordboard.config.tools.http_tool import CALL
 from cordboard.observe.metrics import Metrics
 from cordboard.observe.tracing import Tracing
-from cordboard.tools.data_template import fill_json
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.no_caller import NoCaller
-from cordboard.tools.speech.speech_template import as_words, look_up
+from cordboard.tools.speech.template import words_of
+from cordboard.tools.templates import fill_json, look_up
 from cordboard.tools.tool import ToolAsk, ToolReply
 from cordboard.tools.toolbox import Toolbox
 
@@ -95,14 +94,15 @@ class PreCall:
         """The data of the successful steps, by the names under which they are saved."""
         return {name: reply.data for name, reply in self._replies.items()}
 
-    def saved(self) -> Mapping[str, Callable[[str], str]]:
-        """For `config.call_variables.fill`: per name, a function from a path to the text there."""
+    def saved(self) -> Mapping[str, Callable[[Placeholder], str]]:
+        """For `tools.speech.template.fill_prompt`: per name, from a placeholder to its words."""
         names = (step.save_as for step in self._steps if step.save_as is not None)
         return {name: partial(_text, self._replies.get(name)) for name in names}
 
     def _spoken(self) -> dict[str, str]:
         """Return the spoken text of each result; empty for a failed or missing one."""
-        return {name: text("") for name, text in self.saved().items()}
+        names = (step.save_as for step in self._steps if step.save_as is not None)
+        return {name: _text(self._replies.get(name), Placeholder((name,))) for name in names}
 
     async def _all(self) -> None:
         began = self._loop.time()
@@ -142,13 +142,11 @@ class PreCall:
             parts.on_data(self.data)
 
 
-def _text(reply: ToolReply | None, path: str) -> str:
+def _text(reply: ToolReply | None, placeholder: Placeholder) -> str:
     if reply is None:
         return ""
-    if not path:
+    path = placeholder.path[1:]
+    if not path and placeholder.format is None:
         return clean(reply.message, MOST_SAVED)
-    try:
-        words = as_words(look_up(reply.data, read_path(path)))
-    except SpeechTemplateError:
-        return ""
+    words = words_of(look_up(reply.data, path), placeholder.format)
     return clean(words or "", MOST_SAVED)

@@ -18,8 +18,9 @@ from cordboard.calls.call_costs import CallCosts
 from cordboard.calls.ledger import Ledger
 from cordboard.calls.phases import CallPhases
 from cordboard.calls.services import CallServices
-from cordboard.config.call_variables import call_variables, fill
+from cordboard.config.call_variables import call_variables
 from cordboard.generation.generation import Generation
+from cordboard.tools.speech.template import fill_prompt
 
 SOURCE = "chat"
 """Of these conversations, in their ledgers."""
@@ -91,8 +92,8 @@ class Opening:
         if self._context.uses_pre_call:
             await self._pre_call.done()
         saved = self._pre_call.saved()
-        greeting = fill(self._context.greeting, self.variables, saved)
-        prompt = fill(self._context.prompt, self.variables, saved)
+        greeting = fill_prompt(self._context.greeting, self.variables, saved)
+        prompt = fill_prompt(self._context.prompt, self.variables, saved)
         session = DialogueSession(
             prompt,
             self.toolbox.specs,

@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 import structlog
 
+from cordboard.agent_api.agent import ABOUT_EARLIER
 from cordboard.agent_api.dialogue import Brain, Dialogue
-from cordboard.agents.pipeline.agent import ABOUT_EARLIER
 from cordboard.calls import events
 from cordboard.calls.services import CallServices
 from cordboard.chat.answer import Answer, ChatEvent, EventName
@@ -30,17 +30,14 @@ from cordboard.chat.tool_record import ToolRecord
 from cordboard.config.chat import Chat
 from cordboard.errors import ChatRefused, CordboardError, LineError, LineGone
 from cordboard.generation.generation import Generation
-from cordboard.observe.metrics import ApprovalAnswer
+from cordboard.observe.metrics import APPROVAL_ANSWERS
 from cordboard.speech.yes_or_no import read_yes_or_no
-from cordboard.tools.desk.desk import Desk
+from cordboard.tools.desk.desk import TOOL_GRACE, Desk
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
 
-TOOL_GRACE = 10.0
 UNCLEAR = "Please answer yes or no."
 _SHORT = {"y": True, "1": True, "n": False, "2": False}
 """Yes and no as they are typed, and as they are pressed on a telephone."""
-
-_ANSWERS: Mapping[bool | None, ApprovalAnswer] = {True: "yes", False: "no", None: "none"}
 
 log = structlog.get_logger()
 
@@ -271,7 +268,7 @@ class ChatSession:
                 if self._question is waiting:
                     self._question = None
             agreed = _agreed(message) if message is not None else None
-            given = _ANSWERS[agreed]
+            given = APPROVAL_ANSWERS[agreed]
             self._metrics.tool_approval(given)
             waited = round((self._loop.time() - asked_at) * 1000)
             by = "text" if message is not None else ""

@@ -16,11 +16,12 @@ import structlog
 from cordboard.agent_api.dialogue import Brain
 from cordboard.calls.services import CallServices
 from cordboard.chat.answer import Answer
-from cordboard.chat.session import TOOL_GRACE, ChatSession, check_length
+from cordboard.chat.session import ChatSession, check_length
 from cordboard.chat.transcript import read_transcript
 from cordboard.config.schema import Config
 from cordboard.errors import AgentError, ChatRefused
 from cordboard.generation.generation import Generation
+from cordboard.tools.desk.desk import TOOL_GRACE
 
 LINE_VARIABLES = ("caller_number", "caller_name", "called_number")
 """What may be said of whoever writes, besides what the context declares."""

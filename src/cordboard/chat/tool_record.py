@@ -26,7 +26,7 @@ class _Late:
 
 
 class ToolRecord:
-    """Implements `cordboard.tools.desk.observer.DeskObserver`."""
+    """Implements `cordboard.tools.desk.desk.DeskObserver`."""
 
     def __init__(
         self,

@@ -108,8 +108,8 @@ async def _with_engine(
 def _first_context(config: Path) -> str:
     """The context that calls get which name none. Only that is read of the file: the rest may need
     an environment that is not this one's."""
-    from cordboard.config.document import parse
     from cordboard.config.load import text_of
+    from cordboard.config.yaml_document import parse
     from cordboard.errors import ConfigError
 
     try:

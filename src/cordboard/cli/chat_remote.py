@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import http.client
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx2
 import orjson
 
 from cordboard.errors import EngineRefused, EngineUnreachable
+from cordboard.net.failures import HTTP_ERRORS, kind_of_error
+from cordboard.net.proxy import proxy_for
+from cordboard.net.server_events import server_events
+from cordboard.net.service_http import on_the_way
+from cordboard.net.tls import trusted
 
 READ_SECONDS = 60.0
 """Without a word; the engine says something every 15 s."""
-_MOST_BYTES = 1024 * 1024
 
 
 class RemoteChat:
@@ -28,9 +33,6 @@ class RemoteChat:
             port = -1
         if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
             raise EngineUnreachable(f"{url!r} is no URL of an engine, such as http://HOST:15000")
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else None
-        self._connect = kind or http.client.HTTPConnection
-        self._host, self._port, self._path = parts.hostname, port, parts.path.rstrip("/")
         self._url = url
         self._token = token
         self._context = context
@@ -47,74 +49,62 @@ class RemoteChat:
             body["session_id"] = self.session_id
         else:
             body["context"] = self._context
-        connection = self._connect(self._host, self._port, timeout=READ_SECONDS)
-        try:
-            response = self._request(connection, "POST", "/chat", orjson.dumps(body))
-            done = False
-            for name, data in events(iter(response.readline, b"")):
-                self.session_id = data.get("session_id", self.session_id)
-                done = name == "done"
-                self.over = done and data["state"] == "ended"
-                yield name, data
-            if not done:  # a cut answer is no error to `readline`
-                raise EngineUnreachable(
-                    f"the engine at {self._url} broke off in the middle of an answer"
-                )
-        except (OSError, http.client.HTTPException) as error:
-            raise self._unreachable(error) from None
-        finally:
-            connection.close()
+        done = False
+        with self._answer("POST", "/chat", orjson.dumps(body)) as answer:
+            try:
+                for event in server_events(answer):
+                    data = orjson.loads(event.data)
+                    self.session_id = data.get("session_id", self.session_id)
+                    done = event.event == "done"
+                    self.over = done and data["state"] == "ended"
+                    yield event.event, data
+            except HTTP_ERRORS:
+                done = False
+        if not done:
+            raise EngineUnreachable(
+                f"the engine at {self._url} broke off in the middle of an answer"
+            )
 
     def end(self) -> None:
         """End the conversation, if it goes on. Whatever fails: it ends by itself, some time."""
         if not self.session_id or self.over:
             return
         self.over = True
-        connection = self._connect(self._host, self._port, timeout=READ_SECONDS)
-        try:
-            self._request(connection, "DELETE", f"/chat/{self.session_id}", None)
-        except (OSError, http.client.HTTPException, EngineRefused):
+        with (
+            suppress(EngineRefused, EngineUnreachable),
+            self._answer("DELETE", f"/chat/{self.session_id}", None),
+        ):
             pass
-        finally:
-            connection.close()
 
-    def _request(
-        self, connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None
-    ) -> http.client.HTTPResponse:
-        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._token}"}
-        try:
-            connection.request(method, self._path + path, body, headers)
-        except ValueError:  # http.client's word for a header that cannot be sent
+    @contextmanager
+    def _answer(self, method: str, path: str, body: bytes | None) -> Iterator[httpx2.Response]:
+        """A good answer, still to be read. Raises `EngineUnreachable` or `EngineRefused`."""
+        if not (self._token.isascii() and self._token.isprintable()):
             message = "CORDBOARD_TOKEN has characters that no HTTP header can have (a line break?)"
-            raise EngineUnreachable(message) from None
-        response = connection.getresponse()
-        if response.status == 200:
-            return response
-        content = response.read(_MOST_BYTES)
-        try:
-            reason = orjson.loads(content)["error"]
-        except (orjson.JSONDecodeError, KeyError, TypeError):
-            reason = f"HTTP status {response.status}"
-        if response.status in (401, 403) and not self._token:
+            raise EngineUnreachable(message)
+        headers = {"Content-Type": "application/json"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        url = self._url.rstrip("/")
+        with ExitStack() as opened:
+            try:
+                way = on_the_way(url.startswith("https:") and trusted(), proxy_for(url))
+                client = opened.enter_context(httpx2.Client(timeout=READ_SECONDS, **way))
+                answer = opened.enter_context(
+                    client.stream(method, url + path, headers=headers, content=body)
+                )
+            except (*HTTP_ERRORS, OSError) as error:
+                message = f"the engine at {self._url} {kind_of_error(error).words}"
+                raise EngineUnreachable(message) from None
+            if answer.status_code != 200:
+                raise self._refused(answer)
+            yield answer
+
+    def _refused(self, answer: httpx2.Response) -> EngineRefused:
+        reason = f"HTTP status {answer.status_code}"
+        with suppress(orjson.JSONDecodeError, KeyError, TypeError, *HTTP_ERRORS):
+            reason = orjson.loads(answer.read())["error"]
+        if answer.status_code in (401, 403) and not self._token:
             reason = f"{reason}; set CORDBOARD_TOKEN here as in the engine's environment"
         words = f"the engine at {self._url} refused: {reason}"
-        raise EngineRefused(words, response.status)
-
-    def _unreachable(self, error: Exception) -> EngineUnreachable:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        return EngineUnreachable(f"the engine at {self._url} cannot be reached: {reason}")
-
-
-def events(lines: Iterator[bytes]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The events of a stream (WHATWG HTML, section 9.2.6); comments are passed over."""
-    name, data = "", b""
-    for line in lines:
-        field, _, value = line.rstrip(b"\r\n").partition(b":")
-        value = value.removeprefix(b" ")
-        if field == b"event":
-            name = value.decode()
-        elif field == b"data":
-            data += value
-        elif not line.strip() and data:
-            yield name, orjson.loads(data)
-            name, data = "", b""
+        return EngineRefused(words, answer.status_code)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,11 +15,15 @@ import typer
 
 from cordboard.cli.event_loop import run_async
 from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, load_config
-from cordboard.errors import EngineUnreachable, NotThere
+from cordboard.errors import EngineUnreachable, ExtraMissing, NotThere
 
 if TYPE_CHECKING:
     from cordboard.config.load import LoadedConfig
     from cordboard.generation.tool_listing import ToolListing
+
+
+_TEXTS = ("name", "kind", "origin", "server", "effects", "approval", "description")
+_CHOICES = frozenset({"kind", "effects", "approval"})
 
 
 class Format(StrEnum):
@@ -61,8 +67,6 @@ def command(
     if form is Format.ARROW and output is None and sys.stdout.isatty():
         raise typer.BadParameter("arrow is binary; write it to a file: --output tools.arrow")
     if form is Format.ARROW:
-        from cordboard.cli.tools_arrow import needs_pyarrow
-
         needs_pyarrow()  # before anything is started
     answer = None if aside else _from_engine(config, context, provider)
     if answer is None:
@@ -112,8 +116,6 @@ def _show(answer: dict[str, Any], form: Format, output: Path | None) -> None:
 
     match form:
         case Format.ARROW:
-            from cordboard.cli.tools_arrow import as_arrow
-
             content = as_arrow(answer["tools"])
         case Format.JSON:
             content = indented_json(answer) + b"\n"
@@ -130,3 +132,50 @@ def _show(answer: dict[str, Any], form: Format, output: Path | None) -> None:
         sys.stdout.buffer.flush()
     else:
         print(content.decode(), end="")
+
+
+# --- as an Arrow table, for pandas, Polars, DuckDB, KNIME ------------------------------------
+
+
+def needs_pyarrow() -> None:
+    """Raises `ExtraMissing`."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise ExtraMissing(
+            "--format arrow needs the extra `arrow`, which is not installed;"
+            " pip install 'cordboard[arrow]', or take --format json"
+        ) from None
+
+
+def as_arrow(tools: Iterable[Mapping[str, Any]]) -> bytes:
+    """The tools as one record batch in the Arrow IPC stream format. Raises `ExtraMissing`.
+
+    `parameters` is JSON Schema as a text; `kind`, `effects` and `approval` are dictionary-encoded.
+    """
+    needs_pyarrow()
+    import pyarrow as pa
+
+    rows = [tool for tool in tools if "name" in tool]
+    choice = pa.dictionary(pa.int8(), pa.string())
+    columns: dict[str, Any] = {
+        name: pa.array(
+            [_text(row[name]) for row in rows], choice if name in _CHOICES else pa.string()
+        )
+        for name in _TEXTS
+    }
+    parameters = [json.dumps(row["parameters"]) for row in rows]
+    columns["parameters"] = pa.array(parameters, pa.string())
+    columns["offered"] = pa.array([bool(row["offered"]) for row in rows], pa.bool_())
+    columns["why_not"] = pa.array([_text(row["why_not"]) for row in rows], pa.string())
+    table = pa.table(columns)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def _text(value: Any) -> str:
+    """As UTF-8 can have it: servers write what they want."""
+    return str(value).encode("utf-8", "replace").decode()

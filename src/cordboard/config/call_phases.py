@@ -6,7 +6,7 @@
       - {tool: tell_crm, arguments: {call: "{call.call_id}", text: "{call.transcript_text}"}}
 
 Steps run tools of any kind, also such as the context's agent does not have. Arguments are templates
-(`cordboard.config.data_template`): {call.NAME} is a variable of the call, in `post_call` also one
+(`cordboard.config.templates`): {call.NAME} is a variable of the call, in `post_call` also one
 of `POST_CALL_VARIABLES`, and {results.NAME} what a `pre_call` step has saved.
 """
 
@@ -17,9 +17,9 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from cordboard.config.data_template import JsonTemplateValue
 from cordboard.config.patterns import ToolName, VariableName
 from cordboard.config.section import Section
+from cordboard.config.templates import JsonTemplateValue
 
 POST_CALL_VARIABLES: Mapping[str, str] = {
     "outcome": "How the call ended: completed, transferred, failed, shutdown, killed.",

@@ -1,19 +1,13 @@
-"""`{placeholders}` in prompts and greetings: which there are, and filling them in.
+"""The variables that every call has: their names, and their values for one call.
 
-    {caller_name}             the value of a call variable
-    {customer.name}           a field of what a `pre_call` step has saved as `customer`
-    {customer.name|friend}    the same, with what is said when there is none
-    {{ and }}                 a brace that is meant as such
-
-Any other brace stays as written, so a prompt may show JSON. Texts are checked at load
-(`placeholders`), filled once per call (`fill`). Values are data: whatever they contain is never
-looked at again, neither for braces nor for `${...}`.
+Prompts and greetings name them as `{caller_name}` (`cordboard.config.templates`), data that is sent
+as `{call.caller_name}`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 CALL_VARIABLES: Mapping[str, str] = {
@@ -34,38 +28,7 @@ _WHEN_UNKNOWN = {"caller_number": "unknown", "caller_name": "there", "called_num
 _LONGEST_VALUE = 200
 """Longer values from the line are cut: they are not ours and go into the prompt."""
 
-_PLACEHOLDER = re.compile(
-    r"(?P<escaped>\{\{|\}\})"
-    r"|\{\s*(?P<name>[A-Za-z_][\w.-]*(?: +[\w.-]+)*)\s*(?:\|(?P<default>[^{}|]*))?\}"
-)
 _NOT_PRINTED = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
-
-
-def placeholders(text: str) -> list[str]:
-    """The names a text uses, in order of appearance, each once."""
-    names = (match["name"] for match in _PLACEHOLDER.finditer(text) if match["name"])
-    return list(dict.fromkeys(names))
-
-
-def fill(
-    text: str,
-    values: Mapping[str, str],
-    saved: Mapping[str, Callable[[str], str]] | None = None,
-) -> str:
-    """Put the values in. A name without a value becomes its default, else an empty text.
-
-    `saved`: of each saved result, what gives the text at a path into it (empty = what it says).
-    """
-    saved = saved or {}
-
-    def value(match: re.Match[str]) -> str:
-        if match["escaped"]:
-            return match["escaped"][0]
-        head, _, path = match["name"].partition(".")
-        found = saved[head](path) if head in saved else values.get(match["name"], "")
-        return found or (match["default"] or "").strip()
-
-    return _PLACEHOLDER.sub(value, text)
 
 
 def call_variables(
@@ -80,7 +43,7 @@ def call_variables(
     declared: Iterable[str] = (),
     channel: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The values of one call, for `fill`.
+    """The values of one call.
 
     `declared` are the channel variables the context asks for, `channel` those the line has; one
     that the line does not have is empty. `now` is the local time at the start of the call. Values

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cordboard.config.document import KeyPath, dotted
 from cordboard.config.schema import Config
 from cordboard.config.section import Section
+from cordboard.config.yaml_document import KeyPath, dotted
 
 _FIXED = (
     "health",

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cordboard.config.document import is_text
 from cordboard.config.secret_files import SecretFiles, SecretMissing, SecretUnusable
+from cordboard.config.yaml_document import is_text
 
 MOST_TEXT = 2_000_000
 """Characters that one text may come to have; far above any prompt."""

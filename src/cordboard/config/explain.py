@@ -17,9 +17,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cordboard.config.document import Document, KeyPath
 from cordboard.config.shape import Shape
 from cordboard.config.tools.entry import BUILTIN_TOOLS
+from cordboard.config.yaml_document import Document, KeyPath
 from cordboard.errors import ConfigProblem
 
 _SOUNDS_SECRET = re.compile(r"pass|secret|token|key|credential|auth|env$", re.IGNORECASE)

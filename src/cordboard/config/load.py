@@ -22,7 +22,6 @@ from typing import Any
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from cordboard.config.checks.semantics import check, with_defaults
-from cordboard.config.document import Document, KeyPath, parse
 from cordboard.config.environment import MOST_TEXT, expand
 from cordboard.config.explain import MOST_EXPLAINED, explain
 from cordboard.config.files import content_of, digest_of
@@ -30,9 +29,10 @@ from cordboard.config.providers.services import paid_parts
 from cordboard.config.remote_url import path_secrets
 from cordboard.config.schema import Config
 from cordboard.config.secret_files import SecretFiles
-from cordboard.config.secrets import is_ordinary, names_a_secret
+from cordboard.config.secrets import SHORTEST_SECRET, is_ordinary, names_a_secret
 from cordboard.config.sentences import Effort
 from cordboard.config.shape import Shape
+from cordboard.config.yaml_document import Document, KeyPath, parse
 from cordboard.errors import ConfigError, ConfigProblem
 
 MOST_KIB = 1024
@@ -41,8 +41,6 @@ slowest step, within seconds."""
 MOST_PROBLEMS = 200
 MOST_MESSAGE = 2_000
 """Characters of a message, which may quote a text of the file."""
-SHORTEST_SECRET = 4
-"""Shorter values would mask ordinary words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +235,7 @@ class _Expander:
             by_name = names_a_secret(name)
             if by_name or "env" in path:
                 self.secrets.add(value)
-            if by_name or ("env" in path and not is_ordinary(value)):
+            if by_name or (not is_ordinary(value) and {"env", "headers"}.intersection(path)):
                 self.secrets_of_results.add(value)
         for file in result.files:
             self.secret_files.setdefault(file, path)

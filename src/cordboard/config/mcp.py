@@ -8,16 +8,13 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field, SecretStr, model_validator
 
-from cordboard.config.patterns import URL, ServerId, ToolName
+from cordboard.config.patterns import HEADER_NAME, HEADER_VALUE, URL, ServerId, ToolName
 from cordboard.config.section import Section
-from cordboard.config.tools.rules import FillerTexts, ToolRules
-from cordboard.config.tools.speech import ErrorMessages
+from cordboard.config.tools.rules import ErrorMessages, FillerTexts, ToolRules
 
 McpTransport: TypeAlias = Literal["stdio", "http", "sse"]
 McpLock: TypeAlias = Literal["off", "warn", "enforce"]
 
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 _OWN_HEADERS = {
     "accept",
@@ -224,11 +221,11 @@ class McpServer(Section):
         if foreign:
             raise ValueError(f"`transport: {self.transport}` knows no `{foreign[0]}`")
         for name, value in self.headers.items():
-            if not _HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
+            if not HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
                 raise ValueError(
                     f"`headers` cannot have {name!r}: it is no header, or the engine's own"
                 )
-            if not _HEADER_VALUE.fullmatch(value.get_secret_value()):
+            if not HEADER_VALUE.fullmatch(value.get_secret_value()):
                 raise ValueError(f"`headers.{name}` has characters that HTTP does not allow")
         return self
 

@@ -1,8 +1,9 @@
-"""The name under which an agent sees an MCP tool.
+"""Names of tools: what may be exposed to a provider, and the internal ids behind it.
 
 Pure text, no state: the configuration needs the rule to say at load time that two tools would
 share a name, the tools room needs it to offer them. Every provider accepts the names made here:
-only `[a-z0-9_]`, beginning with a letter, at most 64 characters.
+only `[a-z0-9_]`, beginning with a letter, at most 64 characters. Different tools that meet in one
+name (`get-atis`, `get_atis`) are refused where a catalogue is built (`cordboard.tools.catalogue`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+EXPOSED_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}\Z")
+"""Every provider accepts it as the name of a function."""
 LONGEST_NAME = 64
 """The shortest of the providers' limits (OpenAI functions)."""
 _HASH_DIGITS = (8, 16, 32)
@@ -75,3 +78,8 @@ def exposed_prefix(server: str) -> str:
 def _snake_case(text: str) -> str:
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode("ascii")
     return _ILLEGAL.sub("_", _WORD_BORDER.sub("_", plain).lower()).strip("_")
+
+
+def mcp_origin(server: str, tool: str) -> str:
+    """The internal id of a server's tool in logs, ledger and pages."""
+    return f"mcp:{server}:{tool}"

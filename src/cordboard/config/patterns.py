@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from pydantic import Field
@@ -25,6 +26,9 @@ VOICE_ID = r"^[A-Za-z0-9_-]{1,64}$"
 TIME_OF_DAY = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 HOST_NAME = r"^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_])?$"
 DIALPLAN_CONTEXT = r"^[A-Za-z0-9_.-]{1,79}$"
+
+HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 
 API_VERSION = r"^v[0-9]+[a-z0-9]*$"
 LANGUAGE_TAG = r"^([a-z]{2,3}(-[A-Za-z0-9]{2,8})*)?$"

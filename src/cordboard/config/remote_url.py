@@ -73,9 +73,12 @@ def inner_problem(address: Address) -> str | None:
     kind = address_problem(address)
     if kind is not None:
         return kind
+    is_tunnel = isinstance(address, IPv6Address) and bool(address.sixtofour or address.teredo)
     address = unwrapped(address)
     if address.is_loopback:
         return "loopback"
+    if is_tunnel:  # whether 6to4 is global, newer Pythons answer otherwise than older ones
+        return "tunnel"
     if isinstance(address, IPv6Address):
         special = address.is_site_local or address.is_reserved or address in _LOCAL_NAT64
         return "private" if special or not address.is_global else None

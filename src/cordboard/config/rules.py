@@ -33,10 +33,13 @@ from cordboard.config.call_variables import CALL_VARIABLES
 from cordboard.config.patterns import TIME_OF_DAY
 from cordboard.config.sentences import Effort, Wording, read_sentence
 
-SlotKind = Literal["list", "icao", "letters", "number", "digits", "date", "time", "name", "text"]
+SlotKind = Literal[
+    "list", "icao", "letters", "code", "number", "digits", "date", "time", "name", "text"
+]
 BUILT_IN_LISTS: tuple[SlotKind, ...] = (
     "icao",
     "letters",
+    "code",
     "number",
     "digits",
     "date",
@@ -113,7 +116,10 @@ class WordList(_Part):
     minimum: int | None = Field(default=None, description="`number`: smallest value.")
     maximum: int | None = Field(default=None, description="`number`: greatest value.")
     length: int | None = Field(
-        default=None, ge=1, le=40, description="`digits`, `letters`: how many."
+        default=None,
+        ge=1,
+        le=40,
+        description="`digits`, `letters`, `code` (letters and figures): how many.",
     )
     earliest: TimeOfDay | None = Field(
         default=None,
@@ -173,19 +179,19 @@ class Intent(_Part):
     sentences: tuple[str, ...] = Field(default=(), description="Templates of what callers say.")
     keywords: tuple[str, ...] = Field(
         default=(),
-        description="Templates of words without {lists} that, wherever they stand beside a clear"
-        " value of the intent's only list, are enough for it.",
+        description="Templates of words without {lists} that speak for the intent wherever they"
+        " stand in what a caller says.",
     )
     unless: tuple[str, ...] = Field(
         default=(),
         description="Templates of words without {lists} that show that something else is wanted:"
-        " beside one of these a value alone is not enough.",
+        " beside one of these only a whole sentence counts.",
     )
     harmless: bool | None = Field(
         default=None,
-        description="Whether doing it needlessly costs the caller nothing but time; then one clear"
-        " value is enough to act on, without asking back. Default: whether its tool only reads."
-        " Never with `confirm`, `transfer` or `hang_up`.",
+        description="Whether doing it needlessly costs the caller nothing but time; then it is done"
+        " without asking back where no sentence fits. Default: whether its tool only reads. Never"
+        " with `confirm`, `transfer` or `hang_up`.",
     )
     slots: dict[Identifier, Slot] = Field(default_factory=dict)
     confirm: Template | None = Field(
@@ -329,19 +335,11 @@ class Rules(_Part):
         return self
 
     def _check_keywords(self, name: str, intent: Intent, effort: Effort) -> None:
-        key = f"intents.{name}.keywords"
         for field, texts in (("keywords", intent.keywords), ("unless", intent.unless)):
             for number, text in enumerate(texts):
                 at = f"intents.{name}.{field}[{number}]"
                 if any(p.list for w in self._wordings(text, at, effort) for p in w):
                     raise ValueError(f"{at}: {text!r}: {field} have no {{lists}}")
-        if intent.unless and not intent.keywords:
-            raise ValueError(f"intents.{name}.unless: only beside keywords")
-        if intent.keywords:
-            found = list(self.slots_of(name).values())
-            spec = self.lists.get(found[0]) if len(found) == 1 else None
-            if spec is None or spec.type != "list":
-                raise ValueError(f"{key}: only for an intent with one slot, filled from a list")
 
     def _check_lists(self, wording: Wording, text: str, key: str) -> None:
         seen: set[str] = set()

@@ -16,7 +16,6 @@ from pydantic import Field, PrivateAttr, SecretStr, field_validator, model_valid
 
 from cordboard.config.budget import Budget
 from cordboard.config.call_phases import PostCallRetries, PostCallStep, PreCallStep, saved_names
-from cordboard.config.call_variables import placeholders
 from cordboard.config.chat import Chat
 from cordboard.config.conversation import BargeIn, Recording, Silence, TurnTaking
 from cordboard.config.mcp import Mcp
@@ -38,6 +37,7 @@ from cordboard.config.remote_url import is_loopback
 from cordboard.config.rules import Rules
 from cordboard.config.secrets import secrets_in
 from cordboard.config.section import Section
+from cordboard.config.templates import prompt_names
 from cordboard.config.tools.entry import BUILTIN_TOOLS, BuiltinTool, ToolEntry, TransferDestination
 
 
@@ -291,8 +291,8 @@ class Context(Section):
         saved = saved_names(self.pre_call)
         if not saved:
             return False
-        names = [*placeholders(self.prompt), *placeholders(self.greeting)]
-        if any(name.partition(".")[0] in saved for name in names):
+        names = [*prompt_names(self.prompt, saved), *prompt_names(self.greeting, saved)]
+        if any(name[0] in saved for name in names):
             return True
         try:
             if self.rules is not None:

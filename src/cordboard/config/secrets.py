@@ -5,10 +5,14 @@ The log masks every secret field and all that `env` takes from the environment
 word, so the rule for results is narrower (`Config.secrets`):
 
 - every secret field (`token`, `password`, `api_key`, ...), and the key in an MCP server's address;
-- every value that comes from an environment variable whose name says so, such as `SHOP_KEY`, or
-  stands under such a name in `env`, `headers`, `header_templates`, `query`, `form` or a `url`;
-- every other header, and all else that `env` takes from the environment, unless it consists of
-  words or of figures: `application/json`, `Zurich`, `2026-01-31`.
+- every value that comes from a file (`${file:PATH}`), or from an environment variable whose name
+  says so, such as `SHOP_KEY`;
+- every value under such a name in `env`, `headers`, `header_templates`, `query`, `form` or a `url`;
+- all else that `env` and `headers` take from the environment, unless it consists of words or of
+  figures: `application/json`, `Zurich`, `2026-01-31`.
+
+A header that stands in the file under another name is not masked: `X-Store: store-17` is an
+identifier, and results may be full of it.
 """
 
 from __future__ import annotations
@@ -20,6 +24,9 @@ from typing import Any, Final
 
 from pydantic import BaseModel, SecretStr
 
+SHORTEST_SECRET: Final = 4
+"""Characters of a value that is masked in logs and messages; shorter ones would mask ordinary
+words."""
 _SECRET = re.compile("(?i)pass(word|phrase|code)|secret|token|credential|api_?key|(^|_)pin($|_)")
 _SECRET_ELSEWHERE = re.compile("(?i)(^|_)(key|pass|pw|pwd|pat|auth|authorization|cookie)$")
 _ORDINARY = re.compile(r"[A-Za-z]+([ ,._/+-]+[A-Za-z]+)*|[\d ,.:/+-]*")
@@ -66,9 +73,8 @@ def secrets_in(value: Any, name: str = "") -> Iterator[str]:
 
 def _entry(name: str, key: str, item: Any) -> Iterator[str]:
     if name == "headers" and isinstance(item, SecretStr):
-        header = item.get_secret_value()
-        if names_a_secret(key) or not is_ordinary(header):
-            yield header
+        if names_a_secret(key):
+            yield item.get_secret_value()
     elif name in _NAMED_TEXTS and isinstance(item, str):
         yield from _text(key, item)
     else:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
-from cordboard.config.document import KeyPath
 from cordboard.config.patterns import PATTERNS_IN_WORDS
 from cordboard.config.schema import Config
+from cordboard.config.yaml_document import KeyPath
 
 Kinds: TypeAlias = Callable[[KeyPath], str]
 """Tells of which kind the section at a path is, where it may be of several (`kind: http`)."""

@@ -13,8 +13,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from cordboard.config.data_template import DataTemplate, read_data_template
-from cordboard.config.speech_template import Placeholder
+from cordboard.config.templates import Placeholder, Template, joined, read_data_template
 
 _SCHEME = re.compile(r"(?P<scheme>https?)://", re.IGNORECASE)
 _PORT = re.compile(r":(?P<port>[0-9]{1,5})$")
@@ -29,12 +28,12 @@ class UrlTemplate:
 
     scheme: str
     """`http` or `https`."""
-    host: DataTemplate
+    host: Template
     """In lower case; an IPv6 address without its brackets."""
     port: int | None
-    path: DataTemplate
+    path: Template
     """Begins with a slash."""
-    query: DataTemplate
+    query: Template
     """What follows the first question mark; empty when there is none."""
 
     @property
@@ -59,7 +58,7 @@ def read_url_template(text: str) -> UrlTemplate:
     host, path = _split(before_query, "/")
     hostname, port = _host(host)
     return UrlTemplate(
-        scheme["scheme"].lower(), hostname, port, _joined(["/", *path]), _joined(query)
+        scheme["scheme"].lower(), hostname, port, joined(["/", *path]), joined(query)
     )
 
 
@@ -74,7 +73,7 @@ def _split(
     return pieces, []
 
 
-def _host(pieces: list[str | Placeholder]) -> tuple[DataTemplate, int | None]:
+def _host(pieces: list[str | Placeholder]) -> tuple[Template, int | None]:
     port = None
     last = pieces[-1] if pieces else ""
     if isinstance(last, str):
@@ -88,7 +87,7 @@ def _host(pieces: list[str | Placeholder]) -> tuple[DataTemplate, int | None]:
         if isinstance(piece, str) and (wrong := _NOT_IN_HOST.search(piece)):
             what = "user or password" if "@" in piece else f"{wrong[0]!r}"
             raise ValueError(f"{EXPECTED}; there is no {what} in its host")
-    host = _joined([piece.lower() if isinstance(piece, str) else piece for piece in pieces])
+    host = joined([piece.lower() if isinstance(piece, str) else piece for piece in pieces])
     if len(host) == 1 and isinstance(host[0], str):
         host = (host[0].strip("[]"),)
     if not host or host == ("",):
@@ -96,17 +95,6 @@ def _host(pieces: list[str | Placeholder]) -> tuple[DataTemplate, int | None]:
     if any(isinstance(piece, str) and ":" in piece for piece in host) and len(host) > 1:
         raise ValueError(f"{EXPECTED}; a placeholder can be no port")
     return host, port
-
-
-def _joined(pieces: list[str | Placeholder]) -> DataTemplate:
-    """Neighbouring texts as one, no empty ones."""
-    joined: list[str | Placeholder] = []
-    for piece in pieces:
-        if isinstance(piece, str) and joined and isinstance(joined[-1], str):
-            joined[-1] += piece
-        elif piece != "":
-            joined.append(piece)
-    return tuple(joined)
 
 
 def _is_url_template(text: str) -> str:

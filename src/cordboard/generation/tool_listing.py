@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from cordboard.config.naming import exposed_name, mcp_origin
 from cordboard.config.schema import Config
 from cordboard.config.tools.entry import BUILTIN_TOOLS, McpToolEntry, group_server
 from cordboard.config.tools.python_tool import PythonTool
@@ -19,7 +20,6 @@ from cordboard.mcp.fleet import Fleet
 from cordboard.mcp.listed_tools import listed_tools
 from cordboard.mcp.supervision.status import ServerState
 from cordboard.tools.catalogue import Catalogue
-from cordboard.tools.naming import exposed_name, mcp_origin
 from cordboard.tools.provider_schema import for_provider_list
 from cordboard.tools.schema_profiles import PROFILES
 from cordboard.tools.tool import JsonObject, ToolSpec

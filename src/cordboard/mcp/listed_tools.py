@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from cordboard.config.naming import mcp_origin
 from cordboard.mcp.definitions.definition import ListedTool
 from cordboard.mcp.fleet import Fleet
 from cordboard.tools.catalogue import Catalogue
-from cordboard.tools.naming import mcp_origin
 
 
 def listed_tools(fleet: Fleet, catalogue: Catalogue) -> list[Mapping[str, Any]]:

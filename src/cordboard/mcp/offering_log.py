@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import structlog
 
+from cordboard.config.naming import mcp_origin
 from cordboard.mcp.definitions.definition import ListedTool
 from cordboard.mcp.offering import Offering
-from cordboard.tools.naming import mcp_origin
 
 MAX_LINES = 20
 """Tools of one server that are logged at a time; the others are counted."""

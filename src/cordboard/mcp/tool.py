@@ -19,6 +19,7 @@ import structlog
 
 from cordboard.config.mcp import McpDefaults
 from cordboard.config.mcp import McpTool as ToolConfig
+from cordboard.config.naming import exposed_name, mcp_origin
 from cordboard.errors import (
     McpError,
     McpTimeout,
@@ -33,10 +34,9 @@ from cordboard.mcp.result import read_any_result
 from cordboard.mcp.supervision.server import SupervisedServer
 from cordboard.tools.desk.running import LATE_SECONDS
 from cordboard.tools.known_secrets import without_parameters
-from cordboard.tools.naming import exposed_name, mcp_origin
-from cordboard.tools.rules import apply_rules
+from cordboard.tools.operator_rules import apply_rules
 from cordboard.tools.schema.checker import ArgumentChecker, Checker
-from cordboard.tools.speech.speech import FAILED
+from cordboard.tools.speech.speech import FAILED, TOO_SLOW, UNAVAILABLE, UNUSABLE
 from cordboard.tools.tool import (
     Effects,
     ErrorWords,
@@ -50,9 +50,6 @@ from cordboard.tools.tool import (
     ToolSpec,
 )
 
-UNAVAILABLE = "Sorry, that service is not available right now."
-UNUSABLE = "Sorry, that service gave an answer I cannot use."
-TOO_SLOW = "Sorry, that service takes too long to answer."
 WITHDRAWN = "Sorry, that service is no longer offered."
 
 log = structlog.get_logger()

@@ -4,6 +4,10 @@
 the very address that was chosen, so that a name which leads elsewhere at the second look-up (DNS
 rebinding) is of no use. What an address may be is `cordboard.config.remote_url`'s; who may go where
 is the owner's: `cordboard.tools.http.client`, `cordboard.mcp.remote.http_guard`.
+
+A proxy of the environment (`cordboard.net.proxy`) is asked for a tunnel to that chosen address,
+never to the name: else the proxy's look-up would undo the check. `https` and `http` alike go
+through a tunnel, so `HTTPS_PROXY` decides for both. Addresses of this machine need no proxy.
 """
 
 from __future__ import annotations
@@ -14,15 +18,18 @@ import ssl
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from ipaddress import ip_address
 
 import httpcore2
 
-from cordboard.config.remote_url import Address, literal_address
+from cordboard.config.remote_url import Address, literal_address, unwrapped
+from cordboard.net.failures import why_not_connected
+from cordboard.net.proxy import Proxy, ProxyFailed, proxy_to
 
 ATTEMPT_SECONDS = 3.0
 """For each of a name's addresses but the last."""
-MAX_CAUSES = 10
+MAX_CONNECTIONS = 256
 
 KEEPALIVE: list[httpcore2.SOCKET_OPTION] = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -68,13 +75,66 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         for address in addresses[:-1]:
             left = min(deadline - loop.time(), ATTEMPT_SECONDS)
             try:
-                return await self._inner.connect_tcp(
-                    str(address), port, max(left, 0.01), local_address, options
-                )
+                return await self._connect(host, address, port, max(left, 0.01), options)
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
                 continue
         left = max(deadline - loop.time(), 0.01)
-        return await self._inner.connect_tcp(str(addresses[-1]), port, left, local_address, options)
+        return await self._connect(host, addresses[-1], port, left, options)
+
+    async def _connect(
+        self,
+        host: str,
+        address: Address,
+        port: int,
+        seconds: float,
+        options: list[httpcore2.SOCKET_OPTION],
+    ) -> httpcore2.AsyncNetworkStream:
+        """Connect to this address of a host, through a proxy's tunnel if the environment says so.
+
+        Raises httpcore2's `ConnectError` and `ConnectTimeout`.
+        """
+        try:
+            # An exception may be meant by the name or by the address that the name has.
+            numeric = str(unwrapped(address))
+            proxy = proxy_to(numeric, port, secure=True) and proxy_to(host, port, secure=True)
+            if proxy is None:
+                return await self._inner.connect_tcp(str(address), port, seconds, None, options)
+            async with asyncio.timeout(seconds):
+                return await self._tunnel(proxy, str(address), port, seconds, options)
+        except ProxyFailed as error:
+            raise httpcore2.ConnectError(str(error)) from error
+        except TimeoutError:
+            silent = ProxyFailed("the proxy does not answer")
+            raise httpcore2.ConnectTimeout(str(silent)) from silent
+
+    async def _tunnel(
+        self,
+        proxy: Proxy,
+        address: str,
+        port: int,
+        seconds: float,
+        options: list[httpcore2.SOCKET_OPTION],
+    ) -> httpcore2.AsyncNetworkStream:
+        try:
+            stream = await self._inner.connect_tcp(proxy.host, proxy.port, seconds, None, options)
+        except httpcore2.ConnectError as error:
+            reason = why_not_connected(error)
+            raise ProxyFailed(f"the proxy {proxy} cannot be reached: {reason}") from None
+        try:
+            await stream.write(proxy.tunnel_request(address, port), seconds)
+            received = b""
+            while not proxy.is_open(received):
+                piece = await stream.read(4096, seconds)
+                if not piece:
+                    raise ProxyFailed(f"the proxy {proxy} closed the connection")
+                received += piece
+        except (httpcore2.NetworkError, httpcore2.TimeoutException) as error:
+            await stream.aclose()
+            raise ProxyFailed(f"the proxy {proxy} broke off") from error
+        except BaseException:
+            await stream.aclose()
+            raise
+        return stream
 
     async def connect_unix_socket(
         self,
@@ -108,6 +168,53 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
             del self._lookups[host, port]
 
 
+def guarded_pool(
+    backend: GuardedBackend, tls: ssl.SSLContext | None, idle_connections: int
+) -> httpcore2.AsyncConnectionPool:
+    """A pool whose connections are made by the guard."""
+    return httpcore2.AsyncConnectionPool(
+        ssl_context=tls,
+        max_connections=MAX_CONNECTIONS,
+        max_keepalive_connections=idle_connections,
+        keepalive_expiry=IDLE_SECONDS,
+        network_backend=backend,
+        socket_options=KEEPALIVE,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """httpcore2's errors as a room's own, in words that follow "it ..." and carry no secret.
+
+    A context manager, usable again and again; what is no error of httpcore2 passes.
+    """
+
+    error: type[Exception]
+    """For a request that cannot be sent as it is."""
+    unavailable: type[Exception]
+    timeout: type[Exception]
+    broken: type[Exception]
+    """For a connection that broke."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, httpcore2.PoolTimeout):
+            words = "it has too many of our requests to answer already"
+            raise self.unavailable(words) from error
+        if isinstance(error, (httpcore2.ConnectError, httpcore2.ConnectTimeout)):
+            words = f"it cannot be reached: {why_not_connected(error)}"
+            raise self.unavailable(words) from error
+        if isinstance(error, httpcore2.TimeoutException):
+            raise self.timeout("it did not answer in time") from error
+        if isinstance(error, (httpcore2.NetworkError, httpcore2.RemoteProtocolError)):
+            raise self.broken("it broke the connection off, or does not speak HTTP") from error
+        if isinstance(error, (httpcore2.ProtocolError, httpcore2.UnsupportedProtocol)):
+            # Says no more: the reason may quote a header.
+            raise self.error("the request cannot be sent as it is") from error
+
+
 def _resolve(host: str, port: int) -> asyncio.Future[Sequence[Address]]:
     """In a thread of its own: a silent name server must not hold one of the shared workers."""
     loop = asyncio.get_running_loop()
@@ -136,24 +243,3 @@ def _resolve(host: str, port: int) -> asyncio.Future[Sequence[Address]]:
 
     threading.Thread(target=ask, name=f"look up {host}", daemon=True).start()
     return answer
-
-
-def why_not_connected(error: BaseException) -> str:
-    """The reason for a failed connection, from the chain of its causes; words that follow "it
-    cannot be reached:", without anything secret."""
-    cause: BaseException | None = error
-    for _ in range(MAX_CAUSES):
-        if cause is None:
-            break
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"its certificate is not valid ({cause.verify_message[:100]})"
-        if isinstance(cause, ssl.SSLError):
-            return "it does not speak TLS as we do"
-        if isinstance(cause, ConnectionRefusedError):
-            return "connection refused"
-        if isinstance(cause, OSError) and cause.errno and cause.strerror:
-            return cause.strerror[:100]
-        cause = cause.__cause__ or cause.__context__
-    if str(error).startswith("its name"):  # the guard's own words
-        return str(error)
-    return "it does not answer" if isinstance(error, httpcore2.ConnectTimeout) else "no connection"

@@ -1,65 +1,60 @@
-"""HTTP requests of the parts of a pipeline to their services.
+"""HTTP requests to the services of the providers.
 
-One client per part: its connections are kept, so that the next sentence or utterance pays no
-handshake. What goes wrong comes out as the part's own error with its kind, and never bears a key.
+`client_for` makes every client: it trusts the machine's certificate authorities, takes the proxy
+that the environment names (`cordboard.net.proxy`), follows no redirect and uses nothing else of the
+environment. `ServiceHttp` keeps one client per part of an agent: its connections are kept, so that
+the next sentence or utterance pays no handshake. Failures come out as `RequestFailed` with their
+kind, and never bear a key.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import re
+import ssl
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import httpx2
 
-from cordboard.errors import AgentError, FailureKind
+from cordboard.errors import AgentError
+from cordboard.net.failures import HTTP_ERRORS, WORTH_READING, RequestFailed, failed, refused
+from cordboard.net.proxy import Proxy, proxy_for
+from cordboard.net.tls import load_trusted
 from cordboard.version import __version__
 
 KEEP_SECONDS = 30.0
 """How long an unused connection is kept."""
 WRITE_SECONDS = 5.0
-_MOST_WORDS = 300
-"""Of what a service says about an error."""
-_WORTH_READING = 4_096
-_KEYS = re.compile(r"\b(?:sk|xi|key|Bearer|Token)[-_ ][\w*.-]{6,}")
+WORDS_SECONDS = 2.0
+"""How long the body of a refusal may take."""
 
 
-def kind_of_status(status: int) -> FailureKind:
-    """What an HTTP status that is no success means for the conversation."""
-    if status in (401, 403):
-        return "auth"
-    if status in (402, 429):
-        return "quota"
-    if status >= 500 or status == 408:
-        return "dropped"
-    return "refused"
+async def client_for(
+    base_url: str,
+    headers: Mapping[str, str],
+    timeout: httpx2.Timeout | float,
+    limits: httpx2.Limits | None = None,
+) -> httpx2.AsyncClient:
+    """A client for one service. Raises `OSError` for certificates that cannot be read, and its
+    subclass `ProxyFailed` for a proxy that cannot be used."""
+    # Without TLS there is nothing to verify, and the certificates take 20 ms to read.
+    verify = await load_trusted() if base_url.startswith("https:") else False
+    return httpx2.AsyncClient(
+        headers={"User-Agent": f"cordboard/{__version__}", **headers},
+        timeout=timeout,
+        limits=limits or httpx2.Limits(keepalive_expiry=KEEP_SECONDS),
+        follow_redirects=False,
+        **on_the_way(verify, proxy_for(base_url)),
+    )
 
 
-def words_of_error(body: bytes) -> str:
-    """What a service says is wrong, of the forms that the services use, in one short line.
-
-    OpenAI: `{"error": {"message"}}`; ElevenLabs: `{"detail": {"message"}}`; Deepgram:
-    `{"err_code", "err_msg"}`. A key that is quoted is taken out.
-    """
-    try:
-        told: Any = json.loads(body)
-    except ValueError:
-        return ""
-    for key in ("error", "detail", "err_msg", "message"):
-        if isinstance(told, dict) and key in told:
-            told = told[key]
-            if isinstance(told, dict):
-                told = told.get("message", "")
-            break
-    if not isinstance(told, str):
-        return ""
-    return _KEYS.sub("***", " ".join(told.split()))[:_MOST_WORDS]
+def on_the_way(verify: ssl.SSLContext | bool, proxy: Proxy | None) -> dict[str, Any]:
+    """The arguments of an httpx2 client that say how it reaches a service."""
+    return {"verify": verify, "proxy": proxy.url if proxy else None, "trust_env": False}
 
 
-class PartHttp:
+class ServiceHttp:
     """Requests to one service. Made without an event loop; opened by the first request."""
 
     def __init__(
@@ -67,66 +62,82 @@ class PartHttp:
         service: str,
         base_url: str,
         headers: Mapping[str, str],
-        error: type[AgentError],
+        error: type[AgentError] | None = None,
         *,
         connect_seconds: float,
-        silence_seconds: float,
+        silence_seconds: float | None,
+        keep_seconds: float = KEEP_SECONDS,
+        connections: int = 100,
+        key: str = "",
     ) -> None:
-        """`service`: as messages name it. `silence_seconds`: how long it may send nothing."""
+        """`service`: its name in messages. `error`: the failure of `post`. `silence_seconds`: how
+        long it may send nothing; None: the caller sets limits of its own. `key`: taken out of what
+        the service says."""
         self._service = service
         self._base_url = base_url.rstrip("/")
-        self._headers = {"User-Agent": f"cordboard/{__version__}", **headers}
+        self._headers = headers
         self._error = error
+        self._key = key
         self._timeout = httpx2.Timeout(
             connect=connect_seconds,
             read=silence_seconds,
             write=WRITE_SECONDS,
             pool=connect_seconds,
         )
+        self._limits = httpx2.Limits(
+            max_connections=connections,
+            max_keepalive_connections=connections,
+            keepalive_expiry=keep_seconds,
+        )
         self._client: httpx2.AsyncClient | None = None
+        self._opening = asyncio.Lock()
         self._running = 0
         self._ended = False
 
     @asynccontextmanager
-    async def post(
+    async def request(
         self,
+        method: str,
         path: str,
         *,
-        params: Mapping[str, str] | None = None,
-        body: Mapping[str, Any] | None = None,
-        form: Mapping[str, str | list[str]] | None = None,
-        files: Mapping[str, tuple[str, bytes, str]] | None = None,
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The answer's body, piece by piece; leaving the context ends the request.
+        answer_seconds: float | None = None,
+        any_status: bool = False,
+        **content: Any,
+    ) -> AsyncIterator[httpx2.Response]:
+        """The answer, its body still to be read; leaving the context ends the request.
 
-        Raises the part's error: for a status that is no success, and for all that goes wrong while
-        the body is read inside the context.
+        `answer_seconds` limits the time until the answer's head. `content` is httpx2's: `params`,
+        `json`, `content`, `data`, `files`. Raises `RequestFailed` for a status that is no success
+        (unless `any_status`), and for all that goes wrong while the body is read in the context.
         """
         self._running += 1
         try:
-            client = await self._opened()
-            async with client.stream(
-                "POST",
-                f"{self._base_url}{path}",
-                params=dict(params or {}),
-                json=body,
-                data=dict(form) if form is not None else None,
-                files=dict(files) if files is not None else None,
-            ) as response:
-                if not response.is_success:
+            response = await self._sent(method, path, answer_seconds, content)
+            try:
+                if not response.is_success and not any_status:
                     raise await self._refused(response)
-                yield response.aiter_bytes()
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            raise self._problem("cannot be reached", "connect", error) from error
-        except httpx2.TimeoutException as error:
-            raise self._problem("has fallen silent", "stalled", error) from error
-        except (httpx2.TransportError, httpx2.StreamError) as error:
-            raise self._problem("broke off", "dropped", error) from error
-        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.CookieConflict) as error:
-            raise self._problem("answers what makes no sense", "garbage", error) from error
+                yield response
+            except HTTP_ERRORS as error:
+                raise failed(self._service, error) from error
+            finally:
+                await response.aclose()
         finally:
             self._running -= 1
             await self._close_if_ended()
+
+    @asynccontextmanager
+    async def post(self, path: str, **content: Any) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The answer's body, piece by piece; `content` as in `request`.
+
+        Raises the part's own error, with the kind of the failure.
+        """
+        try:
+            async with self.request("POST", path, **content) as response:
+                yield response.aiter_bytes()
+        except RequestFailed as error:
+            if self._error is None:
+                raise
+            raise self._error(str(error), error.kind) from error
 
     async def close(self) -> None:
         """Close all connections when no request runs: now, and after each that may still come."""
@@ -140,37 +151,36 @@ class PartHttp:
         if client is not None:
             await client.aclose()
 
+    async def _sent(
+        self, method: str, path: str, seconds: float | None, content: Mapping[str, Any]
+    ) -> httpx2.Response:
+        try:
+            client = await self._opened()
+            request = client.build_request(method, f"{self._base_url}{path}", **content)
+            async with asyncio.timeout(seconds):
+                return await client.send(request, stream=True)
+        except TimeoutError:
+            message = f"{self._service} does not answer"
+            raise RequestFailed(message, "stalled", again=False) from None
+        except (*HTTP_ERRORS, OSError) as error:
+            raise failed(self._service, error) from error
+
     async def _opened(self) -> httpx2.AsyncClient:
         if self._client is None:
-            secure = self._base_url.startswith("https:")
-            verify = await asyncio.to_thread(httpx2.create_ssl_context) if secure else False
-            if self._client is None:
-                self._client = httpx2.AsyncClient(
-                    headers=self._headers,
-                    timeout=self._timeout,
-                    verify=verify,
-                    limits=httpx2.Limits(keepalive_expiry=KEEP_SECONDS),
-                )
+            async with self._opening:
+                if self._client is None:
+                    self._client = await client_for(
+                        self._base_url, self._headers, self._timeout, self._limits
+                    )
         return self._client
 
-    async def _refused(self, response: httpx2.Response) -> AgentError:
-        status = response.status_code
+    async def _refused(self, response: httpx2.Response) -> RequestFailed:
+        status, after = response.status_code, response.headers.get("retry-after")
         body = b""
-        async for piece in response.aiter_bytes():
-            body += piece
-            if len(body) > _WORTH_READING:
-                break
-        kind = kind_of_status(status)
-        words = words_of_error(body)
-        if status == 401 and "quota" in words.lower():
-            kind = "quota"  # ElevenLabs answers so when an account is used up
-        does = f"answers HTTP {status}"
-        if kind == "auth":
-            does = f"does not accept the key (HTTP {status})"
-            if "permission" not in words.lower():
-                words = ""  # some repeat the key in part
-        told = f": {words}" if words else ""
-        return self._error(f"{self._service} {does}{told}", kind)
-
-    def _problem(self, what: str, kind: FailureKind, error: Exception) -> AgentError:
-        return self._error(f"{self._service} {what} ({type(error).__name__})", kind)
+        with suppress(TimeoutError, *HTTP_ERRORS):  # the status alone says enough
+            async with asyncio.timeout(WORDS_SECONDS):
+                async for piece in response.aiter_bytes():
+                    body += piece
+                    if len(body) > WORTH_READING:
+                        break
+        return refused(self._service, status, body, after, self._key)

@@ -1,6 +1,7 @@
 """One connection to a realtime service: opened within a limit, then direct calls both ways.
 
-What arrives before somebody takes it is kept and handed over then. No task and no queue stand
+A proxy of the environment is used as `cordboard.net.proxy` says. Messages that arrive before `take`
+are kept and handed over then. No task and no queue stand
 between the socket and the protocol; what is sent leaves at once.
 """
 
@@ -16,10 +17,11 @@ from urllib.parse import urlsplit
 from websockets.exceptions import InvalidURI
 
 from cordboard.errors import AgentError
+from cordboard.net.proxy import proxy_to
 from cordboard.net.websocket import WebsocketConnection, WebsocketRequest
 
 SEND_BUFFER_BYTES = 262_144
-"""What may wait for a service that does not read: 10 s of the sound that takes most room."""
+"""Bytes that may wait for a service that does not read: 10 s of the largest sound format."""
 _TLS_PORT, _PLAIN_PORT = 443, 80
 
 
@@ -43,7 +45,7 @@ class NotConnected(Exception):
 
 
 class Receiver(Protocol):
-    """Who takes what arrives."""
+    """Callbacks of a service's connection."""
 
     def receive_text(self, message: bytes) -> None: ...
 
@@ -55,7 +57,7 @@ class Receiver(Protocol):
 
 
 class ServiceConnection:
-    """One websocket. Implements `websocket_connection.ConnectionOwner`."""
+    """One websocket. Implements `ConnectionOwner`."""
 
     def __init__(self, address: Address, peer: str) -> None:
         """Raises `AgentError` for an address that is none."""
@@ -89,7 +91,8 @@ class ServiceConnection:
         try:
             async with asyncio.timeout(seconds):
                 context = tls if self._tls else None
-                await self._socket.open(self, self._host, self._port, context)
+                proxy = proxy_to(self._host, self._port, secure=self._tls)
+                await self._socket.open(self, self._host, self._port, context, proxy)
                 await self._opening
         except TimeoutError:
             problem = f"{self._peer} did not answer within {seconds:g} s"
@@ -106,7 +109,7 @@ class ServiceConnection:
         raise NotConnected(self._socket.status, self._socket.close_code, problem)
 
     def take(self, receiver: Receiver) -> None:
-        """From now on all goes there, first what has come already."""
+        """Hand all messages to `receiver` from now on, first those that have come already."""
         self._receiver = receiver
         early, self._early = self._early, []
         for binary, message in early:
@@ -116,7 +119,7 @@ class ServiceConnection:
 
     @property
     def alive(self) -> bool:
-        """Whether what is sent has a chance to arrive."""
+        """True while a message has a chance to arrive."""
         return self._socket.sending and not self._lost
 
     def send_text(self, message: bytes) -> None:
@@ -128,7 +131,7 @@ class ServiceConnection:
         self._socket.transmit()
 
     def abort(self) -> None:
-        """Drop it at once; nobody is told."""
+        """Drop the connection at once; the receiver is not called."""
         self._closing = True
         self._socket.abort()
 
@@ -137,7 +140,7 @@ class ServiceConnection:
         self._closing = True
         await self._socket.close()
 
-    # websocket_connection.ConnectionOwner
+    # ConnectionOwner
 
     def opened(self) -> None:
         if not self._opening.done():
@@ -175,3 +178,10 @@ class ServiceConnection:
 
 class _NotOpened(Exception):
     """The connection was lost in its handshake."""
+
+
+def websocket_url(base_url: str, path: str) -> str:
+    """`https://host` and `/v1/listen` become `wss://host/v1/listen`."""
+    scheme, _, rest = base_url.rstrip("/").partition("://")
+    secure = scheme in ("https", "wss")
+    return f"{'wss' if secure else 'ws'}://{rest}{path}"

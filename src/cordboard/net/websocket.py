@@ -23,11 +23,13 @@ from websockets.protocol import State
 from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
+from cordboard.net.proxy import Proxy, tunnel
+
 UNACKNOWLEDGED_MS = 10_000
 CLOSE_SECONDS = 1.0
 """How long a closing connection may take."""
 PIECE_BYTES = 16_384
-"""So much is read before it is looked whether it is a flood: the other calls wait meanwhile."""
+"""Bytes that are parsed before the check for a flood: the other calls wait meanwhile."""
 EMPTY_FRAMES_PER_SECOND = 1_000
 """More pings, pongs and empty continuations than these are a flood."""
 _NORMAL_CLOSURES = (1000, 1001)
@@ -35,22 +37,22 @@ _NORMAL_CLOSURES = (1000, 1001)
 
 @dataclass(frozen=True, slots=True)
 class WebsocketRequest:
-    """What to connect to, and how much may pass."""
+    """The address to connect to, and the limits of what may pass."""
 
     url: str
     peer: str
-    """Who is there, as messages name them."""
+    """Name of the other side in messages."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """May hold secrets; no message of the connection repeats them."""
     subprotocol: str = ""
     """The one that must be agreed on; empty: none."""
     max_message_bytes: int = 65_535
     send_buffer_bytes: int = 131_072
-    """What may wait for a peer that does not read, before `writable(False)`."""
+    """Bytes that may wait for a peer that does not read, before `writable(False)`."""
 
 
 class ConnectionOwner(Protocol):
-    """Who is told what happens."""
+    """Callbacks of a websocket connection."""
 
     def opened(self) -> None:
         """The handshake is done."""
@@ -96,21 +98,36 @@ class WebsocketConnection(asyncio.Protocol):
         self._closing = False
         self._gone = asyncio.Event()
         self.problem = ""
-        """What was wrong with the connection; empty when nothing was."""
+        """Reason for the end of the connection; empty: it was simply closed, or it lives."""
         self.status: int | None = None
         """The HTTP status with which the peer refused the handshake, if it did."""
         self.close_code: int | None = None
         """The code with which the peer closed, if it said goodbye."""
 
     async def open(
-        self, owner: ConnectionOwner, host: str, port: int, tls: ssl.SSLContext | None
+        self,
+        owner: ConnectionOwner,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+        proxy: Proxy | None = None,
     ) -> None:
-        """Connect; the handshake goes on by itself. Raises OSError."""
+        """Connect, through a proxy's tunnel if there is one; the handshake goes on by itself.
+
+        Raises `OSError`.
+        """
         self._owner = owner
         loop = asyncio.get_running_loop()
-        await loop.create_connection(
-            lambda: self, host, port, ssl=tls, server_hostname=host if tls else None
-        )
+        name = host if tls else None
+        if proxy is None:
+            await loop.create_connection(lambda: self, host, port, ssl=tls, server_hostname=name)
+            return
+        opened = await tunnel(proxy, host, port)
+        try:
+            await loop.create_connection(lambda: self, sock=opened, ssl=tls, server_hostname=name)
+        except BaseException:
+            opened.close()
+            raise
 
     @property
     def connected(self) -> bool:
@@ -119,7 +136,7 @@ class WebsocketConnection(asyncio.Protocol):
 
     @property
     def sending(self) -> bool:
-        """Whether what is sent has a chance to arrive."""
+        """True while a message has a chance to arrive."""
         return self._protocol.state is State.OPEN
 
     def send_text(self, text: bytes) -> None:
@@ -131,7 +148,7 @@ class WebsocketConnection(asyncio.Protocol):
             self._protocol.send_binary(data)
 
     def transmit(self) -> None:
-        """Hand what was sent to the system."""
+        """Write all queued messages to the socket."""
         pieces = self._protocol.data_to_send()
         if pieces and self._transport is not None and not self._transport.is_closing():
             self._transport.write(b"".join(pieces))

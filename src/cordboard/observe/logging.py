@@ -14,11 +14,10 @@ from typing import Any, TextIO
 
 import structlog
 
+from cordboard.config.secrets import SHORTEST_SECRET
 from cordboard.observe.library_log import QUOTING_LIBRARIES, FloodGate, without_quotes
 
 MASK = "***"
-_SHORTEST_SECRET = 4
-"""Shorter values would mask ordinary words; nobody should use them as a secret."""
 _LEVELS_OF_LIBRARIES = {"websockets": "WARNING", "uvicorn": "WARNING"}
 """Libraries whose lower levels tell each frame or request. `mcp`, `httpx2` and `websockets`, whose
 lower levels quote what is said, are not heard there at DEBUG either: `library_log`."""
@@ -37,7 +36,7 @@ class SecretFilter:
 
     def register(self, secrets: Iterable[str]) -> None:
         """Add values to be masked. Those of fewer than 4 characters are ignored."""
-        known = {*self._secrets, *(s for s in secrets if len(s) >= _SHORTEST_SECRET)}
+        known = {*self._secrets, *(s for s in secrets if len(s) >= SHORTEST_SECRET)}
         # The longest first, so that a secret that contains another is masked as a whole.
         self._secrets = tuple(sorted(known, key=len, reverse=True))
 

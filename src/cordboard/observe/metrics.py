@@ -13,6 +13,7 @@ Names keep the prefix `ai_agent_`. Times are seconds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from prometheus_client import (
@@ -46,6 +47,8 @@ SilenceKind = Literal["filler", "continuer", "reprompt", "goodbye", "stalled"]
 """What was done about a silence."""
 ApprovalAnswer = Literal["yes", "no", "none"]
 """What a caller answered who was asked whether something is to be done."""
+APPROVAL_ANSWERS: Mapping[bool | None, ApprovalAnswer] = {True: "yes", False: "no", None: "none"}
+"""`ApprovalAnswer` by the answer of `CallLine.confirm`."""
 
 _TURN_BUCKETS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.3, 1.7, 2.5, 4.0, 8.0)
 """Fine around the aim (median 0.9 s, p95 1.3 s)."""

@@ -5,9 +5,10 @@ has an end (what comes beyond is counted, `on_dropped`), each request has a time
 takes no more than `SHUTDOWN_SECONDS`. While the collector cannot be reached, spans wait for it,
 with longer and longer pauses; what it refuses is dropped.
 
-The SDK's own batch processor and exporter are not used: they block the shutdown for as long as a
-request takes, write a log line for each span that is too many, and bring TLS certificates of their
-own; here TLS trusts the system's, as everywhere in Cordboard. OTEL_EXPORTER_OTLP_HEADERS and
+The SDK's own batch processor and exporter are not used: they drop a batch after 10 s without the
+collector, block the shutdown for as long as a request takes, write a log line for each span that is
+too many, and have certificates and a proxy rule of their own; here both are `cordboard.net`'s.
+OTEL_EXPORTER_OTLP_HEADERS and
 OTEL_EXPORTER_OTLP_TRACES_HEADERS (a collector's key) are respected.
 """
 
@@ -24,6 +25,11 @@ import structlog
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.util.re import parse_env_headers
+
+from cordboard.net.backoff import Backoff
+from cordboard.net.proxy import proxy_for
+from cordboard.net.service_http import on_the_way
+from cordboard.net.tls import trusted
 
 PATH = "/v1/traces"
 """Of OTLP over HTTP, behind the address of a collector (OpenTelemetry protocol specification)."""
@@ -106,19 +112,34 @@ class SpanSender(SpanProcessor):
                 self._thread.start()
 
     def _work(self) -> None:
-        headers = {"content-type": "application/x-protobuf", **_headers(os.environ)}
-        with httpx2.Client(headers=headers, timeout=self._request_seconds) as client:
-            pause = self._interval
-            while not self._stop.is_set():
-                self._wake.wait(pause)
-                self._wake.clear()
-                sent = self._send_all(client, self._request_seconds)
-                pause = self._interval if sent else min(2 * pause, LONGEST_PAUSE)
-            self._send_all(client, _LAST_REQUEST_SECONDS)
+        try:
+            client = self._client()
+        except OSError as error:  # of the certificates, or of a proxy: nothing can be sent
+            self._tell(str(error))
+            self._stop.wait()
+        else:
+            with client:
+                self._send_until_stopped(client)
         lost = len(self._batch) + len(self._queue)
         if lost:
             self._on_dropped(lost)
             log.warning("spans_dropped", spans=lost, why="the collector did not take them in time")
+
+    def _client(self) -> httpx2.Client:
+        """Raises `OSError`."""
+        headers = {"content-type": "application/x-protobuf", **_headers(os.environ)}
+        way = on_the_way(self._url.startswith("https:") and trusted(), proxy_for(self._url))
+        return httpx2.Client(headers=headers, timeout=self._request_seconds, **way)
+
+    def _send_until_stopped(self, client: httpx2.Client) -> None:
+        pauses = Backoff(self._interval, LONGEST_PAUSE)
+        failures = 0
+        while not self._stop.is_set():
+            self._wake.wait(pauses.pause(failures))
+            self._wake.clear()
+            sent = self._send_all(client, self._request_seconds)
+            failures = 0 if sent else failures + 1
+        self._send_all(client, _LAST_REQUEST_SECONDS)
 
     def _send_all(self, client: httpx2.Client, timeout: float) -> bool:
         """Whether all that waits was dealt with; False: the collector cannot be reached now."""

@@ -36,7 +36,7 @@ from cordboard.mcp.definitions.lockfile import load_lock, try_load_lock
 from cordboard.mcp.supervision.pool import Replacement, ServerPool
 from cordboard.observe.degradation import Degradation
 from cordboard.runtime.reload_report import UNTIL_CALLS_END, UNTIL_IDLE, UNTIL_RESTART, Deferred
-from cordboard.tools.rules import DEFAULT_FILLER
+from cordboard.tools.operator_rules import DEFAULT_FILLER
 from cordboard.tools.tool import ToolSpec
 from cordboard.vendors.local.models import OfflineModels
 

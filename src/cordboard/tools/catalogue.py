@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from cordboard.config.naming import EXPOSED_NAME
 from cordboard.config.tools.entry import group_server
 from cordboard.errors import ConfigProblem, SchemaRefused
 from cordboard.tools.known_secrets import NO_SECRETS, KnownSecrets
-from cordboard.tools.naming import EXPOSED_NAME
 from cordboard.tools.result_cache import ResultCache
 from cordboard.tools.schema.checker import ArgumentChecker
 from cordboard.tools.tool import Tool

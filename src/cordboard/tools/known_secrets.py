@@ -24,7 +24,7 @@ from urllib.parse import quote, quote_plus
 from cordboard.config.secrets import names_a_secret
 from cordboard.tools.masking import MASK, masked_values
 from cordboard.tools.schema.safety import weight_of
-from cordboard.tools.speech.plain_text import one_line
+from cordboard.tools.speech.speakable import one_line
 from cordboard.tools.speech.speech import FAILED
 from cordboard.tools.tool import Status, ToolResult
 

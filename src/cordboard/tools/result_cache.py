@@ -10,16 +10,20 @@ number of entries.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import orjson
 
 from cordboard.tools.schema.safety import weight_of
-from cordboard.tools.tool import JsonObject, Status, ToolResult
+from cordboard.tools.tool import Effects, JsonObject, Status, ToolResult, ToolSpec
 
 MAX_ENTRIES = 1_000
 MAX_BYTES = 16 * 1024 * 1024
 MAX_ENTRY_BYTES = 256 * 1024
+MAX_OWN_ENTRIES = 100
+MAX_OWN_BYTES = 1024 * 1024
+"""Answers that one call keeps for itself."""
 _MAX_WEIGHT = 8_000
 """Maximum values (or 64 characters of text) of a result that is considered at all."""
 _STRICT = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
@@ -88,6 +92,38 @@ class ResultCache:
 
     def _drop(self, key: CacheKey) -> None:
         self._bytes -= self._kept.pop(key).size
+
+
+class CallAnswers:
+    """The kept answers that one call may be given: its own, and those for all calls."""
+
+    def __init__(self, shared: ResultCache | None, clock: Callable[[], float]) -> None:
+        """`shared` keeps answers for all calls; without one they are kept for this call only."""
+        self._shared = shared
+        self._own: ResultCache | None = None
+        self._clock = clock
+
+    def find(self, spec: ToolSpec, asked: tuple[str, bytes]) -> ToolResult | None:
+        """The kept answer of a tool. `asked`: its exposed name and `canonical_arguments`."""
+        cache = self._cache(spec)
+        if cache is None:
+            return None
+        return cache.get(cache_key(spec.origin, *asked), self._clock())
+
+    def keep(self, spec: ToolSpec, asked: tuple[str, bytes], result: ToolResult) -> None:
+        """Keep an answer, if the tool's rules and the answer allow it."""
+        if (cache := self._cache(spec)) is not None:
+            ttl = spec.limits.cache_ttl_ms / 1000
+            cache.put(cache_key(spec.origin, *asked), result, self._clock(), ttl)
+
+    def _cache(self, spec: ToolSpec) -> ResultCache | None:
+        if spec.limits.cache_ttl_ms <= 0 or spec.effects is not Effects.READ_ONLY:
+            return None
+        if spec.limits.cache_scope == "all" and self._shared is not None:
+            return self._shared
+        if self._own is None:
+            self._own = ResultCache(MAX_OWN_ENTRIES, MAX_OWN_BYTES)
+        return self._own
 
 
 def cache_key(origin: str, name: str, canonical: bytes) -> CacheKey:

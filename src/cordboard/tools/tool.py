@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Protocol, TypeAlias
 
-from cordboard.config.speech_template import Path, SpeechTemplate, read_path, read_template
+from cordboard.config.templates import Path, Template, read_path, read_template
 from cordboard.config.tools.rules import Approval, CacheScope, Duplicates
 from cordboard.tools.call_line import CallLine
 
@@ -73,7 +73,7 @@ class ErrorWords:
 class Speech:
     """Conversion of a structured result to a sentence; if neither is set, a short summary.
 
-    Both texts are parsed on construction, which raises `SpeechTemplateError` for an invalid one.
+    Both texts are parsed on construction, which raises `TemplateError` for an invalid one.
     """
 
     field: str | None = None
@@ -84,7 +84,7 @@ class Speech:
     speaks_errors: bool = True
     """True if the service's own error text is passed on to caller and model."""
     field_read: Path | None = dataclasses.field(init=False, repr=False, compare=False)
-    template_read: SpeechTemplate | None = dataclasses.field(init=False, repr=False, compare=False)
+    template_read: Template | None = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         path = read_path(self.field) if self.field else None

@@ -9,6 +9,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.net.answered_bytes import parsed
 
 from cordboard.agent_api.language_model import Finished, Kept, TextPiece, ToolWish
 from cordboard.agents.llm.wire import AnswerReader, Broken, Read
@@ -18,7 +19,7 @@ from cordboard.config.providers.brains import (
     OpenAIChatBrain,
     OpenAIResponsesBrain,
 )
-from cordboard.net.server_events import EventParser, ServerEvent
+from cordboard.net.server_events import ServerSentEvent
 from cordboard.vendors.anthropic.messages import AnthropicWire
 from cordboard.vendors.gemini.llm import GeminiWire
 from cordboard.vendors.openai.chat_completions import OpenAIChatWire
@@ -58,15 +59,12 @@ SERVICES: dict[str, tuple[Language, MakeReader]] = {
 }
 
 
-def stream(language: Language, reply: Reply = REPLY) -> list[ServerEvent]:
-    parser = EventParser()
-    events = []
-    for event in language.events(dict(_MESSAGES), reply):
-        events += parser.feed(event.data)
-    return events + parser.end()
+def stream(language: Language, reply: Reply = REPLY) -> list[ServerSentEvent]:
+    body = b"".join(event.data for event in language.events(dict(_MESSAGES), reply))
+    return [event for event in parsed([body]) if event.data]
 
 
-def read(reader: AnswerReader, events: list[ServerEvent]) -> list[Read]:
+def read(reader: AnswerReader, events: list[ServerSentEvent]) -> list[Read]:
     return [*(one for event in events for one in reader.take(event)), *reader.end()]
 
 
@@ -104,8 +102,7 @@ def test_thoughts_are_kept_as_they_are(name: str) -> None:
 
 def test_an_error_in_the_stream_ends_it(service: tuple[Language, MakeReader]) -> None:
     language, make = service
-    parser = EventParser()
-    pieces = read(make(), parser.feed(language.error_event(0)))
+    pieces = read(make(), parsed([language.error_event(0)]))
     assert isinstance(pieces[0], Broken)
     assert pieces[0].message == "emulated fault"
 
@@ -128,7 +125,7 @@ def test_no_event_is_too_strange(name: str, data: st.DataObject) -> None:
         match data.draw(st.sampled_from(["mutate", "double", "drop", "swap", "invent"])):
             case "mutate":
                 mutated = orjson.dumps(_mutated(events[at].data, data))
-                events[at] = ServerEvent(events[at].name, mutated.decode())
+                events[at] = ServerSentEvent(events[at].event, mutated.decode())
             case "double":
                 events.insert(at, events[at])
             case "drop" if len(events) > 1:
@@ -136,7 +133,7 @@ def test_no_event_is_too_strange(name: str, data: st.DataObject) -> None:
             case "swap":
                 events.append(events.pop(at))
             case _:
-                events.insert(at, ServerEvent("", data.draw(st.text(max_size=20))))
+                events.insert(at, ServerSentEvent("message", data.draw(st.text(max_size=20))))
     for piece in read(make(), events):
         match piece:
             case TextPiece(text):
@@ -184,7 +181,7 @@ def test_services_that_only_speak_like_openai() -> None:
     reader = OpenAIChatWire(OpenAIChatBrain(type="openai_chat")).reader()
     call = {"function": {"name": "a", "arguments": {"x": 1}}}
     events = [
-        ServerEvent("", orjson.dumps(one).decode())
+        ServerSentEvent("message", orjson.dumps(one).decode())
         for one in (
             {"choices": [{"delta": {"content": "Hi. "}}]},
             {"choices": [{"delta": {"tool_calls": [call]}}]},

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from tests.agents.llm.scripted_model import WEATHER
@@ -29,6 +30,7 @@ from cordboard_testkit.emulators.gemini.text import GeminiTextEmulator
 from cordboard_testkit.emulators.openai.text import OpenAITextEmulator
 from cordboard_testkit.emulators.script import Answer, Fault, Script, Use
 from cordboard_testkit.emulators.text_service import TextEmulator
+from cordboard_testkit.http_proxy import HttpProxy
 
 SETTINGS: dict[str, tuple[type[TextEmulator], Callable[..., ModelBrain]]] = {
     "openai_chat": (OpenAITextEmulator, OpenAIChatBrain),
@@ -110,6 +112,29 @@ async def test_a_conversation_with_tools(dial: Dial) -> None:
         assert call.emulator.connections == 4
         assert all(usage.amounts["output_text_tokens"] > 0 for usage in call.used)
         assert len(call.used) == 4
+
+
+async def test_a_conversation_through_a_proxy(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, section = SETTINGS[kind]
+    script = Script((Answer("Hello. How are you?"), Answer("Bye.")), thinking_ms=1)
+    async with make(script) as emulator:
+        url = urlsplit(emulator.url)
+        async with HttpProxy(url.port or 0, user="me", password="secret") as proxy:
+            monkeypatch.setenv("HTTP_PROXY", proxy.url)
+            monkeypatch.delenv("NO_PROXY", raising=False)
+            elsewhere = url._replace(netloc="service.test").geturl()
+            brain = model_brain(section(type=kind, base_url=elsewhere, api_key="test-key"), {})
+            try:
+                call = Call(brain, emulator)
+                assert await call.say("hi") == "Hello. How are you?"
+                proxy.refuse_with = 407
+                with pytest.raises(BrainError) as failure:
+                    await call.say("and now?")
+            finally:
+                await brain.close()
+        assert proxy.requests[0].startswith("http://service.test/")
+    assert emulator.violations == []
+    assert "secret" not in str(failure.value)
 
 
 THINKS: dict[str, Any] = {

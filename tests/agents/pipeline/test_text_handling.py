@@ -8,7 +8,8 @@ import pytest
 from cordboard.agent_api.stt import SpeechHints
 from cordboard.audio.levels import peak_dbfs, speech_rms_dbfs
 from cordboard.audio.resample import to_pcm
-from cordboard.vendors.local.hibari import LEAD, TAIL, finished, speakable
+from cordboard.tools.speech.speakable import has_words, without_marks
+from cordboard.vendors.local.hibari import LEAD, TAIL, finished
 from cordboard.vendors.local.whisper import prompt_text, without_repeats
 
 
@@ -56,12 +57,19 @@ def test_hints_become_sentences_first_and_names_after() -> None:
     ("written", "spoken"),
     [
         ("See [our site](http://example.org) **now**", "See our site now"),
-        ("# Weather\n`KJFK` is _fine_", "Weather\n KJFK is fine"),
+        ("# Weather\n`KJFK` is _fine_", "Weather\nKJFK is fine"),
         ("Wind 220 at 12", "Wind 220 at 12"),
     ],
 )
 def test_markup_is_not_spoken(written: str, spoken: str) -> None:
-    assert speakable(written) == spoken
+    assert without_marks(written) == spoken
+
+
+def test_marks_that_are_not_whole_are_not_spoken_either() -> None:
+    assert without_marks("**Oslo <b and [x](y | #3 ~ `z") == "Oslo b and x (y 3 z"
+    assert not has_words(without_marks("** -- [!] ..."))
+    assert has_words("5")
+    assert has_words("\u20ac")
 
 
 def burst(amplitude: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:

@@ -301,8 +301,8 @@ async def test_two_things_that_fit_alike_are_asked_about() -> None:
         }
     )
     talk = Talk(rules, ())
-    assert await talk.say("a question about dill") == "Did you mean the till or the bill?"
-    assert await talk.say("the second one") == "Bill."
+    assert await talk.say("a question about dill") == "Did you mean the bill or the till?"
+    assert await talk.say("the second one") == "Till."
     await talk.say("a question about dill")
     assert await talk.say("the till") == "Till."
 
@@ -367,6 +367,8 @@ async def test_a_whole_answer_is_recognised_as_such(demo: Talk) -> None:
     assert complete("goodbye")
     assert not complete("What's the weather")
     assert not complete("What's the weather in")
+    assert not complete("Hello. What is the")
+    assert not complete("Sorry, what about")
     assert not complete("yes")
     await demo.say("the weather please")
     assert complete("E N G M")

@@ -104,8 +104,3 @@ async def test_an_answer_means_something_only_where_it_was_asked_for(demo: Talk)
     assert (
         demo.dialogue.meaning("Flesland.", doubt) == demo.dialogue.meaning("Bergen.", doubt) != ""
     )
-
-
-async def test_is_it_windy_there_needs_no_name(demo: Talk) -> None:
-    await demo.say("My husband lands at Heathrow tonight.")
-    assert demo.dialogue.doubt("Is it windy there?") is None

@@ -146,7 +146,9 @@ def test_a_job_of_another_version_is_told() -> None:
 
 def test_pauses_double_up_to_the_longest() -> None:
     retries = PostCallRetries(first_retry_ms=1_000, max_retry_ms=5_000)
-    assert [retry_pause(n, retries) for n in (1, 2, 3, 4, 5, 10_000)] == [1, 2, 4, 5, 5, 5]
+    attempts = (1, 2, 3, 4, 5, 10_000)
+    assert [retry_pause(n, retries, lambda: 0.0) for n in attempts] == [1, 2, 4, 5, 5, 5]
+    assert all(0.8 * 4 <= retry_pause(3, retries) <= 4 for _ in range(20))
 
 
 def test_when_a_job_is_given_up() -> None:

@@ -64,7 +64,7 @@ def test_a_whole_one() -> None:
         ("url: 'https://u:p@x/'", "6: tools.find.url", "no user or password in its host"),
         ("url: 'https://x/#a'", "6: tools.find.url", "no '#' in a URL"),
         ("url: 'https://x:{port}/'", "6: tools.find.url", "port"),
-        ("url: 'https://{a:url}/'", "6: tools.find.url", "expected a format"),
+        ("url: 'https://{a:url}/'", "6: tools.find.url", "there are no formats"),
         ("url: 'https://x/{a:spell}'", "6: tools.find.url", "there are no formats"),
         ("url: 'https://x/{nobody}'", "6: tools.find.url", "there is no parameter {nobody}"),
         ("url: 'https://x/{call.caler_number}'", "6: tools.find.url", "mean caller_number"),

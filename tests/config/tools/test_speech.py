@@ -9,7 +9,7 @@ import pytest
 
 from cordboard.config.load import read
 from cordboard.config.mcp import McpServer
-from cordboard.config.tools.speech import ErrorMessages
+from cordboard.config.tools.rules import ErrorMessages
 from cordboard.errors import ConfigError
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "PRICE": "free"}

@@ -11,7 +11,8 @@ from tests.tools.conftest import Journal, Line, Probe, ask, desk
 from cordboard.errors import ToolError, ToolTimeout, TransferFailed
 from cordboard.observe.tracing import ToolFacts, ToolSpan, Tracing
 from cordboard.tools.catalogue import Catalogue, ToolEntry
-from cordboard.tools.desk.desk import MAX_ROUNDS_PER_TURN, Desk
+from cordboard.tools.desk.desk import Desk
+from cordboard.tools.desk.policy import MAX_ROUNDS_PER_TURN
 from cordboard.tools.tool import (
     Effects,
     Filler,

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from cordboard.tools.speech import numbers, times
 from cordboard.tools.speech.codes import email_address, link, phone_number, spelled
-from cordboard.tools.speech.plain_text import MAX_SPOKEN
-from cordboard.tools.speech.speakable import AND_MORE, UNITS, _made_speakable, speakable
+from cordboard.tools.speech.speakable import AND_MORE, MAX_SPOKEN, UNITS, _made_speakable, speakable
 from cordboard.tools.speech.speech import FETCHED, summary
 
 SAID = [

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cordboard.tools.speech import speech
+from cordboard.tools.speech.speakable import cut_at_sentence, plain
+from cordboard.tools.speech.template import as_words
 from cordboard.tools.tool import Speech
 
 DATA = {
@@ -73,12 +75,12 @@ def test_values_are_data_not_templates() -> None:
     ],
 )
 def test_only_plain_text_is_spoken(text: str, words: str) -> None:
-    assert speech.plain(text) == words
+    assert plain(text) == words
 
 
 @given(st.text(max_size=400), st.integers(20, 80))
 def test_whatever_comes_is_one_short_clean_line(text: str, most: int) -> None:
-    words = speech.plain(text, most)
+    words = plain(text, most)
     assert len(words) <= most
     assert words == " ".join(words.split())
     assert not {unicodedata.category(c) for c in words} & {"Cc", "Cf", "Cs", "Co", "Cn"}
@@ -86,8 +88,8 @@ def test_whatever_comes_is_one_short_clean_line(text: str, most: int) -> None:
 
 def test_a_long_text_ends_with_a_sentence() -> None:
     text = "One sentence. Another one! " * 10
-    assert speech.cut_at_sentence(text, 50) == "One sentence. Another one! One sentence."
-    assert speech.cut_at_sentence("word " * 100, 23) == "word word word word."
+    assert cut_at_sentence(text, 50) == "One sentence. Another one! One sentence."
+    assert cut_at_sentence("word " * 100, 23) == "word word word word."
 
 
 @pytest.mark.parametrize(
@@ -102,14 +104,18 @@ def test_plain_errors_are_spoken() -> None:
     assert speech.spoken_error("There is no such aerodrome.") == "There is no such aerodrome."
 
 
+def test_a_tools_own_error_is_said_as_any_other_text() -> None:
+    assert speech.spoken_error("Tuesday at 14:00 is taken.") == "Tuesday at 2 PM is taken."
+
+
 @pytest.mark.parametrize("hostile", ["[", "![", "[a](", "<a", "*_", "a\n\t", " \n"])
 def test_hostile_text_costs_no_more_than_other_text(hostile: str) -> None:
     began = time.thread_time()
-    speech.plain(hostile * 300_000)
+    plain(hostile * 300_000)
     assert time.thread_time() - began < 1.5  # 0.01 s measured; seconds of it, before
 
 
 def test_a_list_is_read_out_only_as_far_as_it_can_be_spoken() -> None:
-    words = speech.as_words(list(range(1_000_000)))
+    words = as_words(list(range(1_000_000)))
     assert words is not None
     assert len(words) < 10_000

@@ -167,7 +167,8 @@ async def test_a_lost_connection_costs_no_words(
     ):
         transcript = await hear(call, WEATHER)
     assert transcript.text == WEATHER
-    assert service.connections == (1 if fault.do == "stall" else 2)  # what is not final counts too
+    # A connection that stalls may have told all words, if not as final ones: they count too.
+    assert service.connections in ((1, 2) if fault.do == "stall" else (2,))
     assert told.failed == []
 
 

@@ -35,8 +35,8 @@ from cordboard.agent_api.language_model import (
     ToolWish,
 )
 from cordboard.agents.llm.messages import Turn, complete, with_own_ids
-from cordboard.agents.llm.sentences import SentenceSplitter
 from cordboard.errors import BrainError
+from cordboard.speech.sentences import SentenceSplitter
 from cordboard.tools.payload import as_payload
 from cordboard.tools.provider_schema import ProviderTool
 from cordboard.tools.tool import JsonObject, ToolReply

@@ -15,7 +15,7 @@ import orjson
 
 from cordboard.agent_api.language_model import ModelEvent, ModelRequest, ToolWish
 from cordboard.errors import FailureKind
-from cordboard.net.server_events import ServerEvent
+from cordboard.net.server_events import ServerSentEvent
 from cordboard.tools.payload import PayloadLimits
 from cordboard.tools.schema_profiles import SchemaProfile
 from cordboard.tools.tool import JsonObject
@@ -42,7 +42,7 @@ class AnswerReader(Protocol):
     alive: int
     """Events that made sense, whether or not they brought anything; no mere signs of life."""
 
-    def take(self, event: ServerEvent) -> list[Read]: ...
+    def take(self, event: ServerSentEvent) -> list[Read]: ...
 
     def end(self) -> list[Read]:
         """The stream is over. A `Finished`, if the answer is whole and none came yet."""
@@ -76,7 +76,7 @@ class Reader:
         self.malformed = 0
         self.alive = 0
 
-    def take(self, event: ServerEvent) -> list[Read]:
+    def take(self, event: ServerSentEvent) -> list[Read]:
         try:
             data: Any = orjson.loads(event.data)
         except orjson.JSONDecodeError:

@@ -20,6 +20,7 @@ from functools import partial
 import structlog
 
 from cordboard.agent_api.agent import (
+    ABOUT_EARLIER,
     AgentAudioDone,
     AgentFailed,
     AgentSession,
@@ -50,9 +51,6 @@ from cordboard.tools.payload import PayloadLimits
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
 
 log = structlog.get_logger()
-
-ABOUT_EARLIER = "About your earlier request:"
-"""Said before an answer that comes too late for its turn."""
 
 
 @dataclass(frozen=True, slots=True)

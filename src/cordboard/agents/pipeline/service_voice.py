@@ -18,8 +18,8 @@ import structlog
 from cordboard.agent_api.agent import Usage
 from cordboard.agent_api.tts import Voice
 from cordboard.agents.pipeline.sentence_cache import SentenceCache
-from cordboard.agents.pipeline.speakable import has_words, speakable
 from cordboard.errors import FailureKind, VoiceError
+from cordboard.tools.speech.speakable import has_words, without_marks
 
 log = structlog.get_logger()
 
@@ -103,7 +103,7 @@ class ServiceVoice:
 
     async def spoken(self, text: str, rate: int, used: ReportUsage) -> AsyncGenerator[bytes, None]:
         """`speak`, with what it costs."""
-        text = speakable(text)
+        text = without_marks(text)
         if not has_words(text):
             return
         kept = self._cache.find(text, rate)

@@ -49,6 +49,7 @@ from cordboard.config.conversation import BargeIn
 from cordboard.config.providers.realtime import RealtimeProvider
 from cordboard.errors import AgentError, FailureKind
 from cordboard.net.service_websocket import ServiceConnection
+from cordboard.net.tls import load_trusted
 from cordboard.speech.turns.events import AgentVoice
 from cordboard.speech.user_turns import HearingParts
 from cordboard.tools.payload import PayloadLimits
@@ -480,6 +481,6 @@ async def open_tls() -> ssl.SSLContext:
     """The certificates that are trusted: those of the system, or of `SSL_CERT_FILE`. Made once per
     process; reading them takes some 20 ms, so it is done in a thread."""
     try:
-        return await asyncio.to_thread(ssl.create_default_context)
+        return await load_trusted()
     except (OSError, ssl.SSLError) as error:
         raise AgentError(f"the trusted certificates cannot be read: {error}", "connect") from None

@@ -19,16 +19,15 @@ import structlog
 
 from cordboard.agent_api.service_protocol import Lost, ServiceProtocol
 from cordboard.errors import AgentError, FailureKind
+from cordboard.net.backoff import Backoff
 from cordboard.net.service_websocket import Address, NotConnected, ServiceConnection
 
 log = structlog.get_logger()
 
 FIRST_RETRIES = 1
 """Further attempts when a call begins: the caller is waiting, and there may be a fallback."""
-BACKOFF = 0.25
-"""Seconds before the second attempt to connect again; doubled for each one after. The first is
-made at once."""
-MAX_BACKOFF = 2.0
+RETRIES = Backoff(first=0.25, most=2.0)
+"""Pauses between attempts to connect again; the first attempt is made at once."""
 MANY, WITHIN = 5, 60.0
 """So many losses within so many seconds are a service that does not work."""
 
@@ -135,7 +134,7 @@ class ServiceLink:
             except _Refused as refused:
                 if not self._tries_once_more(refused.lost):
                     raise
-            await asyncio.sleep(BACKOFF)
+            await asyncio.sleep(RETRIES.pause(0))
 
     def _tries_once_more(self, lost: Lost) -> bool:
         if not lost.again or self._first_retries == 0:
@@ -156,7 +155,7 @@ class ServiceLink:
             else:
                 self._first_retries = 0
                 return
-            await asyncio.sleep(BACKOFF)
+            await asyncio.sleep(RETRIES.pause(0))
 
     async def close(self) -> None:
         """Give everything back. Idempotent."""
@@ -263,7 +262,7 @@ class ServiceLink:
                 self._warn(refused.lost, attempt + 1)
                 if not refused.lost.again or attempt == retries:
                     raise
-                await asyncio.sleep(min(MAX_BACKOFF, BACKOFF * 2**attempt))
+                await asyncio.sleep(RETRIES.pause(attempt))
             else:
                 return
 

@@ -16,6 +16,7 @@ import structlog
 
 from cordboard.agent_api.service_protocol import ServiceProtocol
 from cordboard.errors import AgentError
+from cordboard.net.backoff import Backoff
 from cordboard.net.service_websocket import NotConnected, ServiceConnection
 
 log = structlog.get_logger()
@@ -23,7 +24,8 @@ log = structlog.get_logger()
 FRESH = 25.0
 """Seconds for which a connection without a session is kept. Deepgram closes one after 10 s without
 a message in a session; none of the services says how long it waits for a session."""
-FIRST_PAUSE, LONGEST_PAUSE = 5.0, 120.0
+PAUSES = Backoff(first=5.0, most=120.0)
+"""Between attempts that fail."""
 
 
 class WarmConnection:
@@ -71,7 +73,7 @@ class WarmConnection:
             log.error("warm_connection_gave_up", peer=self._peer, error=repr(error))
 
     async def _keep(self) -> None:
-        pause = FIRST_PAUSE
+        failures = 0
         while True:
             try:
                 address = await self._protocol().address()
@@ -79,10 +81,10 @@ class WarmConnection:
                 await connection.open(self._tls, self._seconds)
             except (AgentError, NotConnected) as error:
                 log.warning("warm_connection_failed", peer=self._peer, error=str(error))
-                await asyncio.sleep(pause)
-                pause = min(LONGEST_PAUSE, pause * 2)
+                await asyncio.sleep(PAUSES.pause(failures))
+                failures += 1
                 continue
-            pause = FIRST_PAUSE
+            failures = 0
             self._taken.clear()
             self._ready = connection
             await self._until_stale()

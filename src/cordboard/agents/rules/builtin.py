@@ -19,7 +19,8 @@ TRANSFER_TOOL = "transfer"
 YES, NO, REPEAT, HELP, CANCEL = "yes", "no", "repeat", "help", "cancel"
 GOODBYE, THANKS, HELLO, TRANSFER = "goodbye", "thanks", "hello", "transfer"
 STEERING = frozenset({YES, NO, REPEAT, HELP, CANCEL, THANKS, HELLO})
-"""Intents that steer the dialogue instead of doing something."""
+COURTESIES = frozenset({YES, NO, GOODBYE, THANKS, HELLO})
+"""Intents whose words may be added to any sentence."""
 
 _SENTENCES: Mapping[str, tuple[str, ...]] = {
     YES: (
@@ -45,7 +46,9 @@ _SENTENCES: Mapping[str, tuple[str, ...]] = {
         "what did you [just] say",
         "what was that",
         "i (did not|could not) (hear|catch|get|understand) (that|it|you)",
-        "(what|sorry)",
+        "(what|sorry|eh|huh)",
+        "tell me (that|it) again",
+        "tell me again",
         "i beg your pardon",
     ),
     HELP: (
@@ -86,11 +89,6 @@ _SENTENCES: Mapping[str, tuple[str, ...]] = {
         "are you there",
     ),
 }  # fmt: skip
-PICKS = {
-    0: ("[the] first [one]", "[the] (former)"),
-    1: ("[the] (second|other|last) [one]", "[the] (latter)"),
-}
-"""Choosing between two by their order."""
 _TRANSFER = (
     "(transfer|connect|pass|put|forward) me [through|over|on] [to] <which> [desk|department|team]",
     "<want> [to] (speak|talk) (to|with) <which> [desk|department|team]",
@@ -124,6 +122,7 @@ def with_built_in(
         lists[DESTINATIONS] = WordList(values=destinations)
         intents[TRANSFER] = Intent(
             sentences=tuple(_with_pieces(sentence) for sentence in _TRANSFER),
+            title="a person",
             slots={"destination": Slot(list=DESTINATIONS)},
             transfer="{destination}",
         )
@@ -149,3 +148,9 @@ def _with_pieces(sentence: str) -> str:
 def _said(name: str) -> tuple[str, ...]:
     said = name.replace("_", " ").replace("-", " ")
     return (said, *_HUMANS) if name == "operator" else (said,)
+
+
+def steering_of(intents: Mapping[str, Intent]) -> frozenset[str]:
+    """Intents that steer the dialogue instead of doing something: the built-in ones, unless the
+    context has made one of them do something, as a `cancel` with a tool."""
+    return frozenset(n for n, i in intents.items() if n in STEERING and not (i.tool or i.slots))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 
 from cordboard.agents.rules.numbers import (
+    NUMBER_WORDS,
     ordinal_in_words,
     read_number,
     read_ordinal,
@@ -28,6 +29,9 @@ _NEAR = {
     "today": 0, "tonight": 0, "tomorrow": 1, "yesterday": -1,
     "the day after tomorrow": 2, "day after tomorrow": 2, "the day before yesterday": -2,
 }  # fmt: skip
+_SMALL = "on this coming next in a the of day days week weeks"
+DATE_WORDS = NUMBER_WORDS | {*_DAYS, *_MONTH, *" ".join(_NEAR).split(), *_SMALL.split()}
+"""Words that days are made of."""
 _UNITS = {"day": 1, "days": 1, "week": 7, "weeks": 7}
 
 

@@ -7,7 +7,7 @@ is given out, so an interruption between sentences leaves nothing half done.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -16,20 +16,12 @@ from cordboard.agents.rules import builtin
 from cordboard.agents.rules.doubts import find_doubt, meaning_of
 from cordboard.agents.rules.errands import Errands
 from cordboard.agents.rules.expectations import (
-    active_intents,
+    expected_in,
     hints_for,
     is_whole_answer,
 )
-from cordboard.agents.rules.grammar import (
-    CHANGE_TO,
-    PICK,
-    VALUE_OF,
-    Grammar,
-    Look,
-    Reading,
-)
-from cordboard.agents.rules.questions import asks_anything
-from cordboard.agents.rules.speech import split_sentences
+from cordboard.agents.rules.grammar import Grammar, Reading
+from cordboard.agents.rules.matching import Look
 from cordboard.agents.rules.states import (
     Asking,
     Choosing,
@@ -42,11 +34,11 @@ from cordboard.agents.rules.states import (
 )
 from cordboard.agents.rules.values import Judged, Value
 from cordboard.config.rules import Intent, Rules
+from cordboard.speech.sentences import split_sentences
 from cordboard.speech.yes_or_no import is_plain_answer, read_yes_or_no
 
-_TIE = 0.1
-"""Two intents whose costs differ less cannot be told apart, unless the better one fits exactly."""
-_EXACT = 0.05
+_PICKS = {"first": 0, "former": 0, "second": 1, "last": 1, "latter": 1, "other": 1}
+"""Words that choose between two by their order."""
 
 
 @dataclass(slots=True)
@@ -86,12 +78,8 @@ class RulesDialogue:
         """Turns in a row that were not understood."""
         self._last_answer: tuple[str, ...] = split_sentences(session.greeting)
         self._looked: Look | None = None
-        self._named: Mapping[str, Value] = {}
-        """List → the value of it that the caller named in the last turn: `there`."""
-        self._answered = True
-        """Whether what was looked up last was said to its end."""
-        self._told = False
-        """The last turn told something, asked nothing, and led to nothing: the question follows."""
+        self.task: Task | None = None
+        """What is being talked about, or was carried out last."""
 
     # The door.
 
@@ -99,45 +87,31 @@ class RulesDialogue:
         return hints_for(self._state, self._grammar, self._rules)
 
     def is_complete(self, text: str) -> bool:
-        readings = self._readings(text)
-        if not readings:
-            return isinstance(self._state, Confirming) and is_plain_answer(text)
-        return is_whole_answer(readings, self._state, self._grammar)
+        if isinstance(self._state, Confirming) and is_plain_answer(text):
+            return True
+        return is_whole_answer(self._look(text), self._reading(text), self._state, self._grammar)
 
     def understood(self, text: str) -> str:
         """The caller's words with misheard names put right, as far as they were understood for
         sure in the present state: to be called before `respond`. Else `text` itself."""
-        readings = self._readings(text)
-        if not readings or self._looked is None:
-            return text
-        return self._grammar.understood(self._looked, readings[0])
+        reading = self._reading(text)
+        return self._grammar.understood(self._look(text), reading) if reading else text
 
     def doubt(self, text: str) -> Doubt | None:
         """See `Doubter.doubt`."""
-        readings = self._readings(text)
-        if self._looked is None or not self._looked.tokens:
-            return None
-        best = readings[0] if readings else None
-        if self._grammar.about_there(self._looked, best, self._named, waiting=self._is_waiting):
-            return None
-        active = active_intents(self._state, self._grammar)
-        return find_doubt(self._grammar, self._looked, best, active)
+        return find_doubt(self._grammar, self._look(text), self._reading(text))
 
     def meaning(self, text: str, doubt: Doubt) -> str:
         """See `Doubter.meaning`."""
-        readings = self._readings(text)
-        if not readings or self._rival(readings):
+        reading = self._reading(text)
+        if reading is None or reading.rival or not reading.sure:
             return ""
-        intent = readings[0].intent
-        if intent.startswith((VALUE_OF, CHANGE_TO)):
-            match self._state:
-                case Asking(task=task) | Choosing(task=task) | Confirming(task=task):
-                    intent = task.intent
-        return meaning_of(self._grammar, readings[0], intent, doubt)
+        expected = expected_in(self._state)
+        intent = reading.intent or (expected.intent if expected else "")
+        return meaning_of(self._grammar, reading, intent, doubt)
 
     async def respond(self, text: str) -> AsyncGenerator[str, None]:
         turn = self._decide(text)
-        self._answered = turn.task is None
         if turn.sentences and not turn.repeats:
             self._last_answer = turn.sentences
         for sentence in turn.sentences:
@@ -145,83 +119,78 @@ class RulesDialogue:
         if turn.task is not None:
             async for sentence in self._carry_out(turn.task):
                 yield sentence
-            self._answered = True
         if turn.way_out:
             async for sentence in self._leave():
                 yield sentence
 
     def interrupted(self, heard: str) -> None:
         """The whole answer stays what `say again` repeats, however little of it was heard."""
-        self._answered = False
         opening = " ".join(" ".join(self._question).split()[:2])
         self._unheard = opening not in " ".join(heard.split())
 
     # Understanding.
 
-    def _readings(self, text: str) -> list[Reading]:
+    def _look(self, text: str) -> Look:
         if self._looked is None or self._looked.text != text:
             self._looked = self._grammar.look(text, self._today())
-        return self._grammar.readings(self._looked, active_intents(self._state, self._grammar))
+        return self._looked
+
+    def _reading(self, text: str) -> Reading | None:
+        return self._grammar.understand(self._look(text), expected_in(self._state))
 
     def _decide(self, text: str) -> _Turn:
-        readings = self._readings(text)
-        if there := self._about_there(readings):
-            readings = [there]
-        self._told = False
-        if not readings:
-            return self._in_other_words(text) or self._not_understood(silent=not text.strip())
-        best = readings[0]
-        if rival := self._rival(readings):
+        reading = self._reading(text)
+        if isinstance(self._state, (Confirming, Choosing, ChoosingTask)):
+            if (picked := self._pick(text)) is not None:
+                return picked
+            if reading is None or not reading.verbatim:
+                answer = read_yes_or_no(text)
+                if answer is not None and (reading is None or not reading.slots):
+                    return self._yes() if answer else self._no()
+        if reading is None:
+            return self._not_understood(silent=not text.strip())
+        if reading.intent in self._grammar.steering:
+            return self._steer(reading.intent)
+        if not reading.intent:
+            return self._take_values(reading)
+        if isinstance(self._state, ChoosingTask):
+            return self._begin(self._chosen(self._state.tasks, reading))
+        task = self._task_of(reading)
+        if reading.rival:
             self._failures = 0
-            return self._ask_which_task((self._task_of(best), self._task_of(rival)))
-        if best.intent in builtin.STEERING:
-            return self._steer(best)
-        if best.intent.startswith(PICK):
-            return self._pick(int(best.intent.removeprefix(PICK)))
-        if best.intent.startswith((VALUE_OF, CHANGE_TO)):
-            return self._take_value(best)
-        return self._begin(self._task_of(best))
+            return self._ask_which_task((task, self._new_task(reading.rival)))
+        if not reading.sure:
+            return self._ask_which_task((task,))
+        return self._begin(task)
 
-    def _in_other_words(self, text: str) -> _Turn | None:
-        """A yes or a no that no sentence has: `I'd rather not`."""
-        answer = read_yes_or_no(text) if isinstance(self._state, Confirming) else None
-        if answer is None:
+    def _pick(self, text: str) -> _Turn | None:
+        """`The second one.`"""
+        tokens = self._look(text).tokens
+        places = [_PICKS[token.text] for token in tokens if token.text in _PICKS]
+        if not places or sum(token.is_content for token in tokens) > 2:
             return None
-        return self._yes() if answer else self._no()
+        number = places[-1]
+        match self._state:
+            case Choosing(task=task, slot=slot, guesses=guesses) if number < len(guesses):
+                task.put(slot, Judged(guesses[number]))
+                return self._go_on(task)
+            case ChoosingTask(tasks=tasks) if number < len(tasks):
+                return self._begin(tasks[number])
+        return None
 
-    def _about_there(self, readings: Sequence[Reading]) -> Reading | None:
-        """The reading with the place named in the turn before, and what `there` is from now on."""
-        if self._looked is None:
-            return None
-        best = readings[0] if readings else None
-        there = self._grammar.about_there(self._looked, best, self._named, waiting=self._is_waiting)
-        if there is None:
-            self._named = self._grammar.named(self._looked)
-        return there
-
-    @property
-    def _is_waiting(self) -> bool:
-        """Whether the caller still waits for an answer about what he named, or has yet to ask."""
-        return self._told or not self._answered
-
-    def _rival(self, readings: Sequence[Reading]) -> Reading | None:
-        """Another intent that fits as well, when both can be asked about."""
-        if not readings or readings[0].cost <= _EXACT:
-            return None
-        first = readings[0]
-        second = next((other for other in readings if other.intent != first.intent), None)
-        if second is None:
-            return None
-        named = all(
-            reading.intent in self._grammar.intents and self._intent(reading.intent).title
-            for reading in (first, second)
-        )
-        return second if named and second.cost - first.cost < _TIE else None
+    def _chosen(self, tasks: Sequence[Task], reading: Reading) -> Task:
+        """The one of two tasks that the caller names now, with what was known of it."""
+        fresh = self._task_of(reading)
+        for task in tasks:
+            if task.intent == reading.intent:
+                task.values |= fresh.values
+                return task
+        return fresh
 
     def _task_of(self, reading: Reading) -> Task:
         task = self._new_task(reading.intent)
         for slot, judged in reading.slots.items():
-            _put(task, slot, judged)
+            task.put(slot, judged)
         return task
 
     def _new_task(self, name: str) -> Task:
@@ -237,8 +206,7 @@ class RulesDialogue:
 
     # Deciding.
 
-    def _steer(self, reading: Reading) -> _Turn:
-        name = reading.intent
+    def _steer(self, name: str) -> _Turn:
         if name == builtin.YES:
             return self._yes()
         if name == builtin.NO:
@@ -268,7 +236,10 @@ class RulesDialogue:
                 task.confirmed = True
                 return self._go_on(task)
             case Choosing(task=task, slot=slot, guesses=(guess,)):
-                return self._go_on(_with_value(task, slot, guess))
+                task.put(slot, Judged(guess))
+                return self._go_on(task)
+            case ChoosingTask(tasks=(task,)):
+                return self._begin(task)
             case Choosing() | ChoosingTask():
                 return _Turn(self._question)
             case Offering(intent=name) if self._grammar.slots.get(name):
@@ -297,42 +268,16 @@ class RulesDialogue:
         self._question = ()
         return self._say(said or self._phrases.cancelled)
 
-    def _pick(self, number: int) -> _Turn:
-        """`The second one.`"""
-        self._failures = 0
-        match self._state:
-            case Choosing(task=task, slot=slot, guesses=guesses):
-                return self._go_on(_with_value(task, slot, guesses[number]))
-            case ChoosingTask(tasks=tasks):
-                return self._begin(tasks[number])
-        return self._not_understood(silent=False)
-
-    def _take_value(self, reading: Reading) -> _Turn:
+    def _take_values(self, reading: Reading) -> _Turn:
         """An answer to a question, or a correction."""
-        name = reading.intent.partition(":")[2]
-        (judged,) = reading.slots.values()
-        if isinstance(self._state, ChoosingTask):
-            chosen = [
-                t for t in self._state.tasks if judged.value and t.intent == judged.value.value
-            ]
-            return self._begin(chosen[0]) if chosen else self._not_understood(silent=False)
-        if not isinstance(self._state, (Asking, Choosing, Confirming)):
-            return self._not_understood(silent=False)
-        task = self._state.task
-        slot = self._slot_for(name)
-        if not judged.is_unknown:
-            self._failures = 0
-        _put(task, slot, judged)
-        return self._go_on(task)
-
-    def _slot_for(self, list_name: str) -> str:
-        """The slot that a value of this list is meant for, in the present state."""
-        if isinstance(self._state, (Asking, Choosing)):
-            slot = self._state.slot
-            if self._state.task.lists[slot] == list_name:
-                return slot
-        assert isinstance(self._state, (Asking, Choosing, Confirming))  # noqa: S101
-        return next(s for s, found in self._state.task.lists.items() if found == list_name)
+        match self._state:
+            case Asking(task=task) | Choosing(task=task) | Confirming(task=task):
+                for slot, judged in reading.slots.items():
+                    if not judged.is_unknown:
+                        self._failures = 0
+                    task.put(slot, judged)
+                return self._go_on(task)
+        return self._not_understood(silent=False)
 
     def _begin(self, task: Task) -> _Turn:
         if not task.unknown:
@@ -341,6 +286,7 @@ class RulesDialogue:
 
     def _go_on(self, task: Task) -> _Turn:
         """The next step of a task: settle a guess, ask for a slot, confirm, or carry it out."""
+        self.task = task
         intent = self._intent(task.intent)
         for slot, guesses in task.guesses.items():
             del task.guesses[slot]
@@ -376,9 +322,13 @@ class RulesDialogue:
         text = (spec.unknown if spec else None) or self._phrases.unknown
         return _Turn(self._filled(text, **named) + question)
 
-    def _ask_which_task(self, tasks: tuple[Task, Task]) -> _Turn:
-        first, second = (self._intent(task.intent).title for task in tasks)
-        question = self._filled(self._phrases.which_one, first=first, second=second)
+    def _ask_which_task(self, tasks: tuple[Task, ...]) -> _Turn:
+        self.task = tasks[0]
+        first, *others = (self._intent(task.intent).title for task in tasks)
+        if others:
+            question = self._filled(self._phrases.which_one, first=first, second=others[0])
+        else:
+            question = self._filled(self._phrases.did_you_mean, first=first)
         return self._ask(ChoosingTask(tasks), question)
 
     def _which(self, guesses: Sequence[Value]) -> tuple[str, ...]:
@@ -398,7 +348,6 @@ class RulesDialogue:
 
     def _not_understood(self, *, silent: bool) -> _Turn:
         self._failures += 1
-        self._told = self._looked is not None and not asks_anything(self._looked.tokens)
         fallback = self._rules.fallback
         texts = (fallback.silence if silent else ()) or fallback.reprompts
         if self._failures > len(texts):
@@ -448,24 +397,6 @@ class RulesDialogue:
 
     def _filled(self, text: str, task: Task | None = None, /, **more: object) -> tuple[str, ...]:
         return self._errands.filled(text, task, **more)
-
-
-def _put(task: Task, slot: str, judged: Judged) -> None:
-    task.guesses.pop(slot, None)
-    task.unknown.discard(slot)
-    if judged.value is not None:
-        task.values[slot] = judged.value
-        return
-    task.values.pop(slot, None)
-    if judged.guesses:
-        task.guesses[slot] = judged.guesses
-    else:
-        task.unknown.add(slot)
-
-
-def _with_value(task: Task, slot: str, value: Value) -> Task:
-    _put(task, slot, Judged(value))
-    return task
 
 
 def _is_required(intent: Intent, slot: str) -> bool:

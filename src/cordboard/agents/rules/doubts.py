@@ -1,84 +1,63 @@
-"""When a name is in doubt, and what another hearing may make of it.
+"""When a listed name is in doubt, and what another hearing may make of it.
 
 In doubt is what would lead to a question about a listed value, or to none at all: a value that was
-only guessed at or is missing, or words that make no sense. A value that was named clearly and is
-not wanted ("not Paris", "I was in Paris") is in no doubt, and neither is a confusable name. Pure.
+only guessed at or is missing, or words that make no sense. A confusable name that was clearly heard
+is in no doubt. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping, Sequence
 
 from cordboard.agent_api.dialogue import Doubt
-from cordboard.agents.rules.codes import in_alphabet_words
-from cordboard.agents.rules.grammar import Grammar, Look, Reading
-from cordboard.agents.rules.harmless import clear_values
-from cordboard.agents.rules.values import Value
-from cordboard.agents.rules.words import plain
+from cordboard.agents.rules import builtin
+from cordboard.agents.rules.filling import Filled
+from cordboard.agents.rules.grammar import Grammar, Reading
+from cordboard.agents.rules.letters import in_alphabet_words
+from cordboard.agents.rules.matching import Look
+from cordboard.agents.rules.sound import Hit, SoundIndex
+from cordboard.agents.rules.values import Finder
+from cordboard.agents.rules.words import Token, plain
+
+MOST_NAMES = 48
+"""Given to a recogniser at once; more would be cut off."""
+_MOST_ALIKE = 5
+"""Values among which is chosen when only a few are expected."""
+_NAMES_OF_A_VALUE = 3
+_ALMOST = 0.2
+"""Up to which cost a confusable name is almost the same: "Newark" is 0.13 from New York, "Orlando"
+0.05 from Arlanda, "Bristol" 0.26 from Boston."""
+_LIKENESS = 0.6
+"""Up to which cost a name may have been said: 0 = sounds the same, 1 = nothing in common."""
 
 
-def find_doubt(
-    grammar: Grammar, look: Look, reading: Reading | None, active: Collection[str]
-) -> Doubt | None:
-    """Whether the best reading leaves a listed name open, and which it may be."""
-    slots = [grammar.slots[intent] for intent in active if intent in grammar.slots]
-    lists = {name for found in slots for name in found.values()}
-    names = grammar.names.all_of(lists)
-    if not names or grammar.names.is_other(look.tokens, lists):
+def find_doubt(grammar: Grammar, look: Look, reading: Reading | None) -> Doubt | None:
+    """Whether the reading leaves a listed name open, and which it may be."""
+    named = _named(grammar)
+    text = f" {' '.join(token.said for token in look.tokens)} "
+    others = [plain(other) for finder in named.values() for other in finder.spec.confusable]
+    if not named or not look.tokens or any(f" {other} " in text for other in others):
         return None
-    if not _is_open(grammar, look, reading):
-        return _almost_another(grammar, look, reading) if reading is not None else None
-    guesses = tuple(
-        (reading.lists[slot], guess)
+    if not _is_open(grammar, look, reading, named):
+        return _almost_another(look, reading, named) if reading is not None else None
+    guesses = [
+        (reading.lists[slot], str(guess.value))
         for slot, judged in (reading.slots.items() if reading else ())
         for guess in judged.guesses
-        if reading is not None and reading.lists[slot] in grammar.names.lists
-    )
-    if any(str(guess.value) not in grammar.finders[name].spec.values for name, guess in guesses):
+        if reading is not None and reading.lists[slot] in named
+    ]
+    if any(value not in named[name].spec.values for name, value in guesses):
         return None  # a code that is not listed is asked about in any case
     spelled = [
         form
-        for name, guess in guesses
-        if grammar.finders[name].spec.spelled
-        for form in _spelled(str(guess.value))
+        for name, value in guesses
+        if named[name].spec.spelled and value.isalpha() and value.isupper()
+        for form in (in_alphabet_words(value).title(), " ".join(value))
     ]
-    alike = (*spelled, *grammar.names.alike(look.tokens, lists))
-    return Doubt(names, alike, frozenset(_key(name, guess) for name, guess in guesses))
-
-
-def _almost_another(grammar: Grammar, look: Look, reading: Reading) -> Doubt | None:
-    """Whether a value that was written as it is sounds almost like a confusable name."""
-    for slot, judged in reading.slots.items():
-        place = reading.places.get(slot)
-        if judged.value is None or place is None or reading.lists[slot] not in grammar.names.lists:
-            continue
-        list_name, words = reading.lists[slot], look.tokens[place[0] : place[1]]
-        written = " ".join(token.said for token in words)
-        said = grammar.finders[list_name].spec.values.get(str(judged.value.value), ())
-        known = tuple(name for name in said if plain(name) == written)
-        others = grammar.names.almost(words, list_name)
-        if known and others:
-            return Doubt(known, others=others)
-    return None
-
-
-def _spelled(code: str) -> tuple[str, ...]:
-    """A code in the ways in which it may be spelled; nothing for others than letters."""
-    if not (code.isascii() and code.isalpha() and code.isupper()):
-        return ()
-    return in_alphabet_words(code).title(), " ".join(code)
-
-
-def _is_open(grammar: Grammar, look: Look, reading: Reading | None) -> bool:
-    if reading is None:
-        return not any(clear_values(look.tokens, look.spans[r.list]) for r in grammar.keywords)
-    intent = grammar.intents.get(reading.intent)
-    if intent is not None and any(
-        slot not in reading.slots and spec.required and spec.default is None
-        for slot, spec in intent.slots.items()
-    ):
-        return True
-    return any(judged.value is None for judged in reading.slots.values())
+    said = [ways[:_NAMES_OF_A_VALUE] for f in named.values() for ways in f.spec.values.values()]
+    names = dict.fromkeys([ways[0] for ways in said] + [way for ways in said for way in ways[1:]])
+    keys = frozenset(f"{name}:{value}" for name, value in guesses)
+    return Doubt(tuple(names)[:MOST_NAMES], (*spelled, *_alike(look, named)), keys)
 
 
 def meaning_of(grammar: Grammar, reading: Reading, intent: str, doubt: Doubt) -> str:
@@ -87,18 +66,78 @@ def meaning_of(grammar: Grammar, reading: Reading, intent: str, doubt: Doubt) ->
     chosen = grammar.intents.get(intent)
     if chosen is None or not (intent in grammar.harmless or chosen.confirm):
         return ""
-    values = {slot: judged.value for slot, judged in reading.slots.items()}
-    if any(value is None for value in values.values()):
-        return ""
-    keys = {
-        _key(reading.lists[slot], value)
-        for slot, value in values.items()
-        if value is not None and reading.lists[slot] in grammar.names.lists
-    }
+    named, keys = _named(grammar), set()
+    for slot, judged in reading.slots.items():
+        if judged.value is None:
+            return ""
+        if reading.lists[slot] in named:
+            keys.add(f"{reading.lists[slot]}:{judged.value.value}")
     if not keys or (doubt.guesses and not keys <= doubt.guesses):
         return ""
-    return f"{reading.intent} {sorted(values.items(), key=repr)}"
+    return f"{intent} {sorted((s, j.value) for s, j in reading.slots.items())!r}"
 
 
-def _key(list_name: str, value: Value) -> str:
-    return f"{list_name}:{value.value}"
+def _named(grammar: Grammar) -> dict[str, Finder]:
+    """The lists of names that callers say: not destinations."""
+    return {
+        name: finder
+        for name, finder in grammar.finders.items()
+        if finder.spec.type == "list" and name != builtin.DESTINATIONS
+    }
+
+
+def _ways(finder: Finder, found: Filled) -> tuple[str, ...]:
+    """The ways to say the value that fills a slot."""
+    value = found.judged.value
+    return finder.spec.values.get(str(value.value), ()) if value is not None else ()
+
+
+def _is_open(
+    grammar: Grammar, look: Look, reading: Reading | None, named: Mapping[str, Finder]
+) -> bool:
+    if reading is None:
+        return not any(span.is_clear for name in named for span in look.spans[name])
+    if any(judged.value is None for judged in reading.slots.values()):
+        return True
+    if not reading.sure:
+        for slot, found in reading.filled.items():
+            here = " ".join(token.said for token in look.tokens[found.start : found.end])
+            if here not in map(plain, _ways(grammar.finders[reading.lists[slot]], found)):
+                return True
+    intent = grammar.intents.get(reading.intent)
+    return intent is not None and any(
+        slot not in reading.slots and spec.required and spec.default is None
+        for slot, spec in intent.slots.items()
+        if reading.lists[slot] in named
+    )
+
+
+def _almost_another(look: Look, reading: Reading, named: Mapping[str, Finder]) -> Doubt | None:
+    """Whether a value that was written as it is sounds almost like a confusable name."""
+    for slot, found in reading.filled.items():
+        finder = named.get(reading.lists[slot])
+        if finder is None or not finder.spec.confusable:
+            continue
+        words = look.tokens[found.start : found.end]
+        written = " ".join(token.said for token in words)
+        known = tuple(name for name in _ways(finder, found) if plain(name) == written)
+        confusable = finder.spec.confusable
+        hits = _hits(confusable, _ALMOST, words)
+        others = [confusable[hit.entry] for hit in hits if hit.end - hit.start == len(words)]
+        if known and others:
+            return Doubt(known, others=tuple(dict.fromkeys(others)))
+    return None
+
+
+def _alike(look: Look, named: Mapping[str, Finder]) -> tuple[str, ...]:
+    """The names of the values that sound most like some of these words."""
+    values = [ways for finder in named.values() for ways in finder.spec.values.values()]
+    entries = [(ways, said) for ways in values for said in ways]
+    hits = _hits([said for _, said in entries], _LIKENESS, look.tokens)
+    hits.sort(key=lambda hit: (hit.cost, hit.start - hit.end))
+    best = [*dict.fromkeys(entries[hit.entry][0] for hit in hits)][:_MOST_ALIKE]
+    return tuple(dict.fromkeys(said for ways in best for said in ways[:_NAMES_OF_A_VALUE]))
+
+
+def _hits(phrases: Sequence[str], limit: float, tokens: Sequence[Token]) -> list[Hit]:
+    return SoundIndex([*map(plain, phrases)], [limit] * len(phrases)).find_all(tokens)

@@ -1,7 +1,7 @@
 """What the caller may say next, seen from each state of a dialogue.
 
-Which intents count, what the recogniser should lean towards, and whether a partial text already is
-a whole answer. Pure.
+Which values are expected, what the recogniser should lean towards, and whether a partial text
+already is a whole answer. Pure.
 """
 
 from __future__ import annotations
@@ -9,22 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from cordboard.agents.rules import builtin
-from cordboard.agents.rules.codes import in_alphabet_words
-from cordboard.agents.rules.grammar import (
-    CHANGE_TO,
-    PICK,
-    VALUE_OF,
-    WHICH_INTENT,
-    Grammar,
-    Reading,
-)
+from cordboard.agents.rules.builtin import DESTINATIONS, GOODBYE, NO, YES
+from cordboard.agents.rules.grammar import Expected, Grammar, Reading
+from cordboard.agents.rules.letters import in_alphabet_words
+from cordboard.agents.rules.matching import Look
 from cordboard.agents.rules.states import (
     Asking,
     Choosing,
-    ChoosingTask,
     Confirming,
-    Idle,
     Offering,
     State,
 )
@@ -32,51 +24,42 @@ from cordboard.agents.rules.words import tokenise
 from cordboard.config.rules import Rules
 
 MOST_HINT_WORDS = 70
-_WHOLE = 0.12
-"""A reading must explain the text this well to be a whole answer."""
-_OPEN = ("name", "text")
+_GOING_ON = frozenset(
+    "the a an my your for at in on to of with from about and or but is are am um i we could can"
+    " would might may how do does have".split()
+)
+"""Words after which more comes."""
 _CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
+"""Words that the operator wrote in capitals in sentences: ATIS, METAR."""
 
 
-def active_intents(state: State, grammar: Grammar) -> frozenset[str]:
-    """The intents that the caller's next words may be: all of the context's, and answers."""
-    active = set(grammar.intents)
+def expected_in(state: State) -> Expected | None:
+    """The values that may be said now; those of an open question first."""
     match state:
         case Asking(task=task, slot=slot) | Choosing(task=task, slot=slot):
-            active.update((VALUE_OF + task.lists[slot], CHANGE_TO + task.lists[slot]))
-            if isinstance(state, Choosing):
-                active.update(PICK + str(number) for number in range(len(state.guesses)))
+            return Expected(task.intent, {slot: task.lists[slot], **task.lists}, slot)
         case Confirming(task=task):
-            for name in task.lists.values():
-                active.add(CHANGE_TO + name)
-                if grammar.finders[name].spec.type not in _OPEN:
-                    active.add(VALUE_OF + name)
-        case ChoosingTask():
-            active.update((VALUE_OF + WHICH_INTENT, PICK + "0", PICK + "1"))
-        case Idle() | Offering():
-            pass
-    return frozenset(active)
+            return Expected(task.intent, task.lists)
+    return None
 
 
-def is_whole_answer(readings: Sequence[Reading], state: State, grammar: Grammar) -> bool:
+def is_whole_answer(look: Look, reading: Reading | None, state: State, grammar: Grammar) -> bool:
     """Whether waiting for more words would be in vain."""
-    best = readings[0]
-    if best.quality > _WHOLE:
+    if reading is None or reading.rival or not reading.sure or look.tokens[-1].text in _GOING_ON:
         return False
-    if best.intent in (builtin.YES, builtin.NO):
+    if reading.intent in (YES, NO):
         return isinstance(state, (Confirming, Choosing, Offering))
-    if best.intent in builtin.STEERING or best.intent == builtin.GOODBYE:
-        return True
-    settled = all(
-        judged.value is not None and grammar.finders[best.lists[slot]].is_closed
-        for slot, judged in best.slots.items()
-    )
-    if not settled:
+    if reading.intent in grammar.steering or reading.intent == GOODBYE:
+        return reading.verbatim
+    if not reading.slots or not all(
+        judged.value is not None and grammar.finders[reading.lists[slot]].is_closed
+        for slot, judged in reading.slots.items()
+    ):
         return False
-    if best.intent.startswith((VALUE_OF, CHANGE_TO, PICK)):
-        return True
-    needed = grammar.slots[best.intent]
-    return bool(best.slots) and set(needed) <= set(best.slots)
+    if reading.intent:
+        return reading.verbatim and set(grammar.slots[reading.intent]) <= set(reading.slots)
+    filled = {p for found in reading.filled.values() for p in range(found.start, found.end)}
+    return not any(token.is_content for p, token in enumerate(look.tokens) if p not in filled)
 
 
 def hints_for(state: State, grammar: Grammar, rules: Rules) -> tuple[str, ...]:
@@ -88,18 +71,29 @@ def hints_for(state: State, grammar: Grammar, rules: Rules) -> tuple[str, ...]:
 
 
 def _hints(state: State, grammar: Grammar, rules: Rules) -> Iterator[str]:
-    asked = _asked_lists(state)
-    lists = dict.fromkeys((*asked, *grammar.finders))
+    expected = expected_in(state)
+    asked: list[str] = []
+    if expected is not None:
+        slots = expected.slots
+        asked = [slots[expected.asked]] if expected.asked else [*dict.fromkeys(slots.values())]
+    lists = [name for name in dict.fromkeys((*asked, *grammar.finders)) if name != DESTINATIONS]
     for name in lists:
         yield from _spelling_examples(name, grammar, rules, alone=name in asked)
+    values = {name: [*grammar.finders[name].values.values()] for name in lists}
     for name in asked:
-        yield from _names(name, grammar)
-    yield from _titles(rules)
-    yield from _abbreviations(rules)
+        yield from (value.spoken for value in values.get(name, ()))
+    for intent in rules.intents.values():
+        yield from (token.text for token in tokenise(intent.title) if token.is_content)
+    texts = [text for intent in rules.intents.values() for text in intent.sentences]
+    for text in (*rules.words.values(), *texts):
+        yield from _CAPITALS.findall(re.sub(r"\{[^}]*\}", "", text))
     for name in lists:
-        yield from _names(name, grammar)
+        yield from (value.spoken for value in values[name])
     for name in lists:
-        yield from _short_names(name, grammar)
+        for value in values[name]:  # "Kastrup" of Copenhagen Kastrup: heard alone it is hardest
+            *first, last = value.spoken.split()
+            if first and last in grammar.finders[name].spec.values[str(value.value)]:
+                yield last
 
 
 def _spelling_examples(name: str, grammar: Grammar, rules: Rules, *, alone: bool) -> Iterator[str]:
@@ -127,54 +121,13 @@ def _spelling_examples(name: str, grammar: Grammar, rules: Rules, *, alone: bool
 
 def _made_up(codes: Sequence[str], step: int) -> str:
     """A code of the letters that listed ones have at the same places, but none of them."""
-    length = len(codes[0])
-    alike = [code for code in codes if len(code) == length]
+    alike = [code for code in codes if len(code) == len(codes[0])]
     for shift in range(len(alike)):
-        places = range(length)
-        code = "".join(alike[(shift + place * step) % len(alike)][place] for place in places)
+        places = enumerate(range(shift, shift + len(codes[0]) * step, step))
+        code = "".join(alike[other % len(alike)][place] for place, other in places)
         if code not in codes:
             return code
     return codes[0][::-1]
-
-
-def _titles(rules: Rules) -> Iterator[str]:
-    """What the intents are about: a word that is in their titles is the one that was said."""
-    for intent in rules.intents.values():
-        yield from (token.text for token in tokenise(intent.title) if token.is_content)
-
-
-def _asked_lists(state: State) -> list[str]:
-    match state:
-        case Asking(task=task, slot=slot) | Choosing(task=task, slot=slot):
-            return [task.lists[slot]]
-        case Confirming(task=task):
-            return list(dict.fromkeys(task.lists.values()))
-    return []
-
-
-def _names(name: str, grammar: Grammar) -> Iterator[str]:
-    if name in (builtin.DESTINATIONS, WHICH_INTENT):
-        return
-    for value in grammar.finders[name].values.values():
-        yield value.spoken
-
-
-def _short_names(name: str, grammar: Grammar) -> Iterator[str]:
-    """`Kastrup` for Copenhagen Kastrup, where callers say it so: heard alone it is the hardest."""
-    if name in (builtin.DESTINATIONS, WHICH_INTENT):
-        return
-    finder = grammar.finders[name]
-    for value in finder.values.values():
-        *first, last = value.spoken.split()
-        if first and last in finder.spec.values[str(value.value)]:
-            yield last
-
-
-def _abbreviations(rules: Rules) -> Iterator[str]:
-    """Words that the operator wrote in capitals in sentences: ATIS, METAR."""
-    texts = [text for intent in rules.intents.values() for text in intent.sentences]
-    for text in (*rules.words.values(), *texts):
-        yield from _CAPITALS.findall(re.sub(r"\{[^}]*\}", "", text))
 
 
 def _first_words(phrases: Iterable[str]) -> Iterator[str]:

@@ -1,139 +1,115 @@
 """Everything a context understands, compiled once and shared by its calls.
 
-`compile_grammar` turns rules (the context's and the built-in ones) into tables: a `SoundIndex` of
-all words and list values, and a `WordingTable` of all sentences. `Grammar.look` finds in one
-utterance what any state of a dialogue may need; `Grammar.readings` says which sentences it can be,
-given which intents are expected now.
+`compile_grammar` turns rules (the context's and the built-in ones) into tables. `Grammar.look`
+finds the expected words and values in one utterance; `Grammar.understand` decides what is meant:
+
+1. A sentence of the rules, almost word for word, is taken as that sentence.
+2. Otherwise the answer to the question that was just asked, if a value of its list was said.
+3. Otherwise the intent that the words and values speak for, if it is clearly ahead of the others.
+4. What speaks for an intent, but not enough, is asked about; so is a lead that is too small.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from difflib import SequenceMatcher
 
 from cordboard.agents.rules.builtin import (
-    CANCEL,
+    COURTESIES,
     DESTINATIONS,
     GOODBYE,
-    HELLO,
-    HELP,
-    NO,
-    PICKS,
     REPEAT,
-    STEERING,
-    THANKS,
-    YES,
+    steering_of,
     with_built_in,
 )
-from cordboard.agents.rules.clauses import split_clauses
-from cordboard.agents.rules.codes import in_alphabet_words, is_clear
-from cordboard.agents.rules.harmless import (
-    clear_values,
-    find_at_once,
-    speaks_against,
-    the_only_one,
+from cordboard.agents.rules.evidence import (
+    Evidence,
+    Support,
+    compile_evidence,
+    weigh_all,
 )
-from cordboard.agents.rules.keywords import (
-    MOST_WORDINGS,
-    Keywords,
-    compile_keywords,
-    find_value,
-    is_harmless,
-)
-from cordboard.agents.rules.letters import ALPHABET, AlphabetHit
-from cordboard.agents.rules.matching import (
-    Fit,
-    Windows,
-    WordingTable,
-    slot_costs,
-)
-from cordboard.agents.rules.names import Names, finder_of, words_of
-from cordboard.agents.rules.rewriting import rewrite, spellings
+from cordboard.agents.rules.filling import Filled, fill, is_unknown
+from cordboard.agents.rules.letters import ALPHABET, AlphabetHit, in_alphabet_words
+from cordboard.agents.rules.matching import Fit, Look, WordingTable, is_common
 from cordboard.agents.rules.sound import SoundIndex, phrase_sounds
-from cordboard.agents.rules.stories import names_a_place, points_there
-from cordboard.agents.rules.values import (
-    Finder,
-    Judged,
-    Span,
-    Surroundings,
-    Value,
-    judge,
-)
+from cordboard.agents.rules.values import Finder, Judged, Span, Surroundings, Value
 from cordboard.agents.rules.words import (
     FILLERS,
-    FUNCTION_WORDS,
-    Token,
+    denied_places,
+    is_over,
     plain,
     plain_sentence,
     tokenise,
 )
 from cordboard.config.rules import BUILT_IN_LISTS, Intent, Rules, WordList
-from cordboard.config.sentences import Wording, read_sentence
-from cordboard.tools.tool import ToolSpec
+from cordboard.config.sentences import MAX_WORDINGS, Wording, read_sentence
+from cordboard.tools.tool import Effects, ToolSpec
 
-VALUE_OF = "_value:"
-"""Prefix of the hidden intent `just a value of this list`: the answer to a question."""
-CHANGE_TO = "_change:"
-"""Prefix of the hidden intent `no, rather this value`."""
-PICK = "_pick:"
-"""Prefix of the hidden intents `the first one` and `the second one`."""
-WHICH_INTENT = "which_intent"
-"""Name of the hidden list of intents by their titles, for `Did you mean ... or ...?`."""
-_WORD_LIMIT = 0.36
-_FUNCTION_WORD_LIMIT = 0.12
+_MOST_WORDINGS = 16 * MAX_WORDINGS
+"""What the configuration has let pass may grow here: `(what's|how's)` becomes two words each."""
+_WORD_LIMIT = 0.15
 _VALUE_LIMIT = 0.34
 _LETTER_LIMIT = 0.28
+_SPELLED_LIMIT = 0.2
+_CONFUSABLE_LIMIT = 0.05
 _SURE = 0.12
 _SURE_WHEN_LONG = 0.2
 """How much a list value may differ from what was written and still be taken as said; grows with
 its length, since long names have few neighbours."""
-_CONFUSABLE_LIMIT = 0.05
-_SPELLED_LIMIT = 0.2
 _SURE_WHEN_SPELLED = 0.07
 """A whole code in alphabet words run together ("Popogolf"): another letter is about 0.1 away."""
 _LONG = 900.0
 """Weight of sounds (hundredths of a consonant) from which a value counts as long."""
-_EXPECTED_BONUS = 0.06
-_KEYWORD_QUALITY = 0.4
-"""Found by keywords: never word for word."""
-_CLEARLY_SAID = 0.2
-"""Quality up to which a clause wants something else."""
-_SURELY_SAID = 0.1
-"""The same for a clause of something longer: "good evening" is 0.13 from "goodbye"."""
-_LIGHT = frozenset({REPEAT, HELP, HELLO, THANKS, YES})
-"""What may be read into a sentence about something else: `what`, `sorry`, `right`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What was found in one utterance, whatever it will turn out to mean."""
-
-    text: str
-    tokens: tuple[Token, ...]
-    windows: Windows
-    spans: Mapping[str, Sequence[Span]]
-
-    @property
-    def capitals(self) -> bool:
-        """Whether the recogniser writes names with a capital letter."""
-        return self.text != self.text.lower()
+_EXACT = 0.05
+_WHOLE = 0.12
+_VERBATIM = 0.2
+"""Quality up to which an utterance is a sentence of the rules."""
+_RATHER = 0.3
+_NEARLY = 0.45
+"""Quality up to which it is one where nothing speaks for anything else."""
+_ENOUGH = 0.6
+"""Evidence on which to go by itself;"""
+_STRANGE = 0.1
+"""the more words of other things there are, the more is needed;"""
+_AHEAD = 0.3
+"""by so much it must be ahead of the next."""
+_WORTH_ASKING = 0.4
+_FEW = 3
+"""Content words that may be an answer which is no value of the list."""
+_CORRECTING = frozenset("no not wrong rather".split())
+_TAIL = 4
+"""Words at the end, or the beginning, of an utterance that are a farewell or a "pardon?"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One way to understand an utterance."""
+    """How an utterance is understood."""
 
     intent: str
-    cost: float
-    """What is left unexplained; comparable between readings of one utterance."""
-    quality: float
-    """The same relative to what was explained: 0 = word for word."""
+    """Empty: values for what is being talked about."""
     slots: Mapping[str, Judged]
+    filled: Mapping[str, Filled]
     lists: Mapping[str, str]
     """Slot → its list."""
-    places: Mapping[str, tuple[int, int]]
-    """Slot → first word, after the last word."""
+    verbatim: bool = False
+    """Word for word a sentence: waiting for more would be in vain."""
+    sure: bool = True
+    """Clear enough to go by; else the caller is asked whether this was meant."""
+    rival: str = ""
+    """Another intent that is as likely."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the dialogue's question asks for."""
+
+    intent: str
+    slots: Mapping[str, str]
+    """Slot → list; the one that was asked for comes first."""
+    asked: str = ""
+    """The slot that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +121,6 @@ class _Entry:
     list: str = ""
     value: Value | None = None
     sure: float = 0.0
-    spelled: bool = False
-    """The value's code in alphabet words."""
     letter: str = ""
 
 
@@ -155,196 +129,221 @@ class Grammar:
     """What a context understands. Immutable; see the module's docstring."""
 
     intents: Mapping[str, Intent]
+    steering: frozenset[str]
     slots: Mapping[str, Mapping[str, str]]
     """Intent → slot → list."""
     finders: Mapping[str, Finder]
     vocabulary: frozenset[str]
-    known: frozenset[str]
-    """The same with the words of the lists' names."""
-    keywords: Sequence[Keywords]
+    """The words of all sentences."""
+    names: frozenset[str]
+    """The words of the lists' names, and of all sentences."""
     entries: Sequence[_Entry]
     index: SoundIndex
     table: WordingTable
-    names: Names
+    evidence: Sequence[Evidence]
+    cues: Mapping[str, Mapping[str, frozenset[str]]]
+    """Intent → slot → words beside it."""
+    courtesy: frozenset[str]
     harmless: frozenset[str]
     """Intents that may be done needlessly."""
 
     def look(self, text: str, today: date) -> Look:
         """Find every expected word and value in the text."""
         tokens = tokenise(text)
-        hits = self.index.find(tokens)
-        windows: Windows = {}
+        words: dict[str, list[tuple[int, int, float]]] = {}
         phrases: dict[str, list[Span]] = {}
         alphabet: list[AlphabetHit] = []
-        for hit in hits:
+        for place, token in enumerate(tokens):
+            if token.said in self.vocabulary:
+                words.setdefault(token.said, []).append((place, place + 1, 1.0))
+        for hit in self.index.find(tokens):
             entry = self.entries[hit.entry]
             if entry.word:
-                self.table.add_word(windows, hit, entry.word)
+                single = tokens[hit.start].text if hit.end - hit.start == 1 else ""
+                if hit.cost and single not in self.names:
+                    found = (hit.start, hit.end, max(0.1, 1.0 - 2 * hit.cost))
+                    words.setdefault(entry.word, []).append(found)
             elif entry.list:
-                sure = entry.sure
-                if entry.spelled and sure < hit.cost and entry.value is not None:
-                    code = str(entry.value.value).upper()
-                    if is_clear(tokens[hit.start : hit.end], code, hit.cost):
-                        sure = hit.cost
-                span = Span(hit.start, hit.end, entry.value, hit.cost, sure, entry.spelled)
+                said = tokens[hit.start : hit.end]
+                loose = hit.cost > 0 and len(said) > 1 and any(is_common(t.text) for t in said)
+                sure = -1.0 if loose else entry.sure
+                span = Span(hit.start, hit.end, entry.value, hit.cost, sure, named=True)
                 phrases.setdefault(entry.list, []).append(span)
             else:
                 alphabet.append(AlphabetHit(entry.letter, hit.start, hit.end, hit.cost))
-        spans = {
-            name: finder.find(
-                tokens,
-                Surroundings(
-                    _without_confusion(phrases.get(name, ())), alphabet, self.vocabulary, today
-                ),
-            )
-            for name, finder in self.finders.items()
-        }
-        for name, found in spans.items():
-            self.table.add_values(windows, name, slot_costs(tokens, found))
-        return Look(text, tokens, windows, spans)
+        spans: dict[str, Sequence[Span]] = {}
+        for name, finder in self.finders.items():
+            near = _without_confusion(phrases.get(name, ()))
+            around = Surroundings(near, alphabet, self.vocabulary, today)
+            spans[name] = finder.find(tokens, around)
+        return Look(text, tokens, words, spans, denied_places(tokens), self.vocabulary)
 
-    def readings(self, look: Look, active: Collection[str]) -> list[Reading]:
-        """What the utterance may mean, the best first: one reading for each intent that fits."""
+    def understand(self, look: Look, expected: Expected | None = None) -> Reading | None:
+        """What the utterance means; None when nothing fits. See the module's docstring."""
         if not look.tokens:
-            return []
-        fits = self.table.fits(look.tokens, look.windows, active)
-        readings = [self._reading(look, fit) for fit in fits if fit.is_good]
-        readings = [reading for reading in readings if not self._is_vetoed(look, reading)]
-        readings.sort(key=lambda reading: reading.cost)
-        found = self._by_keywords(look, active, readings[0] if readings else None)
-        return [found, *readings] if found else readings
-
-    def _by_keywords(
-        self, look: Look, active: Collection[str], best: Reading | None
-    ) -> Reading | None:
-        """A reading for which only a value and words of the trade speak, if `best` is poor."""
-        for rule in self.keywords:
-            if rule.intent not in active or not _leaves_room(best, rule):
-                continue
-            places = rule.places(look.tokens)
-            asked_for = VALUE_OF + rule.list in active
-            found = self._find(look, rule, places, asked_for=asked_for)
-            if found is None:
-                continue
-            # "That's all" and "have a nice day" end a request as well as a call.
-            ignored = (rule.intent, GOODBYE) if rule.harmless else (rule.intent,)
-            before = found[1].start if rule.harmless else None
-            if self._wants_something_else(look, active, ignored, before):
-                continue
-            judged, span = found
-            if best is not None and best.slots and judged.value is None:
-                continue
-            intent = VALUE_OF + rule.list if asked_for and not places else rule.intent
-            cost = min(_KEYWORD_QUALITY, best.cost) if best else _KEYWORD_QUALITY
-            slots, lists = {rule.slot: judged}, {rule.slot: rule.list}
-            at = {rule.slot: (span.start, span.end)}
-            return Reading(intent, cost, _KEYWORD_QUALITY, slots, lists, at)
-        return None
-
-    def _find(
-        self, look: Look, rule: Keywords, places: frozenset[int], *, asked_for: bool
-    ) -> tuple[Judged, Span] | None:
-        """The value that the utterance is about, as readily as the rule's intent allows."""
-        tokens, spans = look.tokens, look.spans[rule.list]
-        if rule.harmless:
-            found = find_at_once(rule, tokens, spans, places, self.known, capitals=look.capitals)
-            if found is not None or (clear_values(tokens, spans) and not asked_for):
-                return found
-        return find_value(tokens, spans, places, self.known, asked_for=asked_for)
-
-    def _is_vetoed(self, look: Look, reading: Reading) -> bool:
-        """Whether a sentence fits, but what stands around its value speaks against it."""
-        for rule in self.keywords:
-            if rule.harmless and rule.intent == reading.intent and rule.slot in reading.places:
-                place = reading.places[rule.slot]
-                return speaks_against(rule, look.tokens, place, rule.places(look.tokens))
-        return False
-
-    def named(self, look: Look) -> dict[str, Value]:
-        """List → the one value of it that was clearly named; for lists of harmless look-ups."""
-        found: dict[str, Value] = {}
-        for rule in self.keywords:
-            if rule.harmless:
-                spans = look.spans[rule.list]
-                value = the_only_one(look.tokens, spans, self.known, capitals=look.capitals)
-                if value is not None:
-                    found[rule.list] = value
-        return found
-
-    def about_there(
-        self, look: Look, best: Reading | None, named: Mapping[str, Value], *, waiting: bool
-    ) -> Reading | None:
-        """`Is it windy there?`, where one place was named just before: a reading with that one.
-
-        `waiting`: the caller still waits for the answer about that place, so it needs no `there`.
-        """
-        if (best is not None and best.slots) or not (waiting or points_there(look.tokens)):
             return None
-        for rule in self.keywords:
-            places = rule.places(look.tokens)
-            asked = bool(places) or (best is not None and best.intent == rule.intent)
-            if not asked or rule.list not in named or not _leaves_room(best, rule):
-                continue
-            if not clear_values(look.tokens, look.spans[rule.list]) and not names_a_place(
-                look.tokens, places, self.known
-            ):
-                slots = {rule.slot: Judged(named[rule.list])}
-                lists = {rule.slot: rule.list}
-                return Reading(rule.intent, 0.0, _KEYWORD_QUALITY, slots, lists, {})
-        return None
+        fits = self.table.fits(look, self.intents.keys(), self.courtesy)
+        best = fits[0] if fits else None
+        order = {fit.intent: place for place, fit in enumerate(fits)}
+        supports = weigh_all(self.evidence, look)
+        supports.sort(key=lambda s: (-s.total, order.get(s.intent, len(fits))))
+        top = supports[0] if supports else None
+        values = self._values(look, expected) if expected is not None else None
+        if values is not None and self._is_other(top, expected):
+            values = None
+        nearness = best.quality if best is not None else 1.0
+        steers = best is not None and best.intent in self.steering
+        words = top.words if top is not None else 0.0
+        if nearness > _EXACT and words < _WORTH_ASKING and (edge := self._at_the_edge(look)):
+            return edge
+        if nearness <= _VERBATIM and (steers or values is None):
+            return self._verbatim(look, fits, supports)
+        if values is not None:
+            return values
+        light = steers and nearness < _NEARLY and words < _WORTH_ASKING
+        if top is not None and top.total >= _WORTH_ASKING and not light:
+            return self._by_evidence(look, supports, fits)
+        return self._verbatim(look, fits, supports) if nearness <= _NEARLY else None
 
-    def _wants_something_else(
-        self, look: Look, active: Collection[str], ignored: Collection[str], before: int | None
-    ) -> bool:
-        """Whether a clause by itself says goodbye, asks for a transfer, ...; or what is said of it
-        `before` a word: "put me through to sales in" Boston."""
-        clauses = split_clauses(look.tokens)
-        parts = [(start, before) for start, end in clauses if before and start < before < end]
-        for start, end in (*clauses, *parts):
-            windows = {
-                (first - start, last - start): costs
-                for (first, last), costs in look.windows.items()
-                if start <= first and last <= end
-            }
-            intents = [name for name in active if name in self.intents and name not in ignored]
-            fits = self.table.fits(look.tokens[start:end], windows, intents)
-            best = min(fits, key=lambda fit: fit.cost, default=None)
-            if best is None or (best.intent in STEERING and best.intent != CANCEL):
-                continue
-            if best.is_good and best.quality <= _SURELY_SAID:
-                return True
-        return False
+    def _is_other(self, top: Support | None, expected: Expected | None) -> bool:
+        """Whether words, not values alone, speak for another intent than the one talked about."""
+        return (
+            top is not None
+            and expected is not None
+            and top.intent != expected.intent
+            and top.words >= 1.0
+        )
 
-    def _reading(self, look: Look, fit: Fit) -> Reading:
-        slots: dict[str, Judged] = {}
-        for slot, (list_name, start, end) in fit.slots.items():
-            crowded = any(place in fit.left_over for place in (start - 1, end))
-            spans = look.spans[list_name]
-            here = [span for span in spans if (span.start, span.end) == (start, end)]
-            valued = [span for span in here if span.value is not None] or here
-            if not valued or fit.is_unknown(slot):
+    def _values(self, look: Look, expected: Expected) -> Reading | None:
+        """An answer to the question that was asked, or a correction."""
+        lists, cues = expected.slots, self.cues.get(expected.intent, {})
+        asked = expected.asked
+        filled = fill(look, lists, cues, asked)
+        if not asked and not filled and look.tokens[0].text in _CORRECTING:
+            names = [slot for slot, name in lists.items() if self.finders[name].spec.type == "name"]
+            filled = fill(look, lists, cues, names[0]) if names else filled
+        slots = {
+            slot: found.judged
+            for slot, found in filled.items()
+            if found.judged.value is not None or slot == asked
+        }
+        if asked and asked not in slots and not slots:
+            content = sum(token.is_content for token in look.tokens)
+            listed = self.finders[lists[asked]].spec.type == "list" and 0 < content <= _FEW
+            if listed or any(span.value is None for span in look.spans[lists[asked]]):
+                slots[asked] = Judged()
+        if not slots:
+            return None
+        return Reading("", slots, {s: f for s, f in filled.items() if s in slots}, lists)
+
+    def _verbatim(
+        self, look: Look, fits: Sequence[Fit], supports: Sequence[Support]
+    ) -> Reading | None:
+        """The best sentence; of several intents with as good a one that with more evidence."""
+        totals = {support.intent: support.total for support in supports}
+        level = [fit for fit in fits if fit.quality <= fits[0].quality + 0.05]
+        level.sort(key=lambda fit: -totals.get(fit.intent, 0.0))
+        chosen = level[0].intent if fits[0].intent not in self.steering else fits[0].intent
+        reading = self._of(look, chosen)
+        rivals = [
+            fit.intent
+            for fit in level
+            if fit.intent not in self.steering
+            and fit.intent != chosen
+            and totals.get(fit.intent, 0.0) > totals.get(chosen, 0.0) - _AHEAD
+        ]
+        near = fits[0].quality
+        if rivals and near > _EXACT and self._titled(chosen, rivals[0]):
+            return replace(reading, rival=rivals[0])
+        sure = near <= _VERBATIM or chosen in self.steering | self.harmless or self._asks(reading)
+        if not sure and not self._titled(chosen):
+            return reading if near <= _RATHER else None
+        return replace(reading, verbatim=near <= _WHOLE, sure=sure)
+
+    def _by_evidence(
+        self, look: Look, supports: Sequence[Support], fits: Sequence[Fit]
+    ) -> Reading | None:
+        top = supports[0]
+        reading = self._of(look, top.intent)
+        ahead = top.total - (supports[1].total if len(supports) > 1 else 0.0)
+        near = next((fit.quality for fit in fits if fit.intent == top.intent), 1.0)
+        if ahead < _AHEAD:
+            other = supports[1].intent
+            if self._titled(top.intent, other):
+                return replace(reading, rival=other)
+            return None
+        asks = self._asks(reading)
+        strange = sum(t.is_content and t.text not in self.names for t in look.tokens)
+        enough = _ENOUGH + _STRANGE * max(0, strange - len(reading.filled) - 2)
+        told = top.words >= _WORTH_ASKING or near <= _VERBATIM
+        if asks:
+            told = told or near <= _NEARLY or self._explained(look, reading)
+        else:
+            told = told and top.intent in self.harmless and not is_over(look.tokens)
+        sure = told and top.total >= enough
+        return replace(reading, sure=sure) if sure or self._titled(top.intent) else None
+
+    def _asks(self, reading: Reading) -> bool:
+        """Whether a question comes before anything is done."""
+        intent = self.intents[reading.intent]
+        return bool(intent.confirm) or any(
+            reading.slots.get(slot, Judged()).value is None
+            for slot in self.slots[reading.intent]
+            if slot not in intent.slots or intent.slots[slot].required
+        )
+
+    def _explained(self, look: Look, reading: Reading) -> bool:
+        """Whether most words that say anything belong to the values."""
+        places = {p for found in reading.filled.values() for p in range(found.start, found.end)}
+        content = {place for place, token in enumerate(look.tokens) if token.is_content}
+        return len(content - places) <= len(content & places)
+
+    def _titled(self, *intents: str) -> bool:
+        return all(self.intents[intent].title for intent in intents)
+
+    def _of(self, look: Look, intent: str) -> Reading:
+        """A reading of an intent with what fills its slots."""
+        lists, cues = self.slots[intent], self.cues.get(intent, {})
+        filled = fill(look, lists, cues)
+        slots = {slot: found.judged for slot, found in filled.items()}
+        for slot, name in lists.items():
+            if slot not in slots and is_unknown(look, name, cues.get(slot, ()), self.finders[name]):
                 slots[slot] = Judged()
-                continue
-            chosen = min(valued, key=lambda span: span.cost)
-            if not self.finders[list_name].has_rivals:
-                spans, crowded = (), False
-            slots[slot] = judge(chosen, spans, crowded=crowded)
-        bonus = _EXPECTED_BONUS if fit.intent.startswith("_") else 0.0
-        lists = {slot: place[0] for slot, place in fit.slots.items()}
-        at = {slot: (start, end) for slot, (_, start, end) in fit.slots.items()}
-        return Reading(fit.intent, fit.cost - bonus, fit.quality, slots, lists, at)
+        return Reading(intent, slots, filled, lists)
+
+    def _at_the_edge(self, look: Look) -> Reading | None:
+        """A farewell that ends a longer speech, or a "pardon?" that begins one."""
+        for count in range(min(_TAIL, len(look.tokens) - 1), 0, -1):
+            for name, part in ((GOODBYE, look.tokens[-count:]), (REPEAT, look.tokens[:count])):
+                if name == REPEAT and sum(t.text not in FILLERS for t in part) < 2:
+                    continue  # many a question begins with "what"
+                words = {token.said: [(place, place + 1, 1.0)] for place, token in enumerate(part)}
+                piece = Look("", part, words, {}, frozenset(), self.vocabulary)
+                fits = self.table.fits(piece, (name,))
+                if fits and fits[0].quality <= 0.1:
+                    return Reading(name, {}, {}, {}, verbatim=True)
+        return None
 
     def understood(self, look: Look, reading: Reading) -> str:
-        """The text with the values that the reading is sure of in their own spelling."""
-        changes = []
-        for slot, judged in reading.slots.items():
-            start, end = reading.places[slot]
-            spec = self.finders[reading.lists[slot]].spec
-            if judged.value is not None and spec.type == "list":
-                said = spec.values.get(str(judged.value.value), ())
-                words = look.tokens[start:end]
-                changes.append((start, end, spellings(judged.value, said, words)))
-        return rewrite(look.text, look.tokens, changes)
+        """The text with listed names that were surely understood in the operator's spelling."""
+        text = look.text
+        if not reading.sure or reading.rival:
+            return text
+        for slot, found in sorted(reading.filled.items(), key=lambda item: -item[1].start):
+            spec, value = self.finders[reading.lists[slot]].spec, found.judged.value
+            words = look.tokens[found.start : found.end]
+            if value is None or spec.type != "list" or any(token.letters for token in words):
+                continue
+            said = spec.values.get(str(value.value), ())
+            here = " ".join(token.text for token in words)
+            if not words[-1].end or not said or any(plain(name) == here for name in said):
+                continue
+            code = str(value.value)
+            if spec.spelled and code.isascii() and code.isalpha() and code.isupper():
+                said = (*said, in_alphabet_words(code).title())
+            name = max(said, key=lambda n: SequenceMatcher(None, plain(n), here).ratio())
+            text = text[: words[0].begin] + name + text[words[-1].end :]
+        return text
 
 
 def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
@@ -353,77 +352,80 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
     for kind in BUILT_IN_LISTS:
         lists.setdefault(kind, WordList(type=kind))
     pieces = {name: plain_sentence(text) for name, text in rules.words.items()}
-    rows: list[tuple[str, Wording]] = []
+
+    def wordings(text: str) -> tuple[Wording, ...]:
+        return read_sentence(plain_sentence(text), pieces, most=_MOST_WORDINGS)
+
+    rows = [(n, w) for n, intent in intents.items() for s in intent.sentences for w in wordings(s)]
     slots: dict[str, dict[str, str]] = {name: {} for name in intents}
+    for name, wording in rows:
+        for position in wording:
+            if position.list:
+                slots[name].setdefault(position.slot, position.list)
     for name, intent in intents.items():
-        for sentence in intent.sentences:
-            for wording in read_sentence(plain_sentence(sentence), pieces, most=MOST_WORDINGS):
-                rows.append((name, wording))
-                for position in wording:
-                    if position.list:
-                        slots[name].setdefault(position.slot, position.list)
         for slot, spec in intent.slots.items():
             slots[name][slot] = spec.list or slots[name].get(slot, slot)
-    titles = {name: (intent.title,) for name, intent in intents.items() if intent.title}
-    for number, sentences in PICKS.items():
-        picks = [wording for text in sentences for wording in read_sentence(text)]
-        rows.extend((f"{PICK}{number}", wording) for wording in picks)
     used = dict.fromkeys(name for found in slots.values() for name in found.values())
-    if len(titles) > 1:
-        lists[WHICH_INTENT] = WordList(values=titles)
-        used[WHICH_INTENT] = None
-    for name in used:
-        rows.extend(_answers(name, lists[name]))
-    table = WordingTable(rows)
-    finders = {name: finder_of(lists[name]) for name in used}
-    vocabulary = frozenset(word for _, wording in rows for p in wording for word in p.words)
-    entries, phrases, limits = _index_entries(vocabulary, finders)
-    index = SoundIndex(phrases, limits)
-    names = {word for finder in finders.values() for word in words_of(finder)}
+    finders = {name: _finder_of(lists[name]) for name in used}
+    steering = steering_of(intents)
+    wanted = {n: i for n, i in intents.items() if n not in steering and n != GOODBYE}
+    telling = {
+        n: {
+            name: finders[name].spec.type == "list"
+            for name in slots[n].values()
+            if finders[name].spec.type not in ("name", "text") and name != DESTINATIONS
+        }
+        for n in wanted
+    }
+    evidence = compile_evidence(rows, wanted, telling, wordings)
+    words = {word for _, wording in rows for p in wording for word in p.words}
+    names = {t.text for f in finders.values() for said in f.spec.values.values() for n in said
+             for t in tokenise(n)}  # fmt: skip
+    entries, phrases, limits = _index_entries(words, finders)
+    courtesy = {w for name, wording in rows if name in COURTESIES for p in wording for w in p.words}
     return Grammar(
         intents=intents,
+        steering=steering,
         slots=slots,
         finders=finders,
-        vocabulary=vocabulary,
-        known=vocabulary | names,
-        keywords=tuple(compile_keywords(intents, slots, pieces, toolbox)),
+        vocabulary=frozenset(words),
+        names=frozenset(words | names),
         entries=entries,
-        index=index,
-        table=table,
+        index=SoundIndex(phrases, limits),
+        table=WordingTable(rows),
+        evidence=evidence,
+        cues=_cues(rows),
+        courtesy=frozenset(courtesy),
         harmless=frozenset(n for n, i in intents.items() if is_harmless(i, toolbox)),
-        names=Names({name: finders[name] for name in used if _is_named(lists[name], name)}),
     )
 
 
-def _is_named(spec: WordList, name: str) -> bool:
-    """Whether its values are names that callers say: not destinations, not titles."""
-    return spec.type == "list" and name not in (DESTINATIONS, WHICH_INTENT)
+def _cues(rows: Iterable[tuple[str, Wording]]) -> dict[str, dict[str, frozenset[str]]]:
+    """Intent → slot → the words right before and after it in sentences."""
+    cues: dict[str, dict[str, set[str]]] = {}
+    for intent, wording in rows:
+        for place, position in enumerate(wording):
+            if position.list:
+                here = cues.setdefault(intent, {}).setdefault(position.slot, set())
+                for other in wording[max(0, place - 1) : place + 2]:
+                    here.update(other.words)
+    return {i: {s: frozenset(words) for s, words in found.items()} for i, found in cues.items()}
 
 
-def _leaves_room(best: Reading | None, rule: Keywords) -> bool:
-    """Whether the keywords of a rule may say more than the best sentence does."""
-    if best is None:
-        return True
-    if best.intent in _LIGHT or (rule.harmless and best.intent in (NO, GOODBYE)):
-        return best.quality > _CLEARLY_SAID
-    if best.intent not in (rule.intent, VALUE_OF + rule.list):
-        # "Pass me the weather" is no transfer to an unknown desk.
-        unknown = [judged.is_unknown for judged in best.slots.values()]
-        return rule.harmless and unknown != [] and all(unknown)
-    return all(judged.value is None for judged in best.slots.values())
+def is_harmless(intent: Intent, toolbox: Sequence[ToolSpec]) -> bool:
+    """Whether doing it needlessly costs nothing but time: as the operator says, else where its tool
+    only reads."""
+    if intent.confirm is not None or intent.transfer is not None or intent.hang_up:
+        return False
+    if intent.harmless is not None:
+        return intent.harmless
+    effects = {spec.name: spec.effects for spec in toolbox}
+    return intent.tool is None or effects.get(intent.tool) is Effects.READ_ONLY
 
 
-def _answers(name: str, spec: WordList) -> Iterator[tuple[str, Wording]]:
-    """The hidden sentences with which a question for this list is answered or corrected."""
-    lead = "[it is|that is|this is|i said|i mean|i would like|make it|rather|take]"
-    if spec.type == "name":
-        lead = "[my] [name] [it|this] [is|i am]"
-    noun = f"[{name.replace('_', ' ')}]" if name.replace("_", "").isalpha() else ""
-    answer = f"{lead} {{{name}}} {noun} [please|speaking]"
-    change = f"(no|not|wrong|rather|actually|change|instead) [that|it] [is] [to] {lead} {{{name}}}"
-    for prefix, sentence in ((VALUE_OF, answer), (CHANGE_TO, change)):
-        for wording in read_sentence(plain_sentence(sentence)):
-            yield prefix + name, wording
+def _finder_of(spec: WordList) -> Finder:
+    values = {code: Value(code, said[0]) for code, said in spec.values.items()}
+    return Finder(spec, {value.upper(): known for value, known in values.items()})
 
 
 def _index_entries(
@@ -440,24 +442,22 @@ def _index_entries(
             limits.append(limit)
 
     for word in sorted(vocabulary):
-        common = word in FUNCTION_WORDS or word in FILLERS
-        add(_Entry(word=word), word, _FUNCTION_WORD_LIMIT if common else _WORD_LIMIT)
+        if not is_common(word):
+            add(_Entry(word=word), word, _WORD_LIMIT)
     for name, finder in finders.items():
         for value in finder.values.values():
             for said in finder.spec.values[str(value.value)]:
                 phrase = plain(said)
-                entry = _Entry(list=name, value=value, sure=sureness(phrase))
-                add(entry, phrase, _VALUE_LIMIT)
+                add(_Entry(list=name, value=value, sure=sureness(phrase)), phrase, _VALUE_LIMIT)
             code = str(value.value).upper()
             if finder.spec.spelled and code.isascii() and code.isalpha():
-                entry = _Entry(list=name, value=value, sure=_SURE_WHEN_SPELLED, spelled=True)
+                entry = _Entry(list=name, value=value, sure=_SURE_WHEN_SPELLED)
                 add(entry, in_alphabet_words(code), _SPELLED_LIMIT)
         for said in finder.spec.confusable:
             add(_Entry(list=name), plain(said), _CONFUSABLE_LIMIT)
     if any(finder.spells for finder in finders.values()):
-        for letter, names in ALPHABET.items():
-            for said in names:
-                add(_Entry(letter=letter), said, _LETTER_LIMIT)
+        for letter, said in ALPHABET.items():
+            add(_Entry(letter=letter), said, _LETTER_LIMIT)
     return entries, phrases, limits
 
 
@@ -472,7 +472,7 @@ def _without_confusion(spans: Sequence[Span]) -> list[Span]:
             name.start <= span.start and span.end <= name.end and name.cost < span.cost
             for name in names
         )
-        found.append(replace(span, limit=0.0) if confused else span)
+        found.append(replace(span, limit=-1.0) if confused else span)
     return found
 
 
@@ -482,13 +482,4 @@ def sureness(phrase: str) -> float:
     return _SURE + (_SURE_WHEN_LONG - _SURE) * min(1.0, max(0.0, (weight - 300) / (_LONG - 300)))
 
 
-__all__ = [
-    "CHANGE_TO",
-    "Grammar",
-    "Look",
-    "PICK",
-    "Reading",
-    "VALUE_OF",
-    "WHICH_INTENT",
-    "compile_grammar",
-]
+__all__ = ["DESTINATIONS", "Expected", "Grammar", "Look", "Reading", "compile_grammar"]

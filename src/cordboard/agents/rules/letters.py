@@ -1,9 +1,9 @@
 """Spelled codes: KJFK, "K J F K", "kilo juliett foxtrot kilo", "kay jay eff kay", or mixed.
 
-Each word of the utterance may stand for letters in several ways, each with a doubt; `find_spelled`
-joins neighbours into codes of the wanted length. Letters on the telephone are easily taken for each
-other (`sounds_like`): a recogniser writes EMBR for ENBR. So a code that was spelled by the names of
-its letters and is not a listed one is never bent into a listed one, but it is worth a question.
+Codes may hold figures ("B T nine two"), and a letter may be explained ("B for Bravo", "A as in
+apple"). Each word of the utterance may stand for letters in several ways, each with a doubt;
+`find_spelled` joins neighbours into codes of the wanted length. Letters are easily misheard on the
+telephone (`sounds_like`): a spelled code is never bent into a listed one without a question.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from cordboard.agents.rules.numbers import read_digits
 from cordboard.agents.rules.words import Token
 
 ALPHABET = {
-    "A": ("alfa",), "B": ("bravo",), "C": ("charlie",), "D": ("delta",), "E": ("echo",),
-    "F": ("foxtrot",), "G": ("golf",), "H": ("hotel",), "I": ("india",), "J": ("juliett",),
-    "K": ("kilo",), "L": ("lima",), "M": ("mike",), "N": ("november",), "O": ("oscar",),
-    "P": ("papa",), "Q": ("quebec",), "R": ("romeo",), "S": ("sierra",), "T": ("tango",),
-    "U": ("uniform",), "V": ("victor",), "W": ("whiskey",), "X": ("x ray",), "Y": ("yankee",),
-    "Z": ("zulu",),
+    "A": "alfa", "B": "bravo", "C": "charlie", "D": "delta", "E": "echo", "F": "foxtrot",
+    "G": "golf", "H": "hotel", "I": "india", "J": "juliett", "K": "kilo", "L": "lima", "M": "mike",
+    "N": "november", "O": "oscar", "P": "papa", "Q": "quebec", "R": "romeo", "S": "sierra",
+    "T": "tango", "U": "uniform", "V": "victor", "W": "whiskey", "X": "x ray", "Y": "yankee",
+    "Z": "zulu",
 }  # fmt: skip
-"""The spelling alphabet (ICAO Annex 10, volume II, 5.2.1.3) → how it is found by sound."""
-
+"""The spelling alphabet (ICAO Annex 10, volume II, 5.2.1.3)."""
 _NAMES = {
-    "A": "ay", "B": "bee", "C": "cee", "D": "dee", "F": "ef eff", "G": "gee jee", "H": "aitch",
-    "J": "jay", "K": "kay", "L": "el ell elle", "M": "em", "N": "en", "P": "pee", "Q": "queue cue",
-    "S": "ess", "T": "tee", "V": "vee", "W": "doubleyou", "X": "ex", "Z": "zee zed",
+    "A": "ay", "B": "bee", "C": "cee", "D": "dee", "F": "ef eff", "G": "gee jee",
+    "H": "aitch", "J": "jay", "K": "kay", "L": "el ell elle", "M": "em", "N": "en", "P": "pee",
+    "Q": "queue cue", "S": "ess", "T": "tee", "V": "vee",
+    "W": "doubleyou", "X": "ex", "Z": "zee zed",
 }  # fmt: skip
 _HOMOPHONES = {
     "A": "eh hey", "B": "be", "C": "see sea si", "D": "de", "E": "ee he", "F": "if", "G": "ji",
@@ -41,34 +41,10 @@ _HOMOPHONE_DOUBT = 0.5
 _WRITTEN_SMALL_DOUBT = 0.1
 """A lower-case `a`, or letters run together in small type."""
 _LONGEST_PIECE = 8
-
-
+_BETWEEN = frozenset("then and um uh er so".split())
+"""Words that may stand between the characters of a code with figures."""
 _ALIKE = ("BCDEGPTVZ", "AEHJK", "MN", "FSX", "IY", "QU")
 """Names of letters that differ in what a telephone line takes away."""
-
-
-def sounds_like(run: Spelled, code: str) -> bool:
-    """Whether one letter of what was spelled may have been misheard, or lost, to give `code`."""
-    if len(code) == len(run.code) + 1:
-        return any(code[:gap] + code[gap + 1 :] == run.code for gap in range(len(code)))
-    if len(code) != len(run.code):
-        return False
-    places = [place for place, letter in enumerate(code) if letter != run.code[place]]
-    if len(places) != 1 or not run.named[places[0]]:
-        return False
-    pair = {code[places[0]], run.code[places[0]]}
-    return any(pair <= set(group) for group in _ALIKE)
-
-
-def lost_a_double(run: Spelled, code: str) -> bool:
-    """Whether `code` was said in alphabet words and one of two like ones was swallowed: recognisers
-    write "Echo Sierra Alfa" for Echo Sierra Sierra Alfa. No code is that short by itself."""
-    if any(run.named) or len(run.code) != len(code) - 1:
-        return False
-    return any(
-        code[place] == code[place + 1] and code[:place] + code[place + 1 :] == run.code
-        for place in range(len(code) - 1)
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +55,9 @@ class Spelled:
     end: int
     code: str
     doubts: tuple[float, ...]
-    """For each letter; 0 = written as that letter."""
+    """For each character; 0 = written as that."""
     named: tuple[bool, ...]
-    """For each letter, whether it was said by its name: not by a word of the alphabet."""
+    """For each character, whether it was said by its name: not by a word of the alphabet."""
 
     @property
     def doubt(self) -> float:
@@ -98,6 +74,24 @@ class AlphabetHit:
     cost: float
 
 
+def in_alphabet_words(code: str) -> str:
+    """`KJFK` → `kilo juliett foxtrot kilo`."""
+    return " ".join(ALPHABET[letter] for letter in code)
+
+
+def sounds_like(run: Spelled, code: str) -> bool:
+    """Whether one letter of what was spelled may have been misheard, or lost, to give `code`."""
+    if len(code) == len(run.code) + 1:
+        return any(code[:gap] + code[gap + 1 :] == run.code for gap in range(len(code)))
+    if len(code) != len(run.code):
+        return False
+    places = [place for place, letter in enumerate(code) if letter != run.code[place]]
+    if len(places) != 1 or not run.named[places[0]]:
+        return False
+    pair = {code[places[0]], run.code[places[0]]}
+    return any(pair <= set(group) for group in _ALIKE)
+
+
 def find_spelled(
     tokens: Sequence[Token],
     alphabet: Collection[AlphabetHit],
@@ -105,14 +99,16 @@ def find_spelled(
     *,
     listed: Collection[str] = (),
     words: Collection[str] = (),
+    figures: bool = False,
 ) -> list[Spelled]:
-    """All codes of `length` letters, the least doubtful first.
+    """All codes of `length` characters, the least doubtful first.
 
     `listed` are codes that may also be written as one ordinary word ("Engm"); `words` are the
-    context's own words, which are never taken for letters ("ATIS").
+    context's own words, which are never taken for letters ("ATIS"). `figures`: codes have some.
     """
     pieces = [
-        list(_readings(tokens, place, alphabet, listed, words)) for place in range(len(tokens))
+        [*_readings(tokens, place, alphabet, listed, words, figures)]
+        for place in range(len(tokens))
     ]
     found: dict[tuple[int, int, str], Spelled] = {}
     for start in range(len(tokens)):
@@ -138,6 +134,7 @@ def _readings(
     alphabet: Collection[AlphabetHit],
     listed: Collection[str],
     words: Collection[str],
+    figures: bool,
 ) -> Iterator[_Reading]:
     """What the words from `place` on may spell."""
     token = tokens[place]
@@ -147,15 +144,43 @@ def _readings(
     if token.text == "double" and place + 1 < len(tokens):
         if tokens[place + 1].text in ("you", "u", "ew"):
             yield _Reading(place + 2, "W", _WRITTEN_SMALL_DOUBT)
-        for reading in _readings(tokens, place + 1, alphabet, listed, words):
+        for reading in _readings(tokens, place + 1, alphabet, listed, words, figures):
             if len(reading.letters) == 1:
                 yield replace(reading, letters=reading.letters * 2)
-    if written := _written(token, listed, words):
+    if figures and (digits := read_digits([token.text])):
+        yield _Reading(place + 1, digits, _WRITTEN_SMALL_DOUBT if token.text == "o" else 0.0)
+        if token.text != "o":
+            return
+    elif figures and token.text in _BETWEEN:
+        yield _Reading(place + 1, "", 0.0)
+    yield from _letter(tokens, place, listed, words)
+
+
+def _letter(
+    tokens: Sequence[Token], place: int, listed: Collection[str], words: Collection[str]
+) -> Iterator[_Reading]:
+    """What one word may spell by itself, with the word that explains it."""
+    token = tokens[place]
+    written = _written(token, listed, words)
+    if written and len(written[0]) == 1 and (end := _explained(tokens, place)):
+        yield _Reading(end, written[0], 0.0, named=False)
+    elif written:
         yield _Reading(place + 1, *written)
     elif token.text in _BY_NAME:
         yield _Reading(place + 1, _BY_NAME[token.text], _WRITTEN_SMALL_DOUBT)
     elif token.text in _BY_HOMOPHONE:
         yield _Reading(place + 1, _BY_HOMOPHONE[token.text], _HOMOPHONE_DOUBT)
+
+
+def _explained(tokens: Sequence[Token], place: int) -> int:
+    """The end of `B for Bravo`, `A as in apple`, `M like Mike`; 0 where no such word follows."""
+    after = [token.text for token in tokens[place + 1 : place + 4]]
+    for joint in (["for"], ["like"], ["as", "in"]):
+        size = len(joint)
+        word = after[size : size + 1]
+        if after[:size] == joint and word and word[0][0] == tokens[place].text:
+            return place + 2 + size
+    return 0
 
 
 def _written(
@@ -176,7 +201,7 @@ def _written(
 
 
 def _runs(pieces: list[list[_Reading]], start: int, length: int) -> Iterator[Spelled]:
-    """Every way to spell exactly `length` letters from `start` on."""
+    """Every way to spell exactly `length` characters from `start` on."""
     open_runs = [Spelled(start, start, "", (), ())]
     while open_runs:
         run = open_runs.pop()
@@ -185,7 +210,7 @@ def _runs(pieces: list[list[_Reading]], start: int, length: int) -> Iterator[Spe
         elif run.end < len(pieces):
             for reading in pieces[run.end]:
                 count = len(reading.letters)
-                if len(run.code) + count <= length:
+                if len(run.code) + count <= length and (count or run.code):
                     open_runs.append(
                         Spelled(
                             start,
@@ -207,7 +232,7 @@ def _goes_on(pieces: list[list[_Reading]], run: Spelled) -> bool:
     """Whether more letters stand right before or after: then its borders are a guess."""
 
     def surely(reading: _Reading) -> bool:
-        return reading.doubt < _WRITTEN_SMALL_DOUBT and reading.letters != "I"
+        return reading.doubt < _WRITTEN_SMALL_DOUBT and reading.letters not in ("", "I")
 
     after = run.end < len(pieces) and any(surely(reading) for reading in pieces[run.end])
     before = any(

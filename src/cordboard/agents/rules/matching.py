@@ -1,334 +1,156 @@
-"""Which of all sentences an utterance is, word by word.
+"""How nearly an utterance is one of the sentences of the rules.
 
-The wordings of all intents lie side by side in one table, a column each. `fits` aligns every column
-with the utterance at once (the same running-minimum alignment as `sound`, one row for each word):
-words may be found by sound, words that say little may be missing or added cheaply, others at a
-price. The best column of each intent is then walked back to see which words filled which slot.
+The wordings of all intents lie in one table, a row each with the words and lists that it expects.
+An utterance is compared with all of them at once, as a bag of words and values: order does not
+matter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from cordboard.agents.rules.clauses import denials
-from cordboard.agents.rules.sound import Hit
 from cordboard.agents.rules.values import Span
 from cordboard.agents.rules.words import FILLERS, FUNCTION_WORDS, Token
 from cordboard.config.sentences import Position, Wording
 
-NO_FIT = 0.45
-"""A reading that leaves more than this share unexplained is none."""
-_NO_ANSWER = 0.6
-"""The same for what was asked for: there a word more is worth a question."""
 _SLOT_WEIGHT = 1.4
 _COMMON_WEIGHT = 0.15
 _DECISIVE = frozenset({"yes", "no", "not", "up"})
 """Small words that make the whole difference where a sentence asks for them: `hang on` is not
-`hang up`, nor is a hum that is written as "Han"."""
+`hang up`."""
 _ADDED = 0.7
 _ADDED_COMMON = 0.1
 _ADDED_FILLER = 0.02
-_ADDED_DENIAL = 2.0
+_ADDED_DENIED = 2.0
 """A `not` that no sentence foresees: whatever else fits, that was not asked for."""
-_SOUND_FACTOR = 1.5
-_VALUE_FACTOR = 2.4
-_UNKNOWN_VALUE = 0.5
-_UNKNOWN_WORD = 0.05
-_UNKNOWN_BEYOND_KNOWN = 0.25
-"""Calling words unknown that hold a known value costs this more."""
-_SAID = 0.05
-_MOST_BESIDES_UNKNOWN = 0.2
-_LONGEST_UNKNOWN = 3
-_NEVER = 50.0
-_SAME = 1e-4
-"""Rounding of the float32 sums."""
+_LIKELY = 0.3
+"""Cost up to which a doubtful value makes a sentence likely."""
 
-Windows = dict[tuple[int, int], dict[int, float]]
-"""(first word, after the last word) → class → cost of that class standing there."""
-Floats = npt.NDArray[np.float32]
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was found in one utterance, whatever it will turn out to mean."""
+
+    text: str
+    tokens: tuple[Token, ...]
+    words: Mapping[str, Sequence[tuple[int, int, float]]]
+    """Expected word → first word, after the last word, and how surely it was heard there (0..1)."""
+    spans: Mapping[str, Sequence[Span]]
+    """List → values found."""
+    denied: frozenset[int]
+    known: Collection[str]
+    """The context's own words."""
+
+    @property
+    def dated(self) -> frozenset[int]:
+        """Places of dates, times and numbers: `tomorrow` is a value, whatever else it may be."""
+        spans = [s for found in self.spans.values() for s in found if s.is_clear]
+        sure = [span for span in spans if not (span.named or span.bare)]
+        return frozenset(place for span in sure for place in range(span.start, span.end))
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """One intent's best wording, laid over the utterance."""
+    """How nearly an utterance is a sentence of an intent."""
 
     intent: str
-    cost: float
     quality: float
-    """Cost relative to the weight of the wording."""
-    slots: Mapping[str, tuple[str, int, int]]
-    """Slot → list, first word, after the last word."""
-    unknown: frozenset[str]
-    """Slots filled with words that are no value of their list."""
-    left_over: frozenset[int]
-    """Content words that belong to nothing."""
-
-    def is_unknown(self, slot: str) -> bool:
-        return slot in self.unknown
-
-    @property
-    def is_good(self) -> bool:
-        """Whether it explains enough; one that calls words unknown must explain all others."""
-        limit = _NO_ANSWER if self.intent.startswith("_") else NO_FIT
-        if not self.unknown:
-            return self.quality <= limit
-        rest = self.cost - _UNKNOWN_VALUE * len(self.unknown)
-        return self.quality <= limit and rest <= _MOST_BESIDES_UNKNOWN
+    """Missing and unexplained weight relative to that of the sentence: 0 = word for word."""
 
 
-@dataclass(slots=True)
-class _Walk:
-    """The way back through one column."""
-
-    matched: float = 0.0
-    missed: float = 0.0
-    slots: dict[str, tuple[str, int, int]] = field(default_factory=dict)
-    unknown: set[str] = field(default_factory=set)
-    left_over: set[int] = field(default_factory=set)
+def is_common(word: str) -> bool:
+    return word in FUNCTION_WORDS or word in FILLERS
 
 
 class WordingTable:
-    """All wordings of a context."""
+    """All wordings of a context, a column of expected words each."""
 
-    def __init__(self, rows: Sequence[tuple[str, Wording]]) -> None:
-        self._rows = list(dict.fromkeys(rows))
-        self._classes: dict[tuple[str, ...], int] = {}
-        self._by_word: dict[str, list[int]] = {}
-        self._known_value: dict[str, int] = {}
-        self._any_value: dict[str, int] = {}
-        self._weights: list[float] = []
-        height = max((len(wording) for _, wording in self._rows), default=1)
-        shape = (height, len(self._rows))
-        self._class = np.zeros(shape, dtype=np.int64)
-        self._weight = np.zeros(shape, dtype=np.float32)
-        drop = np.full(shape, _NEVER, dtype=np.float32)
-        self._new_class(("", ""), 0.0)
-        for column, (intent, wording) in enumerate(self._rows):
-            anchored = intent.startswith("_") or any(_is_anchor(p) for p in wording)
-            for row, position in enumerate(wording):
-                number = self._class_of(position, anchored=anchored)
-                self._class[row, column] = number
-                required = not position.optional
-                self._weight[row, column] = self._weights[number] if required else 0.0
-                drop[row, column] = self._drop_cost(position, number)
-        self._lengths = np.array([len(wording) for _, wording in self._rows], dtype=np.int64)
-        self._columns = np.arange(len(self._rows))
-        self._dropped = np.zeros((height + 1, len(self._rows)), dtype=np.float32)
-        np.cumsum(drop, axis=0, out=self._dropped[1:])
-        self._needed = self._weight.sum(axis=0)
-        self._intents = [intent for intent, _ in self._rows]
-        self._columns_of: dict[str, list[int]] = {}
-        for column, intent in enumerate(self._intents):
-            self._columns_of.setdefault(intent, []).append(column)
+    def __init__(self, rows: Iterable[tuple[str, Wording]]) -> None:
+        kept = list(dict.fromkeys(rows))
+        self._intents = np.array([intent for intent, _ in kept])
+        classes: dict[tuple[str, ...], int] = {}
+        for _, wording in kept:
+            for position in wording:
+                classes.setdefault(_key(position), len(classes))
+        self._columns: dict[str, list[int]] = {}
+        """Word, or {list} → the columns that it belongs to."""
+        for key, number in classes.items():
+            for word in key:
+                self._columns.setdefault(word, []).append(number)
+        shape = (len(kept), len(classes))
+        self._has = np.zeros(shape, dtype=np.float32)
+        self._needed = np.zeros(shape, dtype=np.float32)
+        self._strict = np.ones(len(kept), dtype=np.float32)
+        """Of a sentence of small words none may be missing."""
+        for row, (_, wording) in enumerate(kept):
+            light = all(_weight(p) == _COMMON_WEIGHT for p in wording)
+            self._strict[row] = 2.0 if light else 1.0
+            for position in wording:
+                column = classes[_key(position)]
+                self._has[row, column] = 1.0
+                if not position.optional:
+                    self._needed[row, column] = 1.0 if light else _weight(position)
+        self._whole = np.maximum(self._needed.sum(axis=1), 0.3)
 
-    def _new_class(self, key: tuple[str, ...], weight: float) -> int:
-        if key not in self._classes:
-            self._classes[key] = len(self._weights)
-            self._weights.append(weight)
-        return self._classes[key]
-
-    def _class_of(self, position: Position, *, anchored: bool) -> int:
-        if position.list:
-            known = self._new_class(("{known}", position.list), _SLOT_WEIGHT)
-            any_value = self._new_class(("{any}", position.list), _SLOT_WEIGHT)
-            self._known_value[position.list] = known
-            self._any_value[position.list] = any_value
-            return any_value if anchored else known
-        number = self._new_class(position.words, _weight(position))
-        for word in position.words:
-            columns = self._by_word.setdefault(word, [])
-            if number not in columns:
-                columns.append(number)
-        return number
-
-    def _drop_cost(self, position: Position, number: int) -> float:
-        if position.optional:
-            return 0.0
-        return _NEVER if position.list else self._weights[number]
-
-    def add_word(self, windows: Windows, hit: Hit, word: str) -> None:
-        """Note that a word of the sentences was found."""
-        here = windows.setdefault((hit.start, hit.end), {})
-        for number in self._by_word.get(word, ()):
-            cost = self._weights[number] * hit.cost * _SOUND_FACTOR
-            here[number] = min(cost, here.get(number, _NEVER))
-
-    def add_values(
-        self, windows: Windows, name: str, costs: Mapping[tuple[int, int], tuple[float, bool]]
-    ) -> None:
-        """Note where values of a list were found, or may stand without being known."""
-        if name not in self._known_value:
-            return
-        for place, (cost, known) in costs.items():
-            here = windows.setdefault(place, {})
-            here[self._any_value[name]] = cost
-            if known:
-                here[self._known_value[name]] = cost
-
-    def fits(self, tokens: Sequence[Token], windows: Windows, active: Collection[str]) -> list[Fit]:
-        """The best wording of each active intent, in the order of the intents."""
-        chosen = self._worth_a_look(windows, active)
-        if not len(chosen):
+    def fits(
+        self, look: Look, active: Collection[str], courtesy: Collection[str] = ()
+    ) -> list[Fit]:
+        """The best wording of each active intent, the best first. Words of `courtesy` cost little
+        where no sentence has them."""
+        places: dict[int, list[tuple[int, int, float]]] = {}
+        for word, heard in (*look.words.items(), *_values(look)):
+            for column in self._columns.get(word, ()):
+                places.setdefault(column, []).extend(heard)
+        columns = list(places)
+        if not columns:
             return []
-        added = [_added_cost(token) for token in tokens]
-        for place in denials(tokens):
-            added[place] = _ADDED_DENIAL
-        states = self._align(tokens, windows, added, chosen)
-        final = states[-1][self._lengths[chosen], np.arange(len(chosen))]
-        best: dict[str, int] = {}
-        for place in np.argsort(final, kind="stable").tolist():
-            best.setdefault(self._intents[int(chosen[place])], place)
-        return [
-            self._walk_back(states, windows, added, chosen, place)
-            for intent, place in sorted(best.items(), key=lambda item: item[1])
-            if final[place] < _NEVER and intent
-        ]
+        strengths = [max(strength for _, _, strength in found) for found in places.values()]
+        covers = np.zeros((len(columns), len(look.tokens)), dtype=np.float32)
+        for cover, spots in zip(covers, places.values(), strict=True):
+            for start, end, _ in spots:
+                cover[start:end] = 1.0
+        has = self._has[:, columns]
+        found = self._needed[:, columns] @ np.array(strengths, dtype=np.float32)
+        missing = (self._needed.sum(axis=1) - found) * self._strict
+        uncovered = ((has @ covers) == 0).astype(np.float32)
+        added = [_added(look, place, courtesy) for place in range(len(look.tokens))]
+        quality = (missing + uncovered @ np.array(added, dtype=np.float32)) / self._whole
+        best: dict[str, float] = {}
+        for row in np.argsort(quality, kind="stable").tolist():
+            if quality[row] > 1.0:
+                break
+            intent = str(self._intents[row])
+            if intent in active:
+                best.setdefault(intent, float(quality[row]))
+        return [Fit(intent, quality) for intent, quality in best.items()]
 
-    def _worth_a_look(self, windows: Windows, active: Collection[str]) -> npt.NDArray[np.int64]:
-        """Columns that are active and have enough of their weight somewhere in the utterance."""
-        columns = sorted(c for intent in active for c in self._columns_of.get(intent, ()))
-        chosen = np.array(columns, dtype=np.int64)
-        seen = np.zeros(len(self._weights), dtype=np.float32)
-        for classes in windows.values():
-            seen[list(classes)] = 1.0
-        present = (seen[self._class[:, chosen]] * self._weight[:, chosen]).sum(axis=0)
-        kept: npt.NDArray[np.int64] = chosen[present >= 0.5 * self._needed[chosen]]
-        return kept
 
-    def _align(
-        self,
-        tokens: Sequence[Token],
-        windows: Windows,
-        added: Sequence[float],
-        chosen: npt.NDArray[np.int64],
-    ) -> list[Floats]:
-        classes = self._class[:, chosen]
-        dropped = self._dropped[:, chosen]
-        ending: dict[int, list[tuple[int, Floats]]] = {}
-        for (start, end), costs in windows.items():
-            vector = np.full(len(self._weights), _NEVER, dtype=np.float32)
-            vector[list(costs)] = list(costs.values())
-            ending.setdefault(end, []).append((start, vector))
-        states: list[Floats] = [dropped.copy()]
-        for end in range(1, len(tokens) + 1):
-            state = states[-1] + np.float32(added[end - 1])
-            for start, vector in ending.get(end, ()):
-                np.minimum(state[1:], states[start][:-1] + vector[classes], out=state[1:])
-            state -= dropped
-            np.minimum.accumulate(state, axis=0, out=state)
-            state += dropped
-            states.append(state)
-        return states
+def _key(position: Position) -> tuple[str, ...]:
+    return (f"{{{position.list}}}",) if position.list else position.words
 
-    def _walk_back(
-        self,
-        states: Sequence[Floats],
-        windows: Windows,
-        added: Sequence[float],
-        chosen: npt.NDArray[np.int64],
-        place: int,
-    ) -> Fit:
-        column = int(chosen[place])
-        intent, wording = self._rows[column]
-        column_states = [state[:, place].tolist() for state in states]
-        word, row = len(states) - 1, len(wording)
-        cost = column_states[word][row]
-        walk = _Walk()
-        while word or row:
-            word, row = self._step(column_states, windows, added, column, (word, row), walk)
-        weight = walk.matched + walk.missed
-        return Fit(
-            intent,
-            cost,
-            cost / weight if weight else _NEVER,
-            walk.slots,
-            frozenset(walk.unknown),
-            frozenset(walk.left_over),
-        )
 
-    def _step(
-        self,
-        states: Sequence[Sequence[float]],
-        windows: Windows,
-        added: Sequence[float],
-        column: int,
-        at: tuple[int, int],
-        walk: _Walk,
-    ) -> tuple[int, int]:
-        """One step back: a position found, a position left out, or a word that belongs nowhere."""
-        word, row = at
-        here = states[word][row]
-        if row:
-            number = int(self._class[row - 1, column])
-            for (start, end), costs in windows.items():
-                if end != word or number not in costs:
-                    continue
-                if abs(states[start][row - 1] + costs[number] - here) < _SAME:
-                    self._note(walk, column, row - 1, (start, end), costs[number])
-                    return start, row - 1
-            drop = float(self._dropped[row, column] - self._dropped[row - 1, column])
-            if abs(states[word][row - 1] + drop - here) < _SAME:
-                walk.missed += float(self._weight[row - 1, column])
-                return word, row - 1
-        if added[word - 1] >= _ADDED:
-            walk.left_over.add(word - 1)
-        return word - 1, row
-
-    def _note(
-        self, walk: _Walk, column: int, row: int, place: tuple[int, int], cost: float
-    ) -> None:
-        position = self._rows[column][1][row]
-        walk.matched += self._weights[int(self._class[row, column])]
-        if position.list:
-            walk.slots[position.slot] = (position.list, *place)
-            if cost >= _UNKNOWN_VALUE and cost > 0:
-                walk.unknown.add(position.slot)
+def _values(look: Look) -> Iterable[tuple[str, Sequence[tuple[int, int, float]]]]:
+    """{list} and where its values were found."""
+    for name, spans in look.spans.items():
+        found = [s for s in spans if s.value is not None and (s.is_clear or s.cost <= _LIKELY)]
+        if found:
+            yield f"{{{name}}}", [(span.start, span.end, 1.0 - span.cost) for span in found]
 
 
 def _weight(position: Position) -> float:
     if position.list:
         return _SLOT_WEIGHT
-    common = all(
-        (word in FUNCTION_WORDS or word in FILLERS) and word not in _DECISIVE
-        for word in position.words
-    )
+    common = all(is_common(word) and word not in _DECISIVE for word in position.words)
     return _COMMON_WEIGHT if common else 1.0
 
 
-def _is_anchor(position: Position) -> bool:
-    """Whether the position shows by itself that this wording is meant."""
-    return not position.optional and not position.list and _weight(position) == 1.0
-
-
-def _added_cost(token: Token) -> float:
+def _added(look: Look, place: int, courtesy: Collection[str]) -> float:
+    token = look.tokens[place]
+    if token.text in ("not", "never") and place in look.denied:
+        return _ADDED_DENIED
     if token.text in FILLERS:
         return _ADDED_FILLER
-    return _ADDED_COMMON if token.text in FUNCTION_WORDS else _ADDED
-
-
-def slot_costs(
-    tokens: Sequence[Token], spans: Sequence[Span]
-) -> dict[tuple[int, int], tuple[float, bool]]:
-    """(first word, after the last) → cost and whether a value of the list stands there."""
-    costs: dict[tuple[int, int], tuple[float, bool]] = {}
-    for start in range(len(tokens)):
-        for end in range(start + 1, min(start + _LONGEST_UNKNOWN, len(tokens)) + 1):
-            if not tokens[end - 1].is_content:
-                break
-            cost = _UNKNOWN_VALUE + _UNKNOWN_WORD * (end - start - 1)
-            if any(s.cost <= _SAID and start <= s.start and s.end <= end for s in spans):
-                cost += _UNKNOWN_BEYOND_KNOWN
-            costs[start, end] = (cost, False)
-    for span in spans:
-        place = (span.start, span.end)
-        if span.value is None:
-            cost, known = _UNKNOWN_VALUE + _VALUE_FACTOR * span.cost, False
-        else:
-            cost, known = min(_VALUE_FACTOR * span.cost, _UNKNOWN_VALUE - 0.01), True
-        if place not in costs or cost < costs[place][0]:
-            costs[place] = (cost, known)
-    return costs
+    return _ADDED_COMMON if not token.is_content or token.text in courtesy else _ADDED

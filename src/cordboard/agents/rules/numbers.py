@@ -23,8 +23,12 @@ _VALUE |= {word: 10 * number for number, word in enumerate(_TENS, start=2)}
 _DIGIT = {word: str(number) for number, word in enumerate(_SMALL[:10])}
 _DIGIT |= {"oh": "0", "o": "0", "niner": "9", "tree": "3", "fife": "5", "fower": "4"}
 """With the spoken figures of radio telephony (ICAO Annex 10, volume II, 5.2.1.4)."""
-_HOMOPHONES = {"to": "two", "too": "two", "for": "four", "won": "one", "ate": "eight"}
+HOMOPHONES = {"to": "two", "too": "two", "for": "four", "won": "one", "ate": "eight"}
 _FIGURES = re.compile(r"\d{1,3}(,\d{3})+|\d+")
+NUMBER_WORDS = frozenset({*_VALUE, *_ORDINALS, *_DIGIT, *HOMOPHONES}) | {
+    "and", "hundred", "thousand", "double", "triple", "point",
+}  # fmt: skip
+"""Words that numbers are made of, besides figures."""
 
 
 def in_words(number: int) -> str:
@@ -76,8 +80,8 @@ def read_number(words: Sequence[str]) -> int | None:
         figures = words[0]
         if _FIGURES.fullmatch(figures):
             return int(figures.replace(",", ""))
-        if _HOMOPHONES.get(figures):
-            return _VALUE[_HOMOPHONES[figures]]
+        if HOMOPHONES.get(figures):
+            return _VALUE[HOMOPHONES[figures]]
     return _read_words([part for word in words if word != "and" for part in _as_words(word)])
 
 
@@ -97,7 +101,7 @@ def read_ordinal(words: Sequence[str]) -> int | None:
 def read_digits(words: Sequence[str]) -> str | None:
     """A row of figures said one by one or in groups: `five five five 1234`, `double two`."""
     digits = ""
-    times = 1
+    times, ten = 1, False
     for word in words:
         if word in ("double", "triple"):
             times = 2 if word == "double" else 3
@@ -107,8 +111,10 @@ def read_digits(words: Sequence[str]) -> str | None:
             part = str(_VALUE[word])
         if part is None or not part.isdigit():
             return None
+        if ten and times == 1 and word in _DIGIT and part != "0":
+            digits = digits[:-1]  # `forty six` is 46
         digits += part * times
-        times = 1
+        times, ten = 1, word in _TENS
     return digits or None
 
 

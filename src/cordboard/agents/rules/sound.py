@@ -13,7 +13,7 @@ calls; the index is shared.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -32,8 +32,11 @@ _START_BITS = 6
 """The word at which a match began travels in the low bits of its cost."""
 _START_MASK = (1 << _START_BITS) - 1
 _NEVER = 1 << 28
-_LENGTH_STEPS = (5, 9, 16)
+_LENGTH_STEPS = (9,)
 """Entries of like length are aligned together, so that little is wasted on padding."""
+_NEIGHBOURS = 2
+_SHORT = 14
+"""Words up to which all of an utterance is compared: `at is` may have been ATIS."""
 _FULL_LIMIT_WEIGHT = 260
 """Entries lighter than this (about four sounds) must fit better than long ones."""
 
@@ -57,6 +60,7 @@ class SoundIndex:
         self._by_text: dict[str, list[int]] = {}
         for number, phrase in enumerate(phrases):
             self._by_text.setdefault(phrase, []).append(number)
+        self._limits = list(limits)
         self._longest_text = max((len(phrase.split()) for phrase in phrases), default=0)
         self._blocks: list[_Block] = []
         bounds = (0, *_LENGTH_STEPS, 10_000)
@@ -68,12 +72,40 @@ class SoundIndex:
 
     def find(self, tokens: Sequence[Token]) -> list[Hit]:
         """Every place where an entry fits within its limit; at most one start for each end."""
+        return self._find(tokens, self._strange(tokens))
+
+    def find_all(self, tokens: Sequence[Token]) -> list[Hit]:
+        """The same, in common and expected words too."""
+        return self._find(tokens, [(0, len(tokens))])
+
+    def _find(self, tokens: Sequence[Token], stretches: Sequence[tuple[int, int]]) -> list[Hit]:
         found = {(hit.entry, hit.end): hit for hit in self._by_spelling(tokens)}
-        spoken = [encode(token_sounds(token)) for token in tokens]
-        for block in self._blocks:
-            for hit in block.find(spoken):
-                found.setdefault((hit.entry, hit.end), hit)
+        for start, end in stretches:
+            spoken = [encode(token_sounds(token)) for token in tokens[start:end]]
+            for block in self._blocks:
+                for hit in block.find(spoken):
+                    hit = replace(hit, start=hit.start + start, end=hit.end + start)
+                    found.setdefault((hit.entry, hit.end), hit)
         return list(found.values())
+
+    def _strange(self, tokens: Sequence[Token]) -> list[tuple[int, int]]:
+        """Stretches around words that are neither expected nor common: only these may have been
+        misheard. A word that was misheard as several may take in its neighbours."""
+        if len(tokens) <= _SHORT:
+            return [(0, len(tokens))]
+        near = [False] * len(tokens)
+        for place, token in enumerate(tokens):
+            known = any(self._limits[n] > 0.1 for n in self._by_text.get(token.said, ()))
+            if token.is_content and not known:
+                low = max(0, place - _NEIGHBOURS)
+                near[low : place + _NEIGHBOURS + 1] = [True] * len(
+                    near[low : place + _NEIGHBOURS + 1]
+                )
+        edges = [
+            place for place in range(len(tokens)) if near[place] != (place > 0 and near[place - 1])
+        ]
+        edges += [len(tokens)] * (len(edges) % 2)
+        return list(zip(edges[::2], edges[1::2], strict=True))
 
     def _by_spelling(self, tokens: Sequence[Token]) -> list[Hit]:
         hits: list[Hit] = []
@@ -135,23 +167,6 @@ class _Block:
             start = int(whole[column]) & _START_MASK
             if start < end:
                 hits.append(Hit(self._numbers[column], start, end, float(costs[column])))
-
-
-def whole_costs(tokens: Sequence[Token], phrases: Sequence[str]) -> list[float]:
-    """What it costs to hear each phrase as all of these words, in hundredths of a consonant."""
-    codes = [encode(phrase_sounds(phrase)) for phrase in phrases]
-    padded = np.zeros((max(map(len, codes)), len(codes)), dtype=np.int32)
-    for column, code in enumerate(codes):
-        padded[: len(code), column] = code
-    lost = np.zeros((len(padded) + 1, len(codes)), dtype=np.int32)
-    np.cumsum(LOSS[padded], axis=0, out=lost[1:])
-    state = lost.copy()
-    for phone in encode("".join(map(token_sounds, tokens))).tolist():
-        new = state + LOSS[phone]
-        np.minimum(new[1:], state[:-1] + CHANGE[phone, padded], out=new[1:])
-        state = np.minimum.accumulate(new - lost, axis=0) + lost
-    ends = state[[len(code) for code in codes], np.arange(len(codes))]
-    return [float(cost) for cost in ends]
 
 
 def phrase_sounds(phrase: str) -> str:

@@ -1,7 +1,4 @@
-"""Filling the agent's sentences, and cutting an answer into sentences.
-
-Nothing is said that is not written in the rules or comes from a tool's reply.
-"""
+"""Fill the sentences of the rules: every word is written there or comes from a tool's reply."""
 
 from __future__ import annotations
 
@@ -12,8 +9,6 @@ from typing import Any
 from cordboard.agents.rules.values import Value
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*(?:\.\w+)*)\}")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'(]?[A-Z0-9])")
-_ABBREVIATION = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|No|approx|vs)|\b[A-Z])\.$")
 
 Fillings = Mapping[str, Any]
 """Name → a `Value`, a text, or a structure for dotted paths."""
@@ -44,22 +39,6 @@ def fill_arguments(arguments: object, fillings: Fillings) -> Any:
     if isinstance(arguments, (list, tuple)):
         return [fill_arguments(item, fillings) for item in arguments]
     return arguments
-
-
-def split_sentences(text: str) -> tuple[str, ...]:
-    """A text as the sentences it is spoken in."""
-    sentences: list[str] = []
-    for piece in _SENTENCE_END.split(text.strip()):
-        if sentences and _ABBREVIATION.search(sentences[-1]) and not _is_letters(sentences[-1]):
-            sentences[-1] += f" {piece}"
-        elif piece:
-            sentences.append(piece)
-    return tuple(sentences)
-
-
-def _is_letters(sentence: str) -> bool:
-    """`... information B.` ends a sentence although it looks like an initial."""
-    return len(sentence.split()) > 2 and sentence[-3:-2] == " "
 
 
 def _is_open(item: object, fillings: Fillings) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cordboard.agents.rules.values import Value
+from cordboard.agents.rules.values import Judged, Value
 
 
 @dataclass(slots=True)
@@ -23,6 +23,18 @@ class Task:
     asked: dict[str, int] = field(default_factory=dict)
     """How often each slot was asked for."""
     confirmed: bool = False
+
+    def put(self, slot: str, judged: Judged) -> None:
+        """Note how a slot was understood, instead of what was known of it."""
+        self.guesses.pop(slot, None)
+        self.unknown.discard(slot)
+        self.values.pop(slot, None)
+        if judged.value is not None:
+            self.values[slot] = judged.value
+        elif judged.guesses:
+            self.guesses[slot] = judged.guesses
+        else:
+            self.unknown.add(slot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +61,7 @@ class Choosing:
 
 @dataclass(frozen=True, slots=True)
 class ChoosingTask:
-    """`Did you mean the weather or the sales desk?`"""
+    """`Did you mean the weather or the sales desk?`, `Did you mean the weather?`"""
 
     tasks: tuple[Task, ...]
 

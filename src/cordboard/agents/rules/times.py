@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import time
 
-from cordboard.agents.rules.numbers import in_words, read_number
+from cordboard.agents.rules.numbers import NUMBER_WORDS, in_words, read_number
 
 LONGEST_TIME = 8
 """Words a time may have."""
@@ -28,6 +28,10 @@ _HALVES = {
 _PAST = re.compile(r"([\w ]+?)(?: minutes)? (past|to|after|before) ([\w ]+)")
 _FIGURES = re.compile(r"(\d{1,2})[:.](\d{2})|(\d{1,2})(\d{2})")
 """17:30, 7.30; 1730 and 730, as recognisers write `seven thirty`."""
+TIME_WORDS = NUMBER_WORDS | frozenset(
+    "half quarter a past to after before minutes in the this morning afternoon evening at night"
+    " tonight am pm p m oclock hours noon midday midnight".split()
+)
 _MINUTES = {"half": 30, "a half": 30, "quarter": 15, "a quarter": 15}
 
 

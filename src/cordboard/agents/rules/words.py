@@ -7,9 +7,11 @@ letters. Pure text work; templates go through `plain_sentence` so that both side
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from cordboard.agents.rules.numbers import spell_out
+from cordboard.agents.rules.numbers import NUMBER_WORDS, spell_out
 
 LONGEST_UTTERANCE = 40
 """Words that are looked at; of a longer speech the end counts, where people say what they want."""
@@ -33,7 +35,7 @@ CONTRACTIONS = {
 FILLERS = frozenset(
     "please um uh uhm er erm ah oh well so ok hi hello hey thanks thank you good morning afternoon"
     " evening day sir madam maam yeah now right currently then just actually kindly today tonight"
-    " moment again yes".split()
+    " moment again yes speaking calling".split()
 )
 """Words that mean nothing here unless a sentence template asks for them."""
 
@@ -42,9 +44,21 @@ FUNCTION_WORDS = frozenset(
     " near is are was were be been am do does did has have had will would can could may might"
     " should shall must i me my mine we us our you your he she it its they them there here what"
     " which who how when where why as not no some any all also too like want need get got let"
-    " tell give know say see hear looking look going go is up out one s".split()
+    " tell give know say see hear looking look going go is up out one s"
+    " someone somebody anyone anybody something anything".split()
 )
 """Grammar words: leaving them out or adding them says little."""
+
+_DENIALS = frozenset("not never neither nor without except".split())
+_AUXILIARIES = frozenset("do does did can could would will should is are am have has was".split())
+_BE = frozenset(("is", "are", "was"))
+_SUBJECTS = frozenset("i we you he she it they there this that".split())
+_PAST = frozenset("was were had did yesterday ago already last used".split())
+_LACKING = frozenset("sure know remember hear catch understand find mind certain".split())
+"""`I am not sure`: what is missing, not what is unwanted."""
+_TURNS = frozenset("but and so because just rather instead actually only".split())
+"""Words that end the reach of a denial."""
+_REACH = 5
 
 _LETTERS = re.compile(r"(?<![\w'])(?:[A-Za-z][.\-] ?){2,}[A-Za-z]?(?![\w'])\.?")
 _WORD = re.compile(
@@ -148,3 +162,57 @@ def _tokens_of(word: str) -> list[Token]:
 
 def _is_abbreviation(word: str) -> bool:
     return word.isupper() and (len(word) <= 6) and word not in ("I", "A", "OK")
+
+
+@lru_cache(maxsize=4096)
+def stem(word: str) -> str:
+    """The word without its English ending: `closing`, `closed` and `close` are `clos`."""
+    for ending in ("ing", "ies", "ed", "es", "s", "y", "e"):
+        root = word.removesuffix(ending)
+        if root != word and len(root) >= 3:
+            return root[:-1] if root[-1] == root[-2] and root[-1] not in "ls" else root
+    return word
+
+
+def denied_places(tokens: Sequence[Token]) -> frozenset[int]:
+    """Places of the denials and of the words that they reach: the rest of the clause, some words
+    at most. `Don't you have ...?`, `why not` and `I am not sure` deny nothing."""
+    places: set[int] = set()
+    for place, token in enumerate(tokens):
+        ends = (
+            token.text == "no"
+            and tokens[place + 1 : place + 2]
+            and tokens[place + 1].text == "more"
+        )
+        if not ends and (token.text not in _DENIALS or _is_polite(tokens, place)):
+            continue
+        places.add(place)
+        for other in range(place + 1, min(place + 1 + _REACH, len(tokens))):
+            word = tokens[other].text
+            if tokens[other].after_stop or word in _TURNS or word in NUMBER_WORDS or len(word) == 1:
+                break
+            places.add(other)
+    return frozenset(places)
+
+
+def _is_polite(tokens: Sequence[Token], place: int) -> bool:
+    follows = tokens[place + 1].text if place + 1 < len(tokens) else ""
+    if follows in _LACKING or not place:
+        return follows in _LACKING
+    before = tokens[place - 1]
+    if before.text == "why":
+        return True
+    opens = before.after_stop or tokens[place - 2].text in ("why", "and", "but")
+    return opens and (before.text in _BE or (before.text in _AUXILIARIES and follows in _SUBJECTS))
+
+
+def is_over(tokens: Sequence[Token]) -> bool:
+    """Whether the last clause tells of the past; `I was wondering` asks for the present."""
+    stops = [place for place, token in enumerate(tokens) if token.after_stop and place]
+    stops = [place for place in stops if any(token.is_content for token in tokens[place:])]
+    tokens = tokens[stops[-1] if stops else 0 :]
+    for token, after in zip(tokens, (*tokens[1:], None), strict=True):
+        polite = after is not None and after.text.endswith("ing")
+        if token.text in _PAST and not polite:
+            return True
+    return False

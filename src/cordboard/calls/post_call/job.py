@@ -8,8 +8,9 @@ ended; it is the same for every delivery, also by another engine after a crash.
 from __future__ import annotations
 
 import datetime
+import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
@@ -18,9 +19,10 @@ import orjson
 from cordboard.calls.history import CallHistory
 from cordboard.calls.open_calls import OpenCall
 from cordboard.config.call_phases import RESULTS, PostCallRetries, PostCallStep
-from cordboard.config.data_template import read_json_template
+from cordboard.config.templates import read_json_template
 from cordboard.config.tools.http_tool import CALL
-from cordboard.tools.data_template import fill_json
+from cordboard.net.backoff import Backoff
+from cordboard.tools.templates import fill_json
 
 FORMAT = 1
 _UNSAFE = re.compile(r"[^A-Za-z0-9-]")
@@ -178,10 +180,12 @@ def facts_of(history: CallHistory, started_at: str, ended_at: str) -> dict[str, 
     }
 
 
-def retry_pause(attempts: int, retries: PostCallRetries) -> float:
-    """Return the seconds until the next try after `attempts` failures."""
-    doubled = retries.first_retry_ms * 2 ** min(max(attempts - 1, 0), 40)
-    return float(min(doubled, retries.max_retry_ms)) / 1000
+def retry_pause(
+    attempts: int, retries: PostCallRetries, chance: Callable[[], float] = random.random
+) -> float:
+    """Return the seconds until the next try after `attempts` failures; `chance` gives 0 to 1."""
+    first, most = retries.first_retry_ms / 1000, retries.max_retry_ms / 1000
+    return Backoff(first, most, chance=chance).pause(attempts - 1)
 
 
 def is_hopeless(job: PostCallJob, retries: PostCallRetries, now: float) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import suggestion
 from cordboard.config.files import is_file
 from cordboard.config.providers.brains import GgufBrain
@@ -13,6 +12,7 @@ from cordboard.config.providers.pipeline import PipelineProvider
 from cordboard.config.providers.services import chain_of, paid_parts, providers_in_use
 from cordboard.config.providers.tts import PiperTts
 from cordboard.config.schema import Config, Context
+from cordboard.config.yaml_document import Document, KeyPath
 from cordboard.errors import ConfigProblem
 
 Problems = Iterator[ConfigProblem]

@@ -9,19 +9,19 @@ from collections.abc import Iterable, Iterator
 
 from cordboard.config.call_phases import saved_names
 from cordboard.config.call_variables import CALL_VARIABLES
-from cordboard.config.data_template import (
-    DataTemplate,
-    JsonTemplate,
-    placeholders_in,
-    read_json_template,
-)
-from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import suggestion
 from cordboard.config.remote_url import address_problem, inner_problem, is_loopback, literal_address
 from cordboard.config.schema import Config
-from cordboard.config.speech_template import Placeholder
+from cordboard.config.templates import (
+    JsonTemplate,
+    Placeholder,
+    Template,
+    placeholders_in,
+    read_json_template,
+)
 from cordboard.config.tools.http_tool import CALL, HttpTool
 from cordboard.config.url_template import UrlTemplate, read_url_template
+from cordboard.config.yaml_document import Document, KeyPath
 from cordboard.errors import ConfigProblem
 
 Problems = Iterator[ConfigProblem]
@@ -123,7 +123,7 @@ def _host(
 
 def _always_there(tool: HttpTool, url: UrlTemplate, path: KeyPath, document: Document) -> Problems:
     """What stands in the path or host is there in each request: without it, it is another URL."""
-    must: DataTemplate = (*url.host, *url.path)
+    must: Template = (*url.host, *url.path)
     for piece in must:
         if not isinstance(piece, Placeholder) or piece.default is not None:
             continue

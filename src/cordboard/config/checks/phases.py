@@ -17,14 +17,13 @@ from cordboard.config.call_phases import (
 from cordboard.config.call_variables import CALL_VARIABLES
 from cordboard.config.checks.http_tools import unknown_variable
 from cordboard.config.checks.tools import ToolNames, may_use, provided
-from cordboard.config.data_template import placeholders_in, read_json_template
-from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import suggestion
 from cordboard.config.schema import Context
-from cordboard.config.speech_template import Path
+from cordboard.config.templates import Path, placeholders_in, read_json_template
 from cordboard.config.tools.entry import BUILTIN_TOOLS
 from cordboard.config.tools.http_tool import CALL
 from cordboard.config.tools.workflow_tool import WorkflowTool
+from cordboard.config.yaml_document import Document, KeyPath
 from cordboard.errors import ConfigProblem
 
 Problems = Iterator[ConfigProblem]

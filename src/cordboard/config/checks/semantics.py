@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from cordboard.config.call_phases import saved_names
-from cordboard.config.call_variables import CALL_VARIABLES, placeholders
+from cordboard.config.call_variables import CALL_VARIABLES
 from cordboard.config.checks.agents import check_agents
 from cordboard.config.checks.http_tools import check_http_tools
 from cordboard.config.checks.phases import check_phases
@@ -24,12 +24,13 @@ from cordboard.config.checks.tools import (
     may_use,
     running_servers,
 )
-from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import inner_path, suggestion
 from cordboard.config.files import is_folder
 from cordboard.config.mcp import McpServer
 from cordboard.config.remote_url import url_problem
 from cordboard.config.schema import MEDIA_CODECS, Config, Context
+from cordboard.config.templates import prompt_names, prompt_problems
+from cordboard.config.yaml_document import Document, KeyPath
 from cordboard.errors import ConfigProblem
 
 Problems = Iterator[ConfigProblem]
@@ -154,8 +155,11 @@ def _texts(context: Context, path: KeyPath, document: Document) -> Problems:
     saved = saved_names(context.pre_call)
     known = [*CALL_VARIABLES, *context.variables, *saved]
     for key, text in (("prompt", context.prompt), ("greeting", context.greeting)):
-        for name in placeholders(text):
-            if name not in known and name.partition(".")[0] not in saved:
+        for words, is_fatal in prompt_problems(text, known):
+            yield document.problem((*path, key), words, fatal=is_fatal)
+        for names in prompt_names(text, known):
+            name = ".".join(names)
+            if name not in known and names[0] not in saved:
                 message = (
                     f"there is no call variable {{{name}}}{_nearest(name, known)};"
                     f" known: {', '.join(known)}; a channel variable must be listed in"

@@ -12,9 +12,9 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from cordboard.config.document import Document, KeyPath
 from cordboard.config.remote_url import is_loopback
 from cordboard.config.schema import Config
+from cordboard.config.yaml_document import Document, KeyPath
 from cordboard.errors import ConfigProblem
 
 Problems = Iterator[ConfigProblem]

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 
 from cordboard.config.call_variables import CALL_VARIABLES
 from cordboard.config.checks.workflows import check_workflows
-from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import suggestion
 from cordboard.config.mcp import McpServer
 from cordboard.config.naming import exposed_name, exposed_prefix
@@ -18,6 +17,7 @@ from cordboard.config.schema import Config, Context
 from cordboard.config.tools.entry import BUILTIN_TOOLS, BuiltinTool, McpToolEntry, group_server
 from cordboard.config.tools.python_tool import PythonTool
 from cordboard.config.tools.workflow_tool import WorkflowTool
+from cordboard.config.yaml_document import Document, KeyPath
 from cordboard.errors import ConfigProblem
 
 Problems = Iterator[ConfigProblem]

@@ -10,11 +10,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from cordboard.config.data_template import placeholders_in, read_json_template
-from cordboard.config.document import Document, KeyPath
 from cordboard.config.explain import suggestion
-from cordboard.config.speech_template import Path, Placeholder, read_path, read_template
+from cordboard.config.templates import (
+    Path,
+    Placeholder,
+    placeholders_in,
+    read_json_template,
+    read_path,
+    read_template,
+)
 from cordboard.config.tools.workflow_tool import Condition, WorkflowTool
+from cordboard.config.yaml_document import Document, KeyPath
 from cordboard.errors import ConfigProblem
 
 Problems = Iterator[ConfigProblem]

@@ -9,7 +9,7 @@
       result: {name: customer.name, orders: customer.orders}
       speech_template: "{name} has {orders:number} {orders:plural(order,orders)}."
 
-Texts are templates (`cordboard.config.data_template`) over the arguments, and over the variables of
+Texts are templates (`cordboard.config.templates`) over the arguments, and over the variables of
 the call as `{call.caller_number}`. How the request is put together: `cordboard.tools.http.request`.
 """
 
@@ -22,11 +22,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 import jsonschema_rs
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from cordboard.config.data_template import DataTemplateText, JsonTemplateValue
-from cordboard.config.patterns import MEDIA_TYPE
+from cordboard.config.patterns import HEADER_NAME, HEADER_VALUE, MEDIA_TYPE
+from cordboard.config.templates import DataTemplateText, JsonTemplateValue, PathText
 from cordboard.config.tools.parameters import parameters_schema
 from cordboard.config.tools.rules import ToolRules
-from cordboard.config.tools.speech import SpeechFieldText
 from cordboard.config.url_template import UrlTemplateText
 
 HttpMethod: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
@@ -35,8 +34,6 @@ CALL = "call"
 SECRET = "secret"  # noqa: S105 - the word, not one
 """Marks a parameter; no word of JSON Schema."""
 
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 _ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _HOST_PATTERN = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?|[0-9a-f:.]+")
 _OWN_HEADERS = {
@@ -141,12 +138,12 @@ class HttpTool(ToolRules):
     success: tuple[StatusCode, ...] = Field(
         (), description="The status codes that are a success. Default: 200 to 299."
     )
-    result: dict[str, SpeechFieldText] = Field(
+    result: dict[str, PathText] = Field(
         default_factory=dict,
         description="What of the answer is the result: names, and their paths in the JSON. "
         "Default: all of it.",
     )
-    error_field: SpeechFieldText | None = Field(
+    error_field: PathText | None = Field(
         None, description="Path to a message for the caller in the JSON of a refusal."
     )
     sign_with: SecretStr | None = Field(
@@ -171,10 +168,10 @@ class HttpTool(ToolRules):
             ("header_templates", self.header_templates),
         ):
             for name in headers:
-                if not _HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
+                if not HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
                     raise ValueError(f"{key}.{name}: it is no header, or the engine's own")
         for name, value in self.headers.items():
-            if not _HEADER_VALUE.fullmatch(value.get_secret_value()):
+            if not HEADER_VALUE.fullmatch(value.get_secret_value()):
                 raise ValueError(f"headers.{name}: it has characters that HTTP does not allow")
         return self
 

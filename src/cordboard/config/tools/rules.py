@@ -1,23 +1,39 @@
 """What may be said of every tool, whatever its kind: bounds, approval, speech, slow answers.
 
 A key that is left out has the default of its place: the server's `defaults` for tools of MCP
-servers, that of `cordboard.tools.rules` for all others. These are the operator's words; how they
-become the rules that the desk keeps is `cordboard.tools.rules`.
+servers, that of `cordboard.tools.operator_rules` for all others. That module also turns these words
+of the operator into the rules that the desk keeps.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from cordboard.config.section import Section
-from cordboard.config.tools.speech import ErrorMessages, SpeechFieldText, SpeechTemplateText
+from cordboard.config.templates import PathText, SpeechTemplateText
 
 EffectsName: TypeAlias = Literal["read_only", "idempotent", "destructive"]
 Approval: TypeAlias = Literal["none", "caller"]
 Duplicates: TypeAlias = Literal["join", "reject", "allow"]
 CacheScope: TypeAlias = Literal["call", "all"]
+
+
+_MARKUP = re.compile(r"[{}<>\[\]|\\=_\x00-\x1f]")
+
+
+def _is_plain(text: str) -> str:
+    match = _MARKUP.search(text)
+    if match is not None or "://" in text:
+        found = match[0] if match is not None else "://"
+        raise ValueError(f"expected plain words that can be spoken, found {found!r}")
+    return text
+
+
+ErrorSentence = Annotated[str, Field(max_length=200), AfterValidator(_is_plain)]
+"""Words without markup, as short as an apology should be."""
 
 
 def _a_list(value: object) -> object:
@@ -32,6 +48,28 @@ FillerTexts = Annotated[
     tuple[str, ...], BeforeValidator(_a_list), AfterValidator(_without_empty), Field(max_length=20)
 ]
 """One sentence or a list of them."""
+
+
+class ErrorMessages(Section):
+    """What the caller is told when a tool fails."""
+
+    timeout: ErrorSentence = Field("", description="It took too long. Empty: an apology.")
+    error: ErrorSentence = Field(
+        "",
+        description="It failed, or its answer is unusable. Empty: the tool's own words if they "
+        "can be spoken, else an apology.",
+    )
+    unavailable: ErrorSentence = Field(
+        "", description="Its server is not there, or no longer offers it. Empty: an apology."
+    )
+
+    def over(self, other: ErrorMessages) -> ErrorMessages:
+        """These; where they say nothing, the others."""
+        return ErrorMessages(
+            timeout=self.timeout or other.timeout,
+            error=self.error or other.error,
+            unavailable=self.unavailable or other.unavailable,
+        )
 
 
 class ToolRules(Section):
@@ -96,7 +134,7 @@ class ToolRules(Section):
         description="Arguments that stand nowhere in clear: not in the ledger, the logs or the "
         "admin pages.",
     )
-    speech_field: SpeechFieldText | None = Field(
+    speech_field: PathText | None = Field(
         None, description="The field of the result that is spoken; dots lead further in."
     )
     speech_template: SpeechTemplateText | None = Field(

@@ -24,13 +24,12 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
-from cordboard.config.data_template import JsonTemplateValue
-from cordboard.config.document import KeyPath
 from cordboard.config.patterns import StepId, ToolName
 from cordboard.config.section import Section
+from cordboard.config.templates import JsonTemplateValue, PathText
 from cordboard.config.tools.parameters import Parameters
 from cordboard.config.tools.rules import ToolRules
-from cordboard.config.tools.speech import SpeechFieldText
+from cordboard.config.yaml_document import KeyPath
 
 OnError: TypeAlias = Literal["stop", "continue"]
 
@@ -42,7 +41,7 @@ _GROUPS = ("all", "any", "none")
 class Condition(Section):
     """Whether a step is run. All that is said here must hold."""
 
-    path: SpeechFieldText | None = Field(
+    path: PathText | None = Field(
         None,
         description="The value that is looked at, such as `steps.free.data.seats`, `args.day` or "
         "`call.caller_number`.",

@@ -35,6 +35,7 @@ from cordboard.mcp.remote.http_channel import (
     read_body,
     status_error,
 )
+from cordboard.net.backoff import Backoff
 
 FETCH_SECONDS = 15.0
 MAX_ANSWER_BYTES = 64 * 1024
@@ -46,8 +47,8 @@ AHEAD_SHARE, MAX_AHEAD = 0.2, 60.0
 """A token is refreshed when this share of its lifetime, at most this many seconds, is left."""
 SPARE_SHARE, MAX_SPARE = 0.05, 10.0
 """A token is not used any more when this share, at most this many seconds, is left."""
-FIRST_PAUSE, MAX_PAUSE = 1.0, 60.0
-"""Back-off after failures of the token endpoint, in seconds; doubles with each failure."""
+PAUSES = Backoff(first=1.0, most=60.0)
+"""Back-off after failures of the token endpoint."""
 REFUSAL_PAUSE = 5.0
 """Minimum seconds between fetches when a server refuses every token."""
 
@@ -162,7 +163,7 @@ class TokenSource:
             self._hide(self._token.value)
             self._failures, self._failure, self._pause_until = 0, None, 0.0
         elif isinstance(error, McpError):
-            pause = min(FIRST_PAUSE * 2.0 ** min(self._failures, 16), MAX_PAUSE)
+            pause = PAUSES.pause(self._failures)
             self._failures += 1
             self._failure = error
             self._pause_until = asyncio.get_running_loop().time() + pause

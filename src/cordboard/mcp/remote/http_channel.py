@@ -10,7 +10,6 @@ Used by the transports of this package and, for the token endpoint, by `cordboar
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -23,6 +22,7 @@ from cordboard.errors import McpAddressRefused, McpError, McpLoginFailed, McpUna
 from cordboard.mcp.lines import MAX_LINE_BYTES
 from cordboard.mcp.remote.http_guard import guarded_backend, only_loopback, within
 from cordboard.mcp.remote.http_wire import Wire
+from cordboard.net.tls import load_trusted
 from cordboard.version import __version__
 
 MAX_BODY_BYTES = MAX_LINE_BYTES
@@ -187,7 +187,7 @@ class Channel:
 
 async def _tls_context() -> ssl.SSLContext:
     try:  # reads the certificate authorities: 20 ms
-        return await asyncio.to_thread(httpx2.create_ssl_context)
+        return await load_trusted()
     except OSError as error:
         raise McpError(f"the certificate authorities cannot be read: {error.strerror}") from error
 

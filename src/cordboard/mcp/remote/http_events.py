@@ -12,6 +12,7 @@ import httpx2
 
 from cordboard.errors import McpError
 from cordboard.mcp.remote.http_channel import MAX_BODY_BYTES, check_encoding, content_type, too_long
+from cordboard.net.server_events import server_events
 
 EVENT_STREAM = "text/event-stream"
 DEFAULT_RETRY = 1.0
@@ -36,9 +37,8 @@ class EventReader:
         check_encoding(response)
         if content_type(response) != EVENT_STREAM:
             raise McpError(f"it sent {content_type(response) or 'nothing'} in place of events")
-        response.encoding = "utf-8"  # ignore the server's: some charsets expand to any size
         try:
-            async for event in httpx2.EventSource(response, max_event_size=self._limit):
+            async for event in server_events(response, self._limit):
                 self._note(event)
                 yield event
         except httpx2.SSEError as error:

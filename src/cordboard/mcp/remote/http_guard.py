@@ -5,7 +5,8 @@ that the operator wrote, otherwise it is refused (`within`). `cordboard.net.guar
 address at the moment of connecting: the connection goes to exactly the address that has passed
 `allowed`. The rules for addresses are in `cordboard.config.remote_url`.
 
-Used by `cordboard.mcp.remote.http_channel`. Proxies from the environment are never used.
+Used by `cordboard.mcp.remote.http_channel`. A proxy from the environment is asked for a tunnel to
+the checked address.
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ from cordboard.mcp.remote.http_messages import (
 )
 from cordboard.mcp.remote.remote_transport import TELL_SECONDS, RemoteTransport
 from cordboard.mcp.remote.sse_transport import SseTransport
+from cordboard.net.backoff import Backoff
 
 JSON = "application/json"
 LISTEN = "subscriptions/listen"
@@ -268,7 +269,7 @@ class HttpTransport(RemoteTransport):
             except McpError:
                 pass
             failures = 0 if events.count > before else failures + 1
-            await asyncio.sleep(min(events.retry * 2.0 ** min(failures, 8), MAX_LISTEN_PAUSE))
+            await asyncio.sleep(Backoff(events.retry, MAX_LISTEN_PAUSE).pause(failures))
 
     async def _hear(self, text: str) -> None:
         """Deliver one unasked message; unreadable ones are dropped."""

@@ -7,36 +7,23 @@ header or any other secret. Used by `cordboard.mcp.remote.http_channel`.
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 
 import httpcore2
 import httpx2
 
 from cordboard.errors import McpError, McpTimeout, McpUnavailable
-from cordboard.net.guarded import (
-    IDLE_SECONDS,
-    KEEPALIVE,
-    GuardedBackend,
-    why_not_connected,
-)
+from cordboard.net.guarded import Explained, GuardedBackend, guarded_pool
 
-MAX_CONNECTIONS = 256
 IDLE_CONNECTIONS = 16
+_EXPLAINED = Explained(McpError, McpUnavailable, McpTimeout, McpUnavailable)
 
 
 class Wire(httpx2.AsyncBaseTransport):
     """httpcore2's connection pool over the guarded backend; converts its errors to `McpError`."""
 
     def __init__(self, backend: GuardedBackend, context: ssl.SSLContext | None) -> None:
-        self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=context,
-            max_connections=MAX_CONNECTIONS,
-            max_keepalive_connections=IDLE_CONNECTIONS,
-            keepalive_expiry=IDLE_SECONDS,
-            network_backend=backend,
-            socket_options=KEEPALIVE,
-        )
+        self._pool = guarded_pool(backend, context, IDLE_CONNECTIONS)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         url = httpcore2.URL(
@@ -45,7 +32,7 @@ class Wire(httpx2.AsyncBaseTransport):
             port=request.url.port,
             target=request.url.raw_path,
         )
-        with _explained():
+        with _EXPLAINED:
             response = await self._pool.handle_async_request(
                 httpcore2.Request(
                     request.method,
@@ -71,27 +58,10 @@ class _Body(httpx2.AsyncByteStream):
         self._response = response
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        with _explained():
+        with _EXPLAINED:
             async for piece in self._response.aiter_stream():
                 yield piece
 
     async def aclose(self) -> None:
-        with _explained():
+        with _EXPLAINED:
             await self._response.aclose()
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    try:
-        yield
-    except httpcore2.PoolTimeout as error:
-        raise McpUnavailable("it is already answering too many of our requests") from error
-    except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
-        raise McpUnavailable(f"it cannot be reached: {why_not_connected(error)}") from error
-    except httpcore2.TimeoutException as error:
-        raise McpTimeout("it did not answer in time") from error
-    except (httpcore2.NetworkError, httpcore2.RemoteProtocolError) as error:
-        raise McpUnavailable("it broke the connection") from error
-    except (httpcore2.ProtocolError, httpcore2.UnsupportedProtocol) as error:
-        # No details: the reason may quote a header.
-        raise McpError("the request cannot be sent as it is") from error

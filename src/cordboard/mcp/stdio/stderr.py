@@ -16,6 +16,7 @@ import structlog
 
 from cordboard.mcp.lines import Line, LineSplitter
 from cordboard.mcp.printable import printable
+from cordboard.tools.known_secrets import MIN_SECRET
 
 MAX_LINES = 200
 MAX_BYTES = 64 * 1024
@@ -25,8 +26,6 @@ LOG_WINDOW_SECONDS = 10.0
 MASK = "***"
 MAX_PASSING = 8
 """Fetched tokens that are remembered for masking; older ones are dropped."""
-MIN_SECRET = 6
-"""Shorter values are not masked: they are not secrets, and would mask harmless text."""
 
 log = structlog.get_logger()
 

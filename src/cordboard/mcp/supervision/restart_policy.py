@@ -13,10 +13,7 @@ from collections import deque
 from collections.abc import Callable
 
 from cordboard.config.mcp import McpRestart
-
-JITTER = 0.2
-"""Maximum share of a pause that the jitter takes off."""
-_MAX_DOUBLINGS = 32
+from cordboard.net.backoff import Backoff
 
 
 class RestartPolicy:
@@ -25,7 +22,9 @@ class RestartPolicy:
     def __init__(self, config: McpRestart, chance: Callable[[], float] = random.random) -> None:
         """`chance` returns numbers from 0 to 1."""
         self._config = config
-        self._chance = chance
+        self._backoff = Backoff(
+            config.backoff_ms / 1000, config.max_backoff_ms / 1000, chance=chance
+        )
         self._failures: deque[float] = deque()
 
     def pause(self, now: float, ready_for: float) -> float | None:
@@ -43,7 +42,6 @@ class RestartPolicy:
             self._failures.popleft()
         if len(self._failures) >= config.max_restarts:
             return None
-        doublings = min(len(self._failures), _MAX_DOUBLINGS)
+        pause = self._backoff.pause(len(self._failures))
         self._failures.append(now)
-        whole = min(config.backoff_ms * 2.0**doublings, config.max_backoff_ms) / 1000
-        return whole * (1 - JITTER * self._chance())
+        return pause

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import itertools
-import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 
 from cordboard.config.schema import Asterisk
 from cordboard.errors import AsteriskError
+from cordboard.net.backoff import Backoff
 from cordboard.telephony.asterisk.ari_messages import (
     Event,
     Json,
@@ -121,8 +121,7 @@ class AriClient:
 
     def _pause(self, failures: int) -> float:
         longest = self._config.reconnect_max_ms / 1000
-        pause = min(longest, FIRST_PAUSE_SECONDS * 2.0 ** min(failures, 20))
-        return pause * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, no secret
+        return Backoff(FIRST_PAUSE_SECONDS, longest, jitter=0.5).pause(failures)
 
     async def request(self, method: str, path: str, body: Json = None, **query: str) -> Json:
         """Do one REST request and return its decoded body (None for 204).

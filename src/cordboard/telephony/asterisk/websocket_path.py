@@ -15,7 +15,6 @@ import asyncio
 import base64
 import contextlib
 import re
-import ssl
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,6 +24,7 @@ from cordboard.audio.format import ALAW_8K, SLIN_8K, SLIN_16K, ULAW_8K, AudioFor
 from cordboard.audio.pacer import Pacer
 from cordboard.config.schema import Asterisk
 from cordboard.errors import MediaError
+from cordboard.net.tls import trusted
 from cordboard.net.websocket import WebsocketConnection, WebsocketRequest
 from cordboard.telephony.asterisk.websocket_media import PeerTimes, WebsocketMedia
 from cordboard.telephony.asterisk.websocket_messages import MediaStart
@@ -66,7 +66,7 @@ class WebsocketPath:
         self._headers = {"Authorization": f"Basic {credentials}"}
         parts = urlsplit(config.url)
         tls = parts.scheme == "https"
-        self._tls = ssl.create_default_context() if tls else None
+        self._tls = trusted() if tls else None
         self._base = f"{'wss' if tls else 'ws'}://{parts.netloc}{parts.path.rstrip('/')}/media/"
         self._host = parts.hostname or ""
         self._port = parts.port or (443 if tls else 80)

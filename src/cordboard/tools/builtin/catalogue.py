@@ -10,7 +10,7 @@ from cordboard.tools.builtin.hangup import HangupCall
 from cordboard.tools.builtin.recording import PauseRecording, ResumeRecording
 from cordboard.tools.builtin.send_digits import SendDigits
 from cordboard.tools.builtin.transfer import Transfer
-from cordboard.tools.rules import apply_rules
+from cordboard.tools.operator_rules import apply_rules
 from cordboard.tools.tool import JsonObject, Tool, ToolResult, ToolRun, ToolSpec
 
 BUILTIN_NAMES = (

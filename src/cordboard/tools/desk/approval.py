@@ -13,13 +13,12 @@ from typing import Any
 
 import structlog
 
-from cordboard.config.speech_template import SpeechTemplateError, read_template
+from cordboard.config.templates import TemplateError, read_template
 from cordboard.errors import LineError, LineGone, LineUnsupported
 from cordboard.tools.call_line import CallLine
 from cordboard.tools.masking import MASK
-from cordboard.tools.speech.plain_text import plain
-from cordboard.tools.speech.speakable import speakable
-from cordboard.tools.speech.speech_template import as_words, fill
+from cordboard.tools.speech.speakable import plain, speakable
+from cordboard.tools.speech.template import as_words, fill
 from cordboard.tools.tool import JsonObject, Status, ToolResult, ToolSpec
 
 HIDDEN = "what you entered"
@@ -46,7 +45,7 @@ def question(spec: ToolSpec, recorded: JsonObject) -> str:
     if spec.approval_question:
         try:
             text = fill(read_template(spec.approval_question), told)
-        except SpeechTemplateError:  # the configuration's are read when it is loaded
+        except TemplateError:  # the configuration's are read when it is loaded
             text = None
         if text and text.strip():
             return plain(speakable(text), MAX_QUESTION)

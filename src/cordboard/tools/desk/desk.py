@@ -30,6 +30,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 import structlog
 
@@ -38,14 +39,13 @@ from cordboard.tools.call_line import CallLine
 from cordboard.tools.desk import replies
 from cordboard.tools.desk.approval import Approvals
 from cordboard.tools.desk.fillers import FillerChoice
-from cordboard.tools.desk.observer import DeskObserver, SilentObserver
-from cordboard.tools.desk.policy import MAX_ROUNDS_PER_TURN, DeskPolicy, nesting_refusal
-from cordboard.tools.desk.running import CLEAN_UP_SECONDS, Asked, Run, RunHooks, Source
-from cordboard.tools.desk.work import DeskWork
+from cordboard.tools.desk.policy import DeskPolicy, nesting_refusal
+from cordboard.tools.desk.running import CLEAN_UP_SECONDS, Asked, Run, RunParts, Source
 from cordboard.tools.masking import Hidden, look_through, with_keys
 from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
-from cordboard.tools.result_cache import canonical_arguments
+from cordboard.tools.result_cache import CallAnswers, canonical_arguments
 from cordboard.tools.secret_names import NO_NAMES
+from cordboard.tools.speech.speech import NOT_AVAILABLE
 from cordboard.tools.tool import (
     JsonObject,
     Status,
@@ -56,8 +56,8 @@ from cordboard.tools.tool import (
 )
 from cordboard.tools.toolbox import OfferedTool, Toolbox
 
-__all__ = ["MAX_ROUNDS_PER_TURN", "Desk", "DeskObserver", "SilentObserver"]
-
+TOOL_GRACE = 10.0
+"""Seconds that a tool that changes the world may go on after its call, to finish its work."""
 GETS_KEYS = frozenset({"http", "python", "mcp"})
 """Kinds of tools that are given secret keys in place of their reference."""
 MAX_NAME = 100
@@ -66,6 +66,47 @@ MAX_NAME = 100
 _RUN: Source = "run"
 
 log = structlog.get_logger()
+
+
+class DeskObserver(Protocol):
+    """What the call wants to know of its tools.
+
+    All are called on the event loop and must return at once. Asks and replies come in the form in
+    which they may be recorded: secrets masked, arguments bounded and JSON. Steps of workflows are
+    told as all others; `ToolAsk.parent` says whose they are.
+    """
+
+    def asked(self, ask: ToolAsk, spec: ToolSpec | None) -> None:
+        """An ask came in. `spec` is None when there is no such tool in the toolbox."""
+        ...
+
+    def filler(self, ask: ToolAsk, text: str) -> None:
+        """The tool is slow: the text should be said now."""
+        ...
+
+    def answered(self, ask: ToolAsk, spec: ToolSpec | None, reply: ToolReply) -> None:
+        """The ask is answered, or given up (status cancelled); called once for each ask."""
+        ...
+
+    def late(self, ask: ToolAsk, spec: ToolSpec, reply: ToolReply) -> None:
+        """The answer has come to an ask that was given up or had timed out."""
+        ...
+
+
+class SilentObserver:
+    """A `DeskObserver` that ignores everything."""
+
+    def asked(self, ask: ToolAsk, spec: ToolSpec | None) -> None:
+        """Ignore it."""
+
+    def filler(self, ask: ToolAsk, text: str) -> None:
+        """Ignore it."""
+
+    def answered(self, ask: ToolAsk, spec: ToolSpec | None, reply: ToolReply) -> None:
+        """Ignore it."""
+
+    def late(self, ask: ToolAsk, spec: ToolSpec, reply: ToolReply) -> None:
+        """Ignore it."""
 
 
 class Desk:
@@ -93,8 +134,17 @@ class Desk:
         )
         self._policy = DeskPolicy()
         self._fillers = FillerChoice()
-        work = DeskWork(Approvals(line), self._policy, toolbox, clock)
-        self._hooks = RunHooks(line, work.do, self._step, self._fill, self._ended, self._late)
+        self._parts = RunParts(
+            line,
+            Approvals(line),
+            self._policy,
+            CallAnswers(toolbox.cache, clock),
+            toolbox.known_secrets,
+            self._step,
+            self._fill,
+            self._ended,
+            self._late,
+        )
         self._running: dict[tuple[str, bytes], Run] = {}
         """The runs that identical asks join."""
         self._runs: set[Run] = set()
@@ -180,7 +230,7 @@ class Desk:
     def _not_in_toolbox(self, asked: Asked) -> ToolResult:
         """Not to be had here. A tool of this context whose server is down is no refusal."""
         if asked.ask.name in self.toolbox.missing:
-            return ToolResult(Status.ERROR, replies.NOT_AVAILABLE)
+            return ToolResult(Status.ERROR, NOT_AVAILABLE)
         name = asked.recorded.name
         self._log.warning("tool_refused", reason="not in the toolbox", exposed_name=name)
         asked.refused = "not_in_toolbox"
@@ -209,7 +259,7 @@ class Desk:
         refusal = self._refusal(asked, spec, same)
         if refusal is not None:
             return refusal, _RUN
-        run = Run(self._hooks, asked, offered.tool, spec, arguments, key)
+        run = Run(self._parts, asked, offered.tool, spec, arguments, key)
         self._runs.add(run)
         self._running[key] = run
         return await self._wait(run, asked), run.source

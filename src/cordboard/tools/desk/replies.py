@@ -13,13 +13,13 @@ from cordboard.tools.desk.running import Asked, Source
 from cordboard.tools.masking import Hidden
 from cordboard.tools.payload import PayloadLimits, as_object, bytes_before_data, cap
 from cordboard.tools.speech import speech
+from cordboard.tools.speech.speakable import plain
 from cordboard.tools.tool import RefusalReason, Status, ToolReply, ToolResult, ToolSpec
 
 MAX_REFUSAL = 400
 """Characters of a refusal for wrong arguments."""
 MAX_NAMES = 50
 """Tools that are named to an agent that asked for none of them."""
-NOT_AVAILABLE = "Sorry, that is not available at the moment."
 CANCELLED = ToolResult(Status.CANCELLED, "The request was cancelled.")
 
 
@@ -103,4 +103,4 @@ def _message(result: ToolResult, spec: ToolSpec | None) -> str:
         return speech.sentence(as_object(result.data), spec.speech, result.message)
     if result.status is Status.REFUSED:
         return result.message
-    return speech.plain(result.message) or speech.FAILED
+    return plain(result.message) or speech.FAILED

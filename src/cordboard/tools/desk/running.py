@@ -1,5 +1,9 @@
 """One run of a tool, from the first ask for it to its end, and all who wait for it.
 
+A run does the desk's steps 4 to 6: the caller's yes, a kept answer, the tool with its retries. It
+calls down only (`RunParts`), and reports to its desk when a filler is due, when it is over, and
+when it ends late.
+
 Identical asks wait for one run. It is begun when nothing stands before it any more (the caller's
 yes); from then on its timeout counts, and its fillers. While the caller is asked something, by this
 run or by one of its steps, both stand still.
@@ -13,17 +17,24 @@ late, unless another ask waits for it by then.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import structlog
 
+from cordboard.errors import LineError, ToolError, ToolTimeout
+from cordboard.net.backoff import Backoff
 from cordboard.tools.call_line import CallLine
+from cordboard.tools.desk.approval import Approvals
 from cordboard.tools.desk.fillers import FillerTimer
 from cordboard.tools.desk.pausable_timer import PausableTimer
+from cordboard.tools.desk.policy import DeskPolicy
+from cordboard.tools.known_secrets import KnownSecrets
 from cordboard.tools.masking import Given
+from cordboard.tools.result_cache import CallAnswers
 from cordboard.tools.speech import speech
+from cordboard.tools.speech.speakable import plain
 from cordboard.tools.tool import (
     Effects,
     JsonObject,
@@ -42,6 +53,8 @@ SERVER_MARGIN = 0.2
 of it; so many seconds later it has said so."""
 CLEAN_UP_SECONDS = 1.0
 """How long a cancelled tool may take to tell its server so."""
+RETRIES = Backoff(first=0.1, most=5.0)
+"""Pauses between the tries of one run."""
 TOO_SLOW = "Sorry, that takes too long at the moment."
 CUT_SHORT = "It was stopped before its end. It is not known whether it was done."
 
@@ -82,14 +95,18 @@ class Asked:
 
 
 @dataclass(slots=True)
-class RunHooks:
-    """What a run wants of its desk."""
+class RunParts:
+    """The parts of one desk that its runs work with, and the desk's own functions."""
 
     line: CallLine
-    work: Callable[[Run], Coroutine[None, None, ToolResult]]
-    """Everything that is to be done; never raises but `CancelledError`."""
+    approvals: Approvals
+    policy: DeskPolicy
+    answers: CallAnswers
+    known: KnownSecrets
     step: Callable[[Run, str, JsonObject], Coroutine[None, None, ToolResult]]
+    """One step of a workflow: an ask like all others."""
     filler: Callable[[Run], None]
+    """The tool is slow, and the caller should hear a filler now."""
     ended: Callable[[Run], None]
     """The run is over: it can no longer be joined."""
     late: Callable[[Run, ToolResult], None]
@@ -100,7 +117,7 @@ class RunHooks:
 class Run:
     """One run. Implements `ToolRun` for its tool."""
 
-    hooks: RunHooks
+    parts: RunParts
     asked: Asked
     """The ask that it was made for."""
     tool: Tool
@@ -130,7 +147,7 @@ class Run:
     def __post_init__(self) -> None:
         loop = asyncio.get_running_loop()
         self._deadline = PausableTimer(self._too_slow)
-        self._fillers = FillerTimer(self.spec.filler, lambda: self.hooks.filler(self))
+        self._fillers = FillerTimer(self.spec.filler, lambda: self.parts.filler(self))
         self._task = loop.create_task(self._work(), name=f"tool {self.spec.name}")
         self._task.add_done_callback(self._ended)
 
@@ -138,7 +155,7 @@ class Run:
 
     @property
     def line(self) -> CallLine:
-        return self.hooks.line
+        return self.parts.line
 
     @property
     def ask_id(self) -> str:
@@ -159,7 +176,7 @@ class Run:
         run._fillers.progress()
 
     async def step(self, name: str, arguments: JsonObject) -> ToolResult:
-        return await self.hooks.step(self, name, arguments)
+        return await self.parts.step(self, name, arguments)
 
     def next_step_id(self) -> str:
         """The id for the ask of its next step."""
@@ -187,29 +204,6 @@ class Run:
     @property
     def task(self) -> asyncio.Task[None]:
         return self._task
-
-    def begin(self) -> None:
-        """Nothing stands before it any more: its time counts."""
-        self.begun = True
-        self._deadline.start(self._patience)
-        if self.asked.parent is None:
-            self._fillers.start()
-
-    def pause(self) -> None:
-        """The caller is being asked something: neither timeout nor fillers go on."""
-        run: Run | None = self
-        while run is not None:
-            run._deadline.pause()
-            run._fillers.pause()
-            run = run.asked.parent
-
-    def resume(self) -> None:
-        """The caller has answered."""
-        run: Run | None = self
-        while run is not None:
-            run._deadline.resume()
-            run._fillers.resume()
-            run = run.asked.parent
 
     async def wait(self, asked: Asked) -> ToolResult:
         """Wait for its result on behalf of an ask; being cancelled only gives up that ask."""
@@ -249,7 +243,7 @@ class Run:
         has_come = self.over and waiter.done() and not waiter.cancelled()
         if has_come and self.goes_on and self._told == 1:
             self.given_up = asked
-            self.hooks.late(self, waiter.result())
+            self.parts.late(self, waiter.result())
 
     async def _leave(self) -> None:
         """Nobody waits any more."""
@@ -285,8 +279,104 @@ class Run:
             if not waiter.done():
                 waiter.set_result(result)
 
+    # The work.
+
     async def _work(self) -> None:
-        self._end(await self.hooks.work(self))
+        self._end(await self._done())
+
+    async def _done(self) -> ToolResult:
+        """The result of everything. A task border: whatever happens in a tool ends here as a
+        result; only cancelling passes."""
+        try:
+            return await self._refusal() or self._kept() or await self._fresh()
+        except Exception as error:  # task border: a bug here or in a tool must not end the call
+            who = {"call_id": self.line.call_id, "tool": self.spec.origin}
+            if self.asked.keys:  # a traceback may quote them
+                log.error("tool_crashed", type=type(error).__name__, **who)
+            else:
+                log.exception("tool_crashed", **who)
+            return ToolResult(Status.ERROR, speech.FAILED)
+
+    async def _refusal(self) -> ToolResult | None:
+        """The refusal, unless the caller says yes or need not be asked. While the caller is asked,
+        neither timeouts nor fillers go on."""
+        spec, asked = self.spec, self.asked
+        if spec.approval != "caller" or asked.ask.confirmed:
+            return None
+        for run in self._with_parents():
+            run._deadline.pause()
+            run._fillers.pause()
+        approved = False
+        try:
+            refusal = await self.parts.approvals.refusal(spec, asked.recorded.arguments)
+            approved = refusal is None
+            return refusal
+        finally:
+            for run in self._with_parents():
+                run._deadline.resume()
+                run._fillers.resume()
+            if not approved:
+                self.parts.policy.give_back(asked.ask, spec)
+                self.refused = "approval"
+
+    def _with_parents(self) -> Iterator[Run]:
+        run: Run | None = self
+        while run is not None:
+            yield run
+            run = run.asked.parent
+
+    def _kept(self) -> ToolResult | None:
+        """The kept answer. An ask with secret keys has none, and leaves none."""
+        if self.asked.keys:
+            return None
+        kept = self.parts.answers.find(self.spec, self.key)
+        if kept is not None:
+            self.source = "cache"
+            self.parts.policy.give_back(self.asked.ask, self.spec)
+        return kept
+
+    async def _fresh(self) -> ToolResult:
+        """The tool's answer, without secrets of the configuration. From here its time counts."""
+        self.begun = True
+        self._deadline.start(self._patience)
+        if self.asked.parent is None:
+            self._fillers.start()
+        result = await self.parts.known.masked(await self._told_by_tool())
+        if not self.asked.keys:
+            self.parts.answers.keep(self.spec, self.key, result)
+        return result
+
+    async def _told_by_tool(self) -> ToolResult:
+        """The tool's answer, its failures included. May hold secrets."""
+        words = self.spec.speech.errors
+        try:
+            return _checked(await self._tries(), self.spec)
+        except ToolTimeout as error:
+            return ToolResult(Status.TIMEOUT, speech.spoken_error(str(error)))
+        except TimeoutError:
+            said = speech.spoken_error(words.timeout) if words.timeout else TOO_SLOW
+            return ToolResult(Status.TIMEOUT, said)
+        except (ToolError, LineError) as error:
+            return ToolResult(Status.ERROR, speech.spoken_error(str(error)), {"error": str(error)})
+
+    async def _tries(self) -> object:
+        """One try, and the retries that the tool's limits and effects allow."""
+        spec = self.spec
+        left = 0 if spec.effects is Effects.DESTRUCTIVE else spec.limits.retries
+        while True:
+            self.tries += 1
+            try:
+                return await self.tool.run(self.arguments, self)
+            except ToolTimeout:
+                raise
+            except ToolError as error:
+                if left == 0:
+                    raise
+                log.info("tool_retried", tool=spec.origin, error=type(error).__name__, left=left)
+            left -= 1
+            await asyncio.sleep(RETRIES.pause(self.tries - 1))
+
+    # The end.
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """The task is done; how, if it has not said so itself."""
@@ -304,8 +394,18 @@ class Run:
         self.over = True
         self._deadline.stop()
         self._fillers.stop()
-        self.hooks.ended(self)
+        self.parts.ended(self)
         if self._waiters:
             self._answer(result)
         elif self.goes_on:
-            self.hooks.late(self, result)
+            self.parts.late(self, result)
+
+
+def _checked(result: object, spec: ToolSpec) -> ToolResult:
+    """What a tool gave, which may be anything."""
+    if not isinstance(result, ToolResult):
+        log.error("tool_answered_nonsense", tool=spec.origin, type=type(result).__name__)
+        return ToolResult(Status.ERROR, speech.FAILED)
+    if result.status is Status.REFUSED:
+        return ToolResult(result.status, plain(result.message), result.data, result.control)
+    return result

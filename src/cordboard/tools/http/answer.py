@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cordboard.config.speech_template import Path, read_path
+from cordboard.config.templates import Path, read_path
 from cordboard.errors import HttpError, HttpUnavailable
 from cordboard.tools.large_json import parse_large
-from cordboard.tools.speech.speech_template import is_missing, look_up
+from cordboard.tools.templates import MISSING, look_up
 
 MAX_MESSAGE = 500
 MAX_MEMBERS = 100
@@ -94,7 +94,7 @@ class AnswerReader:
         if not self._result:
             return whole
         found = ((name, look_up(whole, path)) for name, path in self._result.items())
-        return {name: value for name, value in found if not is_missing(value)}
+        return {name: value for name, value in found if value is not MISSING}
 
     def message(self, answer: HttpAnswer) -> str:
         """What a refusal says in its `error_field`; empty when it says nothing."""

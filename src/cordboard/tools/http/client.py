@@ -1,8 +1,9 @@
 """The HTTP client of all HTTP tools of a generation: pooled connections to guarded addresses.
 
-Nothing is shared between requests but connections: no cookies, no proxy, no credentials of the
-environment. Every wait and every length is bounded, and what goes wrong comes out as `HttpError` or
-a subclass, in words that follow "it ..." and carry no header, no URL and no text of the service's.
+Nothing is shared between requests but connections: no cookies, no credentials of the environment.
+A proxy of the environment is used as `cordboard.net.guarded` says. Every wait and every length is
+bounded, and failures come out as `HttpError` or a subclass, in words that follow "it ..." and carry
+no header, no URL and no text of the service's.
 
 Imported only when the first request is made (`cordboard.tools.http.shared`): httpcore2 is heavy.
 """
@@ -11,25 +12,18 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import httpcore2
 
 from cordboard.errors import HttpError, HttpTimeout, HttpUnavailable
-from cordboard.net.guarded import (
-    IDLE_SECONDS,
-    KEEPALIVE,
-    GuardedBackend,
-    why_not_connected,
-)
+from cordboard.net.guarded import Explained, GuardedBackend, guarded_pool
 from cordboard.tools.http.answer import HttpAnswer, media_type, too_long, unpacked
 from cordboard.tools.http.hosts import all_but_forbidden, public_addresses
 from cordboard.tools.http.redirects import REDIRECTS, redirected
 from cordboard.tools.http.request import HttpRequest
 
-MAX_CONNECTIONS = 256
 IDLE_CONNECTIONS = 32
 CONNECT_SECONDS = 5.0
 WRITE_SECONDS = 30.0
@@ -61,8 +55,8 @@ class HttpClient:
     """Sends requests. `close` it in the end."""
 
     def __init__(self, tls: ssl.SSLContext) -> None:
-        self._public = _pool(GuardedBackend(public_addresses), tls)
-        self._private = _pool(GuardedBackend(all_but_forbidden), tls)
+        self._public = guarded_pool(GuardedBackend(public_addresses), tls, IDLE_CONNECTIONS)
+        self._private = guarded_pool(GuardedBackend(all_but_forbidden), tls, IDLE_CONNECTIONS)
 
     async def send(self, request: HttpRequest, reach: Reach) -> HttpAnswer:
         """The answer, redirects followed, whatever its status. Raises `HttpError`."""
@@ -99,11 +93,15 @@ class _Broken(HttpUnavailable):
     """The connection broke before anything of an answer came."""
 
 
+_EXPLAINED_FIRST = Explained(HttpError, HttpUnavailable, HttpTimeout, _Broken)
+_EXPLAINED = Explained(HttpError, HttpUnavailable, HttpTimeout, HttpUnavailable)
+
+
 async def _exchange(
     pool: httpcore2.AsyncConnectionPool, request: HttpRequest, most: int
 ) -> tuple[HttpAnswer, str]:
     """One request and its answer; where a redirect leads to."""
-    with _explained(_Broken):
+    with _EXPLAINED_FIRST:
         response = await pool.handle_async_request(_wire(request))
     try:
         headers = {name.lower(): value for name, value in response.headers}
@@ -112,7 +110,7 @@ async def _exchange(
             return HttpAnswer(response.status), location
         packed = await _body(response, headers, most)
     finally:
-        with _explained():
+        with _EXPLAINED:
             await response.aclose()
     encoding = headers.get(b"content-encoding", b"").decode("latin-1")
     if len(packed) > INLINE_BYTES and encoding:
@@ -129,7 +127,7 @@ async def _body(response: httpcore2.Response, headers: dict[bytes, bytes], most:
         raise too_long(most)
     pieces: list[bytes] = []
     size = 0
-    with _explained():
+    with _EXPLAINED:
         async for piece in response.aiter_stream():
             size += len(piece)
             if size > most:
@@ -151,36 +149,3 @@ def _wire(request: HttpRequest) -> httpcore2.Request:
         content=request.body or None,
         extensions={"timeout": _TIMEOUT},
     )
-
-
-def _pool(backend: GuardedBackend, tls: ssl.SSLContext) -> httpcore2.AsyncConnectionPool:
-    return httpcore2.AsyncConnectionPool(
-        ssl_context=tls,
-        max_connections=MAX_CONNECTIONS,
-        max_keepalive_connections=IDLE_CONNECTIONS,
-        keepalive_expiry=IDLE_SECONDS,
-        network_backend=backend,
-        socket_options=KEEPALIVE,
-    )
-
-
-@contextmanager
-def _explained(broken: type[HttpUnavailable] = HttpUnavailable) -> Iterator[None]:
-    try:
-        yield
-    except httpcore2.PoolTimeout as error:
-        raise HttpUnavailable("it has too many of our requests to answer already") from error
-    except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
-        raise HttpUnavailable(f"it cannot be reached: {why_not_connected(error)}") from error
-    except httpcore2.TimeoutException as error:
-        raise HttpTimeout("it did not answer in time") from error
-    except (httpcore2.NetworkError, httpcore2.RemoteProtocolError) as error:
-        raise broken("it broke the connection off, or does not speak HTTP") from error
-    except (httpcore2.ProtocolError, httpcore2.UnsupportedProtocol) as error:
-        # Says no more: the reason may quote a header.
-        raise HttpError("the request cannot be sent as it is") from error
-
-
-def tls_context() -> ssl.SSLContext:
-    """With the certificate authorities of this machine. Blocks for some 20 ms."""
-    return httpcore2.default_ssl_context()

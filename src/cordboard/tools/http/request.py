@@ -20,15 +20,19 @@ from xml.sax.saxutils import escape as xml_escape
 
 import orjson
 
-from cordboard.config.data_template import DataTemplate, only_placeholder, read_json_template
-from cordboard.config.speech_template import Placeholder
+from cordboard.config.templates import (
+    Placeholder,
+    Template,
+    only_placeholder,
+    read_json_template,
+)
 from cordboard.config.tools.http_tool import CALL, HttpTool
 from cordboard.config.tools.parameters import parameter_defaults
 from cordboard.config.url_template import read_url_template
 from cordboard.errors import ToolError, Unplaceable
-from cordboard.tools.data_template import MISSING, as_text, fill_json, fill_text, value_of
 from cordboard.tools.http.hosts import host_allowed
 from cordboard.tools.http.signature import signature_headers
+from cordboard.tools.templates import MISSING, as_text, fill_json, fill_text, value_of
 from cordboard.tools.tool import JsonObject
 from cordboard.version import __version__
 
@@ -93,7 +97,7 @@ class RequestPlan:
         self._headers: Mapping[str, Any] = read_json_template(config.header_templates)
         self._body = read_json_template(config.body)
         self._form: Mapping[str, Any] | None = read_json_template(config.form)
-        self._text: DataTemplate | None = read_json_template(config.text)
+        self._text: Template | None = read_json_template(config.text)
         self._defaults = parameter_defaults(
             {name: schema for name, schema in config.properties.items() if isinstance(schema, dict)}
         )

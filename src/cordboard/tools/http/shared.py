@@ -57,10 +57,11 @@ def _make() -> HttpClient:
     """In a thread: the imports and the certificate authorities take 0.1 to 0.5 s."""
     with suppress(ImportError):  # else it is loaded by the first connection, on the event loop
         importlib.import_module("anyio._backends._asyncio")
-    from cordboard.tools.http.client import HttpClient, tls_context
+    from cordboard.net.tls import trusted
+    from cordboard.tools.http.client import HttpClient
 
     try:
-        return HttpClient(tls_context())
+        return HttpClient(trusted())
     except OSError as error:
         reason = error.strerror or "no reason given"
         raise HttpUnavailable(f"the certificate authorities cannot be read: {reason}") from error

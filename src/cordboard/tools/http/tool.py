@@ -28,8 +28,8 @@ from cordboard.errors import (
 from cordboard.tools.http.answer import AnswerReader, HttpAnswer, status_error
 from cordboard.tools.http.request import HttpRequest, RequestPlan
 from cordboard.tools.http.shared import SharedClient
-from cordboard.tools.rules import apply_rules
-from cordboard.tools.speech.speech import spoken_error
+from cordboard.tools.operator_rules import apply_rules
+from cordboard.tools.speech.speech import TOO_SLOW, UNAVAILABLE, UNUSABLE, spoken_error
 from cordboard.tools.tool import (
     Effects,
     ErrorWords,
@@ -44,9 +44,6 @@ from cordboard.tools.tool import (
 if TYPE_CHECKING:
     from cordboard.tools.http.client import Reach
 
-UNAVAILABLE = "Sorry, that service is not available right now."
-UNUSABLE = "Sorry, that service gave an answer I cannot use."
-TOO_SLOW = "Sorry, that service takes too long to answer."
 NOT_FOUND = "Sorry, I could not find that."
 REFUSED = "Sorry, that service did not accept this."
 INLINE_BYTES = 64 * 1024

@@ -24,13 +24,12 @@ from cordboard.config.tools.entry import ToolEntry
 from cordboard.config.tools.python_tool import PythonTool as PythonToolConfig
 from cordboard.errors import ConfigProblem, ToolError
 from cordboard.tools.desk.replies import wrong_arguments
+from cordboard.tools.operator_rules import apply_rules
 from cordboard.tools.python.loading import Function, Functions, Unusable
 from cordboard.tools.python.signature import problems_of
 from cordboard.tools.python.threads import TooManyStuck
-from cordboard.tools.rules import apply_rules
+from cordboard.tools.speech.speech import NOT_AVAILABLE
 from cordboard.tools.tool import Effects, JsonObject, Tool, ToolResult, ToolRun, ToolSpec
-
-NOT_AVAILABLE = "Sorry, that is not available at the moment."
 
 log = structlog.get_logger()
 

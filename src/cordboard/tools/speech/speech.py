@@ -13,29 +13,21 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from cordboard.tools.speech.plain_text import MAX_SPOKEN, cut_at_sentence, plain
-from cordboard.tools.speech.speakable import speakable
-from cordboard.tools.speech.speech_template import MAX_LISTED, as_words, fill, look_up
+from cordboard.tools.speech.speakable import plain, speakable
+from cordboard.tools.speech.template import as_words, fill
+from cordboard.tools.templates import look_up
 from cordboard.tools.tool import Speech
-
-__all__ = [
-    "FAILED",
-    "FETCHED",
-    "MAX_LISTED",
-    "MAX_SPOKEN",
-    "as_words",
-    "cut_at_sentence",
-    "plain",
-    "sentence",
-    "speakable",
-    "spoken_error",
-    "summary",
-]
 
 FETCHED = "I have the result."
 """Said when a tool worked but nothing says how to speak its data."""
 FAILED = "Sorry, that did not work."
 """Said when a tool failed and its own words are not fit to be spoken."""
+NOT_AVAILABLE = "Sorry, that is not available at the moment."
+"""Said when the engine cannot run a tool."""
+UNAVAILABLE = "Sorry, that service is not available right now."
+UNUSABLE = "Sorry, that service gave an answer I cannot use."
+TOO_SLOW = "Sorry, that service takes too long to answer."
+"""The three ways in which the service behind a tool fails: `ErrorWords` may say them otherwise."""
 MAX_ERROR_SPOKEN = 200
 
 _TECHNICAL = re.compile(r"[{}<>\[\]|\\=_]|://|\n|Traceback|[A-Za-z]Error\b|Exception\b")
@@ -72,7 +64,7 @@ def spoken_error(text: str) -> str:
     stripped = text.strip()
     if not stripped or len(stripped) > MAX_ERROR_SPOKEN or _TECHNICAL.search(stripped):
         return FAILED
-    words = plain(stripped, MAX_ERROR_SPOKEN)
+    words = plain(speakable(stripped), MAX_ERROR_SPOKEN)
     return words or FAILED
 
 

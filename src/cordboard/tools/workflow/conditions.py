@@ -8,19 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cordboard.config.data_template import read_json_template
-from cordboard.config.speech_template import read_path
+from cordboard.config.templates import read_json_template, read_path
 from cordboard.config.tools.workflow_tool import Condition
-from cordboard.tools.data_template import MISSING, fill_json
-from cordboard.tools.speech.speech_template import is_missing, look_up
+from cordboard.tools.templates import MISSING, fill_json, look_up
 
 
 def holds(condition: Condition, scope: Mapping[str, Any]) -> bool:
     """True if every part of the condition holds."""
     if condition.path is not None:
         value = look_up(scope, read_path(condition.path))
-        if is_missing(value):
-            value = MISSING
         said = condition.compared.items()
         if not all(_is_so(value, key, _wanted(wanted, scope)) for key, wanted in said):
             return False

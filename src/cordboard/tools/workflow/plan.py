@@ -11,12 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cordboard.config.data_template import JsonTemplate, read_json_template
-from cordboard.config.speech_template import SpeechTemplate, read_path, read_template
+from cordboard.config.templates import (
+    JsonTemplate,
+    Template,
+    read_json_template,
+    read_path,
+    read_template,
+)
 from cordboard.config.tools.parameters import parameter_defaults
 from cordboard.config.tools.workflow_tool import Condition, OnError, Step, WorkflowTool
-from cordboard.tools.data_template import fill_json
-from cordboard.tools.speech.speech_template import as_words, fill, look_up
+from cordboard.tools.speech.template import as_words, fill
+from cordboard.tools.templates import fill_json, look_up
 from cordboard.tools.tool import ErrorWords, JsonObject, Status, ToolResult
 from cordboard.tools.workflow.conditions import holds
 
@@ -51,7 +56,7 @@ class Plan:
     defaults: JsonObject
     """Values of the parameters that are left out."""
     result: JsonTemplate | None
-    template: SpeechTemplate | None
+    template: Template | None
     field: tuple[str, ...] | None
     errors: ErrorWords
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from cordboard.agent_api.stt import ListenedCall, Listening, TurnVerdict
 from cordboard.audio.vad import RATE
 from cordboard.config.providers.stt import DeepgramFluxStt
-from cordboard.net.websocket_url import websocket_url
+from cordboard.net.service_websocket import websocket_url
 from cordboard.vendors.deepgram.flux_turns import SETTLED_REACH, FluxTurns
 from cordboard.vendors.deepgram.stt import BASE_URL, further
 from cordboard.vendors.deepgram.stt_results import REACH

@@ -9,7 +9,7 @@ from __future__ import annotations
 from cordboard.agent_api.stt import ListenedCall, Listening, TurnVerdict
 from cordboard.audio.vad import RATE
 from cordboard.config.providers.stt import DeepgramStt
-from cordboard.net.websocket_url import websocket_url
+from cordboard.net.service_websocket import websocket_url
 from cordboard.vendors.deepgram.stt_results import REACH, Results
 from cordboard.vendors.deepgram.stt_stream import DeepgramListening, ListenService
 

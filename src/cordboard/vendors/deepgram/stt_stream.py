@@ -30,8 +30,9 @@ from cordboard.agent_api.stt import (
 )
 from cordboard.audio.vad import RATE
 from cordboard.errors import FailureKind, RecogniserError
-from cordboard.net.service_http import kind_of_status
+from cordboard.net.failures import kind_of_status
 from cordboard.net.service_websocket import Address, NotConnected, ServiceConnection
+from cordboard.net.tls import trusted
 
 log = structlog.get_logger()
 
@@ -111,7 +112,7 @@ class ListenService:
     query: tuple[tuple[str, str], ...]
     headers: Mapping[str, str] = field(repr=False)
     connect_seconds: float
-    tls: Callable[[], ssl.SSLContext] = ssl.create_default_context
+    tls: Callable[[], ssl.SSLContext] = trusted
     """Blocks."""
 
     @property

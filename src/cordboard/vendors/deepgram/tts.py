@@ -17,9 +17,14 @@ from cordboard.agents.pipeline.pcm_stream import PcmStream
 from cordboard.agents.pipeline.service_voice import PaidBy, ServiceVoice
 from cordboard.config.providers.tts import DeepgramTts
 from cordboard.errors import FailureKind, VoiceError
-from cordboard.net.service_http import kind_of_status
-from cordboard.net.service_websocket import Address, NotConnected, ServiceConnection
-from cordboard.net.websocket_url import websocket_url
+from cordboard.net.failures import kind_of_status
+from cordboard.net.service_websocket import (
+    Address,
+    NotConnected,
+    ServiceConnection,
+    websocket_url,
+)
+from cordboard.net.tls import load_trusted
 from cordboard.vendors.deepgram import tts_wire as wire
 from cordboard.vendors.deepgram.stt import further
 from cordboard.vendors.deepgram.tts_wire import Told
@@ -194,7 +199,7 @@ class DeepgramSynthesis:
 
     async def _connected(self, rate: int) -> _Mouthpiece:
         if self._tls is None:
-            self._tls = await asyncio.to_thread(ssl.create_default_context)
+            self._tls = await load_trusted()
         connection = ServiceConnection(self.address(rate), "Deepgram's speech synthesis")
         try:
             await connection.open(self._tls, self._settings.connect_timeout_ms / 1000)

@@ -1,24 +1,23 @@
 """ElevenLabs by HTTP, as far as agents need it: signed addresses, agents and their tools.
 
-One client per use; nothing is kept between uses, nothing of the environment is used, no redirect is
-followed. What goes wrong comes out as `AgentError` with its kind, in words that carry no key.
+One client per use; nothing is kept between uses. Failures come out as `AgentError` with their kind,
+in words that carry no key.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Mapping
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
 
-import httpx2
 import orjson
 
 from cordboard.errors import AgentError
+from cordboard.net.failures import RequestFailed
+from cordboard.net.service_http import ServiceHttp
 from cordboard.tools.tool import JsonObject
 from cordboard.vendors.elevenlabs.agent.errors import refused
-from cordboard.version import __version__
 
 BASE_URL = "https://api.elevenlabs.io"
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
@@ -33,27 +32,22 @@ class ElevenLabsRest:
     def __init__(self, base_url: str | None, key: str, seconds: float) -> None:
         """`seconds`: how long one request may take."""
         self._base_url = (base_url or BASE_URL).rstrip("/")
-        self._key = key
         self._seconds = seconds
-        self._client: httpx2.AsyncClient | None = None
+        self._key = key
+        headers = {"xi-api-key": key}
+        self._http = ServiceHttp(
+            "ElevenLabs",
+            self._base_url,
+            headers,
+            connect_seconds=seconds,
+            silence_seconds=seconds,
+        )
 
     async def __aenter__(self) -> Self:
-        # Reads the certificates, which takes some 20 ms; without TLS there is nothing to verify.
-        secure = self._base_url.startswith("https:")
-        verify = await asyncio.to_thread(ssl.create_default_context) if secure else False
-        self._client = httpx2.AsyncClient(
-            headers={"xi-api-key": self._key, "User-Agent": f"cordboard/{__version__}"},
-            timeout=self._seconds,
-            verify=verify,
-            trust_env=False,
-            follow_redirects=False,
-        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = None
+        await self._http.close()
 
     async def signed_url(self, agent_id: str, more: Mapping[str, str]) -> str:
         """A websocket address for one conversation; it holds a signature."""
@@ -114,26 +108,21 @@ class ElevenLabsRest:
         query: Mapping[str, str] | None = None,
         body: JsonObject | None = None,
     ) -> JsonObject:
-        if self._client is None:
-            raise RuntimeError("use `async with`")
-        content = orjson.dumps(body) if body is not None else None
-        headers = {"Content-Type": "application/json"} if body is not None else {}
+        content: dict[str, Any] = {"params": dict(query or {})}
+        if body is not None:
+            content["content"] = orjson.dumps(body)
+            content["headers"] = {"Content-Type": "application/json"}
         try:
-            async with asyncio.timeout(self._seconds):
-                response = await self._client.request(
-                    method,
-                    self._base_url + path,
-                    params=dict(query or {}),
-                    content=content,
-                    headers=headers,
-                )
-        except (TimeoutError, httpx2.TimeoutException):
-            reason = f"ElevenLabs did not answer within {self._seconds:g} s"
+            async with (
+                asyncio.timeout(self._seconds),
+                self._http.request(method, path, any_status=True, **content) as response,
+            ):
+                told = await response.aread()
+        except (TimeoutError, RequestFailed) as error:
+            late = isinstance(error, TimeoutError) or error.kind == "stalled"
+            reason = f"ElevenLabs did not answer within {self._seconds:g} s" if late else str(error)
             raise AgentError(reason, "connect") from None
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            reason = f"ElevenLabs cannot be reached: {type(error).__name__}"
-            raise AgentError(reason, "connect") from None
-        answer = _parsed(response.content)
+        answer = _parsed(told)
         if not response.is_success:
             lost = refused(response.status_code, self._without_key(_said(answer)), subject)
             raise AgentError(lost.reason, lost.kind)

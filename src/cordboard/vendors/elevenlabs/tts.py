@@ -14,7 +14,7 @@ from cordboard.agents.pipeline.service_voice import (
 )
 from cordboard.config.providers.tts import ElevenLabsTts
 from cordboard.errors import VoiceError
-from cordboard.net.service_http import PartHttp
+from cordboard.net.service_http import ServiceHttp
 
 BASE_URL = "https://api.elevenlabs.io"
 _VOICE_SETTINGS = ("stability", "similarity_boost", "style", "speed", "use_speaker_boost")
@@ -30,7 +30,7 @@ class ElevenLabsSynthesis:
         self._settings = settings
         self.provider = settings.type
         self.model = settings.model_id
-        self._http = PartHttp(
+        self._http = ServiceHttp(
             "ElevenLabs' speech synthesis",
             settings.base_url or BASE_URL,
             {"xi-api-key": key},
@@ -46,7 +46,7 @@ class ElevenLabsSynthesis:
         sound = UlawStream() if telephone else PcmStream(16000, rate)
         path = f"/v1/text-to-speech/{self._settings.voice_id}/stream"
         params = {"output_format": "ulaw_8000" if telephone else "pcm_16000"}
-        async with self._http.post(path, params=params, body=self.request(text)) as pieces:
+        async with self._http.post(path, params=params, json=self.request(text)) as pieces:
             async for piece in pieces:
                 yield sound.feed(piece)
         yield sound.flush()

@@ -25,7 +25,7 @@ from cordboard.agent_api.language_model import Finished, ModelEvent, ModelReques
 from cordboard.agents.llm.wire import Broken
 from cordboard.config.providers.brains import GgufBrain, OpenAIChatBrain
 from cordboard.errors import BrainError
-from cordboard.net.server_events import ServerEvent
+from cordboard.net.server_events import ServerSentEvent
 from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
 from cordboard.tools.schema_profiles import OPENAI_CHAT, SchemaProfile
 from cordboard.tools.tool import JsonObject
@@ -103,7 +103,7 @@ class GgufModel:
             seconds = self._settings.first_token_ms / 1000
             while (chunk := await self._next(chunks, seconds)) is not None:
                 seconds = self._settings.stall_ms / 1000
-                for read in reader.take(ServerEvent("", orjson.dumps(chunk).decode())):
+                for read in reader.take(ServerSentEvent(data=orjson.dumps(chunk).decode())):
                     if isinstance(read, Broken):
                         raise BrainError(f"the model gave up: {read.message}", read.kind)
                     yield read

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from cordboard.agents.pipeline.sentence_cache import SentenceCache
-from cordboard.agents.pipeline.speakable import has_words, speakable
 from cordboard.agents.workers import Workers
 from cordboard.audio.resample import Floats, resample, to_pcm
 from cordboard.errors import ModelError, VoiceError
+from cordboard.tools.speech.speakable import has_words, without_marks
 
 NATIVE_RATE = 24000
 SPEECH_DBFS = -18.0
@@ -110,7 +110,7 @@ class HibariVoice:
 
     def sentences(self, text: str) -> list[str]:
         """``text`` cut where the voice pauses; what holds no letter or digit is left out."""
-        cut: list[str] = self._engine.split_sentences(speakable(text))
+        cut: list[str] = self._engine.split_sentences(without_marks(text))
         return [sentence for sentence in cut if has_words(sentence)]
 
     @property

@@ -25,7 +25,7 @@ from cordboard.agent_api.stt import (
 from cordboard.audio.vad import RATE
 from cordboard.config.providers.stt import OpenAIStt
 from cordboard.errors import FailureKind, RecogniserError
-from cordboard.net.service_http import PartHttp
+from cordboard.net.service_http import ServiceHttp
 
 BASE_URL = "https://api.openai.com/v1"
 SILENCE_SECONDS = 6.0
@@ -52,7 +52,7 @@ class OpenAIRecogniser:
 
     def __init__(self, settings: OpenAIStt, key: str) -> None:
         self._settings = settings
-        self._http = PartHttp(
+        self._http = ServiceHttp(
             "OpenAI's transcription",
             settings.base_url or BASE_URL,
             {"Authorization": f"Bearer {key}"},
@@ -99,7 +99,7 @@ class OpenAIRecogniser:
         files = {"file": ("utterance.wav", as_wav(pcm_8k), "audio/wav")}
         form = transcription_form(self._settings, hints)
         body = b""
-        async with self._http.post("/audio/transcriptions", form=form, files=files) as pieces:
+        async with self._http.post("/audio/transcriptions", data=form, files=files) as pieces:
             async for piece in pieces:
                 body += piece
                 if len(body) > _MOST_BYTES:

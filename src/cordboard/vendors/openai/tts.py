@@ -14,7 +14,7 @@ from cordboard.agents.pipeline.service_voice import (
 )
 from cordboard.config.providers.tts import OpenAITts
 from cordboard.errors import VoiceError
-from cordboard.net.service_http import PartHttp
+from cordboard.net.service_http import ServiceHttp
 
 BASE_URL = "https://api.openai.com/v1"
 NATIVE_RATE = 24000
@@ -34,7 +34,7 @@ class OpenAISynthesis:
         # The later models are paid by tokens of sound, which are not told; they follow its length.
         by_text = settings.model in _PAID_BY_TEXT
         self.paid_by: PaidBy = "characters" if by_text else "seconds"
-        self._http = PartHttp(
+        self._http = ServiceHttp(
             "OpenAI's speech synthesis",
             settings.base_url or BASE_URL,
             {"Authorization": f"Bearer {key}"},
@@ -46,7 +46,7 @@ class OpenAISynthesis:
     async def speak(self, text: str, rate: int) -> AsyncGenerator[bytes, None]:
         """See `Synthesis.speak`."""
         sound = PcmStream(NATIVE_RATE, rate)
-        async with self._http.post("/audio/speech", body=self.request(text)) as pieces:
+        async with self._http.post("/audio/speech", json=self.request(text)) as pieces:
             async for piece in pieces:
                 yield sound.feed(piece)
         yield sound.flush()

@@ -21,11 +21,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+SERVICE_NAME = "service.test"
+"""Name of a service behind a proxy of the test kit."""
 _DAY = datetime.timedelta(days=1)
 
 
 class ThrowAwayCertificate:
-    """Self-signed, for `localhost` and `127.0.0.1`, for a day."""
+    """Self-signed, for `localhost`, `127.0.0.1` and `service.test`, for a day."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="cordboard-certificate-")
@@ -66,7 +68,11 @@ class ThrowAwayCertificate:
 
 def _signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.IPv4Address("127.0.0.1"))]
+    names = [
+        x509.DNSName("localhost"),
+        x509.DNSName(SERVICE_NAME),
+        x509.IPAddress(ipaddress.IPv4Address("127.0.0.1")),
+    ]
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()

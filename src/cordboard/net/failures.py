@@ -1,0 +1,169 @@
+"""One table from HTTP statuses and transport errors to the kind of a failure. Pure.
+
+The words of a refusal come from the service and are untrusted: they are cut to one short line, and
+keys that they quote are taken out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+from dataclasses import dataclass
+from typing import Any
+
+import httpcore2
+import httpx2
+
+from cordboard.errors import AgentError, FailureKind
+from cordboard.net.proxy import ProxyFailed
+
+WORTH_READING = 4_096
+"""Bytes of an error's body."""
+_AGAIN = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+"""Statuses after which the same request may succeed."""
+_USED_UP = (b"insufficient_quota", b"billing", b"exceeded your current quota")
+"""Words of a 429 that no second try mends."""
+_BAD_KEY = b"API_KEY_INVALID"
+"""Reason by which some services refuse a key with status 400."""
+_MOST_WORDS = 300
+_MOST_CAUSES = 10
+_KEYS = re.compile(r"\b(?:sk|xi|key|Bearer|Token)[-_ ][\w*.-]{6,}")
+
+HTTP_ERRORS = (
+    httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, httpx2.CookieConflict
+)  # fmt: skip
+"""Everything that httpx2 raises for a request. Making the client may raise `OSError` besides."""
+
+
+class RequestFailed(AgentError):
+    """A request to a service failed."""
+
+    def __init__(
+        self, message: str, kind: FailureKind, *, again: bool, after: float | None = None
+    ) -> None:
+        super().__init__(message, kind)
+        self.again = again
+        """Whether the same request may succeed when it is sent again."""
+        self.after = after
+        """Seconds that the service asks to wait before; None: it does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Meaning of a transport error."""
+
+    kind: FailureKind
+    words: str
+    """They follow the name of the service: `cannot be reached (connection refused)`."""
+
+
+def kind_of_status(status: int) -> FailureKind:
+    """The kind of failure of an HTTP status that is no success."""
+    if status in (401, 403):
+        return "auth"
+    if status in (402, 429, 529):
+        return "quota"
+    if status >= 500 or status == 408:
+        return "connect"
+    return "refused"
+
+
+def kind_of_error(error: Exception) -> Failure:
+    """The meaning of one of `HTTP_ERRORS` or an `OSError`."""
+    name = type(error).__name__
+    if isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout)):
+        return Failure("connect", f"cannot be reached ({why_not_connected(error)})")
+    if isinstance(error, httpx2.PoolTimeout):
+        return Failure("connect", "cannot be reached (too many requests are under way)")
+    if isinstance(error, httpx2.ProxyError):
+        return Failure("connect", f"cannot be reached (the proxy refused: {str(error)[:100]})")
+    if isinstance(error, OSError):
+        return Failure("connect", f"cannot be reached ({error})")
+    if isinstance(error, httpx2.TimeoutException):
+        return Failure("stalled", f"has fallen silent ({name})")
+    if isinstance(error, (httpx2.TransportError, httpx2.StreamError)):
+        return Failure("dropped", f"broke off ({name})")
+    return Failure("garbage", f"answers what makes no sense ({name})")
+
+
+def failed(service: str, error: Exception) -> RequestFailed:
+    """The failure of a request, from one of `HTTP_ERRORS` or an `OSError`."""
+    failure = kind_of_error(error)
+    again = failure.kind in ("connect", "dropped")
+    return RequestFailed(f"{service} {failure.words}", failure.kind, again=again)
+
+
+def refused(
+    service: str, status: int, body: bytes, retry_after: str | None = None, key: str = ""
+) -> RequestFailed:
+    """The failure that an answer without success means. `service`: its name in messages."""
+    words = words_of_error(body)
+    kind = kind_of_status(status)
+    if status == 400 and _BAD_KEY in body:
+        kind = "auth"
+    elif status == 401 and "quota" in words.lower():
+        kind = "quota"  # some services answer so when an account is used up
+    does = f"answers HTTP {status}"
+    if kind == "auth":
+        does = f"does not accept the key (HTTP {status})"
+        if "permission" not in words.lower():
+            words = ""  # some repeat the key in part
+    if key:
+        words = words.replace(key, "***")
+    again = status in _AGAIN and not any(word in body for word in _USED_UP)
+    message = f"{service} {does}{f': {words}' if words else ''}"
+    return RequestFailed(message, kind, again=again, after=_seconds(retry_after))
+
+
+def words_of_error(body: bytes) -> str:
+    """The message in an error's body, in one short line; empty when there is none.
+
+    The forms in use: `{"error": {"message"}}`, `{"detail": {"message"}}`, `{"err_msg"}`,
+    `{"message"}`. A key that is quoted is taken out.
+    """
+    try:
+        told: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    for name in ("error", "detail", "err_msg", "message"):
+        if isinstance(told, dict) and name in told:
+            told = told[name]
+            if isinstance(told, dict):
+                told = told.get("message", "")
+            break
+    if not isinstance(told, str):
+        return ""
+    return _KEYS.sub("***", " ".join(told.split()))[:_MOST_WORDS]
+
+
+def why_not_connected(error: BaseException) -> str:
+    """The reason for a failed connection, from the chain of its causes; words that follow "it
+    cannot be reached:", without anything secret."""
+    cause: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if cause is None:
+            break
+        if isinstance(cause, ProxyFailed):
+            return str(cause)
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not valid ({cause.verify_message[:100]})"
+        if isinstance(cause, ssl.SSLError):
+            return "it does not speak TLS as we do"
+        if isinstance(cause, ConnectionRefusedError):
+            return "connection refused"
+        if isinstance(cause, OSError) and cause.errno and cause.strerror:
+            return cause.strerror[:100]
+        cause = cause.__cause__ or cause.__context__
+    if str(error).startswith("its name"):  # the guard's own words
+        return str(error)
+    late = (httpcore2.ConnectTimeout, httpx2.ConnectTimeout)
+    return "it does not answer" if isinstance(error, late) else "no connection"
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """The value of a `Retry-After` header in seconds; a date is not followed."""
+    try:
+        return max(0.0, float(retry_after)) if retry_after else None
+    except ValueError:
+        return None

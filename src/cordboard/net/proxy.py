@@ -1,0 +1,177 @@
+"""HTTP proxies on the way out: which connection takes one, and the request for a tunnel.
+
+One rule for HTTP and for websockets, by the usual environment variables: `HTTPS_PROXY` for `https`
+and `wss`, `HTTP_PROXY` for `http` and `ws`, `ALL_PROXY` where neither is set; the lower-case names
+count too. `NO_PROXY` lists exceptions: host names with all their subdomains, addresses, networks
+such as `10.0.0.0/8`, each with or without a port; `*` excepts everything. This machine
+(`localhost`, loopback addresses) is always connected to directly: the proxy's own loopback is
+another one.
+
+A proxy is spoken to in plain HTTP; its address may hold a name and a password, which no message
+repeats. Tunnels are asked for with CONNECT (RFC 9110, section 9.3.6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import urllib.request
+from base64 import b64encode
+from contextlib import suppress
+from dataclasses import dataclass, field
+from ipaddress import ip_address, ip_network
+from urllib.parse import unquote, urlsplit
+
+from cordboard.config.remote_url import literal_address
+
+_USUAL_PORT = 80
+_MOST_HEAD_BYTES = 16_384
+_SECURE = ("https", "wss")
+
+
+class ProxyFailed(OSError):
+    """The proxy cannot be used, or refused the tunnel; the words bear no password."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """One proxy."""
+
+    host: str
+    port: int
+    url: str = field(repr=False)
+    """Its whole address, which may hold a password."""
+    authorization: str = field(default="", repr=False)
+    """Value of the Proxy-Authorization header; empty: none is sent."""
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def tunnel_request(self, host: str, port: int) -> bytes:
+        """The CONNECT request for a tunnel to `host`, a name or an address."""
+        target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
+        if self.authorization:
+            lines.append(f"Proxy-Authorization: {self.authorization}")
+        return "\r\n".join([*lines, "", ""]).encode()
+
+    def is_open(self, received: bytes) -> bool:
+        """Whether the tunnel stands, by all bytes received so far; False: the answer goes on.
+
+        Raises `ProxyFailed` when the proxy refuses, or when its answer is not HTTP.
+        """
+        head, end, _ = received.partition(b"\r\n\r\n")
+        if not end:
+            if len(received) > _MOST_HEAD_BYTES:
+                raise ProxyFailed(f"the proxy {self} answers without an end")
+            return False
+        version, _, rest = head.split(b"\r\n")[0].partition(b" ")
+        status = rest[:3]
+        if not version.startswith(b"HTTP/1.") or not status.isdigit():
+            raise ProxyFailed(f"the proxy {self} does not speak HTTP")
+        if not status.startswith(b"2"):
+            raise ProxyFailed(f"the proxy {self} refused the connection (HTTP {status.decode()})")
+        return True
+
+
+def proxy_for(url: str) -> Proxy | None:
+    """The proxy on the way to a URL; None: connect directly. Raises `ProxyFailed`."""
+    parts = urlsplit(url)
+    secure = parts.scheme in _SECURE
+    host = parts.hostname or ""
+    return proxy_to(host, parts.port or (443 if secure else 80), secure=secure)
+
+
+def proxy_to(host: str, port: int, *, secure: bool) -> Proxy | None:
+    """The proxy on the way to a host; None: connect directly. Raises `ProxyFailed`."""
+    found = urllib.request.getproxies_environment()
+    value = found.get("https" if secure else "http") or found.get("all")
+    if not value or _is_direct(host, port, found.get("no", "")):
+        return None
+    return _parsed(value)
+
+
+def _is_direct(host: str, port: int, exceptions: str) -> bool:
+    host = host.lower().rstrip(".")
+    address = literal_address(host)
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    if address is not None and address.is_loopback:
+        return True
+    return any(_holds(entry.strip().lower(), host, port) for entry in exceptions.split(","))
+
+
+def _holds(entry: str, host: str, port: int) -> bool:
+    """Whether an entry of `NO_PROXY` names this host, one above it, or the address's network."""
+    for text in (entry, entry.removesuffix(f":{port}").strip("[]")):
+        name = text.removeprefix("*").removeprefix(".")
+        if text == "*" or (name and (host == name or host.endswith(f".{name}"))):
+            return True
+        with suppress(ValueError):  # a name on one side, or on both
+            if ip_address(host) in ip_network(text, strict=False):
+                return True
+    return False
+
+
+def _parsed(value: str) -> Proxy:
+    url = value if "://" in value else f"http://{value}"
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port or _USUAL_PORT
+    except ValueError:
+        raise ProxyFailed("the proxy's address in the environment is not a URL") from None
+    if parts.scheme != "http" or not host:
+        raise ProxyFailed(
+            f"the proxy in the environment is of the kind {parts.scheme}://; "
+            "only http://HOST:PORT can be used"
+        )
+    authorization = ""
+    if parts.username is not None:
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        authorization = f"Basic {b64encode(pair.encode()).decode()}"
+    return Proxy(host, port, url, authorization)
+
+
+async def tunnel(proxy: Proxy, host: str, port: int) -> socket.socket:
+    """Open a connection to `host` through a proxy; the name is looked up by the proxy.
+
+    Sets no timeout of its own. Raises `OSError`; then nothing is left open.
+    """
+    loop = asyncio.get_running_loop()
+    connection = await _connected(proxy)
+    try:
+        await loop.sock_sendall(connection, proxy.tunnel_request(host, port))
+        received = b""
+        while not proxy.is_open(received):
+            piece = await loop.sock_recv(connection, 4096)
+            if not piece:
+                raise ProxyFailed(f"the proxy {proxy} closed the connection")
+            received += piece
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+async def _connected(proxy: Proxy) -> socket.socket:
+    loop = asyncio.get_running_loop()
+    failure: OSError = ProxyFailed(f"the proxy {proxy} has no address")
+    try:
+        found = await loop.getaddrinfo(proxy.host, proxy.port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise ProxyFailed(f"the name of the proxy {proxy} is not known") from error
+    for family, kind, protocol, _, address in found:
+        connection = socket.socket(family, kind, protocol)
+        connection.setblocking(False)
+        try:
+            await loop.sock_connect(connection, address)
+        except OSError as error:
+            connection.close()
+            reason = error.strerror or "no connection"
+            failure = ProxyFailed(f"the proxy {proxy} cannot be reached: {reason}")
+        except BaseException:
+            connection.close()
+            raise
+        else:
+            return connection
+    raise failure
