@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 
 from cordboard.agent_api.agent import Agent, AgentAudio, AgentSession, AgentText
+from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.calls.binding import Binding
 from cordboard.config.schema import Config
@@ -66,14 +67,12 @@ class EchoAgent:
     def interrupted(self, heard: str) -> None:
         """It goes on."""
 
-    def say(self, text: str, *, filler: bool = False, continuer: bool = False) -> None:
+    def say(self, speech: Speech) -> None:
         """It has no voice."""
+        speech.drop()
 
     def listen_aside(self, take: Callable[[str], None] | None) -> None:
         """It does not listen to words."""
-
-    def offer_late(self, reply: ToolReply) -> None:
-        """It asks for none."""
 
     async def close(self) -> None:
         self._session = None

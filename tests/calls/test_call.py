@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 
 from cordboard.agent_api.agent import AgentAudioDone, AgentEnded, AgentFailed
+from cordboard.agent_api.speech import Speech
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
 from cordboard.audio.vad import VoiceActivityBank
 from cordboard.calls import events
 from cordboard.calls.agent_start import AGENT_START_LIMIT
 from cordboard.calls.binding import APOLOGY
-from cordboard.calls.failure_apology import FAREWELL_LIMIT, TOO_LONG, TROUBLE
+from cordboard.calls.ending import FAREWELL_LIMIT
+from cordboard.calls.failure_apology import TOO_LONG, TROUBLE
 from cordboard.calls.offer import Media, TransferTarget
 from cordboard.calls.teardown import STEP_LIMIT
 from cordboard.errors import AgentError, LineGone, MediaError, TransferFailed
@@ -512,12 +514,12 @@ def test_an_agent_that_fails_apologises_first(tmp_path: Path) -> None:
 
 def test_an_apology_that_waits_for_an_answers_end_is_heard_too(tmp_path: Path) -> None:
     class OneAtATime(FakeAgent):
-        def say(self, text: str, *, filler: bool = False) -> None:
-            self.spawn(self._later(text))
+        def say(self, speech: Speech) -> None:
+            self.spawn(self._later(speech))
 
-        async def _later(self, text: str) -> None:
+        async def _later(self, speech: Speech) -> None:
             await asyncio.sleep(0.5)
-            await self.speak(0, text)
+            await self.speak(0, speech)
 
     async def script(agent: FakeAgent) -> None:
         await fail_in_mid_answer(agent)

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from cordboard.agent_api.agent import AgentAudio, AgentFailed, AgentText
+from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import AudioFormat
 from cordboard.calls import events
-from cordboard.calls.failure_apology import FAREWELL_LIMIT, STALLED_LIMIT, TROUBLE
+from cordboard.calls.ending import FAREWELL_LIMIT
+from cordboard.calls.failure_apology import STALLED_LIMIT, TROUBLE
 from cordboard.calls.offer import TransferTarget
 from cordboard.errors import AgentError, TransferFailed, VoiceError
 from cordboard_testkit.call_stage import CallStage, play_call
@@ -154,8 +156,8 @@ def test_an_agent_that_neither_speaks_nor_fails_is_not_waited_for(tmp_path: Path
     """No voice of the engine's, and the agent, asked to apologise, does nothing."""
 
     class Silent(FakeAgent):
-        def say(self, text: str, *, filler: bool = False, continuer: bool = False) -> None:
-            self.said.append(text)
+        def say(self, speech: Speech) -> None:
+            self.said.append(speech.text)
 
     async def script(agent: FakeAgent) -> None:
         await asyncio.sleep(2)

@@ -24,6 +24,7 @@ from cordboard.agent_api.agent import (
     OverlapBegan,
     OverlapDismissed,
 )
+from cordboard.agent_api.speech import Speech
 from cordboard.calls import events
 from cordboard.calls.failure_apology import STALLED_LIMIT, TROUBLE
 from cordboard.calls.silence import LEFT_ALONE, MOST_AFTER_A_BREAK, SECOND_FILLER
@@ -303,9 +304,9 @@ def test_a_murmur_under_the_agents_voice_is_not_filled(tmp_path: Path) -> None:
 class Interjecting(FakeAgent):
     """Says a filler into an answer that is not over, and is not over by that."""
 
-    def say(self, text: str, *, filler: bool = False, continuer: bool = False) -> None:
-        self.said.append(text)
-        self.spawn(self.speak(self._turn, text, done=not filler))
+    def say(self, speech: Speech) -> None:
+        self.said.append(speech.text)
+        self.spawn(self.speak(self._turn, speech, done=not speech.bridges))
 
 
 def test_an_answer_that_breaks_off_is_filled_and_then_the_caller_is_asked(tmp_path: Path) -> None:
@@ -371,9 +372,11 @@ def test_a_caller_whose_turn_nobody_ends_hears_something(tmp_path: Path) -> None
 
 def test_a_filler_that_the_agent_does_not_say_has_ended_no_silence(tmp_path: Path) -> None:
     class Taciturn(FakeAgent):
-        def say(self, text: str, *, filler: bool = False, continuer: bool = False) -> None:
-            if not filler:
-                super().say(text)
+        def say(self, speech: Speech) -> None:
+            if speech.purpose == "filler":
+                speech.drop()
+            else:
+                super().say(speech)
 
     async def script(agent: FakeAgent) -> None:
         await agent.caller_says(1, "Weather?")
@@ -500,8 +503,8 @@ def test_an_agent_that_never_answers_is_excused(tmp_path: Path) -> None:
 
 def test_an_agent_that_cannot_even_apologise_is_not_waited_for(tmp_path: Path) -> None:
     class Dead(FakeAgent):
-        def say(self, text: str, *, filler: bool = False) -> None:
-            self.said.append(text)
+        def say(self, speech: Speech) -> None:
+            self.said.append(speech.text)
 
     stage = talk(tmp_path, nothing, make_agent=lambda _: Dead(asks), seconds=3600)
     assert stage.ended.reason == "agent_failed"
@@ -544,3 +547,53 @@ def test_a_tool_that_is_done_brings_the_watch_back(tmp_path: Path) -> None:
     stage = talk(tmp_path, script, slow(20), seconds=3600)
     expected = 1 + ENDPOINT + RECOGNISER + 20 + 15
     assert at(stage, "call.trouble") == [pytest.approx(expected, abs=1)]
+
+
+class Filled(FakeAgent):
+    """Is asked for a filler and has none said: its answer is there."""
+
+    def say(self, speech: Speech) -> None:
+        if speech.purpose != "filler":
+            super().say(speech)
+            return
+        self.said.append(speech.text)
+        speech.drop()
+        self.spawn(self.speak(self._turn, speech.text, "It is sunny."))
+
+
+def test_a_model_that_says_the_very_words_of_a_filler_has_said_them_itself(tmp_path: Path) -> None:
+    """The filler was dropped; the model begins its answer with the same words."""
+
+    async def script(agent: FakeAgent) -> None:
+        await agent.caller_says(1, "Weather?")
+
+    stage = talk(tmp_path, script, make_agent=Filled, seconds=8)
+    assert isinstance(stage.agent, FakeAgent)
+    assert stage.agent.said == ["One moment."]
+    assert stage.of(events.Silence) == []
+    (latency,) = stage.of(events.Latency)
+    assert not latency.filler, "the caller heard the answer"
+    assert stage.of(events.Answered) == []
+    assert stage.history().turns[1].answer == ["One moment.", "It is sunny."]
+
+
+def test_a_dropped_filler_is_the_next_one_to_be_said(tmp_path: Path) -> None:
+    """Nobody has heard it, so it is not said twice running."""
+
+    class DropsTheFirst(FakeAgent):
+        def say(self, speech: Speech) -> None:
+            if not self.said:
+                self.said.append(speech.text)
+                speech.drop()
+            else:
+                super().say(speech)
+
+    async def script(agent: FakeAgent) -> None:
+        await agent.caller_says(1, "Weather?")
+        await asyncio.sleep(12)
+        await agent.speak(1, "Sunny.")
+
+    stage = talk(tmp_path, script, make_agent=DropsTheFirst, seconds=16)
+    assert isinstance(stage.agent, FakeAgent)
+    assert stage.agent.said[:2] == ["One moment.", "One moment."]
+    assert told(stage, "filler")[0][1] == "One moment."

@@ -12,6 +12,7 @@ from tests.vendors.host import RecordingHost, a_session
 
 from cordboard.agent_api.agent import Said
 from cordboard.agent_api.service_protocol import CutItem, Resumed
+from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import ULAW_8K
 from cordboard.audio.g711 import linear_to_ulaw
 from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
@@ -206,13 +207,13 @@ def everything_our_adapter_says() -> list[dict[str, Any]]:
     say("Welcome", request_id="r")
     say("SettingsApplied")
     protocol.keep_alive()
-    protocol.speak("One moment.")
+    protocol.speak(Speech("One moment.", "filler"))
     ask("a", "{}")
     ask("b", "nonsense")
     protocol.answer_tool(ToolReply("a", "weather", Status.OK, "Sunny.", {"degrees": 20}))
     say("ConversationText", role="assistant", content="It is")
     protocol.interrupted((CutItem("", 20),))
-    protocol.speak("Goodbye.")
+    protocol.speak(Speech("Goodbye.", "filler"))
     history = (Said("agent", "Hello!"), Said("caller", "Is it sunny?"))
     protocol.begin(session, host, Resumed(history, owes_answer=True))
     say("Welcome", request_id="r")

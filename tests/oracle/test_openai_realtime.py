@@ -13,6 +13,7 @@ from tests.vendors.host import RecordingHost, a_session
 
 from cordboard.agent_api.agent import Said
 from cordboard.agent_api.service_protocol import CutItem, Resumed
+from cordboard.agent_api.speech import Speech
 from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
 from cordboard.tools.tool import Status, ToolReply, ToolSpec
 from cordboard.vendors.openai.realtime.protocol import OpenAIProtocol
@@ -260,7 +261,7 @@ def one_call(protocol: OpenAIProtocol) -> list[dict[str, Any]]:
     responds("greeting")
     call = {"type": "function_call", "name": "weather", "arguments": '{"city":"Oslo"}'}
     responds("1", {**call, "call_id": "c1"}, {**call, "call_id": "c2"})
-    protocol.speak("One moment.")
+    protocol.speak(Speech("One moment.", "filler"))
     responds("2")
     protocol.listen_aside(True)
     protocol.listen_aside(False)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cordboard.agent_api.agent import AgentSession, Said
+from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import ULAW_8K, AudioFormat
 from cordboard.errors import FailureKind
 from cordboard.tools.tool import JsonObject, ToolSpec
@@ -75,8 +76,12 @@ class RecordingHost:
     def agent_sound(self, sound: bytes, item: str = "") -> None:
         self.told.append(("agent_sound", sound, item))
 
-    def unsaid(self, text: str) -> None:
-        self.told.append(("unsaid", text))
+    def agent_speech(self, speech: Speech | None) -> None:
+        if speech is not None:
+            self.told.append(("agent_speech", speech.text))
+
+    def unsaid(self, speech: Speech) -> None:
+        self.told.append(("unsaid", speech.text))
 
     def answer_done(self) -> None:
         self.told.append(("answer_done",))

@@ -23,9 +23,6 @@ class Stillborn:
     async def start(self, session: object) -> None:
         raise AgentError("the provider refuses us")
 
-    def offer_late(self, reply: object) -> None:
-        """Nothing was asked."""
-
     async def close(self) -> None:
         """There is nothing to close."""
 

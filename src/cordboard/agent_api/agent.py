@@ -21,13 +21,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, TypeAlias
 
+from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import AudioFormat
 from cordboard.errors import FailureKind
 from cordboard.tools.payload import PayloadLimits
 from cordboard.tools.tool import ToolAsk, ToolReply, ToolSpec
-
-ABOUT_EARLIER = "About your earlier request:"
-"""Said before an answer that comes too late for its turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +89,8 @@ class AgentText:
     turn: int
     text: str
     at: float
+    speech: Speech | None = None
+    """The sentence of the engine that this is (`Agent.say`); None: the agent's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +127,6 @@ class ToolAsked:
 @dataclass(frozen=True, slots=True)
 class ToolCancelled:
     """The agent no longer wants the result of an ask."""
-
-    ask_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class LateTold:
-    """The caller is being told what `Agent.offer_late` brought: all its sound is handed over."""
 
     ask_id: str
 
@@ -230,7 +223,6 @@ AgentEvent: TypeAlias = (
     | AgentAudioDone
     | ToolAsked
     | ToolCancelled
-    | LateTold
     | OverlapBegan
     | OverlapDismissed
     | Interrupted
@@ -314,8 +306,9 @@ class Agent(Protocol):
     def interrupted(self, heard: str, heard_ms: int, turn: int) -> None:
         """Learn what the caller had heard of the answer when it was cut.
 
-        `heard`: its words. `heard_ms`: how much of the agent's own sound, without what the engine
-        wanted said, since the first sound of `turn`, the oldest turn that was cut.
+        `heard`: its words, without fillers and continuers. `heard_ms`: milliseconds of the agent's
+        own sound, without sentences of the engine, since the first sound of `turn`, the oldest turn
+        that was cut.
         """
         ...
 
@@ -324,27 +317,26 @@ class Agent(Protocol):
         connection, another agent); if not, the call ends with an apology."""
         ...
 
-    def say(self, text: str, *, filler: bool = False, continuer: bool = False) -> None:
-        """Speak a sentence that the engine wants said (filler, farewell, apology).
+    def say(self, speech: Speech) -> None:
+        """Speak a sentence of the engine.
 
-        Its `AgentText` bears this very text: so it is told from the agent's own sentences.
-        Outside an answer it is an answer of its own: `AgentAudioDone` follows. A `filler` that has
-        not begun when the answer is ready to be heard has become needless, and is not said. A
-        `continuer` is said at once, into the caller's pause, or not at all.
+        The `AgentText` of it carries this very object. An agent that will not speak it calls
+        `speech.drop()`, but not because the agent is closed: then another agent may speak it.
+        Outside an answer it is an answer of its own: `AgentAudioDone` follows.
+
+        - `filler`: needless, and dropped, when it has not begun as the answer is ready to be heard.
+        - `continuer`: said at once, into the caller's pause, or dropped.
+        - `approval`: all there is in its turn; dropped when `listen_aside(None)` ends the question.
+        - `late answer`: the agent may have its model tell it in the model's own words. Dropped when
+          the caller speaks before; then it is said again later.
         """
         ...
 
     def listen_aside(self, take: Callable[[str], None] | None) -> None:
         """While `take` is set, the text of each turn of the caller goes there (and before that into
         `CallerText`), and the agent neither answers it nor gives up what it has asked for: the
-        engine asks the caller for a yes or a no, by `say`. What is not yet said of that is given up
-        with None, which ends it. What the agent says next answers the caller's last turn."""
-        ...
-
-    def offer_late(self, reply: ToolReply) -> None:
-        """Tell the caller now the answer to an ask that was given up before it came: nobody speaks,
-        and nothing else is owed. `LateTold` follows; where it does not, because the caller began to
-        speak, the answer is offered again."""
+        engine asks the caller for a yes or a no, by `say`. None ends it and drops what is not yet
+        said of it. What the agent says next answers the caller's last turn."""
         ...
 
     async def close(self) -> None:

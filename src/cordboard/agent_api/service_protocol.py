@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cordboard.agent_api.agent import AgentSession, Said
+from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import AudioFormat
 from cordboard.errors import FailureKind
 from cordboard.net.service_websocket import Address
@@ -121,9 +122,14 @@ class ProtocolHost(Protocol):
         """More sound of the answer, in `AgentSession.format`; `item` names the piece it is of."""
         ...
 
-    def unsaid(self, text: str) -> None:
-        """What `ServiceProtocol.speak` took the service will not say after all: another voice
-        does."""
+    def agent_speech(self, speech: Speech | None) -> None:
+        """The words and the sound that follow are this sentence, which `ServiceProtocol.speak`
+        took; None: they are the model's own again. `answer_done` ends a sentence, too. May be
+        repeated."""
+        ...
+
+    def unsaid(self, speech: Speech) -> None:
+        """The service will not say what `ServiceProtocol.speak` took: another voice does."""
         ...
 
     def answer_done(self) -> None:
@@ -202,9 +208,10 @@ class ServiceProtocol(Protocol):
         pieces that were heard whole are not among them."""
         ...
 
-    def speak(self, text: str) -> bool:
+    def speak(self, speech: Speech) -> bool:
         """Have the service say exactly these words as soon as it is silent; False when it cannot,
-        now or ever."""
+        now or ever. `host.agent_speech` follows when it does: by the service's own tag where it
+        has one, else by the words."""
         ...
 
     def inform(self, text: str) -> bool:

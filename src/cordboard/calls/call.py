@@ -14,7 +14,7 @@ import asyncio
 import datetime
 from collections.abc import Coroutine
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
 import structlog
 
@@ -22,10 +22,12 @@ from cordboard.agent_api.agent import Agent, AgentSession, Interrupted
 from cordboard.calls import events
 from cordboard.calls.agent_start import AgentStart
 from cordboard.calls.binding import APOLOGY, Binding, variables_of
+from cordboard.calls.call_control import CallControl, CallNames
 from cordboard.calls.call_costs import CallCosts
 from cordboard.calls.conversation import Conversation, Endings
 from cordboard.calls.dtmf import Dtmf, KeyOutlets
-from cordboard.calls.failure_apology import STOPPING, TOO_LONG, FailureApology, heard_out
+from cordboard.calls.ending import CallEnding
+from cordboard.calls.failure_apology import STOPPING, TOO_LONG, FailureApology
 from cordboard.calls.media.sound import CallSound
 from cordboard.calls.media.transcode import understood
 from cordboard.calls.offer import Media, Offer
@@ -33,7 +35,6 @@ from cordboard.calls.phases import CallPhases
 from cordboard.calls.recording.call_recording import opening
 from cordboard.calls.services import CallServices
 from cordboard.calls.teardown import STEP_LIMIT, give_back, step
-from cordboard.calls.tools.call_control import CallControl, CallNames
 from cordboard.errors import AgentError, CordboardError, LineError, LineGone, MediaError
 from cordboard.generation.generation import Generation
 from cordboard.tools.desk.desk import TOOL_GRACE, Desk
@@ -42,7 +43,6 @@ from cordboard.tools.tool import may_collect_keys
 
 log = structlog.get_logger()
 
-Result = TypeVar("Result")
 
 _OUTCOMES = {"caller_hangup": "completed", "hangup": "completed", "transferred": "transferred"}
 """Outcomes by the reason for which a line or its media ended; any other is a failure."""
@@ -77,15 +77,13 @@ class Call:
         self._agent_start = AgentStart(agent)
         self._services = services
         self._metrics = services.metrics
-        self._ending: asyncio.Future[tuple[str, str]] = self._loop.create_future()
-        """Outcome and reason, once the call is to end."""
-        self._farewell: asyncio.Task[None] | None = None
+        self._ending = CallEnding(services.metrics, self._trouble)
         self._media: Media | None = None
         self._conversation: Conversation | None = None
         self._sound: CallSound | None = None
         self._keys: Dtmf | None = None
         self._give_back = False
-        """Whether the dialplan gets the caller back: nobody here could serve them."""
+        """Whether the dialplan gets the caller back: no agent could serve them."""
         now = datetime.datetime.now().astimezone()
         self._variables = variables_of(offer, binding, now)
         self._ledger = services.ledger(offer.call_id, now)
@@ -93,14 +91,15 @@ class Call:
         self._secret_keys = may_collect_keys(self._toolbox.specs)
         self._recording = services.recording(binding, self._ledger, secret_keys=self._secret_keys)
         self.line = CallControl(
-            self,
+            self._ending,
+            self._transferring,
             CallNames(offer.call_id, binding.context_name, binding.provider_name, self._variables),
             offer.control,
             generation.config.destinations,
             self._recording,
             self._ledger,
         )
-        """What the tools may do to it."""
+        """The line and the caller, for its tools."""
         self._last_words = FailureApology(
             services.apology, self.line, binding.context.on_failure, self._trouble
         )
@@ -123,7 +122,7 @@ class Call:
 
     @property
     def cost(self) -> float | None:
-        """What it is known to have cost so far; None when nothing is known."""
+        """Its known cost so far; None when nothing is known."""
         return self._costs.total
 
     @property
@@ -160,30 +159,18 @@ class Call:
 
     def end(self, outcome: str, reason: str) -> None:
         """End the call now. The first reason given counts."""
-        if not self._ending.done():
-            self._ending.set_result((outcome, reason))
+        self._ending.end(outcome, reason)
 
     def close_down(self) -> None:
         """Tell the caller that the line is closing, then end the call."""
-        self._end_after_farewell("shutdown", "engine_stopped", STOPPING)
+        self._ending.after_speech("shutdown", "engine_stopped", STOPPING)
 
-    # What the tools' line asks of the call (`LineOwner`).
-
-    def hang_up_after_speech(self) -> None:
-        """End the call when the caller has heard what the agent is saying."""
-        self._end_after_farewell("completed", "agent_hangup")
-
-    @property
-    def is_ending(self) -> bool:
-        """Whether the call is to end now."""
-        return self._ending.done()
-
-    def transferring(self, on: bool) -> None:
+    def _transferring(self, on: bool) -> None:
         """The caller begins to be passed on, or that is over."""
         if on:
             self.state = CallState.TRANSFERRING
         else:
-            self.state = CallState.ENDING if self._ending.done() else CallState.TALKING
+            self.state = CallState.ENDING if self._ending.is_over else CallState.TALKING
 
     # The way up.
 
@@ -193,37 +180,37 @@ class Call:
         self._agent_start.begin()
         self.state = CallState.CONNECTING
         try:
-            media = await self.unless_ending(self._offer.media(self._agent.formats))
+            media = await self._ending.unless_over(self._offer.media(self._agent.formats))
         except MediaError:
             self._give_back = True
             raise
         if media is None:
-            return self._ending.result()
+            return self._ending.result
         media = self._media = understood(media, self._agent.formats)
         media.on_closed(self._media_closed)
         conversation = self._conversation = self._converse(media)
         self._ledger.record(events.Connected())
         sound = self._connect(media, conversation)
         if self._binding.context.uses_pre_call:
-            await self.unless_ending(self._pre_call.done())
+            await self._ending.unless_over(self._pre_call.done())
         session = self._session(media, sound, conversation)
         try:
-            await self.unless_ending(self._agent_start.start(session))
+            await self._ending.unless_over(self._agent_start.start(session))
         except AgentError as error:
-            await self.unless_ending(self._turn_away(conversation, media))
-            if not self._ending.done():
+            await self._ending.unless_over(self._turn_away(conversation, media))
+            if not self._ending.is_over:
                 raise
             self._trouble("agent_failed", str(error))
-        if self._ending.done():
-            return self._ending.result()
+        if self._ending.is_over:
+            return self._ending.result
         self.state = CallState.TALKING
-        if self._farewell is None:
+        if not self._ending.says_farewell:
             sound.listen(self._agent.hear)
             conversation.begin(greets=bool(session.greeting))
         self._costs.begin()
         limit = self._loop.call_later(self._binding.context.max_duration_ms / 1000, self._too_long)
         try:
-            return await self._ending
+            return await self._ending.wait()
         finally:
             limit.cancel()
 
@@ -291,10 +278,11 @@ class Call:
             record=lambda key, secret, at: self._ledger.record(events.Key(key, secret), at),
             deliver=self._deliver_key,
             first_key=self._first_key,
-            speaking=lambda: conversation.playout.speaking,
+            quiet_at=lambda: conversation.playout.quiet_at,
         )
         self._keys = Dtmf(outlets, sound, hold_back=self._secret_keys)
         self.line.connect(conversation, self._keys)
+        self._ending.connect(conversation, sound)
         self._recording.connect(sound)
         media.on_dtmf(self._key)
         return sound
@@ -324,26 +312,6 @@ class Call:
         self._give_back = not said
         await self._last_words.pass_on()
 
-    async def unless_ending(self, work: Coroutine[Any, Any, Result]) -> Result | None:
-        """Do the work, but give it up (None) when the call is to end."""
-        if self._ending.done():
-            work.close()
-            return None
-        task = self._loop.create_task(work)
-        both: set[asyncio.Future[Any]] = {task, self._ending}
-        try:
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            task.cancel()
-        if not task.done():
-            await asyncio.wait((task,), timeout=STEP_LIMIT)
-        if not task.done() or task.cancelled():
-            return None
-        if self._ending.done() and task.exception() is not None:
-            log.info("given_up", error=repr(task.exception()))
-            return None
-        return task.result()
-
     # What happens on the way.
 
     def _media_closed(self, reason: str) -> None:
@@ -370,7 +338,7 @@ class Call:
             self._agent.hear_key(key)
 
     def _first_key(self) -> None:
-        """Who presses keys does not listen any more: the prompt is taken back."""
+        """A caller who presses keys does not listen any more: the prompt is taken back."""
         if self._conversation is not None and self._binding.context.barge_in != "off":
             self._conversation.take(Interrupted(self._loop.time()))
 
@@ -390,55 +358,20 @@ class Call:
         """Apologise, then pass the caller on or hang up."""
         conversation, media = self._conversation, self._media
         if conversation is not None and media is not None:
-            self._begin_farewell(self._apologise(conversation, media))
+            self._ending.after(self._apologise(conversation, media))
 
     async def _apologise(self, conversation: Conversation, media: Media) -> None:
         await self._last_words.apologise(conversation, media.format)
         self.end("failed", "agent_failed")
 
     def _caller_silent(self, goodbye: str) -> None:
-        self._end_after_farewell("completed", "caller_silent", goodbye)
+        self._ending.after_speech("completed", "caller_silent", goodbye)
 
     def _too_long(self) -> None:
-        self._end_after_farewell("completed", "max_duration", TOO_LONG)
+        self._ending.after_speech("completed", "max_duration", TOO_LONG)
 
     def _over_budget(self, goodbye: str) -> None:
-        self._end_after_farewell("completed", "budget", goodbye)
-
-    def _end_after_farewell(self, outcome: str, reason: str, farewell: str = "") -> None:
-        """Hang up when all is said."""
-        conversation = self._conversation
-        if conversation is None:
-            return
-        begun = self._begin_farewell(self._hear_out(conversation, outcome, reason))
-        if begun and farewell:
-            conversation.say(farewell)
-
-    def _begin_farewell(self, farewell: Coroutine[Any, Any, None]) -> bool:
-        """End the call by this, unless it is ending already. From now on the agent hears silence:
-        nothing cuts it short."""
-        conversation, sound = self._conversation, self._sound
-        if self._farewell is not None or self._ending.done() or not conversation or not sound:
-            farewell.close()
-            return False
-        conversation.begin_farewell()
-        sound.deafen()
-        self._farewell = self._loop.create_task(farewell)
-        self._farewell.add_done_callback(self._farewell_over)
-        return True
-
-    def _farewell_over(self, farewell: asyncio.Task[None]) -> None:
-        """A task border: without its farewell the call would have no end."""
-        if farewell.cancelled() or (error := farewell.exception()) is None:
-            return
-        log.error("farewell_failed", exc_info=error)
-        self._metrics.internal_error("farewell")
-        self._trouble("farewell", repr(error))
-        self.end("failed", "internal_error")
-
-    async def _hear_out(self, conversation: Conversation, outcome: str, reason: str) -> None:
-        await heard_out(conversation)
-        self.end(outcome, reason)
+        self._ending.after_speech("completed", "budget", goodbye)
 
     def _trouble(self, where: str, message: str) -> None:
         self._ledger.record(events.Trouble(where, message))
@@ -448,10 +381,9 @@ class Call:
 
     async def _end(self, outcome: str, reason: str) -> events.Ended:
         self.end(outcome, reason)
-        outcome, reason = self._ending.result()
+        outcome, reason = self._ending.result
         self.state = CallState.ENDING
-        if self._farewell is not None:
-            self._farewell.cancel()
+        self._ending.close()
         self._costs.close()
         if self._keys is not None:
             self._keys.close()

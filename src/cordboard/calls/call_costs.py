@@ -7,14 +7,21 @@ covers it. A call that reaches its context's `budget` ends politely.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from cordboard.agent_api.agent import Usage
 from cordboard.calls import events
 from cordboard.calls.ledger import Ledger
 from cordboard.config.budget import Budget
 from cordboard.config.prices import Prices
+from cordboard.config.schema import Config
 from cordboard.observe.metrics import Metrics
+
+
+def sentences(config: Config) -> Iterator[str]:
+    """The goodbyes of calls that have used up their budget."""
+    budgets = [context.budget for context in config.contexts.values()]
+    yield from (budget.goodbye for budget in budgets if budget.limits)
 
 
 class CallCosts:

@@ -12,10 +12,12 @@ is spoken, and what is heard of it, is the conversation's; this holds the questi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from cordboard.agent_api.speech import Speech
+from cordboard.config.schema import Config
 from cordboard.errors import LineError, LineGone
 from cordboard.speech.yes_or_no import read_yes_or_no
 
@@ -23,29 +25,32 @@ PATIENCE = 8.0
 """Seconds to answer, from the end of the question or of what the caller said last."""
 LONGEST = 60.0
 """Seconds after which a question is given up that noise on the line keeps open."""
-LOOK = 0.25
-"""How often is looked whether somebody is heard, in seconds."""
 AGAIN = "Sorry, yes or no? You can also press 1 for yes or 2 for no."
 ANSWER_KEYS = {"1": True, "2": False}
 
 AnsweredBy = Literal["voice", "key", ""]
 
 
+def sentences(config: Config) -> Iterator[str]:
+    """The question after an answer that was neither yes nor no."""
+    yield AGAIN
+
+
 @dataclass(frozen=True, slots=True)
 class QuestionOutlets:
-    """What a question needs of its conversation. All return at once."""
+    """The conversation, as a question sees it. All return at once."""
 
-    speak: Callable[[str], None]
-    """Have the agent speak a question."""
-    begun: Callable[[str], bool]
+    say: Callable[[Speech], None]
+    reached: Callable[[Speech], bool]
     """Whether the caller has begun to hear this question."""
-    busy: Callable[[], bool]
-    """Whether the agent or the caller is heard."""
+    quiet_at: Callable[[], float]
+    """Loop time at which the caller has heard all that is written by now, or had."""
+    caller_speaks: Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a question."""
+    """The outcome of a question."""
 
     yes: bool | None
     by: AnsweredBy
@@ -57,8 +62,8 @@ class _Asking:
     def __init__(self, question: str, loop: asyncio.AbstractEventLoop) -> None:
         self.question = question
         self.done: asyncio.Future[Answer] = loop.create_future()
-        self.text = question
-        """What was spoken last: the question, or `AGAIN`."""
+        self.speech = Speech(question, "approval")
+        """The latest sentence: the question, or `AGAIN`."""
         self.again = False
         """It was asked for the second time."""
         self.heard = False
@@ -68,6 +73,7 @@ class _Asking:
         self.answers = False
         """The caller's present turn began after they did."""
         self.until = self.latest = 0.0
+        """When the patience ends, as far as it is known, and the latest time it may end."""
 
 
 class Confirmation:
@@ -97,7 +103,6 @@ class Confirmation:
         asking = self._asking = _Asking(question, self._loop)
         try:
             self._speak(asking, question)
-            self._look()
             return await asking.done
         finally:
             self._asking = None
@@ -110,14 +115,19 @@ class Confirmation:
         if self._asking is not None:
             self._asking.answers = self._is_heard(self._asking)
 
+    def caller_stopped(self) -> None:
+        """The caller has spoken: they are given their time anew."""
+        if self._asking is not None:
+            self._wait_until(self._asking, self._loop.time() + PATIENCE)
+
     def interrupted(self) -> None:
-        """What is being said is about to be taken back."""
+        """The sound that the caller has not heard is about to be taken back."""
         asking = self._asking
         if asking is not None and not self._is_heard(asking):
             asking.lost = True
 
     def hear(self, text: str) -> None:
-        """What the caller said, as understood; empty when they said something that was not."""
+        """Take the words of a turn; empty when they were not understood."""
         asking = self._asking
         if asking is None or asking.done.done():
             return
@@ -127,8 +137,8 @@ class Confirmation:
             self._speak(asking, asking.question)
 
     def press(self, key: str) -> bool:
-        """Take a key. False when nobody is asked anything: then it belongs to somebody else; else
-        nobody listens to the question any more."""
+        """Take a key. Return whether it answers the question; if so, the rest of the question need
+        not be heard."""
         asking = self._asking
         if asking is None or asking.done.done() or not self._is_heard(asking):
             return False
@@ -136,21 +146,21 @@ class Confirmation:
         return True
 
     def close(self) -> None:
-        """The call ends: nobody is asked anything any more. Idempotent."""
+        """The call ends: no question is asked any more. Idempotent."""
         self._over = True
         asking = self._asking
         if asking is not None and not asking.done.done():
             asking.done.set_exception(LineGone("the call is over"))
 
     def _is_heard(self, asking: _Asking) -> bool:
-        asking.heard = asking.heard or self._outlets.begun(asking.text)
+        asking.heard = asking.heard or self._outlets.reached(asking.speech)
         return asking.heard
 
     def _speak(self, asking: _Asking, text: str) -> None:
-        asking.text, asking.lost = text, False
-        asking.until = self._loop.time() + PATIENCE
+        asking.speech, asking.lost = Speech(text, "approval"), False
         asking.latest = self._loop.time() + LONGEST
-        self._outlets.speak(text)
+        self._outlets.say(asking.speech)
+        self._wait_until(asking, self._loop.time() + PATIENCE)
 
     def _take(self, asking: _Asking, answer: Answer) -> None:
         """A clear answer, or the first unclear one, which is asked about, or the second."""
@@ -160,17 +170,23 @@ class Confirmation:
         asking.again = True
         self._speak(asking, AGAIN if self._is_heard(asking) else asking.question)
 
+    def _wait_until(self, asking: _Asking, until: float) -> None:
+        asking.until = until
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(min(until, asking.latest), self._look)
+
     def _look(self) -> None:
-        """The patience counts from when nobody is heard any more, which is no event: the sound of
-        the question may still be in the making. So it is looked at."""
+        """The patience counts from when neither side is heard any more. Sound that has come since
+        the timer was set has moved that on, so the end is worked out again when it fires."""
         asking = self._asking
         if asking is None or asking.done.done():
             return
         now = self._loop.time()
-        if self._outlets.busy():
-            asking.until = now + PATIENCE
-        if now >= min(asking.until, asking.latest) - 1e-3:
+        until = max(asking.until, self._outlets.quiet_at() + PATIENCE)
+        if self._outlets.caller_speaks():
+            until = now + PATIENCE
+        if now >= min(until, asking.latest) - 1e-3:
             self._take(asking, Answer(None, ""))
-        if not asking.done.done():
-            wait = min(LOOK, max(asking.until - now, 0.01))
-            self._timer = self._loop.call_later(wait, self._look)
+        else:
+            self._wait_until(asking, until)

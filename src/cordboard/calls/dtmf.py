@@ -29,20 +29,18 @@ EARLY = 2.0
 TAIL = 2.0
 """Keys pressed so many seconds after a secret collection belong to it still."""
 TONE_BEFORE = 1.5
-"""A key is told when it is released: its tone may have begun so many seconds before."""
+"""A key is reported when it is released: its tone may have begun so many seconds before."""
 TONE_AFTER = 0.3
 """The tone of a key may last so much longer than its message says, in seconds."""
 LONGEST = 64
 """More keys than that are no answer; they end the collection."""
-LOOK = 0.25
-"""How often is looked whether the prompt is still being spoken, in seconds."""
 MASK = "*"
 
 EndedBy = Literal["count", "terminator", "timeout"]
 
 
 class Ears(Protocol):
-    """Who hears the caller: the recording and the agent. Times are loop times."""
+    """The listeners of the caller: recording and agent. Times are loop times."""
 
     def mute(self, since: float, until: float) -> None:
         """Keep this stretch of the caller's sound out of the recording; the past counts too, as
@@ -68,9 +66,9 @@ class KeyOutlets:
     deliver: Callable[[str], None]
     """Give a key to the agent."""
     first_key: Callable[[], None]
-    """The first key of a collection has come: nobody listens to the prompt any more."""
-    speaking: Callable[[], bool]
-    """Whether the caller is hearing the agent."""
+    """The first key of a collection has come: the rest of the prompt need not be heard."""
+    quiet_at: Callable[[], float]
+    """Loop time at which the caller has heard all that is written by now, or had."""
 
 
 class Dtmf:
@@ -90,7 +88,7 @@ class Dtmf:
 
     @property
     def collecting(self) -> bool:
-        """Whether somebody waits for keys."""
+        """Whether a tool waits for keys."""
         return self._collection is not None
 
     @property
@@ -150,7 +148,7 @@ class Dtmf:
         return self._vault.get(reference)
 
     def close(self) -> None:
-        """The call is over. Keys that nobody asked for any more are written down as secret."""
+        """The call is over. Keys that are still held back are recorded as secret."""
         self._over = True
         while self._held:
             at, _ = self._held.popleft()
@@ -165,7 +163,7 @@ class Dtmf:
             self._ears.mute(at - TONE_BEFORE, at + TONE_AFTER)
 
     def _release(self) -> None:
-        """Hand on the keys that nobody has collected."""
+        """Hand on the keys that no tool has collected."""
         due = self._loop.time() - EARLY + 1e-3
         while self._held and self._held[0][0] <= due:
             at, key = self._held.popleft()
@@ -189,8 +187,8 @@ class _Collection:
         self.done: asyncio.Future[EndedBy] = loop.create_future()
         self._outlets = outlets
         self._loop = loop
-        self._give_up_at = loop.time() + wanted.first_timeout
-        self._timer = loop.call_later(min(LOOK, wanted.first_timeout), self._await_first)
+        self._wanted_at = loop.time()
+        self._timer = loop.call_later(wanted.first_timeout, self._await_first)
         self._begun = False
 
     def take(self, key: str) -> None:
@@ -217,16 +215,14 @@ class _Collection:
         self._timer.cancel()
 
     def _await_first(self) -> None:
-        """The time for the first key runs from the end of the prompt; that it is over (or not yet
-        begun: its sound may still be in the making) is no event, so it is looked at."""
-        now = self._loop.time()
-        if self._outlets.speaking():
-            self._give_up_at = now + self.wanted.first_timeout
-        if now >= self._give_up_at - 1e-3:
+        """The time for the first key runs from the end of the prompt, or of what else the caller
+        hears meanwhile: worked out again when the timer fires."""
+        heard = max(self._wanted_at, self._outlets.quiet_at())
+        give_up_at = heard + self.wanted.first_timeout
+        if self._loop.time() >= give_up_at - 1e-3:
             self._finish("timeout")
         else:
-            wait = min(LOOK, self._give_up_at - now)
-            self._timer = self._loop.call_later(wait, self._await_first)
+            self._timer = self._loop.call_at(give_up_at, self._await_first)
 
     def _finish(self, ended_by: EndedBy) -> None:
         if not self.done.done():

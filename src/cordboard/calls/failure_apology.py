@@ -1,4 +1,4 @@
-"""What a caller is told, and where they go, when no agent is left to serve them.
+"""Apology and transfer of a caller when no agent is left to serve them.
 
 An agent that has failed may not be able to say so: the engine's own voice does. Where the context
 names a destination (`on_failure`), the caller is passed on there; else the call ends.
@@ -7,13 +7,16 @@ names a destination (`on_failure`), the caller is passed on there; else the call
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 import structlog
 
+from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import AudioFormat
+from cordboard.calls.call_control import CallControl
 from cordboard.calls.conversation import Conversation
-from cordboard.calls.tools.call_control import CallControl
+from cordboard.calls.ending import heard_out
+from cordboard.config.schema import Config
 from cordboard.errors import AgentError, LineError
 
 log = structlog.get_logger()
@@ -21,14 +24,15 @@ log = structlog.get_logger()
 TROUBLE = "I am sorry, something went wrong on our side. Please call again later. Goodbye."
 STOPPING = "I am sorry, this line is closing now. Please call again later. Goodbye."
 TOO_LONG = "I am sorry, this call has reached its time limit. Goodbye."
-FAREWELLS = (TROUBLE, STOPPING, TOO_LONG)
-"""What a call may have to say when things are going badly: fit to be rendered beforehand."""
 STALLED_LIMIT = 3.0
 """How long a failed agent may take to begin its apology, where the engine has no voice."""
 VOICE_LIMIT = 5.0
 """How long the engine's voice may take for the whole apology, which is rendered beforehand."""
-FAREWELL_LIMIT = 20.0
-"""Longest wait, in seconds, for the caller to hear the end of what is being said."""
+
+
+def sentences(config: Config) -> Iterator[str]:
+    """The last sentences of calls that cannot go on."""
+    yield from (TROUBLE, STOPPING, TOO_LONG)
 
 
 class FailureApology:
@@ -57,7 +61,7 @@ class FailureApology:
         """Say without an agent that there is none; whether there was a voice for it."""
         words = await self._words(audio_format)
         if words:
-            conversation.say_without_agent(TROUBLE, words)
+            conversation.say_without_agent(Speech(TROUBLE, "apology"), words)
             await heard_out(conversation)
         return bool(words)
 
@@ -89,16 +93,7 @@ class FailureApology:
 
     async def _speak_by_agent(self, conversation: Conversation) -> None:
         """As well as it still can: it is not waited for long."""
-        conversation.say(TROUBLE)
+        conversation.speech.say(Speech(TROUBLE, "apology"))
         await heard_out(conversation, STALLED_LIMIT)
         if conversation.playout.speaking:
             await heard_out(conversation)
-
-
-async def heard_out(conversation: Conversation, seconds: float = FAREWELL_LIMIT) -> None:
-    """Wait until the caller has heard all there is to say, but not for ever."""
-    try:
-        async with asyncio.timeout(seconds):
-            await conversation.spoken_out()
-    except TimeoutError:
-        log.warning("last_words_cut", limit=seconds)

@@ -1,7 +1,7 @@
-"""Somebody speaks over the agent: its speech is held, and goes on or is taken back.
+"""A voice over the agent's: its speech is held, and resumed or taken back.
 
 The agent decides what the voice is; this keeps the speech, the times and the record of it. An agent
-that does not decide does not silence the call: after `UNDECIDED_AFTER` the speech goes on.
+that does not decide does not silence the call: after `UNDECIDED_AFTER` the speech is resumed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cordboard.calls.media.playout import Playout
 from cordboard.observe.metrics import Metrics, Verdict
 
 UNDECIDED_AFTER = 1.3
-"""Seconds after which held speech goes on by itself; agents decide within 0.64 s, and whatever
+"""Seconds after which held speech is resumed; agents decide within 0.64 s, and whatever
 `overlap_doubt_ms` says, within 0.93."""
 _VERDICTS: tuple[Verdict, ...] = ("backchannel", "noise", "echo", "key", "undecided")
 
@@ -93,7 +93,7 @@ class Interruption:
                 at,
             )
         self._metrics.overlap("interruption")
-        heard = " ".join(cut.heard for cut in cuts if cut.heard)
+        heard = " ".join(cut.answer for cut in cuts if cut.answer)
         tell(heard, sum(cut.agent_ms for cut in cuts), cuts[0].turn if cuts else 0)
 
     def close(self) -> None:

@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 import structlog
 
-from cordboard.agent_api.agent import ABOUT_EARLIER
 from cordboard.agent_api.dialogue import Brain, Dialogue
+from cordboard.agent_api.speech import ABOUT_EARLIER
 from cordboard.calls import events
 from cordboard.calls.services import CallServices
 from cordboard.chat.answer import Answer, ChatEvent, EventName

@@ -23,12 +23,9 @@ import structlog
 from cordboard.agent_api.dialogue import Brain
 from cordboard.agents.provider_health import ProviderHealth
 from cordboard.agents.providers import Providers
-from cordboard.calls.confirmation import AGAIN
-from cordboard.calls.failure_apology import FAREWELLS
-from cordboard.calls.recording.call_recording import opening
+from cordboard.calls.known_sentences import greetings, known_sentences
 from cordboard.config.changes import changes, needs_restart
 from cordboard.config.schema import Config
-from cordboard.config.tools.rules import ToolRules
 from cordboard.errors import AgentError
 from cordboard.generation.generation import Generation
 from cordboard.mcp.definitions.lock import Lock
@@ -36,7 +33,6 @@ from cordboard.mcp.definitions.lockfile import load_lock, try_load_lock
 from cordboard.mcp.supervision.pool import Replacement, ServerPool
 from cordboard.observe.degradation import Degradation
 from cordboard.runtime.reload_report import UNTIL_CALLS_END, UNTIL_IDLE, UNTIL_RESTART, Deferred
-from cordboard.tools.operator_rules import DEFAULT_FILLER
 from cordboard.tools.tool import ToolSpec
 from cordboard.vendors.local.models import OfflineModels
 
@@ -259,7 +255,7 @@ class Reloader:
         else:
             providers, _ = await asyncio.gather(making, voice.prepare(greetings(config).values()))
             # A caller hears them seconds after the greeting at the earliest.
-            self._prepare(voice.prepare(other_sentences(config)))
+            self._prepare(voice.prepare(known_sentences(config)))
         self._prepare(providers.prepare(greetings(config)))  # services take their time
         return providers
 
@@ -305,45 +301,3 @@ def _warm(
     for context, toolbox in toolboxes.items():
         providers.warm(context, toolbox, earlier)
     return providers
-
-
-def greetings(config: Config) -> dict[str, str]:
-    """What calls begin with, by context, as far as it is known: one that has to be made first is
-    late."""
-    texts = {
-        name: opening(context.recording, context.greeting)
-        for name, context in config.contexts.items()
-    }
-    return {name: text for name, text in texts.items() if text and "{" not in text}
-
-
-def other_sentences(config: Config) -> list[str]:
-    """What else is known to be said: a filler that has to be made first is late too."""
-    contexts = config.contexts.values()
-    silences = [context.silence for context in contexts]
-    return [
-        *FAREWELLS,
-        *(
-            text
-            for silence in silences
-            for text in (*silence.fillers, *silence.reprompts, silence.goodbye)
-            if text
-        ),
-        *(context.fallback_phrase for context in contexts if context.fallback),
-        *(context.budget.goodbye for context in contexts if context.budget.limits),
-        *_tool_fillers(config),
-        AGAIN,
-    ]
-
-
-def _tool_fillers(config: Config) -> Iterator[str]:
-    """What bridges slow tools."""
-    listed: list[ToolRules] = [*config.tools.values()]
-    for server in config.mcp.servers.values():
-        listed += server.tools
-        if server.defaults.slow_response_threshold_ms:
-            yield from server.defaults.slow_response_message
-    for rules in listed:
-        yield from rules.slow_response_message or ()
-        if rules.slow_response_threshold_ms and not rules.slow_response_message:
-            yield from DEFAULT_FILLER

@@ -5,12 +5,27 @@ Pure; called when a spec is made, for every kind of tool.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
+from cordboard.config.schema import Config
 from cordboard.config.tools.rules import ToolRules
 from cordboard.tools.tool import Effects, ErrorWords, Filler, Limits, Speech, ToolSpec
 
 DEFAULT_FILLER = ("One moment, please.",)
+
+
+def sentences(config: Config) -> Iterator[str]:
+    """The fillers of all slow tools."""
+    listed: list[ToolRules] = [*config.tools.values()]
+    for server in config.mcp.servers.values():
+        listed += server.tools
+        if server.defaults.slow_response_threshold_ms:
+            yield from server.defaults.slow_response_message
+    for rules in listed:
+        yield from rules.slow_response_message or ()
+        if rules.slow_response_threshold_ms and not rules.slow_response_message:
+            yield from DEFAULT_FILLER
 
 
 def apply_rules(spec: ToolSpec, rules: ToolRules) -> ToolSpec:

@@ -25,10 +25,10 @@ from cordboard.agent_api.agent import (
     CallerStopped,
     CallerText,
     Interrupted,
-    LateTold,
     ToolAsked,
     ToolCancelled,
 )
+from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
@@ -60,7 +60,7 @@ class FakeAgent:
         self.keys: list[str] = []
         self.said: list[str] = []
         """What the call wanted said."""
-        self.late: list[ToolReply] = []
+        self.late: list[Speech] = []
         self.aside: Callable[[str], None] | None = None
         self.interruptions: list[str] = []
         self.replies: list[ToolReply] = []
@@ -104,19 +104,18 @@ class FakeAgent:
     def recover(self, reason: str) -> bool:
         return False
 
-    def say(self, text: str, *, filler: bool = False, continuer: bool = False) -> None:
-        self.said.append(text)
+    def say(self, speech: Speech) -> None:
+        if speech.purpose == "late answer":
+            self.late.append(speech)
+        else:
+            self.said.append(speech.text)
         if self.mute:
             self.emit(AgentFailed("the voice is broken"))
         else:
-            self.spawn(self.speak(self._turn, text))
+            self.spawn(self.speak(self._turn, speech))
 
     def listen_aside(self, take: Callable[[str], None] | None) -> None:
         self.aside = take
-
-    def offer_late(self, reply: ToolReply) -> None:
-        self.late.append(reply)
-        self.spawn(self._tell_late(reply))
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -147,11 +146,14 @@ class FakeAgent:
         if self.aside is not None:
             self.aside(text)
 
-    async def speak(self, turn: int, *sentences: str, done: bool = True) -> None:
-        """Give an answer: each sentence at once, long before the caller has heard it."""
+    async def speak(self, turn: int, *sentences: str | Speech, done: bool = True) -> None:
+        """Give an answer, or say a sentence of the engine: each at once, long before the caller has
+        heard it."""
         self._turn = max(turn, self._turn)
-        for text in sentences:
-            self.emit(AgentText(turn, text, asyncio.get_running_loop().time()))
+        for sentence in sentences:
+            speech = sentence if isinstance(sentence, Speech) else None
+            text = sentence.text if isinstance(sentence, Speech) else sentence
+            self.emit(AgentText(turn, text, asyncio.get_running_loop().time(), speech))
             await asyncio.sleep(VOICE)
             self.emit(AgentAudio(turn, b"\x01\x01" * (8 * MS_PER_WORD * len(text.split()))))
         if done:
@@ -188,11 +190,6 @@ class FakeAgent:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self.problem = error
-
-    async def _tell_late(self, reply: ToolReply) -> None:
-        await self.speak(self._turn, f"By the way: {reply.message}", done=False)
-        self.emit(LateTold(reply.ask_id))
-        self.emit(AgentAudioDone(self._turn))
 
     async def _follow(self) -> None:
         assert self.session is not None  # noqa: S101 - `start` has set it

@@ -20,6 +20,7 @@ from cordboard.agent_api.agent import (
     CallerStarted,
     Said,
 )
+from cordboard.agent_api.speech import Speech
 from cordboard.agents.fallback.agent import FallbackAgent
 from cordboard.agents.fallback.start_times import HOLD_ON, LONGEST_START
 from cordboard.agents.provider_health import ProviderHealth
@@ -573,11 +574,13 @@ def test_a_tool_at_work_when_the_agent_is_lost(tmp_path: Path) -> None:
     chain = Chain(FakeAgent(first), FakeAgent(second))
     stage = play_call(tmp_path, chain, context=_context(), tools=[booking, weather])
     assert (booking.finished, weather.finished) == (1, 0)
-    assert [reply.name for reply in chain.fake("b").late] == ["book_table"]
+    assert [late.text for late in chain.fake("b").late] == [
+        "About your earlier request: It is sunny in Oslo."
+    ]
     (late,) = stage.of(events.ToolLate)
     assert late.told
     told = [text for _, text in said(stage) if "It is sunny in Oslo." in text]
-    assert told == ["By the way: It is sunny in Oslo."]
+    assert told == ["About your earlier request: It is sunny in Oslo."]
     session = chain.fake("b").session
     assert session is not None
     assert "still at work" in session.prompt
@@ -624,3 +627,60 @@ def test_what_the_engine_wants_said_meanwhile_is_said_by_the_next_one(tmp_path: 
 def _media(stage: CallStage) -> FakeMedia:
     assert stage.line.media is not None
     return stage.line.media
+
+
+def test_the_very_words_of_a_filler_that_was_dropped_are_the_models(tmp_path: Path) -> None:
+    """The next agent learns them as part of the conversation."""
+
+    class Filled(FakeAgent):
+        def say(self, speech: Speech) -> None:
+            speech.drop()
+            self.spawn(self._answer(speech.text))
+
+        async def _answer(self, words: str) -> None:
+            await self.speak(1, words)
+            await self.caller_says(2, "And tomorrow?")
+            fails(self)
+
+    async def first(agent: FakeAgent) -> None:
+        await asyncio.sleep(2)
+        await agent.caller_says(1, "What is the weather?")
+
+    async def second(agent: FakeAgent) -> None:
+        await agent.speak(0, "Rain.")
+        await asyncio.sleep(2)
+        await hang_up(agent)
+
+    chain = Chain(Filled(first), FakeAgent(second))
+    silence = {"filler_after_ms": 900, "fillers": ["Let me see."]}
+    play_call(tmp_path, chain, context={"silence": silence})
+    session = chain.fake("b").session
+    assert session is not None
+    assert [said.text for said in session.history] == [
+        "Good morning.",
+        "What is the weather?",
+        "Let me see.",
+        "And tomorrow?",
+    ]
+
+
+def test_the_phrase_for_a_caller_who_waits_is_not_their_answer(tmp_path: Path) -> None:
+    """It is a filler: the latency of the answer ends with what the next agent says."""
+
+    async def first(agent: FakeAgent) -> None:
+        await asyncio.sleep(2)
+        await agent.caller_says(1, "What is the weather?")
+        fails(agent)
+
+    async def second(agent: FakeAgent) -> None:
+        await asyncio.sleep(3)
+        await agent.speak(0, "Rain.")
+        await asyncio.sleep(2)
+        await hang_up(agent)
+
+    stage = play_call(tmp_path, Chain(FakeAgent(first), FakeAgent(second)))
+    assert [text for _, text in said(stage)][1:] == [PHRASE, "Rain."]
+    (latency,) = stage.of(events.Latency)
+    assert latency.filler
+    (answered,) = stage.of(events.Answered)
+    assert answered.answer_ms > 3000

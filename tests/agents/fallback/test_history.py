@@ -19,6 +19,7 @@ from cordboard.agent_api.agent import (
     Interrupted,
     Said,
 )
+from cordboard.agent_api.speech import Speech
 from cordboard.agents.fallback.history import MOST_ENTRIES, SharedHistory
 
 
@@ -92,8 +93,9 @@ def test_what_had_no_sound_when_the_caller_cut_in_was_not_heard() -> None:
 
 def test_fillers_are_no_part_of_it_and_answer_nothing() -> None:
     so_far = after(*turn(1, "Weather?"))
-    so_far.leave_out("One moment.")
-    for event in answer(1, "One moment."):
+    _, *rest = answer(1, "One moment.")
+    filler = Speech("One moment.", "filler")
+    for event in (AgentText(1, filler.text, 0.0, filler), *rest):
         so_far.take(event)
     assert so_far.history() == (Said("caller", "Weather?"),)
     assert so_far.owes_answer

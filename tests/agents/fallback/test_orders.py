@@ -26,10 +26,10 @@ from cordboard.agent_api.agent import (
     CallerText,
     CallerWaits,
     Interrupted,
-    LateTold,
     ToolAsked,
     ToolCancelled,
 )
+from cordboard.agent_api.speech import Speech
 from cordboard.agents.fallback.agent import FallbackAgent
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
@@ -73,7 +73,6 @@ EVENTS = st.one_of(
     st.builds(AgentAudio, turns, st.sampled_from([b"", b"\1", bytes(320), bytes(959)])),
     st.builds(AgentAudioDone, turns),
     st.builds(Interrupted, st.just(0.0)),
-    st.builds(LateTold, names),
     st.builds(ToolCancelled, names),
     st.builds(
         lambda ask_id, turn: ToolAsked(ToolAsk(ask_id, "book", {"a": 1}, turn)), names, turns
@@ -98,13 +97,13 @@ def do(agent: FallbackAgent, what: str, told: list[AgentEvent]) -> None:
         case "key":
             agent.hear_key("5")
         case "say":
-            agent.say("Are you there?")
+            agent.say(Speech("Are you there?", "reprompt"))
         case "fill":
-            agent.say("One moment please.", filler=True)
+            agent.say(Speech("One moment please.", "filler"))
         case "answer":
             agent.answer_tool(reply)
         case "late":
-            agent.offer_late(reply)
+            agent.say(Speech("About your earlier request: booked.", "late answer"))
         case "cut":
             agent.interrupted("Yes.", 200, 1)
         case "aside":

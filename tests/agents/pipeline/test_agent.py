@@ -24,6 +24,7 @@ from cordboard.agent_api.agent import (
     ToolAsked,
     ToolCancelled,
 )
+from cordboard.agent_api.speech import Speech
 from cordboard.agent_api.stt import NO_HINTS, SpeechHints, Transcript
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
 from cordboard.audio.format import SLIN_8K
@@ -502,7 +503,7 @@ def test_a_filler_is_not_said_when_the_answer_comes_first() -> None:
 
     async def respond(dialogue: FunctionDialogue, text: str) -> AsyncGenerator[str, None]:
         def fill() -> None:
-            stages[0].agent.say("One moment", filler=True)
+            stages[0].agent.say(Speech("One moment", "filler"))
 
         asyncio.get_running_loop().call_later(0.1, fill)  # the voice takes three times as long
         yield "Here it is"
@@ -521,7 +522,7 @@ def test_a_filler_is_not_said_to_who_is_speaking() -> None:
     async def scenario(stage: Stage) -> None:
         await stage.start()
         asyncio.get_running_loop().call_later(
-            0.5, lambda: stage.agent.say("One moment", filler=True)
+            0.5, lambda: stage.agent.say(Speech("One moment", "filler"))
         )
         await stage.say(ms=1000)
 
@@ -536,7 +537,7 @@ def test_a_filler_that_has_begun_is_finished_before_the_answer() -> None:
     async def scenario(stage: Stage) -> None:
         await stage.start()
         await stage.say(then=700)
-        stage.agent.say("One moment", filler=True)
+        stage.agent.say(Speech("One moment", "filler"))
         await stage.media.say(silence(2000))
 
     stage = play(scenario, ["Hello"], respond)

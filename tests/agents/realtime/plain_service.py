@@ -14,6 +14,7 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from cordboard.agent_api.agent import AgentEvent, AgentSession, Interrupted
 from cordboard.agent_api.service_protocol import CutItem, Lost, ProtocolHost, Resumed
+from cordboard.agent_api.speech import Speech
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
 from cordboard.agents.realtime.greetings import GreetingCache
 from cordboard.audio.format import ULAW_8K, AudioFormat
@@ -158,6 +159,7 @@ class PlainProtocol:
         self._port = port
         self.speaks_greeting = True
         self.speaks_words = False
+        self._given: list[Speech] = []
         self.losses: list[tuple[int | None, int | None]] = []
 
     async def address(self) -> Address:
@@ -175,7 +177,10 @@ class PlainProtocol:
             case "sound":
                 host.agent_sound(b"\x01" * (8 * told["ms"]), told.get("item", ""))
             case "words":
+                host.agent_speech(self._spoken_now(told["text"]))
                 host.agent_words(told["text"])
+            case "unsaid":
+                host.unsaid(self._given.pop(0))
             case "tool":
                 host.tool_asked(told["id"], told["name"], told["arguments"])
             case "unask":
@@ -184,6 +189,18 @@ class PlainProtocol:
                 host.failed(told["kind"], told["reason"])
             case _:
                 getattr(host, do)(**told)
+
+    def _spoken_now(self, words: str) -> Speech | None:
+        """This service cannot tag its sentences: it knows the engine's by their words."""
+
+        def plain(text: str) -> str:
+            return "".join(sign for sign in text.lower() if sign.isalpha())
+
+        for speech in self._given:
+            if plain(speech.text) == plain(words):
+                self._given.remove(speech)
+                return speech
+        return None
 
     def receive_binary(self, data: bytes) -> None:
         self._host.ignored("unknown")
@@ -197,9 +214,10 @@ class PlainProtocol:
     def interrupted(self, cut: tuple[CutItem, ...]) -> None:
         self._tell("cut", items=[[item.item, item.heard_ms] for item in cut])
 
-    def speak(self, text: str) -> bool:
+    def speak(self, speech: Speech) -> bool:
         if self.speaks_words:
-            self._tell("speak", text=text)
+            self._given.append(speech)
+            self._tell("speak", text=speech.text)
         return self.speaks_words
 
     def inform(self, text: str) -> bool:

@@ -22,12 +22,12 @@ from cordboard.agent_api.agent import (
     CallerStopped,
     CallerText,
     Interrupted,
-    LateTold,
     Said,
     ToolAsked,
     ToolCancelled,
 )
 from cordboard.agent_api.service_protocol import ProtocolHost, Resumed
+from cordboard.agent_api.speech import Speech, SpeechState
 from cordboard.agents.realtime.agent import RealtimeAgent
 from cordboard.agents.realtime.greetings import Greeting, GreetingCache
 from cordboard.agents.realtime.warm import WarmConnection
@@ -406,7 +406,7 @@ async def test_a_filler_is_said_by_the_engine_and_the_answer_waits_for_its_end()
         await service.say(do="caller_text", text="Book it.")
         await service.say(do="tool", id="t1", name="book", arguments={})
         await caller.until(ToolAsked)
-        agent.say("One moment.", filler=True)
+        agent.say(Speech("One moment.", "filler"))
         await caller.until(AgentText)
         await service.say(do="sound", ms=20)
         await service.say(do="answer_done")
@@ -425,12 +425,12 @@ async def test_a_filler_that_the_service_takes_and_does_not_say_is_said_by_the_e
         await service.say(do="caller_text", text="Book it.")
         await service.say(do="tool", id="t1", name="book", arguments={})
         await caller.until(ToolAsked)
-        agent.say("One moment.", filler=True)
+        agent.say(Speech("One moment.", "filler"))
         await service.until(lambda: bool(service.of("speak")))
         await caller.until(AgentAudio)
         assert voice.spoken == ["One moment."]
         # Of the next one the service begins in time.
-        agent.say("Still at it.", filler=True)
+        agent.say(Speech("Still at it.", "filler"))
         await service.until(lambda: len(service.of("speak")) == 2)
         await service.say(do="words", text="Still at it.")
         await service.say(do="sound", ms=20)
@@ -450,10 +450,10 @@ async def test_nothing_bridges_the_time_after_the_last_words() -> None:
     ):
         await service.say(do="caller_text", text="What is new?")
         await caller.until(CallerText)
-        agent.say("One moment.", filler=True)
+        agent.say(Speech("One moment.", "filler"))
         await service.say(do="failed", kind="quota", reason="no credit")
         await caller.until(AgentFailed)
-        agent.say("I am sorry. Goodbye.")
+        agent.say(Speech("I am sorry. Goodbye.", "farewell"))
         await caller.until(AgentAudioDone)
         await asyncio.sleep(0.2)
         assert voice.spoken == ["I am sorry. Goodbye."]
@@ -465,7 +465,7 @@ async def test_no_filler_while_the_service_speaks() -> None:
         await service.say(do="caller_text", text="Book it.")
         await service.say(do="sound", ms=20)
         await caller.until(AgentAudio)
-        agent.say("One moment.", filler=True)
+        agent.say(Speech("One moment.", "filler"))
         await service.say(do="answer_done")
         await caller.until(AgentAudioDone)
         assert voice.spoken == []
@@ -479,7 +479,7 @@ async def test_a_filler_into_an_answer_that_has_stopped_is_said_and_the_answer_g
         await service.say(do="sound", ms=20)
         await caller.until(AgentAudio)
         await asyncio.sleep(2.1)
-        agent.say("One moment.", filler=True)
+        agent.say(Speech("One moment.", "filler"))
         await caller.until(AgentAudio, 2)
         await service.say(do="words", text="nothing.")
         await service.say(do="sound", ms=20)
@@ -494,7 +494,7 @@ async def test_a_farewell_waits_for_the_service_and_is_then_said() -> None:
         await service.say(do="caller_text", text="Bye.")
         await service.say(do="sound", ms=20)
         await caller.until(AgentAudio)
-        agent.say("Goodbye.")
+        agent.say(Speech("Goodbye.", "farewell"))
         await service.say(do="answer_done")
         await caller.until(AgentAudioDone, 2)
         assert [text.text for text in caller.of(AgentText)] == ["", "Goodbye."]
@@ -511,7 +511,7 @@ async def test_a_service_that_can_say_words_says_the_filler_if_it_is_to() -> Non
         await service.say(do="caller_text", text="Book it.")
         await service.say(do="tool", id="t1", name="book", arguments={})
         await caller.until(ToolAsked)
-        agent.say("One moment, please.", filler=True)
+        agent.say(Speech("One moment, please.", "filler"))
         await service.until(lambda: bool(service.of("speak")))
         await service.say(do="words", text="One moment please")
         await service.say(do="sound", ms=20)
@@ -527,13 +527,34 @@ async def test_a_service_that_can_say_words_says_the_filler_if_it_is_to() -> Non
 
 async def test_fillers_can_be_switched_off_and_without_a_voice_the_call_learns_it() -> None:
     async with talking(TalkingClock(), slow_response="off") as (_, caller, agent, _):
-        agent.say("One moment.", filler=True)
+        agent.say(Speech("One moment.", "filler"))
         await caller.until(AgentAudioDone)
         assert not caller.of(AgentText)
     async with talking() as (_, caller, agent, _):
-        agent.say("Goodbye.")
+        agent.say(Speech("Goodbye.", "farewell"))
         assert (await caller.until(AgentTrouble)).what == "unsaid"
         await caller.until(AgentAudioDone)
+
+
+async def test_a_model_that_says_the_words_of_a_dropped_filler_has_said_them_itself() -> None:
+    """The next connection learns them as part of the conversation."""
+    async with talking(slow_response="off") as (service, caller, agent, _):
+        await service.say(do="caller_text", text="Hello?")
+        await caller.until(CallerText)
+        filler = Speech("One moment.", "filler")
+        agent.say(filler)
+        await service.say(do="words", text="One moment.")
+        await service.say(do="sound", ms=20)
+        await service.say(do="answer_done")
+        await caller.until(AgentAudioDone)
+        assert [text.speech for text in caller.of(AgentText)] == [None]
+        assert filler.state is SpeechState.DROPPED
+        await service.connections[-1].close(1011)
+        await service.until(lambda: len(service.of("begin")) == 2)
+        assert service.of("begin")[-1]["history"] == [
+            ["caller", "Hello?"],
+            ["agent", "One moment."],
+        ]
 
 
 async def test_a_greeting_that_the_service_cannot_say_is_said_by_the_engine() -> None:
@@ -588,13 +609,18 @@ async def test_without_ears_of_its_own_the_engine_asks_the_service_to_listen_asi
 
 async def test_a_late_answer_is_told_by_the_service() -> None:
     async with talking() as (service, caller, agent, _):
-        agent.offer_late(reply("t9", "The table is booked."))
+        late = Speech("About your earlier request: The table is booked.", "late answer")
+        agent.say(late)
         await service.until(lambda: bool(service.of("inform")))
         assert "The table is booked." in service.of("inform")[0]["text"]
+        assert not caller.of(AgentText)
         await service.say(do="words", text="By the way, it is booked.")
-        assert not caller.of(LateTold)
         await service.say(do="answer_done")
-        assert (await caller.until(LateTold)).ask_id == "t9"
+        await caller.until(AgentAudioDone)
+        assert [(text.text, text.speech) for text in caller.of(AgentText)] == [("", late)]
+        await service.say(do="words", text="Anything else?")
+        await caller.until(AgentText, 2)
+        assert caller.of(AgentText)[-1].speech is None, "it was told once"
 
 
 async def test_a_stalled_service_is_connected_again_once_a_turn() -> None:
@@ -742,14 +768,14 @@ async def test_a_service_that_only_thinks_is_given_its_time() -> None:
     ):
         await service.say(do="caller_text", text="Hello?")
         await caller.until(CallerText)
-        agent.say("One moment.", filler=True)
+        agent.say(Speech("One moment.", "filler"))
         await service.say(do="sound", ms=20)
         await service.say(do="answer_done")
         await caller.until(AgentAudioDone)
         assert voice.spoken == []
         await service.say(do="caller_text", text="Hello again?")
         await caller.until(CallerText, 2)
-        agent.say("Hold on.", filler=True)
+        agent.say(Speech("Hold on.", "filler"))
         await caller.until(AgentText, 2)
         assert voice.spoken == ["Hold on."]
 
@@ -762,9 +788,9 @@ async def test_what_the_service_refuses_to_say_is_said_by_the_engine() -> None:
         agent,
         _,
     ):
-        agent.say("Goodbye.")
+        agent.say(Speech("Goodbye.", "farewell"))
         await service.until(lambda: bool(service.of("speak")))
-        await service.say(do="unsaid", text="Goodbye.")
+        await service.say(do="unsaid")
         await caller.until(AgentAudioDone)
         assert [text.text for text in caller.of(AgentText)] == ["Goodbye."]
         assert voice.spoken == ["Goodbye."]
@@ -803,14 +829,15 @@ async def test_a_session_that_has_just_begun_need_not_be_kept_awake(monkeypatch)
 
 async def test_a_late_answer_that_was_lost_with_the_connection_is_told_by_the_next() -> None:
     async with talking() as (service, caller, agent, _):
-        agent.offer_late(reply("t9", "The table is booked."))
+        late = Speech("About your earlier request: The table is booked.", "late answer")
+        agent.say(late)
         await service.until(lambda: len(service.of("inform")) == 1)
         await service.connections[-1].close(1011)
         await service.until(lambda: len(service.of("inform")) == 2)
-        assert not caller.of(LateTold)
+        assert not caller.of(AgentText)
         await service.say(do="words", text="By the way, the table is booked.")
         await service.say(do="answer_done")
-        assert (await caller.until(LateTold)).ask_id == "t9"
+        assert (await caller.until(AgentText)).speech is late
 
 
 async def test_a_message_that_we_make_a_mistake_with_does_not_cost_the_connection() -> None:
@@ -866,7 +893,7 @@ async def test_a_mistake_in_the_engines_speech_is_told_and_counted() -> None:
             yield b""
 
     async with talking(Broken()) as (_, caller, agent, _):
-        agent.say("Are you still there?")
+        agent.say(Speech("Are you still there?", "reprompt"))
         trouble = await caller.until(AgentTrouble)
         assert trouble == AgentTrouble("internal", "own speech: ZeroDivisionError('a bug')")
         await caller.until(AgentAudioDone)

@@ -21,22 +21,23 @@ from cordboard.agent_api.agent import (
     ToolAsked,
     ToolCancelled,
 )
+from cordboard.agent_api.speech import Speech
 from cordboard.agents.realtime import turns as talk_module
-from cordboard.agents.realtime.turns import Given, Turns
+from cordboard.agents.realtime.turns import Turns
 from cordboard.audio.format import ULAW_8K
 from cordboard_testkit.virtual_time import virtual_time
 
 
 class Stage:
-    """Implements `talk.Stage`; its playout is heard at once, or never."""
+    """Implements `turns.Stage` and `EngineSentences`; its playout is heard at once, or never."""
 
-    def __init__(self, *, speaking: bool, given: Given | None) -> None:
+    def __init__(self, *, speaking: bool, given: Speech | None) -> None:
         self.events: list[AgentEvent] = []
         self.asks_at: list[int] = []
         self.ignored_words: list[str] = []
         self._given = given
         session = AgentSession("call", "demo", "", "", (), ULAW_8K, self.emit, lambda: speaking)
-        self.talk = Turns(session, "plain", self)
+        self.talk = Turns(session, "plain", self, self)
 
     def emit(self, event: AgentEvent) -> None:
         self.events.append(event)
@@ -45,15 +46,19 @@ class Stage:
     def ignored(self, why: str, detail: str = "") -> None:
         self.ignored_words.append(why)
 
-    def answer_begins(self) -> Given | None:
+    def answer_begins(self) -> Speech | None:
+        return None
+
+    def begins(self, speech: Speech) -> bool:
         given, self._given = self._given, None
-        return given
+        return given is not None
 
     def settled(self) -> None:
         """Nobody waits for it here."""
 
 
 IDS = st.sampled_from(["a", "b"])
+FILLER = Speech("One moment.", "filler")
 REPORTS = st.lists(
     st.one_of(
         st.tuples(st.just("caller_started"), st.none() | st.floats(0, 2000)),
@@ -61,6 +66,7 @@ REPORTS = st.lists(
         st.tuples(st.just("caller_text"), st.sampled_from(["", "Hello."]), st.none()),
         st.tuples(st.just("agent_words"), st.sampled_from(["", "well ", "one moment"])),
         st.tuples(st.just("agent_sound"), st.binary(max_size=4), IDS),
+        st.tuples(st.just("agent_speech"), st.sampled_from([FILLER, None])),
         st.tuples(st.just("answer_done")),
         st.tuples(st.just("cut")),
         st.tuples(st.just("cut_by_call")),
@@ -77,7 +83,7 @@ REPORTS = st.lists(
 )  # fmt: skip
 
 
-def play(reports: list[tuple[object, ...]], speaking: bool, given: Given | None) -> Stage:
+def play(reports: list[tuple[object, ...]], speaking: bool, given: Speech | None) -> Stage:
     async def scenario() -> Stage:
         stage = Stage(speaking=speaking, given=given)
         for name, *values in reports:
@@ -90,9 +96,9 @@ def play(reports: list[tuple[object, ...]], speaking: bool, given: Given | None)
         return loop.run_until_complete(scenario())
 
 
-@given(REPORTS, st.booleans(), st.none() | st.just(Given("One moment.", filler=True)))
+@given(REPORTS, st.booleans(), st.none() | st.just(FILLER))
 def test_the_events_make_sense(
-    reports: list[tuple[object, ...]], speaking: bool, given: Given | None
+    reports: list[tuple[object, ...]], speaking: bool, given: Speech | None
 ) -> None:
     stage = play(reports, speaking, given)
     open_turn: int | None = None

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cordboard.agent_api.speech import Speech
 from cordboard.calls.media.playout import LONGEST_LEAD_MS, Cut, Playout, Started
 from cordboard_testkit.fake_line import FakeMedia
 from cordboard_testkit.virtual_time import virtual_time
@@ -39,9 +40,9 @@ class Stage:
     def now(self) -> float:
         return round(asyncio.get_running_loop().time() - 1000, 2)
 
-    def speak(self, turn: int, *sentences: str, own: bool = False) -> None:
+    def speak(self, turn: int, *sentences: str) -> None:
         for sentence in sentences:
-            self.playout.sentence(turn, sentence, own=own)
+            self.playout.sentence(turn, sentence)
             self.playout.write(SECOND)
         self.playout.turn_done(turn)
 
@@ -115,15 +116,16 @@ def test_an_answer_that_nobody_can_hear_starts_all_the_same(ms: int) -> None:
 
 def test_an_answer_after_a_filler_is_told_by_itself() -> None:
     async def scenario(stage: Stage) -> None:
-        stage.playout.sentence(1, "One moment.", own=True)
+        stage.playout.sentence(1, "One moment.", Speech("One moment.", "filler"))
         stage.playout.write(SECOND)
         stage.speak(1, "Here", "it is.")
-        stage.playout.sentence(1, "Are you still there?", own=True)
+        reprompt = Speech("Are you still there?", "reprompt")
+        stage.playout.sentence(1, reprompt.text, reprompt)
         stage.playout.write(SECOND)
         await asyncio.sleep(5)
 
     stage = play(scenario)
-    assert [(start.turn, start.own) for start in stage.starts] == [(1, True), (1, False)]
+    assert [(start.turn, start.bridge) for start in stage.starts] == [(1, True), (1, False)]
     assert stage.started == [(1, 0.02), (1, 1.02)]
 
 
@@ -131,7 +133,9 @@ def test_what_was_heard_is_cut_at_the_word() -> None:
     async def scenario(stage: Stage) -> None:
         stage.speak(3, "Good morning everyone.", "These are four words.")
         await asyncio.sleep(1.6)
-        assert stage.playout.flush() == (Cut(3, "Good morning everyone. These are", 1600, 1600),)
+        assert stage.playout.flush() == (
+            Cut(3, heard := "Good morning everyone. These are", 1600, 1600, heard),
+        )
         assert not stage.playout.speaking
 
     stage = play(scenario)
@@ -161,7 +165,7 @@ def test_the_count_of_what_was_heard_survives_an_interruption() -> None:
         await asyncio.sleep(2)
         stage.speak(2, "Five six seven eight.")
         await asyncio.sleep(0.3)
-        assert stage.playout.flush() == (Cut(2, "Five", 300, 300),)
+        assert stage.playout.flush() == (Cut(2, "Five", 300, 300, "Five"),)
 
     play(scenario)
 
@@ -181,7 +185,7 @@ def test_an_answer_that_waits_behind_the_one_that_is_cut_was_not_heard_either() 
         stage.speak(2, "aaaa bbbb.")
         stage.speak(3, "Three.")
         await asyncio.sleep(1.7)
-        assert stage.playout.flush() == (Cut(2, "aaaa", 700, 700), Cut(3, "", 0))
+        assert stage.playout.flush() == (Cut(2, "aaaa", 700, 700, "aaaa"), Cut(3, "", 0))
 
     play(scenario)
 

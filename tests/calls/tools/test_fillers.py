@@ -9,12 +9,11 @@ from pathlib import Path
 from tests.calls.test_approval import Talk, converse
 
 from cordboard.calls import events
-from cordboard.calls.tools.fillers import APART, ToolFillers
+from cordboard.calls.speech_queue import APART
 from cordboard.tools.call_line import KeysWanted
 from cordboard.tools.tool import Effects, Filler
 from cordboard_testkit.call_stage import CallStage, FakeTool
 from cordboard_testkit.fake_pipeline import MS_PER_WORD, FunctionDialogue
-from cordboard_testkit.virtual_time import virtual_time
 
 WORD = MS_PER_WORD / 1000
 WAIT = "One moment please"
@@ -40,58 +39,6 @@ def starts(stage: CallStage) -> list[tuple[str, float]]:
         elif line["type"] == "agent.text":
             found.append((line["text"], (line["at_ms"] - turn_end) / 1000))
     return found
-
-
-class Line:
-    """What `ToolFillers` asks of its conversation."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.said: list[tuple[str, float]] = []
-        self.speaks_until = 0.0
-        self.free = True
-        self.fillers = ToolFillers(self.say, self.queued_ms, lambda: self.free)
-
-    def say(self, ask_id: str, text: str) -> None:
-        self.said.append((text, round(self.loop.time() - 1000, 2)))
-
-    def queued_ms(self) -> int:
-        return max(0, round((self.speaks_until - self.loop.time()) * 1000))
-
-
-def test_when_a_filler_is_said_and_when_not() -> None:
-    async def scenario() -> None:
-        line = Line()
-        line.fillers.wanted("1", "a")
-        line.fillers.wanted("2", "too soon")
-        await asyncio.sleep(APART)
-        line.speaks_until = line.loop.time() + 1
-        line.fillers.wanted("1", "b")  # waits for the agent's voice, and some silence after it
-        await asyncio.sleep(1 + APART + 0.1)
-        assert line.said == [("a", 0.0), ("b", APART + 1 + APART)]
-
-        await asyncio.sleep(APART)
-        line.free = False
-        line.fillers.wanted("1", "c")
-        await asyncio.sleep(5)
-        line.free = True
-        line.fillers.look()
-        assert line.said[-1][0] == "c", "as soon as the caller has finished"
-
-        await asyncio.sleep(APART)
-        line.free = False
-        line.fillers.wanted("3", "d")
-        line.fillers.answered("3")
-        line.free = True
-        line.fillers.look()
-        line.speaks_until = line.loop.time() + 1
-        line.fillers.wanted("4", "e")
-        line.fillers.close()
-        await asyncio.sleep(10)
-        assert [text for text, _ in line.said] == ["a", "b", "c"]
-
-    with virtual_time() as loop:
-        loop.run_until_complete(scenario())
 
 
 def test_a_filler_comes_at_its_threshold(tmp_path: Path) -> None:

@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 from tests.calls.test_approval import Talk, converse
 
-from cordboard.agents.pipeline.agent import ABOUT_EARLIER
+from cordboard.agent_api.speech import ABOUT_EARLIER
 from cordboard.calls import events
 from cordboard.calls.silence import LATE_AFTER
-from cordboard.tools.tool import Effects, Filler, Limits
+from cordboard.calls.tools.late_replies import MOST_OFFERS, LateReplies
+from cordboard.observe.metrics import Metrics
+from cordboard.tools.tool import Effects, Filler, Limits, Status, ToolReply
 from cordboard_testkit.call_stage import CallStage, FakeTool
 from cordboard_testkit.fake_pipeline import FunctionDialogue
+from cordboard_testkit.virtual_time import virtual_time
 
 TOLD = f"{ABOUT_EARLIER} It is sunny in Bergen."
 
@@ -156,3 +159,41 @@ def test_who_is_being_asked_something_is_told_afterwards(tmp_path: Path) -> None
     stage = converse(tmp_path, scenario, booking(6), respond=book)
     assert said(stage)[2:] == ["Are you the owner?", TOLD]
     assert late(stage) == [("ok", True)]
+
+
+class Kept:
+    """A ledger that is a list."""
+
+    def __init__(self) -> None:
+        self.lines: list[events.ToolLate] = []
+
+    def record(self, event: events.ToolLate) -> None:
+        self.lines.append(event)
+
+
+@pytest.mark.parametrize("drops", [1, MOST_OFFERS - 1, MOST_OFFERS])
+def test_a_telling_that_the_agent_drops_is_offered_again_but_not_for_ever(drops: int) -> None:
+    """The caller speaks, for example, before the agent has begun."""
+
+    async def scenario() -> list[events.ToolLate]:
+        ledger, offered = Kept(), []
+        replies = LateReplies(ledger, Metrics(), offered.append, lambda: again.append(1))
+        again: list[int] = []
+        replies.keep(ToolReply("t1", "book", Status.OK, "Booked."))
+        for count in range(1, MOST_OFFERS + 1):
+            assert replies.waiting
+            replies.tell()
+            assert not replies.waiting, "the agent has it"
+            if count > drops:
+                offered[-1].begin()
+                offered[-1].finish()
+                break
+            offered[-1].drop()
+            assert len(again) == min(count, MOST_OFFERS - 1)
+        assert not replies.waiting
+        assert {speech.text for speech in offered} == {f"{ABOUT_EARLIER} Booked."}
+        return ledger.lines
+
+    with virtual_time() as loop:
+        (line,) = loop.run_until_complete(scenario())
+    assert line.told is (drops < MOST_OFFERS)

@@ -12,6 +12,7 @@ from tests.vendors.host import RecordingHost, a_session
 
 from cordboard.agent_api.agent import Said
 from cordboard.agent_api.service_protocol import CutItem, Resumed
+from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import ALAW_8K, ULAW_8K, AudioFormat
 from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
 from cordboard.tools.payload import DATA_NOTE
@@ -366,7 +367,7 @@ class TestWords:
         call = Call()
         call.user("Is it sunny?")
         call.ask(function("a"))
-        assert call.protocol.speak("One moment.")
+        assert call.protocol.speak(Speech("One moment.", "filler"))
         assert call.host.sent[-1] == {
             "type": "InjectAgentMessage",
             "message": "One moment.",
@@ -374,11 +375,14 @@ class TestWords:
         }
         call.agent("One moment.")
         assert call.host.all("agent_words") == [("One moment.",)]
+        assert call.host.all("agent_speech") == [("One moment.",)]
+        call.agent("One moment.")  # now the model's own
+        assert len(call.host.all("agent_speech")) == 1
 
     def test_not_while_the_caller_speaks(self) -> None:
         call = Call()
         call.say("UserStartedSpeaking")
-        assert not call.protocol.speak("One moment.")
+        assert not call.protocol.speak(Speech("One moment.", "filler"))
         assert not call.protocol.inform("The table is booked.")
         assert not call.host.sent_of("InjectAgentMessage")
 
@@ -386,9 +390,9 @@ class TestWords:
         call = Call()
         call.say("UserStartedSpeaking")
         call.host.clock += 59
-        assert not call.protocol.speak("Are you still there?")
+        assert not call.protocol.speak(Speech("Are you still there?", "filler"))
         call.host.clock += 2
-        assert call.protocol.speak("Are you still there?")
+        assert call.protocol.speak(Speech("Are you still there?", "filler"))
 
     @pytest.mark.parametrize(
         "refusal",
@@ -399,18 +403,18 @@ class TestWords:
     )
     def test_once_refused_it_is_not_asked_again_in_this_turn(self, refusal: dict[str, str]) -> None:
         call = Call()
-        assert call.protocol.speak("One moment.")
+        assert call.protocol.speak(Speech("One moment.", "filler"))
         call.say(**refusal)
         assert call.ignored == ["warning"]
-        assert not call.protocol.speak("One more moment.")
+        assert not call.protocol.speak(Speech("One more moment.", "filler"))
         call.user("Hello?")
-        assert call.protocol.speak("One moment.")
+        assert call.protocol.speak(Speech("One moment.", "filler"))
 
     def test_over_an_answer_that_we_cut_it_speaks_at_once(self) -> None:
         call = Call()
         call.agent("Once upon a time.")
         call.protocol.interrupted((CutItem("", 10),))
-        assert call.protocol.speak("Goodbye.")
+        assert call.protocol.speak(Speech("Goodbye.", "filler"))
         assert call.host.sent[-1]["behavior"] == "interrupt"
         call.agent("There was a king.")
         call.agent("Goodbye.")

@@ -27,6 +27,7 @@ from cordboard.agent_api.agent import (
     ToolCancelled,
     Used,
 )
+from cordboard.agent_api.speech import Speech
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
 from cordboard.audio.format import ULAW_8K
 from cordboard.audio.g711 import linear_to_ulaw
@@ -181,7 +182,7 @@ async def test_a_filler_is_said_by_the_service_while_the_tool_is_slow() -> None:
         talk.speak()
         asked = await talk.caller.until(ToolAsked)
         await talk.caller.until(CallerText)
-        talk.agent.say("One moment.", filler=True)
+        talk.agent.say(Speech("One moment.", "filler"))
         await talk.caller.until(AgentAudio)
         assert talk.caller.of(AgentText)[0].text == "One moment."
         talk.answer(asked, "Sunny.")

@@ -8,6 +8,7 @@ import pytest
 from tests.vendors.host import a_session
 
 from cordboard.agent_api.service_protocol import CutItem
+from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import ALAW_8K
 from cordboard.tools.payload import DATA_NOTE
 from cordboard.vendors.openai.realtime.protocol import OpenAIProtocol
@@ -208,16 +209,16 @@ def test_tokens_are_counted_once_each() -> None:
 
 
 def test_it_says_given_words_only_where_that_is_wanted_and_nothing_else_is_said() -> None:
-    assert not Call().protocol.speak("One moment.")
+    assert not Call().protocol.speak(Speech("One moment.", "filler"))
     call = Call(slow_response="provider")
     call.turn()
-    assert not call.protocol.speak("One moment.")  # an answer is about to come
+    assert not call.protocol.speak(Speech("One moment.", "filler"))  # an answer is about to come
     call.created()
-    assert not call.protocol.speak("One moment.")
+    assert not call.protocol.speak(Speech("One moment.", "filler"))
     call.asks("c1")
     call.done()
-    assert call.protocol.speak("One moment.")
-    assert not call.protocol.speak("And another.")
+    assert call.protocol.speak(Speech("One moment.", "filler"))
+    assert not call.protocol.speak(Speech("And another.", "filler"))
     response = call.creates[0]["response"]
     assert (response["conversation"], response["input"]) == ("none", [])
     assert response["instructions"].endswith("\n\nOne moment.")
@@ -235,7 +236,7 @@ def test_it_says_given_words_only_where_that_is_wanted_and_nothing_else_is_said(
 
 def test_given_words_stop_when_the_caller_speaks() -> None:
     call = Call(slow_response="provider")
-    assert call.protocol.speak("Please hold the line.")
+    assert call.protocol.speak(Speech("Please hold the line.", "filler"))
     call.created("s1", asked=True)
     call.sound(100, "w1", "s1")
     call.say("input_audio_buffer.speech_started", item_id="u1", audio_start_ms=0)

@@ -8,6 +8,7 @@ from tests.vendors.host import a_session
 
 from cordboard.agent_api.agent import Said
 from cordboard.agent_api.service_protocol import CutItem
+from cordboard.agent_api.speech import Speech
 
 from .openai_call import Call, reply
 
@@ -233,9 +234,10 @@ def test_an_answer_that_a_key_has_cut_ends_with_its_end_and_the_next_is_heard() 
     assert call.host.sent_of("response.cancel")[0]["response_id"] == "r1"
     call.done(status="cancelled", status_details={"reason": "client_cancelled"})
     assert len(call.host.all("answer_done")) == 1
-    assert call.protocol.speak("One moment.")
+    assert call.protocol.speak(Speech("One moment.", "filler"))
     call.created("s1", asked=True)
     call.sound(100, "w1", "s1")
+    assert call.host.all("agent_speech") == [("One moment.",)], "known by its response"
     call.protocol.interrupted((CutItem("w1", 40),))
     call.done("s1", status="cancelled")
     assert len(call.host.all("answer_done")) == 2
@@ -245,6 +247,7 @@ def test_an_answer_that_a_key_has_cut_ends_with_its_end_and_the_next_is_heard() 
     call.done("r2")
     assert len(call.host.all("agent_sound")) == 3
     assert len(call.host.all("answer_done")) == 3
+    assert len(call.host.all("agent_speech")) == 1, "the answer is the model's own"
 
 
 def test_a_key_that_cuts_the_engines_filler_does_not_cost_the_answer() -> None:

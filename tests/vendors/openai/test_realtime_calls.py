@@ -22,6 +22,7 @@ from cordboard.agent_api.agent import (
     ToolAsked,
     Used,
 )
+from cordboard.agent_api.speech import Speech
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
 from cordboard.audio.format import ULAW_8K
 from cordboard.audio.g711 import linear_to_ulaw
@@ -267,7 +268,7 @@ async def test_given_words_are_said_by_the_model_where_that_is_wanted() -> None:
         await talk.until(ToolAsked, 2)
         async with asyncio.timeout(30):
             while not talk.sound_ms(1):
-                talk.agent.say("One moment.", filler=True)
+                talk.agent.say(Speech("One moment.", "filler"))
                 await asyncio.sleep(0.02)
         await talk.answer_both()
         await talk.until_said(1, "Sun. Rain.")

@@ -24,7 +24,6 @@ from cordboard.agent_api.agent import (
     AgentWords,
     CallerStopped,
     CallerText,
-    LateTold,
     ToolAsked,
     ToolCancelled,
 )
@@ -97,9 +96,6 @@ class ActiveAgent:
     def answer_tool(self, reply: ToolReply) -> None:
         self.agent.answer_tool(replace(reply, ask_id=self._own_id(reply.ask_id)))
 
-    def offer_late(self, reply: ToolReply) -> None:
-        self.agent.offer_late(replace(reply, ask_id=self._own_id(reply.ask_id)))
-
     def interrupted(self, heard: str, heard_ms: int, turn: int) -> None:
         """As the call tells it; what the agents before had said is taken off."""
         taken = self._taken
@@ -125,8 +121,6 @@ class ActiveAgent:
                 return ToolAsked(named)
             case ToolCancelled(ask_id):
                 return ToolCancelled(self._call_id(ask_id))
-            case LateTold(ask_id):
-                return LateTold(self._call_id(ask_id))
             case CallerStopped() | CallerText() | AgentText() | AgentWords() | AgentAudioDone():
                 return replace(event, turn=event.turn + first) if first else event
         return event

@@ -12,7 +12,7 @@ the last one has failed does the call hear of it, by `AgentFailed`, or `start` b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -34,6 +34,7 @@ from cordboard.agent_api.agent import (
     ToolCancelled,
     Used,
 )
+from cordboard.agent_api.speech import Speech
 from cordboard.agent_api.tts import Voice
 from cordboard.agents.fallback.active import ActiveAgent
 from cordboard.agents.fallback.handover import say_bridge
@@ -44,12 +45,19 @@ from cordboard.agents.fallback.tool_memory import ToolMemory
 from cordboard.agents.fallback.unavailable import UnavailableAgent
 from cordboard.agents.provider_health import ProviderHealth
 from cordboard.audio.format import AudioFormat
+from cordboard.config.schema import Config
 from cordboard.errors import AgentError, FailureKind
 from cordboard.speech.caller_sound import CallerSound
 from cordboard.tools.payload import PayloadLimits
 from cordboard.tools.tool import ToolReply
 
 log = structlog.get_logger()
+
+
+def sentences(config: Config) -> Iterator[str]:
+    """The phrases for callers who wait while the next agent takes over."""
+    contexts = config.contexts.values()
+    yield from (context.fallback_phrase for context in contexts if context.fallback)
 
 
 TAKE_OVER, MEANWHILE = "take over", "say meanwhile"
@@ -92,8 +100,6 @@ class FallbackAgent:
         self._session: AgentSession | None = None
         self._aside: Callable[[str], None] | None = None
         self._keys: list[str] = []
-        self._late: list[ToolReply] = []
-        """What came while no agent was there."""
         self._watcher: Callable[[bytes], None] | None = None
         self._watching = False
         self._conversation = SharedHistory()
@@ -179,25 +185,20 @@ class FallbackAgent:
         self._lose(AgentError(reason, "stalled"))
         return True
 
-    def say(self, text: str, *, filler: bool = False, continuer: bool = False) -> None:
-        self._spoken.wanted(text, to_the_end=not (filler or continuer))
+    def say(self, speech: Speech) -> None:
+        if self._live or not speech.bridges:
+            self._spoken.wanted(speech)
         if self._live:
-            if filler or continuer:
-                self._conversation.leave_out(text)
-            self._seat.agent.say(text, filler=filler, continuer=continuer)
-        elif filler and self._session is not None and not self._closed:
-            self._spawn(self._say_meanwhile(self._session, text), MEANWHILE)
+            self._seat.agent.say(speech)
+        elif speech.purpose == "filler" and self._session is not None and not self._closed:
+            self._spawn(self._say_meanwhile(self._session, speech), MEANWHILE)
+        elif speech.bridges:
+            speech.drop()
 
     def listen_aside(self, take: Callable[[str], None] | None) -> None:
         self._aside = take
         if self._live:
             self._seat.agent.listen_aside(take)
-
-    def offer_late(self, reply: ToolReply) -> None:
-        if self._live:
-            self._seat.offer_late(reply)
-        else:
-            self._late.append(reply)
 
     async def close(self) -> None:
         self._closed, self._live = True, False
@@ -325,11 +326,8 @@ class FallbackAgent:
         self._keys.clear()
         if self._aside is not None:
             agent.listen_aside(self._aside)
-        for text in self._spoken.unsaid():
-            agent.say(text)
-        for reply in self._late:
-            self._seat.offer_late(reply)
-        self._late.clear()
+        for speech in self._spoken.unsaid():
+            agent.say(speech)
 
     def _lose(self, error: AgentError) -> None:
         """The agent cannot go on, in the middle of the call."""
@@ -359,7 +357,9 @@ class FallbackAgent:
             async with self._moving:
                 self._leave(error)
                 if phrase and self._voice is not None:
-                    await asyncio.gather(self._say_meanwhile(session, phrase), self._get_ready())
+                    await asyncio.gather(
+                        self._say_meanwhile(session, Speech(phrase, "filler")), self._get_ready()
+                    )
                     phrase = ""
                 await self._start(session, START_SECONDS)
         except AgentError as last:
@@ -370,7 +370,7 @@ class FallbackAgent:
             self._taking_over = False
         self._catch_up()
         if phrase:
-            self.say(phrase, filler=True)
+            self.say(Speech(phrase, "filler"))
 
     async def _get_ready(self) -> None:
         try:
@@ -384,21 +384,23 @@ class FallbackAgent:
         """The first agent takes long to start, or the one after it: the caller has heard nothing
         yet, and is told to wait. What follows is the greeting, if there is one."""
         if self._phrase and self._nothing_said() and not self._closed:
-            work = self._say_meanwhile(session, self._phrase, over=not session.greeting)
+            phrase = Speech(self._phrase, "filler")
+            work = self._say_meanwhile(session, phrase, over=not session.greeting)
             self._spawn(work, MEANWHILE)
 
-    async def _say_meanwhile(self, session: AgentSession, text: str, *, over: bool = False) -> None:
+    async def _say_meanwhile(
+        self, session: AgentSession, speech: Speech, *, over: bool = False
+    ) -> None:
         """While there is no agent the engine's own voice says this, whole; nothing, if an agent is
         there first. It is no part of the conversation. `over`: nothing else belongs to it."""
-        if self._voice is None:
-            return
         sound = bytearray()
-        await say_bridge(self._voice, text, session.format, sound.extend)
+        if self._voice is not None:
+            await say_bridge(self._voice, speech.text, session.format, sound.extend)
         if self._live or self._closed or not sound:
+            speech.drop()
             return
         turn = self._conversation.last_turn
-        self._conversation.leave_out(text)
-        self._emit(AgentText(turn, text, self._loop.time()))
+        self._emit(AgentText(turn, speech.text, self._loop.time(), speech))
         self._emit(AgentAudio(turn, bytes(sound)))
         if over:
             self._emit(AgentAudioDone(turn))

@@ -3,7 +3,7 @@
 `SharedHistory` follows an agent's events and what the call says of interruptions, so that
 another connection, or another agent, can go on where this one was lost. Pure bookkeeping; no clock.
 
-Fillers and continuers are no part of a conversation: who wants one said names it by `leave_out`.
+Fillers and continuers are no part of a conversation.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from cordboard.agent_api.agent import (
     Interrupted,
     Said,
 )
+from cordboard.agent_api.speech import Speech
 
 MOST_ENTRIES = 400
 """Of a longer conversation, the oldest are forgotten."""
-_MOST_LEFT_OUT = 20
 
 
 @dataclass(slots=True)
@@ -47,9 +47,8 @@ class SharedHistory:
     def __init__(self, earlier: Iterable[Said] = ()) -> None:
         """`earlier`: what was said before the first event."""
         self._entries = [_Entry(-1, said.who, [said.text]) for said in earlier]
-        self._left_out: list[str] = []
         self._filling = False
-        """The agent's latest sentence is one of those, and so are its words and its sound."""
+        """The latest sentence is a filler or a continuer, and so are its words and its sound."""
         self._owed: int | None = None
         """The caller's turn that is not answered whole."""
         self._open: int | None = None
@@ -80,11 +79,6 @@ class SharedHistory:
         """The turn in which the agent is speaking, all of it not yet handed over; None: in none."""
         return self._open
 
-    def leave_out(self, text: str) -> None:
-        """The next sentence of the agent's with this very text is a filler or a continuer."""
-        self._left_out.append(text)
-        del self._left_out[:-_MOST_LEFT_OUT]
-
     def take(self, event: AgentEvent) -> None:
         """Follow one event of the agent."""
         match event:
@@ -92,8 +86,8 @@ class SharedHistory:
                 if not self._filling:
                     self._sounded = turn
                     self.greeted = self.greeted or turn == 0
-            case AgentText(turn, text, _):
-                self._begin_sentence(turn, text)
+            case AgentText(turn, text, _, speech):
+                self._begin_sentence(turn, text, speech)
             case AgentWords(turn, text):
                 if not self._filling:
                     self._agent_entry(turn).texts.append(text)
@@ -135,11 +129,10 @@ class SharedHistory:
                 said.append(Said(entry.who, entry.text))
         return tuple(said)
 
-    def _begin_sentence(self, turn: int, text: str) -> None:
+    def _begin_sentence(self, turn: int, text: str, speech: Speech | None) -> None:
         self.last_turn = max(self.last_turn, turn)
-        self._filling = text in self._left_out
+        self._filling = speech is not None and speech.bridges
         if self._filling:
-            self._left_out.remove(text)
             return
         self._open = turn
         entry = self._agent_entry(turn)

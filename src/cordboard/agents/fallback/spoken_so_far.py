@@ -7,6 +7,7 @@ was heard of its own part (`Seat.interrupted`). Pure bookkeeping, by the call's 
 from __future__ import annotations
 
 from cordboard.agent_api.agent import AgentAudio, AgentEvent, AgentText, AgentWords
+from cordboard.agent_api.speech import Speech, SpeechState
 from cordboard.agents.fallback.active import Taken
 from cordboard.audio.format import SLIN_8K, AudioFormat
 
@@ -21,36 +22,38 @@ class SpokenSoFar:
         self._format = audio_format
         self._sound_ms: dict[int, float] = {}
         self._words: dict[int, str] = {}
-        self._wanted: list[tuple[str, bool]] = []
-        """What the engine wants said and no agent has begun; whether it is still wanted later."""
-        self._own = False
-        """The present sentence is such a one: it is none of the agent's own."""
+        self._wanted: list[Speech] = []
+        """The engine's sentences that no agent has begun."""
+        self._engines = False
+        """The present sentence is the engine's: it is none of the agent's own."""
 
-    def wanted(self, text: str, *, to_the_end: bool) -> None:
-        """The engine wants this said; `to_the_end`: even if another agent has to do it."""
-        self._wanted.append((text, to_the_end))
-        del self._wanted[:-_TURNS]
+    def wanted(self, speech: Speech) -> None:
+        """The engine wants this said."""
+        self._wanted = [each for each in self._wanted if each.state is SpeechState.QUEUED]
+        self._wanted.append(speech)
 
-    def unsaid(self) -> tuple[str, ...]:
-        """What is still wanted and was not begun. From now on only that is."""
-        self._wanted = [(text, still) for text, still in self._wanted if still]
-        return tuple(text for text, _ in self._wanted)
+    def unsaid(self) -> tuple[Speech, ...]:
+        """The sentences that were not begun, for the next agent. Fillers are dropped."""
+        for speech in self._wanted:
+            if speech.bridges:
+                speech.drop()
+        self._wanted = [each for each in self._wanted if each.state is SpeechState.QUEUED]
+        return tuple(self._wanted)
 
     def take(self, event: AgentEvent) -> None:
         """Follow one event, in the call's terms."""
         match event:
-            case AgentText(turn, text, _):
-                wanted = next((each for each in self._wanted if each[0] == text), None)
-                self._own = wanted is not None and bool(text)
-                if wanted is not None and text:
-                    self._wanted.remove(wanted)
-                if not self._own:
+            case AgentText(turn, text, _, speech):
+                self._engines = speech is not None and not speech.of_agent
+                if speech in self._wanted:
+                    self._wanted.remove(speech)
+                if not self._engines:
                     self._add_words(turn, f" {text}" if self._words.get(turn) else text)
             case AgentWords(turn, text):
-                if not self._own:
+                if not self._engines:
                     self._add_words(turn, text)
             case AgentAudio(turn, pcm):
-                if not self._own:
+                if not self._engines:
                     ms = self._sound_ms.get(turn, 0.0) + self._format.duration_ms(len(pcm))
                     self._sound_ms[turn] = ms
 

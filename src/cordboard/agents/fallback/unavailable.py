@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cordboard.agent_api.agent import AgentSession
+from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.errors import AgentError
 from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
@@ -50,14 +51,11 @@ class UnavailableAgent:
     def recover(self, reason: str) -> bool:
         return False
 
-    def say(self, text: str, *, filler: bool = False, continuer: bool = False) -> None:
-        """Nobody speaks."""
+    def say(self, speech: Speech) -> None:
+        """Its call ends, or another agent says it."""
 
     def listen_aside(self, take: Callable[[str], None] | None) -> None:
         """Nobody hears."""
-
-    def offer_late(self, reply: ToolReply) -> None:
-        """Nobody tells it."""
 
     async def close(self) -> None:
         """There is nothing to close."""

@@ -120,8 +120,8 @@ class History:
 def cut_at(messages: Sequence[Message], heard: str) -> list[Message]:
     """A turn's messages with those of the agent's words that stand in `heard`.
 
-    What was heard may hold words of the engine's own (fillers), so it is followed word by word: as
-    long as an answer's words come in it, in their order, they were heard.
+    What was heard may hold questions of the engine, so it is followed word by word: as long as an
+    answer's words come in it, in their order, they were heard.
     """
     left = [word.casefold() for word in _WORD.findall(heard)]
     kept: list[Message] = []

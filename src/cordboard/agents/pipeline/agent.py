@@ -20,12 +20,10 @@ from functools import partial
 import structlog
 
 from cordboard.agent_api.agent import (
-    ABOUT_EARLIER,
     AgentAudioDone,
     AgentFailed,
     AgentSession,
     Interrupted,
-    LateTold,
     ToolAsked,
     ToolCancelled,
     Usage,
@@ -38,6 +36,7 @@ from cordboard.agent_api.dialogue import (
     Overhearer,
     Preparer,
 )
+from cordboard.agent_api.speech import Speech
 from cordboard.agent_api.tts import PaidVoice, Voice
 from cordboard.agents.pipeline.speech_output import SpeechOutput
 from cordboard.audio.format import SLIN_8K, AudioFormat
@@ -138,16 +137,20 @@ class PipelineAgent:
     def recover(self, reason: str) -> bool:
         return False
 
-    def say(self, text: str, *, filler: bool = False, continuer: bool = False) -> None:
+    def say(self, speech: Speech) -> None:
         mouth = self._mouth
-        if continuer:
-            self._spawn_needless(self._say(mouth.encourage, text), self._fillers)
-        elif filler:
-            self._spawn_needless(self._say(mouth.fill, text), self._fillers)
-        elif self._aside is not None:
-            self._spawn_needless(self._ask(text), self._questions)
-        else:
-            self._spawn(self._say(mouth.speak, text))
+        match speech.purpose:
+            case "continuer":
+                task = self._spawn_needless(self._say(mouth.encourage, speech), self._fillers)
+            case "filler":
+                task = self._spawn_needless(self._say(mouth.fill, speech), self._fillers)
+            case "approval":
+                task = self._spawn_needless(self._ask(speech), self._questions)
+            case "late answer":
+                task = self._queue_answer(partial(self._tell_late, speech))
+            case _:
+                task = self._spawn(self._say(mouth.say, speech))
+        task.add_done_callback(lambda _: None if self._closed else speech.drop())
 
     def listen_aside(self, take: Callable[[str], None] | None) -> None:
         self._aside = take
@@ -155,9 +158,6 @@ class PipelineAgent:
             question.cancel()
         if self._hearing is not None:
             self._hearing.expect_yes_or_no(take is not None)
-
-    def offer_late(self, reply: ToolReply) -> None:
-        self._queue_answer(partial(self._tell_late, reply))
 
     async def close(self) -> None:
         self._closed = True
@@ -230,22 +230,23 @@ class PipelineAgent:
         """A turn that wants no answer: there is nothing to hand over."""
         self._emit_unless_closed(AgentAudioDone(turn))
 
-    async def _tell_late(self, reply: ToolReply) -> None:
+    async def _tell_late(self, speech: Speech) -> None:
         turn = self._turn
         try:
-            words = f"{ABOUT_EARLIER} {reply.message}"
             if isinstance(self._dialogue, Overhearer):
-                self._dialogue.said_besides(words)
-            await self._mouth.speak(turn, words)
-            self._emit_unless_closed(LateTold(reply.ask_id))
+                self._dialogue.said_besides(speech.text)
+            await self._mouth.say(turn, speech)
         finally:
             self._emit_unless_closed(AgentAudioDone(turn))
 
-    def _queue_answer(self, answer: Callable[[], Coroutine[None, None, None]]) -> None:
+    def _queue_answer(
+        self, answer: Callable[[], Coroutine[None, None, None]]
+    ) -> asyncio.Task[None]:
         """Answers follow one another in the order of the turns."""
         task = self._spawn(self._after_the_last(answer, self._answers[-1:]))
         self._answers.append(task)
         task.add_done_callback(self._answers.remove)
+        return task
 
     @staticmethod
     async def _after_the_last(
@@ -255,17 +256,17 @@ class PipelineAgent:
             await asyncio.wait(before)
         await answer()
 
-    async def _say(self, say: Callable[[int, str], Awaitable[None]], text: str) -> None:
+    async def _say(self, say: Callable[[int, Speech], Awaitable[None]], speech: Speech) -> None:
         try:
-            await say(self._turn, text)
+            await say(self._turn, speech)
         finally:
             if all(answer.done() for answer in self._answers):
                 self._emit_unless_closed(AgentAudioDone(self._turn))
 
-    async def _ask(self, question: str) -> None:
+    async def _ask(self, question: Speech) -> None:
         """A question of the engine's is all there is in its turn, though an answer is waiting."""
         turn = self._turn
-        await self._mouth.speak(turn, question)
+        await self._mouth.say(turn, question)
         self._emit_unless_closed(AgentAudioDone(turn))
 
     # Tools.
@@ -288,9 +289,7 @@ class PipelineAgent:
 
     # Keeping house.
 
-    def _emit_unless_closed(
-        self, event: AgentAudioDone | ToolCancelled | LateTold | AgentFailed
-    ) -> None:
+    def _emit_unless_closed(self, event: AgentAudioDone | ToolCancelled | AgentFailed) -> None:
         if not self._closed:
             self._session.emit(event)
 
@@ -320,11 +319,12 @@ class PipelineAgent:
 
     def _spawn_needless(
         self, work: Coroutine[None, None, None], kept: set[asyncio.Task[None]]
-    ) -> None:
+    ) -> asyncio.Task[None]:
         """What may become needless is kept, to be given up."""
         task = self._spawn(work)
         kept.add(task)
         task.add_done_callback(kept.discard)
+        return task
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         """A task border: nothing that fails here may end in silence."""

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 
 from cordboard.agent_api.agent import AgentAudio, AgentSession, AgentText
+from cordboard.agent_api.speech import Speech
 from cordboard.agent_api.tts import Voice
 from cordboard.errors import FailureKind, VoiceError
 
@@ -42,27 +43,32 @@ class SpeechOutput:
     async def speak(self, turn: int, text: str, *, greeting: bool = False) -> None:
         """Say a sentence of an answer."""
         async with self._speech:
-            await self._say(turn, text, greeting=greeting)
+            await self._wait_for_the_floor()
+            await self._voice_it(turn, text, greeting=greeting)
 
-    async def fill(self, turn: int, text: str) -> None:
+    async def say(self, turn: int, speech: Speech) -> None:
+        """Say a sentence of the engine."""
+        async with self._speech:
+            await self._wait_for_the_floor()
+            await self._voice_it(turn, speech.text, speech)
+
+    async def fill(self, turn: int, speech: Speech) -> None:
         """Say a filler, unless something else is about to be heard or the caller speaks."""
         if not self._speech.locked() and self._floor_is_free.is_set():
-            await self.speak(turn, text)
+            await self.say(turn, speech)
 
-    async def encourage(self, turn: int, text: str) -> None:
+    async def encourage(self, turn: int, speech: Speech) -> None:
         """Say a continuer into the caller's pause, unless something else is being said."""
         if not self._speech.locked():
             async with self._speech:
-                await self._voice_it(turn, text)
+                await self._voice_it(turn, speech.text, speech)
 
-    async def _say(self, turn: int, text: str, *, greeting: bool) -> None:
-        await self._wait_for_the_floor()
-        await self._voice_it(turn, text, greeting=greeting)
-
-    async def _voice_it(self, turn: int, text: str, *, greeting: bool = False) -> None:
+    async def _voice_it(
+        self, turn: int, text: str, speech: Speech | None = None, *, greeting: bool = False
+    ) -> None:
         session = self._session
         self.protected = greeting
-        session.emit(AgentText(turn, text, self._loop.time()))
+        session.emit(AgentText(turn, text, self._loop.time(), speech))
         try:
             async with asyncio.timeout(VOICE_LIMIT) as limit:
                 async for pcm in self._voice.speak(text, rate=session.format.rate):

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 import structlog
 
 from cordboard.agent_api.agent import (
-    ABOUT_EARLIER,
     INTERNAL,
     AgentAudio,
     AgentAudioDone,
@@ -31,19 +30,19 @@ from cordboard.agent_api.agent import (
     AgentText,
     AgentTrouble,
     CallerWaits,
-    LateTold,
     Said,
 )
 from cordboard.agent_api.service_protocol import Resumed, ServiceProtocol
+from cordboard.agent_api.speech import Speech
 from cordboard.agent_api.tts import Voice
 from cordboard.agents.fallback.history import SharedHistory
 from cordboard.agents.realtime.aside import BackgroundListening
 from cordboard.agents.realtime.audio_replay import AudioReplay
-from cordboard.agents.realtime.engine_speech import EngineSpeech, Kind
+from cordboard.agents.realtime.engine_speech import EngineSpeech
 from cordboard.agents.realtime.greetings import GreetingCache, GreetingListener, greeting_key
 from cordboard.agents.realtime.reconnecting import Connect, LinkSettings, ServiceLink
 from cordboard.agents.realtime.service_side import ServiceSide
-from cordboard.agents.realtime.turns import Given, Turns
+from cordboard.agents.realtime.turns import Turns
 from cordboard.audio.format import AudioFormat
 from cordboard.config.conversation import BargeIn
 from cordboard.config.providers.realtime import RealtimeProvider
@@ -64,8 +63,6 @@ SLEEPS = 3.0
 BETWEEN_PIECES = 4.0
 """Seconds without a sound for the caller before an answer may be taken to have broken off: what has
 been sent ahead is heard first."""
-SERVICE_SENTENCE_LIMIT = 4.0
-"""Seconds for which what the service begins to say may be the sentence it was asked to say."""
 GREETING_LIMIT = 5.0
 """Seconds without a message of a service that owes the greeting: nobody waits for it longer."""
 
@@ -118,10 +115,6 @@ class RealtimeAgent:
         """What the caller said last is not written down: the next connection has to hear it."""
         self._waiting_replies: list[ToolReply] = []
         """Results that came while there was no connection."""
-        self._given: tuple[Given, float] | None = None
-        """A sentence that the service was asked to say, and when."""
-        self._late: list[ToolReply] = []
-        """Late answers that the service was told, and has not told the caller yet."""
         self._aside: BackgroundListening | None = None
         self._take_aside: Callable[[str], None] | None = None
         self._closing_ears: set[asyncio.Task[None]] = set()
@@ -153,8 +146,8 @@ class RealtimeAgent:
         self._session = session
         self._silence = session.format.silence()
         self._so_far = SharedHistory(session.history)
-        self._talk = Turns(session, self._provider, self)
         self._own = EngineSpeech(self._parts.voice, session.format, self._settings, self)
+        self._talk = Turns(session, self._provider, self, self._own)
         self._host = ServiceSide(self._link, self._talk, self._own, self)
         self._greet_from_memory(session)
         own = session.greeting and not self._greeted and not self._protocol.speaks_greeting
@@ -174,7 +167,7 @@ class RealtimeAgent:
     def _greet(self) -> None:
         if self._session is not None:
             self._talk.owes = False
-            self._own.say(self._session.greeting)
+            self._own.say(Speech(self._session.greeting, "greeting"))
 
     def hear(self, pcm: bytes) -> None:
         if self._session is None:
@@ -214,14 +207,8 @@ class RealtimeAgent:
         self._link.replace(reason, "stalled")
         return True
 
-    def say(self, text: str, *, filler: bool = False, continuer: bool = False) -> None:
-        if continuer or filler:
-            self._so_far.leave_out(text)
-            (self._own.encourage if continuer else self._own.fill)(text)
-        elif self._take_aside is not None:
-            self._own.ask(text)
-        else:
-            self._own.say(text)
+    def say(self, speech: Speech) -> None:
+        self._own.say(speech)
 
     def listen_aside(self, take: Callable[[str], None] | None) -> None:
         self._take_aside = take
@@ -236,15 +223,6 @@ class RealtimeAgent:
             self._aside = BackgroundListening(
                 ears, session, self._next_turn, self._agent_voice, take, self._ears_failed
             )
-
-    def offer_late(self, reply: ToolReply) -> None:
-        words = f"{ABOUT_EARLIER} {reply.message}"
-        if self._link.up and self._protocol.inform(words):
-            self._talk.owes = True
-            self._late.append(reply)
-        else:
-            self._own.say(words)
-            self._emit_late(reply.ask_id)
 
     async def close(self) -> None:
         if self._link.up:
@@ -310,20 +288,13 @@ class RealtimeAgent:
         waiting, self._waiting_replies = self._waiting_replies, []
         for reply in waiting:
             self._protocol.answer_tool(reply)
-        late, self._late = self._late, []
-        for reply in late:
-            self.offer_late(reply)  # what was to be told of it is lost with the connection before
+        self._own.connected_again()
         self._unanswerable = False
         self._lately.accepted()
 
     def caller_said(self, text: str) -> None:
         if self._take_aside is not None and self._aside is None:
             self._take_aside(text)
-
-    def service_did_not_say(self, text: str) -> None:
-        given, self._given = self._given, None
-        if given is not None and given[0].text == text:
-            self._own.say_instead(text, "filler" if given[0].filler else "sentence")
 
     def ignored(self, why: str, detail: str = "") -> None:
         log.info("provider_message_ignored", provider=self._provider, why=why, detail=detail[:200])
@@ -337,18 +308,6 @@ class RealtimeAgent:
         self._so_far.take(event)
         self._ended = self._ended or isinstance(event, AgentEnded)
         self._session.emit(event)
-
-    def answer_begins(self) -> Given | None:
-        self._own.service_began()
-        given, self._given = self._given, None
-        if given is None or self._loop.time() - given[1] > SERVICE_SENTENCE_LIMIT:
-            return None
-        return given[0]
-
-    def settled(self) -> None:
-        late, self._late = self._late, []
-        for reply in late:
-            self._emit_late(reply.ask_id)
 
     def turn_now(self) -> int:
         return self._talk.turn
@@ -364,17 +323,13 @@ class RealtimeAgent:
             return None
         return self._loop.time() - self._talk.thinks_since
 
-    def service_says(self, text: str, kind: Kind) -> bool:
-        if not self._link.up or not self._protocol.speak(text):
-            return False
-        self._given = Given(text, kind == "filler"), self._loop.time()
-        return True
+    def service_says(self, speech: Speech) -> bool:
+        return self._link.up and self._protocol.speak(speech)
 
-    def take_back(self, text: str) -> bool:
-        if self._given is None or self._given[0].text != text:
-            return False
-        self._given = None
-        return True
+    def service_tells(self, text: str) -> bool:
+        told = self._link.up and self._protocol.inform(text)
+        self._talk.owes = self._talk.owes or told
+        return told
 
     def hold_service(self) -> None:
         self._talk.hold()
@@ -382,16 +337,18 @@ class RealtimeAgent:
     def release_service(self) -> None:
         self._talk.release()
 
-    def spoken(self, kind: Kind) -> None:
-        """A question is all there is in its turn. Anything else is, unless the service is still
+    def spoken(self, speech: Speech) -> None:
+        """An approval is all there is in its turn. Anything else is, unless the service is still
         speaking, or a tool at work; and a filler is not while an answer is owed."""
         talk = self._talk
-        going_on = talk.asks or talk.answering or (kind == "filler" and talk.owes)
-        if kind == "question" or not going_on:
+        going_on = talk.asks or talk.answering or (speech.bridges and talk.owes)
+        if speech.purpose == "approval" or not going_on:
             self.emit(AgentAudioDone(talk.turn))
 
-    def unsaid(self, text: str, reason: str) -> None:
-        log.error("sentence_unsaid", provider=self._provider, text=text, reason=reason)
+    def unsaid(self, speech: Speech, reason: str) -> None:
+        log.error("sentence_unsaid", provider=self._provider, text=speech.text, reason=reason)
+        if self._link.up:  # else another agent may say it
+            speech.drop()
         self.emit(AgentTrouble("unsaid", reason))
 
     # Inside.
@@ -435,9 +392,6 @@ class RealtimeAgent:
         task = self._loop.create_task(ears.close(), name="ears-close")
         self._closing_ears.add(task)
         task.add_done_callback(self._closing_ears.discard)
-
-    def _emit_late(self, ask_id: str) -> None:
-        self.emit(LateTold(ask_id))
 
     def _watch(self) -> None:
         """Every now and then: keep the service awake, and notice when it sleeps."""

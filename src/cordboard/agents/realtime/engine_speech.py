@@ -1,19 +1,22 @@
-"""The engine's sentences in a realtime agent's call: who says them, and when.
+"""The engine's sentences in a realtime agent's call: by which voice, and when.
 
 A filler is said while the service is silent, or not at all; a question, a re-prompt or a farewell
-waits until the service has finished. While the engine speaks, the service's sound waits: nobody is
-ever talked over. `slow_response` decides between the two voices; where one cannot, the other does.
+waits until the service has finished. While the engine speaks, the service's sound waits: they
+never talk over each other. `slow_response` decides between the two voices; where one cannot, the
+other does.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Literal, Protocol, TypeAlias
+from functools import partial
+from typing import Protocol
 
 import structlog
 
 from cordboard.agent_api.agent import INTERNAL, AgentAudio, AgentEvent, AgentText, AgentTrouble
+from cordboard.agent_api.speech import Speech
 from cordboard.agent_api.tts import Voice
 from cordboard.agents.realtime.engine_voice import spoken
 from cordboard.audio.format import AudioFormat
@@ -28,13 +31,10 @@ SERVICE_VOICE_LIMIT = 2.5
 """Seconds within which a service begins a sentence that it has taken; else it will not."""
 SERVICE_FILLER_LIMIT = 1.5
 """The same for a filler: by then the caller has waited for long."""
+MOST_GIVEN = 8
+"""Sentences with the service at a time; older ones it has forgotten."""
 VOICE_LIMIT = 8.0
 """Seconds until a text's next sound; beyond that the voice has failed."""
-
-
-Kind: TypeAlias = Literal["filler", "sentence", "question"]
-"""What a sentence is to the caller's turn: said while an answer is owed; something of its own; all
-there is in its turn, though an answer waits."""
 
 
 class SpeechHost(Protocol):
@@ -49,7 +49,7 @@ class SpeechHost(Protocol):
         ...
 
     def service_sleeps(self) -> bool:
-        """Whether it has been silent for so long that it is no use to ask it for a sentence."""
+        """Whether it has been silent for too long to be asked for a sentence."""
         ...
 
     def thinks_for(self) -> float | None:
@@ -57,29 +57,29 @@ class SpeechHost(Protocol):
         stopped in the middle of an answer."""
         ...
 
-    def service_says(self, text: str, kind: Kind) -> bool:
+    def service_says(self, speech: Speech) -> bool:
         """Have the service say it; False when it cannot."""
         ...
 
-    def take_back(self, text: str) -> bool:
-        """The service has not begun to say this in time. Whether another voice is to say it."""
+    def service_tells(self, text: str) -> bool:
+        """Have the model tell the caller this in its own words; False when it cannot now."""
         ...
 
     def hold_service(self) -> None: ...
 
     def release_service(self) -> None: ...
 
-    def spoken(self, kind: Kind) -> None:
+    def spoken(self, speech: Speech) -> None:
         """A sentence is said, or will not be: perhaps nothing is owed any more."""
         ...
 
-    def unsaid(self, text: str, reason: str) -> None:
-        """Nobody could say it."""
+    def unsaid(self, speech: Speech, reason: str) -> None:
+        """Neither voice could say it."""
         ...
 
 
 class EngineSpeech:
-    """One call's sentences of the engine's."""
+    """One call's sentences of the engine. Implements `turns.EngineSentences`."""
 
     def __init__(
         self,
@@ -102,39 +102,71 @@ class EngineSpeech:
         self._needless: set[asyncio.Task[None]] = set()
         """Fillers: dropped when the caller speaks or the answer begins first."""
         self._questions: set[asyncio.Task[None]] = set()
+        self._given: list[Speech] = []
+        """Sentences that the service was asked to say and has not begun."""
+        self._late: Speech | None = None
+        """A late answer that the model knows, and has not told the caller yet."""
+        self._closed = False
         self._nobody_waits = False
         """The service is gone for good: what is said now is a farewell."""
 
-    def say(self, text: str) -> None:
-        """A sentence that must be said."""
-        self._spawn(self._say(text))
+    def say(self, speech: Speech) -> None:
+        """A filler or a continuer, if it fits; a question, until it is settled; anything else must
+        be said."""
+        match speech.purpose:
+            case "filler":
+                self._spawn(self._fill(speech), speech, self._needless)
+            case "continuer":
+                self._encourage(speech)
+            case "approval":
+                self._spawn(self._say(speech), speech, self._questions)
+            case "late answer" if self._host.service_tells(speech.text):
+                self._late = speech
+            case _:
+                self._spawn(self._say(speech), speech)
 
-    def ask(self, text: str) -> None:
-        """A question of the engine's, which may be given up."""
-        self._spawn(self._say(text, "question"), self._questions)
-
-    def fill(self, text: str) -> None:
-        """A filler, if it fits."""
-        self._spawn(self._fill(text), self._needless)
-
-    def say_instead(self, text: str, kind: Kind) -> None:
-        """What the service was asked to say and did not: with the engine's own voice."""
+    def service_refused(self, speech: Speech) -> None:
+        """The service will not say it: the engine's own voice does, unless it has already."""
+        if not self._take_back(speech):
+            return
         if self._voice is not None:
-            needless = self._needless if kind == "filler" else None
-            self._spawn(self._speak(text, self._voice, kind), needless)
+            needless = self._needless if speech.bridges else None
+            self._spawn(self._speak(speech, self._voice), speech, needless)
         else:
-            self._host.unsaid(text, "the service refused, and there is no other voice")
-            self._host.spoken(kind)
+            self._host.unsaid(speech, "the service refused, and there is no other voice")
+            self._host.spoken(speech)
 
-    def encourage(self, text: str) -> None:
-        """A continuer into the caller's pause: now or not at all, and only by the engine."""
+    def _encourage(self, speech: Speech) -> None:
+        """Into the caller's pause: now or not at all, and only by the engine."""
         if self._voice is not None and not self._turns_taken.locked():
-            self._spawn(self._speak(text, self._voice, "filler"), self._needless)
+            self._spawn(self._speak(speech, self._voice), speech, self._needless)
         else:
-            self._host.spoken("filler")
+            speech.drop()
+            self._host.spoken(speech)
 
-    def service_began(self) -> None:
-        """The service speaks."""
+    def answer_begins(self) -> Speech | None:
+        self._service_began()
+        late, self._late = self._late, None
+        return late
+
+    def begins(self, speech: Speech) -> bool:
+        expected = self._take_back(speech)
+        if expected:
+            self._service_began()
+        return expected
+
+    def settled(self) -> None:
+        late, self._late = self._late, None
+        if late is not None:
+            late.drop()
+
+    def connected_again(self) -> None:
+        """The new connection's model does not know the late answer: it is said again."""
+        late, self._late = self._late, None
+        if late is not None:
+            self.say(late)
+
+    def _service_began(self) -> None:
         self._service_done.clear()
         self._service_speaks.set()
 
@@ -151,6 +183,9 @@ class EngineSpeech:
     def drop_needless(self) -> None:
         """The caller speaks: no filler any more."""
         _cancel(self._needless)
+        for speech in [given for given in self._given if given.bridges]:
+            self._given.remove(speech)
+            speech.drop()
 
     def drop_questions(self) -> None:
         """The question is settled."""
@@ -161,28 +196,23 @@ class EngineSpeech:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def close(self) -> None:
+        self._closed = True
         tasks = tuple(self._tasks)
         _cancel(self._tasks)
         await asyncio.gather(*tasks, return_exceptions=True)
 
     # Inside.
 
-    async def _fill(self, text: str) -> None:
+    async def _fill(self, speech: Speech) -> None:
         host = self._host
         due = self._who != "off" and await self._thought_for_long()
         busy = self._turns_taken.locked() or host.service_speaks()
         if busy or not due or self._nobody_waits:
-            host.spoken("filler")
+            speech.drop()
+            host.spoken(speech)
             return
         by_service = self._who == "provider" and not (self._voice and host.service_sleeps())
-        asked = by_service and host.service_says(text, "filler")
-        if asked and await self._service_begins(text, SERVICE_FILLER_LIMIT):
-            return
-        if self._voice is not None:
-            await self._speak(text, self._voice, "filler")
-        elif not host.service_says(text, "filler"):
-            host.unsaid(text, "there is no voice for it")
-            host.spoken("filler")
+        await self._by_either_voice(speech, SERVICE_FILLER_LIMIT, by_service=by_service)
 
     async def _thought_for_long(self) -> bool:
         """A service that only thinks is about to speak: it is given its time. True when that is
@@ -199,26 +229,46 @@ class EngineSpeech:
             return True
         return False
 
-    async def _say(self, text: str, kind: Kind = "sentence") -> None:
+    async def _say(self, speech: Speech) -> None:
         await self._wait_for_the_service()
-        host = self._host
         by_service = self._who == "provider" or self._voice is None
-        asked = by_service and kind != "question" and host.service_says(text, kind)
-        if asked and await self._service_begins(text, SERVICE_VOICE_LIMIT):
+        by_service = by_service and speech.purpose != "approval"
+        await self._by_either_voice(speech, SERVICE_VOICE_LIMIT, by_service=by_service)
+
+    async def _by_either_voice(self, speech: Speech, seconds: float, *, by_service: bool) -> None:
+        """The service has `seconds` to begin; else the engine's own voice speaks."""
+        host = self._host
+        asked = by_service and self._service_says(speech)
+        if asked and await self._service_begins(speech, seconds):
             return
         if self._voice is not None:
-            await self._speak(text, self._voice, kind)
-        elif not host.service_says(text, kind):
-            host.unsaid(text, "there is no voice for it")
-            host.spoken(kind)
+            await self._speak(speech, self._voice)
+        elif not self._service_says(speech):
+            host.unsaid(speech, "there is no voice for it")
+            host.spoken(speech)
 
-    async def _service_begins(self, text: str, seconds: float) -> bool:
+    def _service_says(self, speech: Speech) -> bool:
+        taken = self._host.service_says(speech)
+        if taken:
+            self._given.append(speech)
+            del self._given[:-MOST_GIVEN]
+        return taken
+
+    def _take_back(self, speech: Speech) -> bool:
+        """Return whether the service has the sentence and has not begun it; now it has it no
+        more."""
+        if speech not in self._given:
+            return False
+        self._given.remove(speech)
+        return True
+
+    async def _service_begins(self, speech: Speech, seconds: float) -> bool:
         """False when the service has taken this and does not say it, and the engine can."""
         try:
             async with asyncio.timeout(seconds):
                 await self._service_speaks.wait()
         except TimeoutError:
-            return self._voice is None or not self._host.take_back(text)
+            return self._voice is None or not self._take_back(speech)
         return True
 
     async def _wait_for_the_service(self) -> None:
@@ -230,31 +280,40 @@ class EngineSpeech:
         except TimeoutError:
             return
 
-    async def _speak(self, text: str, voice: Voice, kind: Kind) -> None:
+    async def _speak(self, speech: Speech, voice: Voice) -> None:
         host = self._host
         async with self._turns_taken:
             turn = host.turn_now()
             host.hold_service()
             try:
-                host.emit(AgentText(turn, text, self._loop.time()))
+                host.emit(AgentText(turn, speech.text, self._loop.time(), speech))
                 async with asyncio.timeout(VOICE_LIMIT) as limit:
-                    async for sound in spoken(voice, text, self._format):
+                    async for sound in spoken(voice, speech.text, self._format):
                         host.emit(AgentAudio(turn, sound))
                         limit.reschedule(self._loop.time() + VOICE_LIMIT)
             except (VoiceError, TimeoutError) as error:
-                host.unsaid(text, str(error) or "the engine's voice gave no sound")
+                host.unsaid(speech, str(error) or "the engine's voice gave no sound")
             finally:
                 host.release_service()
-                host.spoken(kind)
+                host.spoken(speech)
 
     def _spawn(
-        self, work: Coroutine[None, None, None], kept: set[asyncio.Task[None]] | None = None
+        self,
+        work: Coroutine[None, None, None],
+        speech: Speech,
+        kept: set[asyncio.Task[None]] | None = None,
     ) -> None:
         task = self._loop.create_task(work, name="own-speech")
         for tasks in (self._tasks, *((kept,) if kept is not None else ())):
             tasks.add(task)
             task.add_done_callback(tasks.discard)
         task.add_done_callback(_told(self._host))
+        task.add_done_callback(partial(self._ended, speech))
+
+    def _ended(self, speech: Speech, task: asyncio.Task[None]) -> None:
+        """A sentence that was given up is not said; when the agent is closed, another agent may."""
+        if task.cancelled() and not self._closed:
+            speech.drop()
 
 
 def _cancel(tasks: set[asyncio.Task[None]]) -> None:

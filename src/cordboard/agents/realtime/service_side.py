@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from cordboard.agent_api.agent import AgentEnded, AgentEvent
+from cordboard.agent_api.speech import Speech
 from cordboard.agents.realtime.engine_speech import EngineSpeech
 from cordboard.agents.realtime.reconnecting import ServiceLink
 from cordboard.agents.realtime.turns import Turns
@@ -25,10 +26,6 @@ class Behind(Protocol):
 
     def caller_said(self, text: str) -> None:
         """The service has understood this."""
-        ...
-
-    def service_did_not_say(self, text: str) -> None:
-        """A sentence that it was asked to say."""
         ...
 
     def ignored(self, why: str, detail: str = "") -> None: ...
@@ -88,8 +85,11 @@ class ServiceSide:
     def agent_sound(self, sound: bytes, item: str = "") -> None:
         self._talk.agent_sound(sound, item)
 
-    def unsaid(self, text: str) -> None:
-        self._behind.service_did_not_say(text)
+    def agent_speech(self, speech: Speech | None) -> None:
+        self._talk.agent_speech(speech)
+
+    def unsaid(self, speech: Speech) -> None:
+        self._own.service_refused(speech)
 
     def answer_done(self) -> None:
         self._own.service_stopped()

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 from cordboard.agent_api.agent import AgentSession
 from cordboard.agent_api.service_protocol import ServiceProtocol
+from cordboard.agent_api.speech import Speech
 from cordboard.errors import AgentError, FailureKind
 from cordboard.net.service_websocket import NotConnected, ServiceConnection
 from cordboard.tools.tool import JsonObject
@@ -130,7 +131,10 @@ class _Trial:
 
     def agent_sound(self, sound: bytes, item: str = "") -> None: ...
 
-    def unsaid(self, text: str) -> None: ...
+    def agent_speech(self, speech: Speech | None) -> None:
+        """Nothing was given to it to say."""
+
+    def unsaid(self, speech: Speech) -> None: ...
 
     def answer_done(self) -> None: ...
 

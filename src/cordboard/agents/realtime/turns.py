@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from cordboard.agent_api.agent import (
@@ -28,6 +27,7 @@ from cordboard.agent_api.agent import (
     Used,
 )
 from cordboard.agent_api.service_protocol import CutItem
+from cordboard.agent_api.speech import Speech
 from cordboard.agents.realtime.audio_replay import AudioReplay
 from cordboard.agents.realtime.greetings import GreetingListener
 from cordboard.agents.realtime.spoken_items import SpokenItems
@@ -48,14 +48,6 @@ MAX_HELD_BYTES = 960_000
 """Sound of an answer that waits for a sentence of the engine's: a minute of G.711 and more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """A sentence that the engine wants said."""
-
-    text: str
-    filler: bool
-
-
 class Stage(Protocol):
     """The rest of the shell, as the talk sees it."""
 
@@ -65,24 +57,34 @@ class Stage(Protocol):
 
     def ignored(self, why: str, detail: str = "") -> None: ...
 
-    def answer_begins(self) -> Given | None:
-        """The service begins to speak; the sentence that it was asked to say, if it may be that
-        one."""
+
+class EngineSentences(Protocol):
+    """The engine's sentences that the service was given."""
+
+    def answer_begins(self) -> Speech | None:
+        """The model begins an answer; the late answer that it tells with it, if there is one."""
+        ...
+
+    def begins(self, speech: Speech) -> bool:
+        """The service begins a sentence of the engine. Whether it is still to be said."""
         ...
 
     def settled(self) -> None:
-        """Nothing is owed any more."""
+        """The model owes nothing any more."""
         ...
 
 
 class Turns:
     """One call's turns and answers."""
 
-    def __init__(self, session: AgentSession, provider: str, stage: Stage) -> None:
+    def __init__(
+        self, session: AgentSession, provider: str, stage: Stage, engine: EngineSentences
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._session = session
         self._provider = provider
         self._stage = stage
+        self._engine = engine
         self._items = SpokenItems(session.format)
         self._trace = VoiceTrace(session.format)
         self._patience = UnansweredSpeech(self._trace)
@@ -109,8 +111,8 @@ class Turns:
         self._known_calls: set[str] = set()
         self._answer_turn: int | None = None
         """The turn of the sentence being spoken by the service."""
-        self._given: Given | None = None
-        """That sentence is one that the engine wanted said."""
+        self._given: Speech | None = None
+        """The sentence of the engine that the service speaks; None: the model's own words."""
         self._muted = False
         """The call has cut an answer that the service goes on with: it is not heard."""
         self._done_pending = False
@@ -260,12 +262,19 @@ class Turns:
         if self._greeting is not None:
             self._greeting.words(text)
         turn = self._open()
-        if self._given is not None:
-            if _same_words(text, self._given.text):
-                return
-            self._close()  # it says something else first
-            turn = self._open(mine=True)
-        self._tell(AgentWords(turn, text))
+        if self._given is None:
+            self._tell(AgentWords(turn, text))
+
+    def agent_speech(self, speech: Speech | None) -> None:
+        """The words and the sound that follow are this sentence of the engine; None: the model's
+        own again."""
+        if speech is self._given or self._muted:
+            return
+        if speech is None:
+            self._close()
+        elif self._engine.begins(speech):
+            self._close()
+            self._open(speech)
 
     def agent_sound(self, sound: bytes, item: str) -> None:
         if not sound or self._muted:
@@ -285,7 +294,7 @@ class Turns:
         given = self._given
         self._close()
         self._muted = False
-        if given is not None and given.filler and (self.owes or self.asks):
+        if given is not None and given.bridges and (self.owes or self.asks):
             return  # the answer is still to come
         if self.asks:
             self._done_pending = True
@@ -331,14 +340,15 @@ class Turns:
         self.owes = self._done_pending = False
         self.asks.clear()
 
-    def _open(self, *, mine: bool = False) -> int:
+    def _open(self, given: Speech | None = None) -> int:
         self.answered_at = self._loop.time()
         if self._answer_turn is None:
-            given = self._given = None if mine else self._stage.answer_begins()
-            self._answer_turn = self.turn
+            speech = given or self._engine.answer_begins()
+            self._given, self._answer_turn = given, self.turn
             self._done_pending = self._reopens = False
             self._patience.service_noticed()
-            self._tell(AgentText(self.turn, given.text if given else "", self._loop.time()))
+            words = given.text if given is not None else ""
+            self._tell(AgentText(self.turn, words, self._loop.time(), speech))
         elif self._reopens:
             self._reopens = False
             self._tell(AgentText(self._answer_turn, "", self._loop.time()))
@@ -357,7 +367,7 @@ class Turns:
     def _done(self, turn: int) -> None:
         self.owes = self._done_pending = False
         self._tell(AgentAudioDone(turn))
-        self._stage.settled()
+        self._engine.settled()
 
     # While the engine speaks, the service waits.
 
@@ -412,10 +422,3 @@ class Turns:
 
     def used(self, model: str, amounts: Mapping[str, float]) -> None:
         self._stage.emit(Used(Usage(self._provider, model, dict(amounts))))
-
-
-def _same_words(part: str, whole: str) -> bool:
-    """Whether these may be words of that sentence, however they are spelt."""
-    said = {word.strip(".,;:!?-").lower() for word in part.split()}
-    known = {word.strip(".,;:!?-").lower() for word in whole.split()}
-    return not said or len(said & known) * 2 >= len(said)

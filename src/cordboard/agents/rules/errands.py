@@ -11,13 +11,10 @@ from typing import cast
 from cordboard.agent_api.dialogue import DialogueSession
 from cordboard.agents.rules import builtin
 from cordboard.agents.rules.grammar import Grammar
-from cordboard.agents.rules.speech import (
-    fill,
-    fill_arguments,
-    split_sentences,
-)
+from cordboard.agents.rules.speech import fill, fill_arguments
 from cordboard.agents.rules.states import Task
 from cordboard.config.rules import Failure, Intent, Rules
+from cordboard.speech.sentences import split_sentences
 from cordboard.tools.tool import Status, ToolReply
 
 _MOST_EXAMPLES = 3

@@ -16,6 +16,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import AudioFormat, Encoding
 from cordboard.audio.g711 import alaw_to_linear, ulaw_to_linear
 from cordboard.audio.levels import first_audible, last_audible
@@ -41,8 +42,8 @@ class Started:
     turn: int
     at: float
     """Loop time at which that sample is heard."""
-    own: bool
-    """True for a sentence of the engine itself."""
+    bridge: bool
+    """True for a sentence of the engine that is not an answer: the answer is still to come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +55,16 @@ class Cut:
     heard_ms: int
     agent_ms: int = 0
     """The part of `heard_ms` that is the agent's own speech."""
+    answer: str = ""
+    """The heard words without fillers and continuers."""
 
 
 @dataclass(slots=True)
 class _Sentence:
     turn: int
     text: str
-    own: bool
+    speech: Speech | None
+    """The engine's, of which the state is kept; None: the agent's own."""
     start_ms: int
     """Beginning in ms of all sound written so far."""
     end_ms: int
@@ -68,6 +72,17 @@ class _Sentence:
     """The first piece of its sound."""
     last: bytes = field(default=b"", repr=False)
     """The last piece of its sound."""
+    whole: bool = False
+    """True once all its sound is written."""
+
+    @property
+    def bridge(self) -> bool:
+        speech = self.speech
+        return speech is not None and not (speech.asks or speech.of_agent)
+
+    @property
+    def of_agent(self) -> bool:
+        return self.speech is None or self.speech.of_agent
 
     def heard(self, heard_ms: int, audio_format: AudioFormat) -> str:
         """Return its words heard by then. The silence around it has no words."""
@@ -106,7 +121,9 @@ class Playout:
         """True if the next audible sample must be reported."""
         self._quiet_ms = 0.0
         """Inaudible sound written since `_unannounced` was set."""
-        self._announced_own = False
+        self._announced_bridge = False
+        self.heard_until = self._loop.time()
+        """Time when the sound written last is heard to its end, unless it is held."""
         self._waiters: list[asyncio.Future[None]] = []
 
     @property
@@ -119,17 +136,34 @@ class Playout:
         """Milliseconds of sound on its way to the caller."""
         return self._media.queued_ms
 
-    def sentence(self, turn: int, text: str, *, own: bool = False) -> None:
-        """Begin a sentence: the following sound speaks this text. `own`: it is the engine's own."""
+    @property
+    def quiet_at(self) -> float:
+        """Loop time at which the caller hears, or heard, the end of everything written so far."""
+        return self._end_of_sound() if self._media.queued_ms else self.heard_until
+
+    def sentence(self, turn: int, text: str, speech: Speech | None = None) -> None:
+        """Begin a sentence of `turn`; `speech` is given if it is the engine's own."""
+        self.sentence_done()
+        following = _Sentence(turn, text, speech, now := self._written_ms(), now)
         if turn != self._turn:
             self._turn = turn
             self._silent = self._unannounced = True
             self._quiet_ms = 0.0
             self._sentences = self._unheard(self._media.heard_ms)
-        elif self._announced_own and not own and not self._unannounced:
+        elif self._announced_bridge and not following.bridge and not self._unannounced:
             self._unannounced, self._quiet_ms = True, 0.0
-        now = self._written_ms()
-        self._sentences.append(_Sentence(turn, text, own, now, now))
+        self._sentences.append(following)
+
+    def sentence_done(self) -> None:
+        """All sound of the latest sentence has been written. Harmless when it has been said."""
+        latest = self._sentences[-1] if self._sentences else None
+        if latest is None or latest.whole or latest.speech is None:
+            return
+        latest.whole = True
+        if latest.first:
+            self.when_heard(latest.speech.finish)
+        else:
+            latest.speech.cut()
 
     def grow(self, turn: int, text: str) -> None:
         """Add words to the sentence that is being written. Ignored if it was cut."""
@@ -148,21 +182,25 @@ class Playout:
         else:
             self._media.write(pcm)
         self._written_bytes += len(pcm)
+        self.heard_until = self._end_of_sound()
         sentence.end_ms = self._written_ms()
         sentence.first = sentence.first or pcm
         sentence.last = pcm
 
     def turn_done(self, turn: int) -> None:
         """Note that all sound of this turn is written. Ignored if it was cut or has no sound."""
+        self.sentence_done()
         if turn == self._turn and not self._silent:
             if self._unannounced:
                 self._announce(self._sentences[-1], 0.0)
             self._media.mark(lambda: self._on_ended(turn))
 
-    def has_begun(self, text: str) -> bool:
+    def reached(self, speech: Speech) -> bool:
         """True if the caller has begun to hear this sentence, among the last ones spoken."""
         heard_ms = self._media.heard_ms
-        return any(s.text == text and heard_ms >= s.start_ms + BEGUN_MS for s in self._sentences)
+        return any(
+            s.speech is speech and heard_ms >= s.start_ms + BEGUN_MS for s in self._sentences
+        )
 
     def when_heard(self, tell: Callable[[], None]) -> None:
         """Call `tell` when the caller has heard everything written so far; never if it is cut."""
@@ -178,6 +216,7 @@ class Playout:
     def resume(self) -> None:
         """Continue at exactly the same sample."""
         self._media.resume()
+        self.heard_until = self._end_of_sound()
 
     def flush(self) -> tuple[Cut, ...]:
         """Discard unheard sound. Return the heard part of each answer that is cut by it: of the
@@ -185,11 +224,15 @@ class Playout:
         heard_ms = self._media.flush()
         turns = groupby(self._unheard(heard_ms), lambda sentence: sentence.turn)
         cuts = tuple(self._cut(turn, list(sentences), heard_ms) for turn, sentences in turns)
-        self._sentences.clear()
+        taken_back, self._sentences = self._sentences, []
         self._turn = None
         self._unannounced = False
         self._base_ms, self._written_bytes = heard_ms, 0
+        self.heard_until = self._loop.time()
         self._release()
+        for sentence in taken_back:
+            if sentence.speech is not None:
+                sentence.speech.cut()
         return cuts
 
     async def drained(self) -> None:
@@ -224,9 +267,12 @@ class Playout:
 
     def _announce(self, sentence: _Sentence, later: float) -> None:
         self._unannounced = False
-        turn, own = sentence.turn, sentence.own
-        self._announced_own = own
-        self._media.mark(lambda: self._on_started(Started(turn, self._loop.time() + later, own)))
+        turn, bridge = sentence.turn, sentence.bridge
+        self._announced_bridge = bridge
+        self._media.mark(lambda: self._on_started(Started(turn, self._loop.time() + later, bridge)))
+
+    def _end_of_sound(self) -> float:
+        return self._loop.time() + self._media.queued_ms / 1000
 
     def _release(self) -> None:
         for waiter in self._waiters:
@@ -243,11 +289,15 @@ class Playout:
 
     def _cut(self, turn: int, sentences: list[_Sentence], heard_ms: int) -> Cut:
         audio = self._media.format
-        parts = [s.heard(heard_ms, audio) for s in sentences if heard_ms > s.start_ms]
-        text = " ".join(part for part in parts if part)
+        begun = [s for s in sentences if heard_ms > s.start_ms]
+        parts = [(s.heard(heard_ms, audio), s.speech) for s in begun]
+        text = " ".join(part for part, _ in parts if part)
+        lasting = [part for part, speech in parts if speech is None or not speech.bridges]
+        answer = " ".join(part for part in lasting if part)
         whole = max(0, min(heard_ms, sentences[-1].end_ms) - sentences[0].start_ms)
-        own = sum(max(0, min(heard_ms, s.end_ms) - s.start_ms) for s in sentences if not s.own)
-        return Cut(turn, text, whole, own)
+        own = [s for s in sentences if s.of_agent]
+        agent_ms = sum(max(0, min(heard_ms, s.end_ms) - s.start_ms) for s in own)
+        return Cut(turn, text, whole, agent_ms, answer)
 
 
 def _samples(pcm: bytes, audio_format: AudioFormat) -> NDArray[np.int16]:

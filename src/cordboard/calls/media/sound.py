@@ -8,12 +8,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
 from cordboard.audio.format import AudioFormat
 from cordboard.calls.offer import Media
-from cordboard.calls.recording.recorder import Recorder
 
 Frames = Callable[[bytes], None]
+
+
+class SoundRecorder(Protocol):
+    """A recorder of both directions. Times are loop times."""
+
+    @property
+    def started_at(self) -> float: ...
+
+    def hear_caller(self, pcm: bytes, at: float) -> None: ...
+
+    def hear_agent(self, pcm: bytes, at: float) -> None: ...
+
+    def mute(self, since: float, until: float | None) -> None:
+        """Record silence of the caller in this stretch; None: until `unmute`."""
+        ...
+
+    def unmute(self, at: float) -> None: ...
 
 
 class CallSound:
@@ -28,7 +45,7 @@ class CallSound:
         self._secret = False
         self._hearing_again: asyncio.TimerHandle | None = None
         self._watchers: tuple[Frames, ...] = ()
-        self._recorder: Recorder | None = None
+        self._recorder: SoundRecorder | None = None
 
     @property
     def format(self) -> AudioFormat:
@@ -50,7 +67,7 @@ class CallSound:
         self._watchers += (watcher,)
         self._connect_agent()
 
-    def record(self, recorder: Recorder | None) -> None:
+    def record(self, recorder: SoundRecorder | None) -> None:
         """Pass both directions to a recorder; None ends it."""
         self._recorder = recorder
         self._connect_caller()
@@ -63,7 +80,7 @@ class CallSound:
         if self._hearing_again is not None:
             self._hearing_again.cancel()
 
-    # calls.keys.Ears
+    # calls.dtmf.Ears
 
     def mute(self, since: float, until: float) -> None:
         if self._recorder is not None:

@@ -1,8 +1,8 @@
 """Answers that came too late: to asks that the agent had given up, or that had timed out.
 
-They are kept until they can be told: the conversation's attention says when that fits, the agent
-says it, and reports so (`LateTold`). A telling that the caller cuts off is tried once more. Each
-ends as one line of the ledger, `tool.late`, told or not.
+They are kept until they can be told: the silence watch says when that fits, and the agent says one
+as a sentence of the engine. A telling that the caller cuts off is tried once more, one that was
+dropped is tried again. Each ends as one line of the ledger, `tool.late`, told or not.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
+from cordboard.agent_api.speech import ABOUT_EARLIER, Speech, SpeechState
 from cordboard.calls import events
 from cordboard.calls.ledger import Ledger
 from cordboard.observe.metrics import Metrics
@@ -18,28 +20,34 @@ from cordboard.tools.tool import ToolReply
 
 MOST_TELLINGS = 2
 """A caller who cuts it off twice does not want to hear it."""
+MOST_OFFERS = 6
+"""An agent that has dropped it so often will not tell it."""
 
 
 @dataclass(slots=True)
 class _Late:
     reply: ToolReply
     came_at: float
-    tellings: int = 0
+    offers: int = 0
+    cuts: int = 0
     """How often the caller cut it off."""
-    begun: bool = False
-    """The agent has said it, this time."""
 
 
 class LateReplies:
     """The late answers of one call."""
 
     def __init__(
-        self, ledger: Ledger, metrics: Metrics, offer: Callable[[ToolReply], None]
+        self,
+        ledger: Ledger,
+        metrics: Metrics,
+        say: Callable[[Speech], None],
+        again: Callable[[], None],
     ) -> None:
-        """`offer` gives one to the agent, to be told now."""
+        """`say` has one told now; `again`: there is one to be told when it fits."""
         self._ledger = ledger
         self._metrics = metrics
-        self._offer = offer
+        self._say = say
+        self._again = again
         self._loop = asyncio.get_running_loop()
         self._kept: list[_Late] = []
         """Not told yet, the oldest first."""
@@ -63,29 +71,22 @@ class LateReplies:
     def tell(self) -> None:
         """It fits now: have the first one told."""
         if self.waiting:
-            self._offered = self._kept[0]
-            self._offered.begun = False
-            self._offer(self._offered.reply)
+            late = self._offered = self._kept[0]
+            late.offers += 1
+            words = f"{ABOUT_EARLIER} {late.reply.message}"
+            self._say(Speech(words, "late answer", partial(self._changed, late)))
 
-    def said(self, ask_id: str) -> None:
-        """The agent has said it; the caller has yet to hear it."""
-        late = self._offered
-        if late is not None and late.reply.ask_id == ask_id:
-            late.begun = True
-
-    def heard(self, ask_id: str) -> None:
-        """The caller has heard it."""
-        late = self._offered
-        if late is not None and late.reply.ask_id == ask_id:
-            self._settle(late)
-
-    def interrupted(self) -> None:
-        """The caller cut off what was being said: if that was one of these, it was not heard."""
-        late, self._offered = self._offered, None
-        if late is not None and late.begun:
-            late.tellings += 1
-            if late.tellings >= MOST_TELLINGS:
-                self._settle(late)
+    def _changed(self, late: _Late, speech: Speech) -> None:
+        if late is not self._offered or not speech.over:
+            return
+        late.cuts += speech.state is SpeechState.CUT
+        if speech.state is SpeechState.HEARD or late.cuts >= MOST_TELLINGS:
+            self._settle(late, told=True)
+        elif late.offers >= MOST_OFFERS:
+            self._settle(late, told=False)
+        else:
+            self._offered = None
+            self._again()
 
     def close(self) -> None:
         """The call is over: what comes or is left now is only written down. Idempotent."""
@@ -94,10 +95,10 @@ class LateReplies:
         while self._kept:
             self._record(self._kept.pop(0), told=False)
 
-    def _settle(self, late: _Late) -> None:
+    def _settle(self, late: _Late, *, told: bool) -> None:
         self._offered = None
         self._kept.remove(late)
-        self._record(late, told=True)
+        self._record(late, told=told)
 
     def _record(self, late: _Late, *, told: bool) -> None:
         self._metrics.tool_late(told=told)

@@ -23,6 +23,7 @@ import orjson
 
 from cordboard.agent_api.agent import AgentSession, Said
 from cordboard.agent_api.service_protocol import CutItem, Lost, ProtocolHost, Resumed
+from cordboard.agent_api.speech import Speech
 from cordboard.agents.realtime.typed_message import typed_message
 from cordboard.audio.format import ALAW_8K, SLIN_8K, SLIN_16K, ULAW_8K, AudioFormat
 from cordboard.config.providers.deepgram_agent import DeepgramAgentProvider
@@ -123,7 +124,7 @@ class DeepgramProtocol:
         self._worded = False
         """The present answer has words already."""
         self._dropping = _Dropping.NOTHING
-        self._injected: list[str] = []
+        self._injected: list[Speech] = []
         """Sentences of ours that the service has been asked to say."""
         self._echoes: list[str] = []
         """What the model was told in the caller's place: it may come back as the caller's text."""
@@ -199,14 +200,14 @@ class DeepgramProtocol:
             self._answering = False
             self._dropping = _Dropping.OUR_CUT
 
-    def speak(self, text: str) -> bool:
-        if not text.strip() or self._refuses or self._caller_speaks():
+    def speak(self, speech: Speech) -> bool:
+        if not speech.text.strip() or self._refuses or self._caller_speaks():
             return False
         over = self._dropping is _Dropping.OUR_CUT
-        message = {"type": "InjectAgentMessage", "message": text}
+        message = {"type": "InjectAgentMessage", "message": speech.text}
         if not self._send({**message, "behavior": "interrupt" if over else "queue"}):
             return False
-        self._injected.append(text)
+        self._injected.append(speech)
         del self._injected[:-_MOST_INJECTED]
         return True
 
@@ -317,16 +318,17 @@ class DeepgramProtocol:
             host.caller_text(content)
 
     def _agent_said(self, host: ProtocolHost, content: str) -> None:
-        ours = content in self._injected
-        if ours:
-            self._injected.remove(content)
+        ours = next((speech for speech in self._injected if speech.text == content), None)
+        if ours is not None:
+            self._injected.remove(ours)
         elif self._dropping is _Dropping.OUR_CUT:
             return
         if self._dropping is not _Dropping.NOTHING:
             self._dropping = _Dropping.NOTHING
             self._worded = False
         self._caller_since = None  # it speaks only when it is sure of that
-        host.agent_words(f" {content}" if self._worded and not ours else content)
+        host.agent_speech(ours)
+        host.agent_words(f" {content}" if self._worded and ours is None else content)
         self._answering = self._worded = True
 
     def _user_started_speaking(self, host: ProtocolHost, event: Message) -> None:

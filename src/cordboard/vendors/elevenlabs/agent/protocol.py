@@ -22,6 +22,7 @@ import orjson
 
 from cordboard.agent_api.agent import AgentSession, Said
 from cordboard.agent_api.service_protocol import CutItem, Lost, ProtocolHost, Resumed
+from cordboard.agent_api.speech import Speech
 from cordboard.agents.realtime.typed_message import typed_message
 from cordboard.audio.format import SLIN_8K, SLIN_16K, ULAW_8K, AudioFormat
 from cordboard.audio.transcoder import Transcoder
@@ -203,7 +204,7 @@ class ElevenLabsProtocol:
     def interrupted(self, cut: tuple[CutItem, ...]) -> None:
         """The service knows: a cut is always its own."""
 
-    def speak(self, text: str) -> bool:
+    def speak(self, speech: Speech) -> bool:
         return False
 
     def inform(self, text: str) -> bool:

@@ -22,6 +22,7 @@ import orjson
 
 from cordboard.agent_api.agent import AgentSession
 from cordboard.agent_api.service_protocol import CutItem, Lost, ProtocolHost, Resumed
+from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import SLIN_8K, SLIN_16K, AudioFormat
 from cordboard.config.providers.gemini_live import GeminiLiveProvider
 from cordboard.net.service_websocket import Address
@@ -208,7 +209,7 @@ class GeminiProtocol:
     def interrupted(self, cut: tuple[CutItem, ...]) -> None:
         """Nothing to tell: the service cuts by itself, and has no message for it."""
 
-    def speak(self, text: str) -> bool:
+    def speak(self, speech: Speech) -> bool:
         return False
 
     def inform(self, text: str) -> bool:

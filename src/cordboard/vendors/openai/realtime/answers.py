@@ -123,8 +123,8 @@ class Answers:
         if self.floor.active in self._sounded:
             self._cut_by_call.add(self.floor.active)
             self._stop_active()
-        if self.floor.asides & self._sounded:
-            self._cut_by_call |= self.floor.asides
+        if self.floor.asides.keys() & self._sounded:
+            self._cut_by_call.update(self.floor.asides)
             self._stop_asides()
 
     def caller_started(self, *, cuts: bool) -> None:
@@ -137,7 +137,7 @@ class Answers:
             self._stop_asides()
 
     def _stop_asides(self) -> None:
-        for response_id in self.floor.asides - self.floor.cut:
+        for response_id in self.floor.asides.keys() - self.floor.cut:
             self._cancel(response_id)
 
     def _truncate(self, piece: CutItem, size: int) -> None:
@@ -209,13 +209,15 @@ class Answers:
             if len(self._sizes) > _MAX_ITEMS:
                 del self._sizes[next(iter(self._sizes))]
         self._sounded.add(response_id)
+        self._host.agent_speech(self.floor.asides.get(response_id))
         self._host.agent_sound(sound, item)
 
     def _words(self, message: JsonObject) -> None:
         words = message.get("delta")
         if not isinstance(words, str):
             self._host.ignored("malformed", "response.output_audio_transcript.delta")
-        elif self._is_heard(text_of(message, "response_id")):
+        elif self._is_heard(response_id := text_of(message, "response_id")):
+            self._host.agent_speech(self.floor.asides.get(response_id))
             self._host.agent_words(words)
 
     def _item_stored(self, message: JsonObject) -> None:

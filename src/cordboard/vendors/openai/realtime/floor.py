@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from cordboard.agent_api.speech import Speech
 from cordboard.tools.tool import JsonObject
 
 UNKNOWN = "?"
@@ -26,8 +27,8 @@ class Wish:
     parameters: JsonObject = field(default_factory=dict)
     insists: bool = False
     """It is still wanted when the service was speaking of something else."""
-    aside: bool = False
-    """It is no part of the conversation."""
+    speech: Speech | None = None
+    """A sentence of the engine: its response is no part of the conversation."""
 
 
 @dataclass(slots=True)
@@ -48,8 +49,9 @@ class Floor:
     """What was requested."""
     made_for: Wish | None = None
     """What the active response was requested for; None: by the service itself."""
-    asides: set[str] = field(default_factory=set)
-    """Responses being made that are no part of the conversation."""
+    asides: dict[str, Speech] = field(default_factory=dict)
+    """The engine's sentences by the responses being made for them, which are no part of the
+    conversation."""
     cut: set[str] = field(default_factory=set)
     """Responses being made that nobody wants any more."""
     over: deque[str] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
@@ -100,8 +102,8 @@ class Floor:
             self.requested, self.sent = "", None
         else:
             self.turn_owed = False
-        if sent is not None and sent.aside:
-            self.asides.add(response_id)
+        if sent is not None and sent.speech is not None:
+            self.asides[response_id] = sent.speech
         else:
             self.active, self.made_for = response_id, sent
             self.wish = None
@@ -121,7 +123,7 @@ class Floor:
             return None
         wanted = response_id not in self.cut
         if response_id in self.asides:
-            self.asides.discard(response_id)
+            del self.asides[response_id]
         elif self.active and self.active in (response_id, UNKNOWN):
             wanted = wanted and self.active != UNKNOWN
             self.active = ""

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from cordboard.agent_api.agent import AgentSession
 from cordboard.agent_api.service_protocol import CutItem, Lost, ProtocolHost, Resumed
+from cordboard.agent_api.speech import Speech
 from cordboard.agents.realtime.typed_message import typed_message
 from cordboard.audio.format import ALAW_8K, ULAW_8K, AudioFormat
 from cordboard.config.providers.openai_realtime import OpenAIRealtimeProvider
@@ -172,12 +173,12 @@ class OpenAIProtocol:
     def interrupted(self, cut: tuple[CutItem, ...]) -> None:
         self._answers.cut(cut)
 
-    def speak(self, text: str) -> bool:
+    def speak(self, speech: Speech) -> bool:
         answers = self._answers
         if self._settings.slow_response != "provider" or not answers.can_begin:
             return False
-        aside = {"conversation": "none", "input": [], **messages.verbatim(text)}
-        answers.create(Wish(aside, aside=True))
+        aside = {"conversation": "none", "input": [], **messages.verbatim(speech.text)}
+        answers.create(Wish(aside, speech=speech))
         return True
 
     def inform(self, text: str) -> bool:

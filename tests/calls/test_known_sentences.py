@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from cordboard.calls.failure_apology import STOPPING, TOO_LONG, TROUBLE
+from cordboard.calls.known_sentences import greetings, known_sentences
 from cordboard.config.schema import Config
-from cordboard.runtime.reload import greetings, other_sentences
 
 
 def test_what_bridges_slow_tools_is_made_beforehand() -> None:
@@ -20,7 +21,7 @@ def test_what_bridges_slow_tools_is_made_beforehand() -> None:
             "mcp": {"servers": {"shop": server}},
         }
     )
-    sentences = other_sentences(config)
+    sentences = known_sentences(config)
     assert {"My own.", "One moment, please.", "The shop looks."} <= set(sentences)
     assert {"Cooking.", "Still cooking.", "Let me see."} <= set(sentences)
     assert any("yes or no" in sentence for sentence in sentences), "asked when nobody is understood"
@@ -36,4 +37,22 @@ def test_a_tool_that_has_no_fillers_has_none_made() -> None:
             "mcp": {"servers": {"shop": server}},
         }
     )
-    assert not {"Unheard.", "One moment, please."} & set(other_sentences(config))
+    assert not {"Unheard.", "One moment, please."} & set(known_sentences(config))
+
+
+def test_every_speaker_tells_its_sentences() -> None:
+    context = {
+        "provider": "local",
+        "fallback": ["other"],
+        "fallback_phrase": "Hold the line.",
+        "budget": {"max_minutes": 5, "goodbye": "Your time is up."},
+        "silence": {
+            "continuers": ["Go on."],
+            "reprompts": ["Are you there?"],
+            "goodbye": "I hang up.",
+        },
+    }
+    sentences = known_sentences(Config.model_validate({"contexts": {"demo": context}}))
+    assert {TROUBLE, STOPPING, TOO_LONG, "Hold the line.", "Your time is up."} <= set(sentences)
+    assert {"Go on.", "Are you there?", "I hang up."} <= set(sentences)
+    assert len(sentences) == len(set(sentences)), "each is rendered once"

@@ -1,20 +1,21 @@
-"""What the tools of a call can do to its line and ask of its caller (`cordboard.tools.call_line`).
+"""The line and the caller, as the tools of a call see them (`cordboard.tools.call_line`).
 
 One object a call, made with it; before the line is connected, and after, it refuses what needs a
-caller. The call itself decides how it ends (`LineOwner`).
+caller.
 """
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import structlog
 
+from cordboard.agent_api.speech import Speech
 from cordboard.calls import events
 from cordboard.calls.conversation import Conversation
 from cordboard.calls.dtmf import Dtmf
+from cordboard.calls.ending import CallEnding
 from cordboard.calls.ledger import Ledger
 from cordboard.calls.offer import LineControl, TransferTarget
 from cordboard.calls.recording.call_recording import CallRecording
@@ -25,32 +26,9 @@ from cordboard.tools.call_line import KeysCollected, KeysWanted
 log = structlog.get_logger()
 
 
-class LineOwner(Protocol):
-    """The call, as its line for tools sees it."""
-
-    def hang_up_after_speech(self) -> None:
-        """End the call when the caller has heard what the agent is saying."""
-        ...
-
-    def end(self, outcome: str, reason: str) -> None:
-        """End the call now."""
-        ...
-
-    @property
-    def is_ending(self) -> bool: ...
-
-    async def unless_ending(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do it, but give it up when the call is to end."""
-        ...
-
-    def transferring(self, on: bool) -> None:
-        """The caller begins to be passed on, or that is over."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class CallNames:
-    """What a call is called, and what it knows."""
+    """The names of a call, and its variables."""
 
     call_id: str
     context_name: str
@@ -63,14 +41,16 @@ class CallControl:
 
     def __init__(
         self,
-        owner: LineOwner,
+        ending: CallEnding,
+        transferring: Callable[[bool], None],
         names: CallNames,
         control: LineControl,
         destinations: Mapping[str, TransferDestination],
         recording: CallRecording,
         ledger: Ledger,
     ) -> None:
-        self._owner = owner
+        self._ending = ending
+        self._transferring = transferring
         self._names = names
         self._control = control
         self._destinations = destinations
@@ -103,17 +83,18 @@ class CallControl:
     def end_after_speech(self, reason: str) -> None:
         """Hang up when the caller has heard what the agent is saying. `reason` goes to the log."""
         log.info("agent_hangs_up", call_id=self.call_id, why=reason)
-        self._owner.hang_up_after_speech()
+        self._ending.after_speech("completed", "agent_hangup")
 
     async def transfer_after_speech(self, destination: str) -> None:
-        """Let the agent finish, then pass the caller on. Raises `LineError`s; the call goes on."""
+        """Let the agent finish, then pass the caller on. Raises `LineError`; then the call
+        continues."""
         configured = self._destinations[destination]
         if self._conversation is None:
             raise TransferFailed("the call is not connected")
-        await self._owner.unless_ending(self._conversation.playout.drained())
-        if self._owner.is_ending:
+        await self._ending.unless_over(self._conversation.playout.drained())
+        if self._ending.is_over:
             raise LineGone("the call is over")
-        self._owner.transferring(True)
+        self._transferring(True)
         try:
             await self._control.transfer(
                 TransferTarget(
@@ -127,12 +108,12 @@ class CallControl:
         except LineError as error:
             self._ledger.record(events.Transferred(destination, ok=False, error=str(error)))
             if isinstance(error, LineGone):
-                self._owner.end("completed", "caller_hangup")
+                self._ending.end("completed", "caller_hangup")
             raise
         finally:
-            self._owner.transferring(False)
+            self._transferring(False)
         self._ledger.record(events.Transferred(destination, ok=True))
-        self._owner.end("transferred", f"transfer:{destination}")
+        self._ending.end("transferred", f"transfer:{destination}")
 
     async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
         """Wait for keys. Raises `LineError` when the caller is being asked something already, and
@@ -168,7 +149,7 @@ class CallControl:
     def say(self, text: str) -> None:
         """Have the agent speak a sentence now."""
         if self._conversation is not None:
-            self._conversation.prompt(text)
+            self._conversation.speech.say(Speech(text, "question"))
 
     def pause_recording(self) -> bool:
         """Record silence from now on. False when the call is not being recorded."""

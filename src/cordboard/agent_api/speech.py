@@ -1,0 +1,117 @@
+"""A sentence of the engine, with an identity.
+
+Fillers, continuers, questions, re-prompts, farewells: the call makes a `Speech`, the agent speaks
+it, and its state says what became of it. The agent's own sentences have none: `AgentText.speech` is
+None for them, whatever their words are.
+
+    QUEUED ──▶ BEGUN ──▶ HEARD        (the caller has heard all of it)
+      │          └─────▶ CUT          (the rest of it was taken back)
+      └────────────────▶ DROPPED      (it was not said at all)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Literal, TypeAlias
+
+ABOUT_EARLIER: Final = "About your earlier request:"
+"""Opens an answer that comes too late for its turn."""
+
+Purpose: TypeAlias = Literal[
+    "greeting",
+    "filler",
+    "continuer",
+    "question",
+    "approval",
+    "late answer",
+    "reprompt",
+    "farewell",
+    "apology",
+]
+"""Why it is said.
+
+- `greeting`: of an agent that has another voice say it
+- `filler`: bridges the wait for an answer
+- `continuer`: "mm-hm" in the caller's pause
+- `question`: the prompt of a tool
+- `approval`: a question that the caller answers with yes or no
+- `late answer`: to a request of an earlier turn
+- `reprompt`: asks a silent caller
+- `farewell`, `apology`: the last sentence of a call
+"""
+
+
+class SpeechState(Enum):
+    """The life of one sentence."""
+
+    QUEUED = "queued"
+    BEGUN = "begun"
+    """The agent speaks it: its sound is on the way to the caller."""
+    HEARD = "heard"
+    CUT = "cut"
+    DROPPED = "dropped"
+
+
+def _ignore(_: Speech) -> None:
+    """No callback."""
+
+
+@dataclass(slots=True, eq=False)
+class Speech:
+    """One sentence. A transition that its state does not allow has no effect."""
+
+    text: str
+    purpose: Purpose
+    changed: Callable[[Speech], None] = _ignore
+    """Called after each change of the state, on the event loop."""
+    state: SpeechState = SpeechState.QUEUED
+
+    @property
+    def bridges(self) -> bool:
+        """It only fills a silence: it is no part of the conversation, and needless once the answer
+        begins."""
+        return self.purpose in ("filler", "continuer")
+
+    @property
+    def of_agent(self) -> bool:
+        """It counts as a sentence of the agent's own answer."""
+        return self.purpose in ("greeting", "late answer")
+
+    @property
+    def asks(self) -> bool:
+        """It asks the caller for something: it is what their turn is answered with."""
+        return self.purpose in ("question", "approval")
+
+    @property
+    def ends_call(self) -> bool:
+        return self.purpose in ("farewell", "apology")
+
+    @property
+    def over(self) -> bool:
+        return self.state not in (SpeechState.QUEUED, SpeechState.BEGUN)
+
+    def begin(self) -> None:
+        """The call has the sentence from the agent: its sound follows."""
+        if self.state is SpeechState.QUEUED:
+            self._move(SpeechState.BEGUN)
+
+    def finish(self) -> None:
+        """The caller has heard all of it."""
+        if self.state is SpeechState.BEGUN:
+            self._move(SpeechState.HEARD)
+
+    def cut(self) -> None:
+        """The part of it that the caller has not heard was taken back."""
+        if self.state is SpeechState.BEGUN:
+            self._move(SpeechState.CUT)
+
+    def drop(self) -> None:
+        """It will not be said."""
+        if self.state is SpeechState.QUEUED:
+            self._move(SpeechState.DROPPED)
+
+    def _move(self, state: SpeechState) -> None:
+        self.state = state
+        self.changed(self)

@@ -1,0 +1,137 @@
+"""How one call ends: the first reason given counts, and what is left to be said is said before.
+
+    call goes on ──end──▶ over
+         └──after_speech──▶ farewell ──heard by the caller──▶ over
+
+From the farewell on the agent hears silence: nothing cuts it short any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import structlog
+
+from cordboard.agent_api.speech import Speech
+from cordboard.calls.conversation import Conversation
+from cordboard.calls.media.sound import CallSound
+from cordboard.calls.teardown import STEP_LIMIT
+from cordboard.observe.metrics import Metrics
+
+log = structlog.get_logger()
+
+FAREWELL_LIMIT = 20.0
+"""Longest wait, in seconds, for the caller to hear the end of what is being said."""
+
+Result = TypeVar("Result")
+
+
+class CallEnding:
+    """The end of one call."""
+
+    def __init__(self, metrics: Metrics, trouble: Callable[[str, str], None]) -> None:
+        """`trouble(where, message)` hears what went wrong here."""
+        self._loop = asyncio.get_running_loop()
+        self._metrics = metrics
+        self._trouble = trouble
+        self._ended: asyncio.Future[tuple[str, str]] = self._loop.create_future()
+        self._farewell: asyncio.Task[None] | None = None
+        self._talk: tuple[Conversation, CallSound] | None = None
+
+    def connect(self, conversation: Conversation, sound: CallSound) -> None:
+        """The caller can be heard and spoken to."""
+        self._talk = conversation, sound
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the call is to end now."""
+        return self._ended.done()
+
+    @property
+    def says_farewell(self) -> bool:
+        """Whether the call ends as soon as its farewell is heard."""
+        return self._farewell is not None
+
+    @property
+    def result(self) -> tuple[str, str]:
+        """Outcome and reason of a call that is over."""
+        return self._ended.result()
+
+    async def wait(self) -> tuple[str, str]:
+        """Wait for the end. Return outcome and reason."""
+        return await self._ended
+
+    def end(self, outcome: str, reason: str) -> None:
+        """End the call now. The first reason given counts."""
+        if not self._ended.done():
+            self._ended.set_result((outcome, reason))
+
+    async def unless_over(self, work: Coroutine[Any, Any, Result]) -> Result | None:
+        """Do the work, but give it up (None) when the call is to end."""
+        if self._ended.done():
+            work.close()
+            return None
+        task = self._loop.create_task(work)
+        both: set[asyncio.Future[Any]] = {task, self._ended}
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            task.cancel()
+        if not task.done():
+            await asyncio.wait((task,), timeout=STEP_LIMIT)
+        if not task.done() or task.cancelled():
+            return None
+        if self._ended.done() and task.exception() is not None:
+            log.info("given_up", error=repr(task.exception()))
+            return None
+        return task.result()
+
+    def after_speech(self, outcome: str, reason: str, farewell: str = "") -> None:
+        """End the call when the caller has heard what the agent is saying, and the farewell."""
+        if self._talk is None:
+            return
+        conversation, _ = self._talk
+        begun = self.after(self._hear_out(conversation, outcome, reason))
+        if begun and farewell:
+            conversation.speech.say(Speech(farewell, "farewell"))
+
+    def after(self, farewell: Coroutine[Any, Any, None]) -> bool:
+        """End the call by this work, which calls `end`. False when it is ending already."""
+        if self._farewell is not None or self._ended.done() or self._talk is None:
+            farewell.close()
+            return False
+        conversation, sound = self._talk
+        conversation.begin_farewell()
+        sound.deafen()
+        self._farewell = self._loop.create_task(farewell)
+        self._farewell.add_done_callback(self._farewell_over)
+        return True
+
+    def close(self) -> None:
+        """The call is over: its farewell is not waited for any more."""
+        if self._farewell is not None:
+            self._farewell.cancel()
+
+    async def _hear_out(self, conversation: Conversation, outcome: str, reason: str) -> None:
+        await heard_out(conversation)
+        self.end(outcome, reason)
+
+    def _farewell_over(self, farewell: asyncio.Task[None]) -> None:
+        """A task border: without its farewell the call would have no end."""
+        if farewell.cancelled() or (error := farewell.exception()) is None:
+            return
+        log.error("farewell_failed", exc_info=error)
+        self._metrics.internal_error("farewell")
+        self._trouble("farewell", repr(error))
+        self.end("failed", "internal_error")
+
+
+async def heard_out(conversation: Conversation, seconds: float = FAREWELL_LIMIT) -> None:
+    """Wait until the caller has heard all there is to say, but not for ever."""
+    try:
+        async with asyncio.timeout(seconds):
+            await conversation.spoken_out()
+    except TimeoutError:
+        log.warning("last_words_cut", limit=seconds)

@@ -1,0 +1,38 @@
+"""Every sentence of the engine that is known before it is said: rendered ahead, none comes late.
+
+Each speaker tells its own (`sentences(config)`); a new one is added to `SPEAKERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from cordboard.agents.fallback import agent as fallback
+from cordboard.calls import call_costs, confirmation, failure_apology, silence
+from cordboard.calls.recording.call_recording import opening
+from cordboard.config.schema import Config
+from cordboard.tools import operator_rules
+
+SPEAKERS: tuple[Callable[[Config], Iterator[str]], ...] = (
+    failure_apology.sentences,
+    silence.sentences,
+    fallback.sentences,
+    call_costs.sentences,
+    operator_rules.sentences,
+    confirmation.sentences,
+)
+
+
+def greetings(config: Config) -> dict[str, str]:
+    """The first sentence of calls by context, where it holds no variables."""
+    texts = {
+        name: opening(context.recording, context.greeting)
+        for name, context in config.contexts.items()
+    }
+    return {name: text for name, text in texts.items() if text and "{" not in text}
+
+
+def known_sentences(config: Config) -> list[str]:
+    """The sentences of all speakers, greetings aside, each once."""
+    told = (text for sentences in SPEAKERS for text in sentences(config))
+    return list(dict.fromkeys(text for text in told if text))

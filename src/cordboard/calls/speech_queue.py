@@ -1,0 +1,174 @@
+"""Judge of the engine's sentences in one call: each passes through here before it is said.
+
+    silence watch, tools, call ──say──▶ SpeechQueue ──speak──▶ agent ──AgentText──▶ begins ──▶ heard
+                     tools ──say_in_silence──▶ waits, drops ─┘
+
+The queue knows the floor (`calls.floor`), the agent knows its voice; each may drop a sentence, and
+its state tells (`agent_api.speech`). The rules:
+
+- While the call is ending only its farewell is said, and nothing that begins after it is heard.
+- A tool's question is not said while the caller is being asked something else.
+- A slow tool's filler waits for the floor and for `APART` seconds without the agent's voice or
+  another filler. One that is wanted within `APART` of another tool's filler is dropped: of several
+  slow tools one is enough. It is dropped, too, when the tool answers first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cordboard.agent_api.speech import Speech
+from cordboard.calls.floor import Floor, Owed
+
+APART = 2.0
+"""Seconds between a filler and any other sound of ours: closer together they are only noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechOutlets:
+    """The conversation, as its speech queue sees it."""
+
+    speak: Callable[[Speech], None]
+    """Hand a sentence to the agent."""
+    queued_ms: Callable[[], int]
+    """Sound that the caller has yet to hear."""
+    filled: Callable[[], None] = lambda: None
+    """A filler is being said that the silence watch did not ask for."""
+
+
+class SpeechQueue:
+    """The engine's sentences of one call."""
+
+    def __init__(self, floor: Floor, outlets: SpeechOutlets) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._floor = floor
+        self._outlets = outlets
+        self._handed: list[Speech] = []
+        """With the agent, or on the way to the caller."""
+        self._waiting: Speech | None = None
+        """A tool's filler that does not fit yet."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._tool_filled_at = -APART
+        """When the last tool's filler was handed over."""
+        self._quiet_from = -APART
+        """Until then it is too soon for a tool's filler."""
+        self._farewell_begun = False
+        self.current: Speech | None = None
+        """The latest sentence, while the agent has not reported its end; None: the agent's own."""
+        self.silenced = False
+        """The latest sentence is not for the caller."""
+
+    # What is to be said.
+
+    def say(self, speech: Speech) -> None:
+        """Have the agent say it now, or drop it."""
+        floor = self._floor
+        allowed = speech.ends_call or not floor.ending
+        if speech.purpose == "question" and floor.caller_is_asked:
+            allowed = False
+        if not allowed:
+            speech.drop()
+            return
+        if speech.purpose == "filler":
+            self._quiet_from = max(self._quiet_from, self._loop.time() + APART)
+            self.look()
+        self._hand_over(speech)
+
+    def say_in_silence(self, speech: Speech) -> None:
+        """A slow tool's filler: have it said as soon as it fits, or drop it."""
+        too_soon = self._loop.time() - self._tool_filled_at < APART
+        if self._floor.ending or self._waiting is not None or too_soon:
+            speech.drop()
+            return
+        self._waiting = speech
+        self.look()
+
+    def withdraw(self, speech: Speech) -> None:
+        """It is not needed any more; without effect once the agent has it."""
+        if self._waiting is speech:
+            self._drop_waiting()
+
+    def look(self) -> None:
+        """Something has changed: perhaps the waiting filler fits now."""
+        if self._waiting is None:
+            return
+        self._stop()
+        now, queued = self._loop.time(), self._outlets.queued_ms() / 1000
+        if queued > 0:
+            self._quiet_from = now + queued + APART
+        if not self._floor.free:
+            return  # the conversation looks again when it is
+        if now < self._quiet_from - 1e-3:
+            self._timer = self._loop.call_at(self._quiet_from, self.look)
+            return
+        speech, self._waiting = self._waiting, None
+        self._tool_filled_at = now
+        self._outlets.filled()
+        self._hand_over(speech)
+
+    def begin_farewell(self) -> None:
+        """The call is ending: from now on only its farewell is said."""
+        self._floor.ending = True
+        self._drop_waiting()
+
+    def end(self) -> None:
+        """The call is over: nothing of it is pending. Idempotent."""
+        self.begin_farewell()
+        handed, self._handed = self._handed, []
+        for speech in handed:
+            speech.drop()
+            speech.cut()
+
+    # What is being said.
+
+    def begins(self, speech: Speech | None) -> bool:
+        """A sentence begins; None: the agent's own. Return whether the caller hears it."""
+        ends_call = speech is not None and speech.ends_call
+        self.silenced = self._farewell_begun and not ends_call
+        if speech is None:
+            self.current = None
+            return not self.silenced
+        if self.silenced:
+            speech.drop()
+            return False
+        if speech not in self._handed:  # the agent's own filler, between two of its parts
+            self._handed.append(speech)
+            if speech.purpose == "filler":
+                self._outlets.filled()
+        self._farewell_begun = self._farewell_begun or (ends_call and self._floor.ending)
+        self.current = None if speech.of_agent else speech
+        speech.begin()
+        return True
+
+    def ends_before_answer(self) -> bool:
+        """The agent has handed over all that it says now. Return whether that was a sentence of the
+        engine in front of an answer that is still owed."""
+        current = self.current
+        if current is None or current.purpose == "approval":
+            return False
+        if self._floor.owed is not Owed.ANSWER:
+            return False
+        self.current = None
+        return True
+
+    def silence_agent(self) -> None:
+        """Nothing that the agent may yet say is heard."""
+        self.silenced = self._farewell_begun = True
+
+    def _hand_over(self, speech: Speech) -> None:
+        self._handed = [each for each in self._handed if not each.over]
+        self._handed.append(speech)
+        self._outlets.speak(speech)
+
+    def _drop_waiting(self) -> None:
+        self._stop()
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.drop()
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
