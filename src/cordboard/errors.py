@@ -1,7 +1,7 @@
 """Every error that Cordboard raises on purpose, in one tree.
 
-Each says what happened in words an operator can act on. Code outside a task border catches the
-narrowest class it can answer; a message never contains a secret.
+Each error says what happened in words an operator can act on. Code outside a task border catches
+the narrowest class it can handle; a message never contains a secret.
 
     CordboardError
     ├── ConfigError            the file cannot be used (fatal at start; a reload keeps the old one)
@@ -12,35 +12,35 @@ narrowest class it can answer; a message never contains a secret.
     ├── LineError              the telephone line refused an operation
     │   ├── LineGone           the caller's channel no longer exists
     │   ├── LineUnsupported    this kind of line cannot do that (a bare AudioSocket cannot transfer)
-    │   └── TransferFailed     the transfer did not happen; the call goes on
+    │   └── TransferFailed     the transfer did not happen; the call continues
     ├── AsteriskError          ARI cannot be reached or answered with an error
     ├── ToolError              a tool could not do its work; its text is fit to be spoken
     │   ├── ToolTimeout
-    │   └── Unplaceable        an argument cannot stand where a request's template has it
+    │   └── Unplaceable        an argument is not allowed at its place in a request's template
     ├── HttpError              a web service cannot be reached, or its answer not be used
     │   ├── HttpUnavailable    it is down, or cannot be reached
     │   ├── HttpTimeout        it did not answer in time
-    │   └── HttpAddressRefused it is, or sends us, where no request may go
+    │   └── HttpAddressRefused it is, or redirects us, where no request may go
     ├── SchemaRefused          a tool's parameter schema cannot be used; it is not offered
     ├── McpError               an MCP server cannot be reached, started or understood
-    │   ├── McpCommandMissing  the server's program does not exist; trying again is no use
+    │   ├── McpCommandMissing  the server's program does not exist; retrying is useless
     │   ├── McpUnavailable     the server is down, or went down during the call
     │   ├── McpTimeout         the server is alive but did not answer in time
     │   ├── McpLoginFailed     a remote server or its token endpoint does not accept us
-    │   └── McpAddressRefused  a remote server is, or sends us, where nothing must be sent
-    ├── AgentError             an agent cannot start or go on
-    │   ├── RecogniserError    it did not understand for technical reasons
-    │   ├── VoiceError         it could not speak
-    │   └── BrainError         it could not think
-    ├── ChatRefused            a conversation in writing cannot begin, or not go on like that
+    │   └── McpAddressRefused  a remote server is, or redirects us, where no request may go
+    ├── AgentError             an agent cannot start or continue
+    │   ├── RecogniserError    the recogniser failed for technical reasons
+    │   ├── VoiceError         the voice could not speak
+    │   └── BrainError         the brain gave no answer
+    ├── ChatRefused            a written conversation cannot begin or continue
     ├── EngineUnreachable      a command found no running engine to talk to
     ├── EngineRefused          the running engine answered a command with an error
-    ├── NotThere               something was asked for by a name that nothing has
-    ├── ExtraMissing           what was asked for needs an extra that is not installed
+    ├── NotThere               there is nothing with the requested name
+    ├── ExtraMissing           a requested feature needs an extra that is not installed
     └── KitError               the test kit (`cordboard_testkit`) cannot do its part
         ├── AsteriskMissing    no Asterisk on this machine to test with
         ├── CallRefused        the far side did not take the call
-        ├── CallOver           the call ended while something was still expected of it
+        ├── CallOver           the call ended before an expected event
         └── MalformedPacket    SIP, SDP or RTP that does not parse
 """
 
@@ -56,15 +56,15 @@ class CordboardError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ConfigProblem:
-    """One thing that is wrong in a configuration file."""
+    """One problem in a configuration file."""
 
     message: str
-    """What is wrong, and what was expected."""
+    """The problem, and what was expected."""
     key: str = ""
-    """The dotted key, e.g. `contexts.demo.provider`; empty when the file as a whole is meant."""
+    """The dotted key, e.g. `contexts.demo.provider`; empty for a problem of the whole file."""
     file: str = ""
     line: int | None = None
-    """1-based line in `file`, when the place is known."""
+    """1-based line in `file`, if the place is known."""
     fatal: bool = True
     """False: the engine can run without that part, and `/ready` says so."""
 
@@ -73,7 +73,7 @@ class ConfigProblem:
         return ": ".join(part for part in (place, self.key, self.message) if part)
 
     def labelled(self) -> str:
-        """The same, told apart from what keeps the engine from running."""
+        """Return the problem as text, marked as a warning if it is not fatal."""
         return str(self) if self.fatal else f"warning: {self}"
 
 
@@ -90,7 +90,7 @@ class ModelError(CordboardError):
 
 
 class ListenError(CordboardError):
-    """A port that others connect to cannot be opened."""
+    """A port that clients connect to cannot be opened."""
 
 
 class AudioFileError(CordboardError):
@@ -110,7 +110,7 @@ class LineGone(LineError):
 
 
 class LineUnsupported(LineError):
-    """This kind of line cannot do what was asked."""
+    """This kind of line does not support the requested operation."""
 
 
 class TransferFailed(LineError):
@@ -130,15 +130,15 @@ class ToolError(CordboardError):
 
 
 class ToolTimeout(ToolError):
-    """A tool did not answer within its time."""
+    """A tool did not answer within its timeout."""
 
 
 class Unplaceable(ToolError):
-    """An argument that cannot stand where the template of a request has it."""
+    """An argument is not allowed at its place in the template of a request."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
-        """For the log and the model; it repeats no value."""
+        """For the log and the model; it does not repeat the value."""
         super().__init__("Sorry, that is not possible.")
 
 
@@ -155,7 +155,7 @@ class HttpTimeout(HttpError):
 
 
 class HttpAddressRefused(HttpError):
-    """The service is, or sends us, where our requests must not go."""
+    """The service is, or redirects us, where our requests must not go."""
 
 
 class SchemaRefused(CordboardError):
@@ -167,7 +167,7 @@ class McpError(CordboardError):
 
 
 class McpCommandMissing(McpError):
-    """A server's program or working directory does not exist; trying again is no use."""
+    """A server's program or working directory does not exist; retrying is useless."""
 
 
 class McpUnavailable(McpError):
@@ -183,20 +183,27 @@ class McpLoginFailed(McpError):
 
 
 class McpAddressRefused(McpError):
-    """A remote server is, or sends us, where our requests must not go."""
+    """A remote server is, or redirects us, where our requests must not go."""
 
 
 FailureKind: TypeAlias = Literal[
     "connect", "auth", "quota", "refused", "dropped", "stalled", "garbage", "internal"
 ]
-"""Why an agent, or a part of one, cannot go on: it cannot be reached; it does not accept the key;
-the account is used up or the service too busy; it does not accept what it is told (a model, a
-voice, a tool); the connection broke and could not be mended; it fell silent; what it says makes no
-sense; our own fault."""
+"""Reasons why an agent, or a part of one, cannot continue:
+
+- `connect`: it cannot be reached
+- `auth`: it does not accept the key
+- `quota`: the account is used up, or the service is too busy
+- `refused`: it does not accept its settings (a model, a voice, a tool)
+- `dropped`: the connection broke and could not be restored
+- `stalled`: it fell silent
+- `garbage`: its answers cannot be understood
+- `internal`: our own fault
+"""
 
 
 class AgentError(CordboardError):
-    """An agent cannot start or go on."""
+    """An agent cannot start or continue."""
 
     def __init__(self, message: str, kind: FailureKind = "internal") -> None:
         super().__init__(message)
@@ -204,7 +211,7 @@ class AgentError(CordboardError):
 
 
 class ChatRefused(CordboardError):
-    """A conversation in writing cannot begin, or cannot take a message now.
+    """A written conversation cannot begin, or cannot accept a message now.
 
     `reason` is one of off, stopping, not_ready, unknown_context, unknown_session, bad_variable,
     busy, full, too_long.
@@ -216,11 +223,11 @@ class ChatRefused(CordboardError):
 
 
 class EngineUnreachable(CordboardError):
-    """No running engine answers where the configuration says."""
+    """No running engine answers at the configured address."""
 
 
 class EngineRefused(CordboardError):
-    """The running engine did not do what a command asked. `status` is the HTTP status."""
+    """The running engine refused a command. `status` is the HTTP status."""
 
     def __init__(self, message: str, status: int) -> None:
         self.status = status
@@ -228,11 +235,11 @@ class EngineRefused(CordboardError):
 
 
 class NotThere(CordboardError):
-    """Something was asked for by a name that nothing has."""
+    """There is nothing with the requested name."""
 
 
 class ExtraMissing(CordboardError):
-    """What was asked for needs an extra that is not installed."""
+    """A requested feature needs an extra that is not installed."""
 
 
 class KitError(CordboardError):
@@ -244,7 +251,7 @@ class AsteriskMissing(KitError):
 
 
 class CallRefused(KitError):
-    """The far side did not take the call. `status` is the SIP status, 0 if none came."""
+    """The far side did not accept the call. `status` is the SIP status, 0 if none came."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         self.status = status
@@ -252,7 +259,7 @@ class CallRefused(KitError):
 
 
 class CallOver(KitError):
-    """The call ended while something was still expected of it."""
+    """The call ended before an expected event."""
 
 
 class MalformedPacket(KitError):
@@ -268,4 +275,4 @@ class VoiceError(AgentError):
 
 
 class BrainError(AgentError):
-    """The text side of a pipeline, a language model say, gave no answer."""
+    """The text side of a pipeline, for example a language model, gave no answer."""

@@ -1,7 +1,7 @@
-"""Folders and files that only the engine's user can read: 0700 and 0600, whatever the umask.
+"""Folders and files that only the engine's user can read: 0700 and 0600, regardless of the umask.
 
-Ledgers, recordings, jobs after calls, markers of live calls and counts of use are made by these
-functions and in no other way. They block: call them in threads.
+Ledgers, recordings, post-call jobs, markers of live calls and usage counts are created only by
+these functions. They block: call them in threads.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ _FOLDER_MODE = 0o700
 _FILE_MODE = 0o600
 _OTHERS = 0o077
 TEMPORARY = ".tmp"
-"""End of the names of files that `replace` has not finished; they begin with a dot."""
+"""Suffix of files that `replace` has not finished; their names begin with a dot."""
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and the missing ones above it. A folder that exists stays as it is. Raises
+    """Create a folder and its missing parents. An existing folder is not changed. Raises
     `OSError`."""
     if path.is_dir():
         return
@@ -27,28 +27,27 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(_FOLDER_MODE)
     except FileExistsError:
-        if not path.is_dir():  # else another thread or engine was faster
+        if not path.is_dir():  # otherwise another thread or engine was faster
             raise
     else:
         path.chmod(_FOLDER_MODE)
 
 
 def create(path: Path) -> int:
-    """Make a new file, and its folder if need be; returns a descriptor to write with. Raises
-    `FileExistsError` for a file that exists, and other kinds of `OSError`."""
+    """Create a new file, and its folder if necessary; return a descriptor to write to. Raises
+    `FileExistsError` for an existing file, and other kinds of `OSError`."""
     make_folder(path.parent)
     return _open(path, os.O_WRONLY | os.O_EXCL)
 
 
 def open_lock(path: Path) -> int:
-    """A descriptor of a file to be locked; the file is made when it is not there. Raises
-    `OSError`."""
+    """Return a descriptor of a file to lock; the file is created if necessary. Raises `OSError`."""
     return _open(path, os.O_RDWR)
 
 
 def replace(path: Path, content: bytes, *, sync: bool = False) -> None:
-    """Write a file as a whole: a reader sees the old content or the new, never a part. With `sync`
-    the content is on the disk when it returns; the file's name may not be. Raises `OSError`."""
+    """Write a file atomically: a reader sees the old content or the new, never a part. With `sync`
+    the content is on the disk on return; the file's name may not be. Raises `OSError`."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
     descriptor = _open(temporary, os.O_WRONLY | os.O_TRUNC)
     try:
@@ -64,12 +63,12 @@ def replace(path: Path, content: bytes, *, sync: bool = False) -> None:
 
 
 def open_to_others(folder: Path) -> bool:
-    """Whether the mode of a folder lets other users in. Raises `OSError`."""
+    """True if the mode of a folder lets other users in. Raises `OSError`."""
     return bool(stat.S_IMODE(folder.stat().st_mode) & _OTHERS)
 
 
 def narrow(folder: Path) -> None:
-    """Shut a folder to other users. Raises `OSError`."""
+    """Close a folder to other users. Raises `OSError`."""
     if open_to_others(folder):
         folder.chmod(_FOLDER_MODE)
 

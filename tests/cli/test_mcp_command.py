@@ -391,5 +391,5 @@ def test_a_damaged_lockfile_is_never_overwritten(shop: Shop) -> None:
     shop.lock.write_text('{"version": 1,\n oops')
     done = shop.accept("--yes")
     assert done.status == 1
-    assert f"{shop.lock}:2: mcp.lock_file: the MCP lockfile is no JSON" in done.err
+    assert f"{shop.lock}:2: mcp.lock_file: the MCP lockfile is not JSON" in done.err
     assert shop.lock.read_text().endswith("oops")

@@ -113,16 +113,16 @@ def test_enforce_offers_nothing_of_a_server_that_was_never_accepted() -> None:
         offering = offer("s", ALL, [tool("a"), tool("b")], "enforce", lock)
         assert offering.choices == ()
         (problem,) = told(offering)
-        assert "none of its 2 tools is offered: nothing of it was accepted yet" in problem
+        assert "none of its 2 tools is offered: none has been accepted yet" in problem
         assert "`cordboard mcp accept s`" in problem
 
 
 def test_enforce_offers_nothing_by_a_lockfile_that_cannot_be_read() -> None:
-    damaged = Lock(problem=ConfigProblem("the MCP lockfile is no JSON", file="mcp.lock", line=3))
+    damaged = Lock(problem=ConfigProblem("the MCP lockfile is not JSON", file="mcp.lock", line=3))
     offering = offer("s", ALL, [tool("a")], "enforce", damaged)
     assert offering.choices == ()
     assert told(offering) == [
-        "mcp.servers.s: none of its tools is offered: mcp.lock:3: the MCP lockfile is no JSON"
+        "mcp.servers.s: none of its tools is offered: mcp.lock:3: the MCP lockfile is not JSON"
     ]
     assert len(offer("s", ALL, [tool("a")], "warn", damaged).choices) == 1
 

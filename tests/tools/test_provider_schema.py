@@ -115,7 +115,8 @@ def test_what_the_profile_cannot_say_is_told_in_words() -> None:
         "(at least 1; a multiple of 5; default 10)"
     )
     assert written(OPENAI_REALTIME, n=count)["n"] == count
-    assert "`multipleOf` is only told at n" in whole(GEMINI, properties={"n": count}).notes
+    told = "`multipleOf` appears only in the description at n"
+    assert told in whole(GEMINI, properties={"n": count}).notes
 
 
 def test_constants_and_alternatives() -> None:
@@ -211,7 +212,7 @@ def test_names_that_a_provider_has_no_room_for() -> None:
     ]
     tool = for_provider(spec(schema), GEMINI)
     assert list((tool.parameters or {})["properties"]) == ["fine"]
-    assert "no such names here: filter[id], x-y" in tool.notes
+    assert "not accepted as names: filter[id], x-y" in tool.notes
     tools, (problem,) = for_provider_list([spec({**schema, "required": ["x-y"]})], GEMINI)
     assert tools == ()
     assert "it requires 'x-y'" in str(problem)
@@ -287,7 +288,7 @@ def test_what_is_beyond_all_bounds_is_told_by_its_type(
     parts = {f"p{n}": kinds[n % 3] for n in range(60)}
     tool = whole(profile, properties=parts)
     assert list((tool.parameters or {})["properties"]) == list(parts)
-    assert "too large: of the rest only the types are told" in tool.notes
+    assert "too large: the rest has only types" in tool.notes
 
 
 @every_profile
@@ -316,7 +317,7 @@ def test_no_tool_is_lost_silently() -> None:
     tools, (problem,) = for_provider_list(specs, OPENAI_REALTIME)
     assert [tool.name for tool in tools] == [f"tool_{n}" for n in range(128)]
     assert str(problem) == (
-        "not offered to openai_realtime, it takes 128 tools: "
+        "not offered to openai_realtime, it accepts 128 tools: "
         + ", ".join(f"tool_{n}" for n in range(128, 138))
         + " and 2 more"
     )
@@ -328,7 +329,7 @@ def test_no_tool_is_lost_silently() -> None:
     )
     assert [tool.name for tool in tools] == ["first", "last"]
     assert "longer than 65536 bytes: large" in str(problems[1])
-    assert "'last' is there twice" in str(problems[0])
+    assert "'last' appears twice" in str(problems[0])
 
 
 def test_what_is_written_can_be_checked_again() -> None:

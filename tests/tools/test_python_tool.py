@@ -163,7 +163,7 @@ def field_default(a: int = Field(ge=1)) -> None: ...
         (untyped, "its parameter a has no type"),
         (several, "it takes any number of arguments (*a: 'int'); name each one"),
         (keywords, "it takes any number of arguments (**a: 'int'); name each one"),
-        (by_place, "its parameter a cannot be given by name"),
+        (by_place, "its parameter a cannot be passed by name"),
         (no_schema, "its parameters have no JSON Schema: Cannot generate"),
         (no_type, "its parameters have no JSON Schema: Unable to generate"),
         (nowhere, "its signature cannot be read: name 'Missing' is not defined"),
@@ -386,12 +386,12 @@ def test_what_cannot_be_found_is_a_problem_and_no_more(module: types.ModuleType)
         f"{begin} the module operators_tools has no function convert"
     ]
     assert told(entries(a="number")) == [
-        f"{begin} number in the module operators_tools is no function"
+        f"{begin} number in the module operators_tools is not a function"
     ]
     assert told(entries(a="untyped")) == [f"{begin} its parameter a has no type"]
     assert told(entries(a="with_run")) == [
         f"{begin} its parameter run is a ToolRun, which only an `async def` function can use:"
-        " it runs in no other thread than the engine's"
+        " it runs only in the engine's own thread"
     ]
 
 

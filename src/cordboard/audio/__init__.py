@@ -1,1 +1,1 @@
-"""Pure sound: formats, G.711, resampling, WAV, levels, voice activity, the pacer. Knows no call."""
+"""Pure sound: formats, G.711, resampling, WAV, levels, voice activity, the pacer; no calls."""

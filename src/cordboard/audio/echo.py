@@ -1,29 +1,30 @@
-"""Is what the caller's line brings only our own voice coming back?
+"""Detects whether the sound from the caller's line is only the engine's own voice coming back.
 
 A telephone line returns part of what is played to it: the hybrid of an analogue phone, a hands-free
-set, a sloppy gateway. To voice activity that echo is a person speaking over the agent.
-``EchoGuard`` remembers the last second of both directions and says, when asked, which share of the
-heard sound is a linear echo of the sent one. It cancels nothing and adapts to nothing, so there is
-nothing to converge and nothing to diverge; between questions it costs two copies of a frame.
+set, a poor gateway. For voice activity detection this echo is a person speaking over the agent.
+``EchoGuard`` remembers the last second of both directions and computes on request which share of
+the heard sound is a linear echo of the sent sound. It cancels nothing and adapts to nothing, so it
+neither needs to converge nor can diverge; between requests it costs two copies of a frame.
 
-How: the delay is found by cross-correlation of the last ``_FIT_MS`` of heard sound with everything
-sent in the last second, both whitened a little; then a filter of ``_TAPS`` samples around it is
-fitted by least squares over that stretch, and the share is what it explains of the last ``ms``.
-The stretch is longer than what is judged because a filter fitted to 200 ms alone explains up to
-0.6 of *any* speech, and its quarters count alike so that a caller who has just begun, and is louder
-than the echo, does not bend the filter to himself. About 2.6 ms of processor time a question: it is
-asked only while a voice is heard over the agent's, and of a ``snapshot`` in another thread.
+Method: the delay is found by cross-correlation of the last ``_FIT_MS`` of heard sound with
+everything sent in the last second, both slightly whitened. Then a filter of ``_TAPS`` samples
+around the delay is fitted by least squares over that stretch; the result is the share that the
+filter explains of the last ``ms``. The fitted stretch is longer than the judged one because a
+filter fitted to 200 ms alone explains up to 0.6 of *any* speech. The quarters of the stretch have
+equal weight, so that a caller who has just begun, and is louder than the echo, does not dominate
+the fit. A request takes about 2.6 ms of processor time; it is made only while a voice is heard over
+the agent's, on a ``snapshot`` in another thread.
 
-Measured on recorded human prompts (u-law, a telephone's band and reflections, delays of 20 to
-500 ms, noise at -70 dBFS; tests/audio/test_echo.py asks the same): of an echo of -6 to -30 dB 0.95
-or more is explained in the middle case, below 0.8 in 1 of 100; of somebody speaking over an echo or
-without one, by then for 100 ms or longer, 0.03 to 0.08 in the middle case and at most 0.35 in 95
-of 100 (one and the same voice on both sides, which is the hardest). 0.7 tells them apart. After
-sound was lost on the way, for 400 ms the share is too low.
+Measured on recorded human prompts (u-law, a telephone's band and reflections, delays of 20 to 500
+ms, noise at -70 dBFS; tests/audio/test_echo.py checks the same): of an echo of -6 to -30 dB, the
+median share explained is 0.95 or more, and 1 of 100 is below 0.8. Of a person who speaks over an
+echo or without one, for 100 ms or longer by then, the median is 0.03 to 0.08, and 95 of 100 are at
+most 0.35 (with the same voice on both sides, the hardest case). A threshold of 0.7 separates them.
+After a loss of sound on the way, the share is too low for 400 ms.
 
-One per call, used from one thread, except for what was ``snapshot``. Both directions must be fed
-steadily, one frame per 20 ms, silence included: the newest samples of both count as simultaneous
-(give or take a few frames).
+One instance per call, used from one thread, except for a ``snapshot``. Both directions must be fed
+steadily, one frame per 20 ms, including silence: the newest samples of both count as simultaneous
+(within a few frames).
 """
 
 from __future__ import annotations
@@ -41,48 +42,48 @@ from cordboard.audio.levels import SILENCE_DBFS
 Floats = NDArray[np.float32]
 
 _FLOOR_MS = 3_000
-"""The line's own noise is the level of the quietest tenth of so much heard sound: an echo has gaps
-where the words have, noise has none."""
+"""Milliseconds of heard sound whose quietest tenth gives the line's own noise level: an echo has
+gaps between words, noise has none."""
 _ABOVE_NOISE = 2.0
-"""Sound of less than so many times the noise's power is that noise: no echo, and no voice."""
+"""Sound below this multiple of the noise's power counts as noise: neither echo nor voice."""
 LONGEST_DELAY_MS = 600
-"""Echo that comes back later than this is not looked for."""
+"""Longest echo delay that is searched."""
 _FIT_MS = 400
 _TAPS_BEFORE = 24
 _TAPS = 128
 """The fitted filter, in samples at 8 kHz: 3 ms before the peak and 13 ms after it."""
 _EMPHASIS = np.float32(0.9)
-"""How much the higher frequencies are lifted for finding the delay and fitting the filter."""
+"""Pre-emphasis for finding the delay and fitting the filter."""
 _JUDGED_EMPHASIS = np.float32(0.5)
-"""The same for the share: with none, one steady vowel decides; with 0.9, the noise of the line."""
+"""Pre-emphasis for the share: without any, one steady vowel decides; with 0.9, line noise."""
 _LOUDEST_RETURN = 1.0
-"""An echo is not stronger than what caused it (power ratio): such a fit is a coincidence."""
+"""Maximum power of an echo relative to its source: a stronger fit is a coincidence."""
 _BLOCKS = 4
-"""Parts of the fitted stretch that count alike."""
+"""Number of parts of the fitted stretch that have equal weight."""
 _QUIET_PART = 0.005
-"""Part of the loudest one's power that is added to each part's before they are made alike."""
+"""Share of the loudest part's power added to each part's power before the parts are weighted."""
 _RIDGE = 1e-3
-"""Regularisation, relative to the mean power of what was sent."""
+"""Regularisation, relative to the mean power of the sent sound."""
 _SENT_FLOOR = 20.0
-"""RMS in s16 steps below which nothing was sent that could come back."""
+"""RMS in s16 steps below which the sent sound cannot cause an echo."""
 _HEARD_FLOOR = 4.0
-"""RMS in s16 steps below which nothing was heard: the last step of u-law is 8."""
+"""RMS in s16 steps below which the heard sound counts as silence: the last u-law step is 8."""
 
 
 @dataclass(frozen=True, slots=True)
 class EchoVerdict:
-    """What ``EchoGuard.judge`` found out about the last stretch of heard sound."""
+    """Result of ``EchoGuard.judge`` for the last stretch of heard sound."""
 
     explained: float
-    """Share of its energy, 0..1, that is an echo of what was sent."""
+    """Share of its energy, 0..1, that is an echo of the sent sound."""
     heard_dbfs: float
-    """Its level."""
+    """Level of the heard sound."""
     beyond_dbfs: float
-    """The level of the rest, after the echo is taken away."""
+    """Level of the rest after the echo is removed."""
     delay_ms: float
-    """How long the echo took, when there is one."""
+    """Delay of the echo, if there is one."""
     stands_out: bool = True
-    """Whether it is more than the noise that the line always has."""
+    """True if the sound is louder than the constant noise of the line."""
 
 
 class _Ring:
@@ -109,13 +110,13 @@ class _Ring:
         self._bytes[: self._at] = pcm[split:]
 
     def last(self, samples: int) -> Floats:
-        """The newest ``samples`` samples, oldest first."""
+        """Return the newest ``samples`` samples, oldest first."""
         whole = bytes(self._bytes[self._at :] + self._bytes[: self._at])
         return np.frombuffer(whole[len(whole) - 2 * samples :], "<i2").astype(np.float32)
 
 
 class EchoGuard:
-    """One call's two directions. See the module's docstring."""
+    """The two directions of one call. See the module's docstring."""
 
     def __init__(self, rate: int = 8000) -> None:
         self._rate = rate
@@ -126,29 +127,29 @@ class EchoGuard:
         self._transform = 1 << (self._span - 1).bit_length()
         self._heard = _Ring(2 * rate * _FLOOR_MS // 1000)
         self._listened = 0
-        """Samples heard since the beginning, as far as they are kept."""
+        """Number of samples heard since the beginning, up to the size of the ring."""
         self._sent = _Ring(2 * self._span)
 
     def sent(self, pcm: bytes) -> None:
-        """One frame that goes to the caller (s16), silence included."""
+        """Add a frame sent to the caller (s16), including silence."""
         self._sent.write(pcm)
 
     def heard(self, pcm: bytes) -> None:
-        """One frame that came from the caller (s16)."""
+        """Add a frame that came from the caller (s16)."""
         self._heard.write(pcm)
         self._listened = min(self._listened + len(pcm) // 2, self._rate * _FLOOR_MS // 1000)
 
     def explained(self, ms: int = 200) -> float:
-        """Share, 0..1, of the energy of the last ``ms`` (at most 400) of heard sound that an echo
-        of the sent sound explains. Silence heard is fully explained; with nothing sent, nothing."""
+        """Return the share, 0..1, of the energy of the last ``ms`` (at most 400) of heard sound
+        that an echo of the sent sound explains. Heard silence gives 1; if nothing was sent, 0."""
         return self.judge(ms).explained
 
     def judge(self, ms: int = 200) -> EchoVerdict:
-        """The share of ``explained`` with the levels and the delay it was found at."""
+        """Return the share of ``explained`` together with levels and delay."""
         return self.snapshot()(ms)
 
     def snapshot(self) -> Callable[[int], EchoVerdict]:
-        """``judge`` of the sound as it is now; may be called once, later, in any thread."""
+        """Return ``judge`` bound to the present sound; call it once, later, in any thread."""
         listened = max(self._listened, self._fit)
         return partial(self._judge, self._heard.last(listened), self._sent.last(self._span))
 
@@ -179,7 +180,7 @@ class EchoGuard:
         return EchoVerdict(explained, level, _dbfs(min(power, _power(rest))), delay_ms)
 
     def _best_place(self, sent: Floats, heard: Floats) -> int:
-        """Where in ``sent`` the stretch begins that ``heard`` resembles most, of either sign."""
+        """Return where in ``sent`` the stretch most similar to ``heard`` begins, of either sign."""
         spectrum = np.fft.rfft(sent, self._transform) * np.fft.rfft(heard, self._transform).conj()
         likeness = np.fft.irfft(spectrum, self._transform)[: self._span - self._fit + 1]
         sums = np.concatenate(([0.0], np.cumsum(np.square(sent), dtype=np.float64)))
@@ -189,18 +190,18 @@ class EchoGuard:
 
 
 def _whitened(samples: Floats, by: np.float32 = _EMPHASIS) -> Floats:
-    """Higher frequencies lifted, so that the strong low ones of speech do not decide alone."""
+    """Lift the higher frequencies, so that the strong low ones of speech do not dominate."""
     white = samples.copy()
     white[1:] -= by * samples[:-1]
     return white
 
 
 def _fitted(source: Floats, target: Floats, taps: int) -> Floats:
-    """The filter of ``taps`` samples whose output for ``source`` is nearest to ``target``.
+    """Return the filter of ``taps`` samples whose output for ``source`` is closest to ``target``.
 
-    ``source`` is ``taps - 1`` samples longer than ``target``. Each of ``_BLOCKS`` parts counts
-    the same whatever its level, so that a loud caller at the end does not decide what the echo
-    before him was; but a part with little sound counts for little.
+    ``source`` is ``taps - 1`` samples longer than ``target``. The ``_BLOCKS`` parts have equal
+    weight at any level, so that a loud caller at the end does not dominate the fit of the earlier
+    echo; but a part with little sound has little weight.
     """
     wide = source.astype(np.float64)
     size = len(target) // _BLOCKS
@@ -217,11 +218,11 @@ def _fitted(source: Floats, target: Floats, taps: int) -> Floats:
 
 
 def _normal_matrix(source: NDArray[np.float64], taps: int) -> NDArray[np.float64]:
-    """Products of ``source`` with itself at each pair of delays below ``taps``, summed over the
-    ``len(source) - taps + 1`` samples that have them all.
+    """Return products of ``source`` with itself at each pair of delays below ``taps``, summed over
+    the ``len(source) - taps + 1`` samples that have all of them.
 
-    Exact, not the usual Toeplitz approximation: the first row is a correlation, each further entry
-    is the one up and left of it, plus the product that enters and less the one that leaves.
+    Exact, not the usual Toeplitz approximation: the first row is a correlation; each further entry
+    is its upper left neighbour plus the product that enters and minus the one that leaves.
     """
     count = len(source) - taps + 1
     first = np.correlate(source, source[taps - 1 :], "valid")[::-1]
@@ -239,7 +240,7 @@ def _normal_matrix(source: NDArray[np.float64], taps: int) -> NDArray[np.float64
 
 
 def _noise(samples: Floats, frame: int) -> float:
-    """Power of the noise that is always there: of the quietest tenth of all frames."""
+    """Return the power of the constant noise: that of the quietest tenth of all frames."""
     frames = samples[: len(samples) // frame * frame].reshape(-1, frame)
     powers = np.einsum("ij,ij->i", frames, frames) / frame
     return float(np.partition(powers, len(powers) // 10)[len(powers) // 10])

@@ -1,8 +1,8 @@
-"""What a stretch of telephone audio is made of: its encoding and its sample rate.
+"""The format of telephone audio: its encoding and its sample rate.
 
-Every byte count and duration in the engine is worked out here, so that nobody multiplies by
-16 or divides by 320 on their own. One channel, always; ``slin`` is signed linear 16 bit,
-little endian, as Asterisk calls it; ``ulaw`` and ``alaw`` are the two laws of ITU-T G.711.
+All byte counts and durations in the engine are computed here, so that no other module multiplies by
+16 or divides by 320 itself. Always one channel; ``slin`` is signed linear 16 bit, little endian,
+Asterisk's name for it; ``ulaw`` and ``alaw`` are the two laws of ITU-T G.711.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def _alaw_decoding() -> NDArray[np.int16]:
 
 
 def _segments(magnitude: NDArray[np.int32], lowest_bits: int) -> NDArray[np.int32]:
-    """Segment number: how many bits the magnitude needs above ``lowest_bits``."""
+    """Return the segment number: the bits that the magnitude needs above ``lowest_bits``."""
     bits = np.zeros_like(magnitude)
     for shift in range(lowest_bits, 16):
         bits += magnitude >> shift > 0
@@ -68,22 +68,22 @@ _TO_ALAW: _Table = _alaw_encoding()
 
 
 def ulaw_to_linear(coded: bytes) -> bytes:
-    """u-law bytes to s16 bytes, twice as many."""
+    """Convert u-law bytes to s16 bytes, twice as many."""
     return _FROM_ULAW[np.frombuffer(coded, np.uint8)].tobytes()
 
 
 def alaw_to_linear(coded: bytes) -> bytes:
-    """A-law bytes to s16 bytes, twice as many."""
+    """Convert A-law bytes to s16 bytes, twice as many."""
     return _FROM_ALAW[np.frombuffer(coded, np.uint8)].tobytes()
 
 
 def linear_to_ulaw(pcm: bytes) -> bytes:
-    """s16 bytes to u-law bytes, half as many."""
+    """Convert s16 bytes to u-law bytes, half as many."""
     coded: _Table = _TO_ULAW[np.frombuffer(pcm, "<u2")]
     return coded.tobytes()
 
 
 def linear_to_alaw(pcm: bytes) -> bytes:
-    """s16 bytes to A-law bytes, half as many."""
+    """Convert s16 bytes to A-law bytes, half as many."""
     coded: _Table = _TO_ALAW[np.frombuffer(pcm, "<u2")]
     return coded.tobytes()

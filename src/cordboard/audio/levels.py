@@ -1,11 +1,11 @@
-"""How loud a stretch of s16 audio is: RMS, peak, an envelope over time; where speech can be heard.
+"""The loudness of s16 audio: RMS, peak, an envelope over time; and where speech becomes audible.
 
-`first_audible` and `last_audible` are the one rule by which the engine's ledger and the telephones
-that check it say when somebody began and stopped to be heard.
+The engine's ledger and the telephones that verify it both use `first_audible` and `last_audible` to
+decide when speech began and ended.
 
 Levels are in dBFS: 0 is a full-scale square wave, a full-scale sine has an RMS of -3.0. Digital
-silence is given as ``SILENCE_DBFS`` instead of minus infinity, so that it can be compared,
-averaged and printed.
+silence is ``SILENCE_DBFS`` instead of minus infinity, so that it can be compared, averaged and
+printed.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ SILENCE_DBFS = -100.0
 
 
 AUDIBLE_DBFS = -45.0
-"""Level of 5 ms from which sound on a telephone line is taken to be heard."""
+"""Level of 5 ms from which sound on a telephone line counts as audible."""
 FADED_DB = 30.0
-"""What is so much below the loudest of an utterance has faded away: breath, echo, line noise."""
+"""Decibels below the loudest part of an utterance at which it has faded: breath, echo, noise."""
 OVER_NOISE_DB = 8.0
-"""What is to be heard on a noisy line is louder than its noise by this."""
+"""Decibels above the noise of a noisy line from which sound counts as audible."""
 _PAUSE_MS = 60
 _STRETCH_MS = 5
-"""The level is that of so much sound; where it begins counts to the millisecond."""
+"""Milliseconds over which a level is measured; its beginning counts to the millisecond."""
 
 
 def first_audible(samples: NDArray[np.int16], rate: int) -> int | None:
-    """Index of the first sample that can be heard; None when there is none.
+    """Return the index of the first audible sample; None if there is none.
 
-    The level is a fixed one, so that the answer does not depend on what follows: speech that is
-    still being made has its beginning where the whole of it will have.
+    The level is fixed, so that the result does not depend on later samples: the beginning of speech
+    that is still being generated is the same as in the complete speech.
     """
     parts = _power_by_ms(samples, rate)
     level = _power(AUDIBLE_DBFS)
@@ -46,12 +46,12 @@ def first_audible(samples: NDArray[np.int16], rate: int) -> int | None:
 
 
 def last_audible(samples: NDArray[np.int16], rate: int, noise: float = 0.0) -> int | None:
-    """Index of the sample after the last one that can be heard; None when there is none.
+    """Return the index after the last audible sample; None if there is none.
 
-    What is `FADED_DB` below the loudest does not count, nor what does not stand out by
-    `OVER_NOISE_DB` from the noise of the line (its mean square, where it is known): neither a
-    breath nor a noisy line prolongs what a caller said. Two who look at the same utterance find the
-    same sample, wherever their frames begin.
+    Sound `FADED_DB` below the loudest part does not count, and neither does sound less than
+    `OVER_NOISE_DB` above the noise of the line (`noise`: its mean square, if known): neither a
+    breath nor a noisy line prolongs an utterance. Two observers of the same utterance find the same
+    sample, regardless of their frame boundaries.
     """
     parts = _power_by_ms(samples, rate)
     power = _stretches(parts)
@@ -67,10 +67,10 @@ def last_audible(samples: NDArray[np.int16], rate: int, noise: float = 0.0) -> i
 
 
 def speech_onset(samples: NDArray[np.int16], rate: int, noise: float = 0.0) -> int | None:
-    """Where the speech that goes on at the end of `samples` began to be heard; None: nowhere.
+    """Return where the speech that reaches the end of `samples` became audible; None if nowhere.
 
-    A voice detector is sure of speech some windows after its first soft sound. Going back from
-    there, a pause of 60 ms divides it from whatever was heard before; `noise` as above.
+    A voice detector is certain of speech some windows after its first soft sound. Backwards from
+    there, a pause of 60 ms separates the speech from earlier sound; `noise` as in `last_audible`.
     """
     parts = _power_by_ms(samples, rate)
     level = max(_power(AUDIBLE_DBFS), noise * 10 ** (OVER_NOISE_DB / 10))
@@ -84,7 +84,7 @@ def speech_onset(samples: NDArray[np.int16], rate: int, noise: float = 0.0) -> i
 
 
 def _power_by_ms(samples: NDArray[np.int16], rate: int) -> NDArray[np.float32]:
-    """Mean square of each whole millisecond."""
+    """Return the mean square of each whole millisecond."""
     size = rate // 1000
     parts = samples[: len(samples) // size * size].reshape(-1, size).astype(np.float32)
     power: NDArray[np.float32] = np.einsum("ij,ij->i", parts, parts) / np.float32(size)
@@ -92,7 +92,7 @@ def _power_by_ms(samples: NDArray[np.int16], rate: int) -> NDArray[np.float32]:
 
 
 def _stretches(power: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Mean square of the stretch that begins at each millisecond."""
+    """Return the mean square of the stretch that begins at each millisecond."""
     if len(power) < _STRETCH_MS:
         return np.zeros(0, np.float32)
     sums = np.cumsum(np.concatenate((np.zeros(1), power)), dtype=np.float64)
@@ -105,7 +105,7 @@ def _power(dbfs: float) -> float:
 
 
 def rms_dbfs(pcm: bytes) -> float:
-    """Root mean square level of all samples."""
+    """Return the root mean square level of all samples."""
     samples = np.frombuffer(pcm, "<i2").astype(np.float64)
     if not len(samples):
         return SILENCE_DBFS
@@ -113,13 +113,13 @@ def rms_dbfs(pcm: bytes) -> float:
 
 
 def peak_dbfs(pcm: bytes) -> float:
-    """Level of the largest sample."""
+    """Return the level of the largest sample."""
     samples = np.frombuffer(pcm, "<i2").astype(np.int32)
     return _dbfs(float(np.abs(samples).max())) if len(samples) else SILENCE_DBFS
 
 
 def energy_envelope(pcm: bytes, rate: int, window_ms: int = 20) -> NDArray[np.float32]:
-    """RMS level in dBFS of each window of ``window_ms``; the last one may be shorter."""
+    """Return the RMS level in dBFS of each window of ``window_ms``; the last may be shorter."""
     samples = np.frombuffer(pcm, "<i2").astype(np.float32)
     size = max(1, rate * window_ms // 1000)
     windows = -(-len(samples) // size)
@@ -135,7 +135,7 @@ def energy_envelope(pcm: bytes, rate: int, window_ms: int = 20) -> NDArray[np.fl
 
 
 def speech_rms_dbfs(pcm: bytes, rate: int) -> float:
-    """RMS level of the parts that carry speech: windows within 20 dB of the loudest one.
+    """Return the RMS level of the parts with speech: windows within 20 dB of the loudest one.
 
     Pauses do not count, so a sentence with long pauses measures as loud as it sounds.
     """

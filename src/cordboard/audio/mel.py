@@ -46,11 +46,11 @@ def _window() -> Floats:
 
 
 def log_mel(samples: Floats, frames: int) -> Floats:
-    """The spectrogram [80, frames] of 16 kHz samples.
+    """Return the spectrogram [80, frames] of 16 kHz samples.
 
-    Audio longer than ``frames`` x 10 ms is cut; after the end of shorter audio there is silence.
-    Where the audio begins, and where it fills the window to its end, it is mirrored for the frames
-    that reach beyond, as the reference code does.
+    Audio longer than ``frames`` x 10 ms is cut; shorter audio is followed by silence. At its
+    beginning, and at its end if it fills the window, the audio is mirrored for frames that reach
+    beyond it, as in the reference code.
     """
     samples = samples[: frames * _HOP]
     spoken = min(frames, -(-len(samples) // _HOP) + 1)

@@ -1,17 +1,17 @@
 """One 20 ms clock for the outgoing audio of every call.
 
-Where the telephone exchange plays whatever it is sent at once (AudioSocket, RTP), the engine
-must send one frame every 20 ms itself. All such outlets share one ``Pacer``: one timer on the
-event loop, which calls each outlet's ``tick`` directly. It starts with the first outlet
-registered and stops with the last, so an idle engine has no timer.
+If the telephone exchange plays incoming audio immediately (AudioSocket, RTP), the engine itself
+must send one frame every 20 ms. All such outlets share one ``Pacer``: one timer on the event loop,
+which calls each outlet's ``tick`` directly. It starts with the first registered outlet and stops
+with the last, so an idle engine has no timer.
 
 Promises:
 
 - The schedule is absolute (start + n x interval on ``loop.time()``): it does not drift.
-- After a stall, ``tick(count)`` asks for the frames that are due, at most ``catch_up`` of them:
-  that much a telephone's jitter buffer absorbs. What was missed beyond is skipped for good and
-  the schedule starts afresh from now, so a long stall never becomes a burst. Both are counted.
-- An outlet that raises is logged, dropped and told through its own callback; the others tick on.
+- After a stall, ``tick(count)`` requests the frames that are due, at most ``catch_up``: a
+  telephone's jitter buffer absorbs that many. Further missed frames are skipped for good and the
+  schedule restarts from now, so that a long stall never becomes a burst. Both are counted.
+- An outlet that raises is logged and removed, and its own callback is called; the others continue.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ INTERVAL = 0.020
 
 
 class Outlet(Protocol):
-    """Something that sends one frame of audio when told to."""
+    """Sends one frame of audio per tick."""
 
     def tick(self, count: int) -> None:
         """Send the next ``count`` frames (1 except just after a stall). Must not block."""
@@ -46,7 +46,7 @@ class Pacer:
         catch_up: int = 3,
         on_internal_error: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`on_internal_error(where)` is told of outlets that failed."""
+        """`on_internal_error(where)` is called for failed outlets."""
         if catch_up < 1:
             raise ValueError("catch_up must be at least 1")
         self._loop = loop
@@ -58,9 +58,9 @@ class Pacer:
         self._timer: asyncio.TimerHandle | None = None
         self._next = 0.0
         self.late_ticks = 0
-        """Ticks that came a whole interval or more too late but were made up for."""
+        """Ticks that came at least one interval late but were made up for."""
         self.skipped_ticks = 0
-        """Ticks that were never made up for, because the stall was too long."""
+        """Ticks that were skipped because the stall was too long."""
 
     @property
     def outlet_count(self) -> int:
@@ -73,7 +73,7 @@ class Pacer:
     def register(
         self, outlet: Outlet, on_failed: Callable[[Exception], None] | None = None
     ) -> None:
-        """Tick ``outlet`` from the next interval on; ``on_failed`` hears why it was dropped.
+        """Tick ``outlet`` from the next interval on; ``on_failed`` gets the error that removes it.
 
         The first outlet is ticked one interval from now. Registering twice raises ValueError.
         """
@@ -86,7 +86,7 @@ class Pacer:
             self._timer = self._loop.call_at(self._next, self._tick)
 
     def unregister(self, outlet: Outlet) -> None:
-        """Stop ticking ``outlet``, at once and even in the middle of a round. Harmless twice."""
+        """Stop ticking ``outlet`` at once, even in the middle of a round. Idempotent."""
         if outlet not in self._outlets:
             return
         del self._outlets[outlet]
@@ -107,7 +107,7 @@ class Pacer:
                 continue
             try:
                 outlet.tick(count)
-            except Exception as error:  # noqa: BLE001 - border: one call must not stop the others
+            except Exception as error:  # noqa: BLE001 - border: isolate the other calls
                 self._drop(outlet, error)
 
     def _drop(self, outlet: Outlet, error: Exception) -> None:

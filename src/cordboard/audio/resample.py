@@ -1,8 +1,8 @@
-"""Changing the sample rate with our own windowed-sinc filters, for streams and whole clips.
+"""Changes the sample rate with our own windowed-sinc filters, for streams and whole clips.
 
-``resample(samples, 24000, 8000)`` does a whole clip and keeps it aligned in time: what happens at
-second 1 stays at second 1, and the length is exact. ``Resampler`` does the same for a stream, piece
-by piece; its output waits for the few samples ahead that the filter looks at (3 ms at 24 to 8 kHz).
+``resample(samples, 24000, 8000)`` converts a whole clip and keeps its timing: an event at second 1
+stays at second 1, and the length is exact. ``Resampler`` does the same for a stream, piece by
+piece; its output is delayed by the filter's look-ahead (3 ms at 24 to 8 kHz).
 
 Filters are Kaiser windowed, flat to 85 % of the lower of the two Nyquist frequencies (3.4 kHz,
 the telephone band, for 8 kHz) and down by more than 60 dB where aliases or images would begin.
@@ -23,12 +23,12 @@ _STOP_DB = 66.0
 _PASS = 0.425
 """End of the flat band as a fraction of the lower sample rate."""
 _CONVOLVE_LIMIT = 6
-"""Up to this decimation a few long convolutions are faster than many short dot products."""
+"""Up to this decimation, a few long convolutions are faster than many short dot products."""
 
 
 @lru_cache(maxsize=16)
 def _kernel(up: int, down: int, lower_rate: float) -> Floats:
-    """The low-pass filter at the common rate; ``lower_rate`` is relative to that rate."""
+    """Return the low-pass filter at the common rate, to which ``lower_rate`` is relative."""
     stop = 0.5 if down > up else 1 - _PASS
     width = (stop - _PASS) * lower_rate
     half = ceil((_STOP_DB - 8) / (2.285 * 2 * pi * width) / 2)
@@ -41,7 +41,7 @@ def _kernel(up: int, down: int, lower_rate: float) -> Floats:
 
 
 class Resampler:
-    """One stream's way from ``source_rate`` to ``target_rate`` (any two positive integers)."""
+    """Converts one stream from ``source_rate`` to ``target_rate`` (any two positive integers)."""
 
     def __init__(self, source_rate: int, target_rate: int) -> None:
         if source_rate <= 0 or target_rate <= 0:
@@ -64,17 +64,17 @@ class Resampler:
 
     @property
     def lookahead(self) -> int:
-        """Source samples that the filter waits for. After so many of silence each further piece
-        gives as much as it lasts, exactly."""
+        """Source samples that the filter looks ahead. After as many samples of silence, each piece
+        gives output of exactly its own duration."""
         return max(0, ceil((self._centre + 1 - self._down) / self._up))
 
     def process(self, samples: Floats) -> Floats:
-        """The next piece in, all output that is certain by now out (may be empty)."""
+        """Process the next piece; return all output that is final (may be empty)."""
         self._taken += len(samples)
         return self._advance(samples)
 
     def flush(self) -> Floats:
-        """The rest of the stream; afterwards the resampler is as new."""
+        """Return the rest of the stream and reset the resampler."""
         due = ceil(self._taken * self._up / self._down) - self._given
         tail = self._advance(np.zeros(self._centre // self._up + 1, np.float32))[:due]
         self._start()
@@ -97,7 +97,7 @@ class Resampler:
         return output
 
     def _filter(self, taps: Floats, position: int, rows: int) -> Floats:
-        """``rows`` outputs of one phase, the first one ending at input ``position``."""
+        """Return ``rows`` outputs of one phase, the first one ending at input ``position``."""
         step, length = self._down, len(taps)
         segment = self._buffer[position - length + 1 : position + (rows - 1) * step + 1]
         output: Floats
@@ -114,7 +114,7 @@ class Resampler:
 
 
 def resample(samples: Floats, source_rate: int, target_rate: int) -> Floats:
-    """A whole clip at ``target_rate``; ``ceil(len * target / source)`` samples."""
+    """Convert a whole clip to ``target_rate``; returns ``ceil(len * target / source)`` samples."""
     if source_rate == target_rate or not len(samples):
         return samples.astype(np.float32, copy=False)
     resampler = Resampler(source_rate, target_rate)
@@ -122,17 +122,17 @@ def resample(samples: Floats, source_rate: int, target_rate: int) -> Floats:
 
 
 def to_floats(pcm: bytes) -> Floats:
-    """s16 bytes to float32 in -1..1."""
+    """Convert s16 bytes to float32 in -1..1."""
     return np.frombuffer(pcm, "<i2").astype(np.float32) * np.float32(1 / 32768)
 
 
 def to_pcm(samples: Floats) -> bytes:
-    """float32 in -1..1 to s16 bytes, clipped and rounded."""
+    """Convert float32 in -1..1 to s16 bytes, clipped and rounded."""
     return np.clip(np.rint(samples * 32768), -32768, 32767).astype("<i2").tobytes()
 
 
 def resample_pcm(pcm: bytes, source_rate: int, target_rate: int) -> bytes:
-    """``resample`` for s16 bytes."""
+    """Apply ``resample`` to s16 bytes."""
     if source_rate == target_rate:
         return pcm
     return to_pcm(resample(to_floats(pcm), source_rate, target_rate))

@@ -15,7 +15,7 @@ from cordboard.audio.vad import RATE, Floats
 
 
 class SileroModel:
-    """The model file at ``path``, loaded and warmed up. Thread safe; keeps no state of a call."""
+    """The model file at ``path``, loaded and warmed up. Thread safe; keeps no per-call state."""
 
     def __init__(self, path: Path) -> None:
         import onnxruntime

@@ -1,9 +1,9 @@
-"""Is this stretch of sound a telephone key? The two tones of DTMF, told from speech.
+"""Detects telephone keys: the two tones of DTMF, distinguished from speech.
 
-``is_dtmf(pcm, rate)`` looks at one stretch of 40 to 120 ms: both tones of ITU-T Q.23 must be there,
-one of each group, near enough in level (Q.24's twist, wider), and together they must carry nearly
-all of its sound above 100 Hz. It keeps the voice guard from taking a key for a voice;
-the keys themselves reach the engine from Asterisk as events. About 25 us for 100 ms.
+``is_dtmf(pcm, rate)`` analyses one stretch of 40 to 120 ms: both tones of ITU-T Q.23 must be
+present, one of each group, similar in level (Q.24's twist, wider), and together they must contain
+nearly all of the sound's energy above 100 Hz. It keeps the voice guard from mistaking a key for a
+voice; the keys themselves reach the engine from Asterisk as events. Takes about 25 us for 100 ms.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ KEYS = "123A456B789C*0#D"
 
 _SHORTEST_MS = 40
 _SHARE = 0.85
-"""Of the energy, how much must be in the two tones."""
+"""Minimum share of the energy in the two tones."""
 _TWIST_DB = 10.0
-"""By how much one tone may be stronger: Q.24 asks receivers to take 4 to 8 dB."""
+"""Maximum level difference of the tones: Q.24 requires receivers to accept 4 to 8 dB."""
 _FLOOR = 50.0
-"""RMS in s16 steps below which nothing counts (-56 dBFS)."""
+"""RMS in s16 steps below which no key is detected (-56 dBFS)."""
 
 _OFF = 0.025
-"""How far a tone may be from its frequency; Q.24 asks receivers to take 1.5 %, and a short stretch
-adds an uncertainty of its own."""
+"""Maximum relative deviation of a tone; Q.24 requires receivers to accept 1.5 %, and a short
+stretch adds an uncertainty of its own."""
 _LOBE_HZ = 2.0
 """Half width of a tone's main lobe under the Hann window, in hertz times seconds."""
 
@@ -41,7 +41,7 @@ def _window(count: int) -> _Row:
 
 
 def _tone(power: _Row, group: tuple[float, ...], step: float, lobe: int) -> tuple[int, float]:
-    """The strongest tone of a group: its place in the group (-1: off any) and its energy."""
+    """Return the strongest tone of a group: its index (-1: not of the group) and its energy."""
     first = int(group[0] * (1 - _OFF) / step)
     last = int(group[-1] * (1 + _OFF) / step) + 2
     peak = first + int(np.argmax(power[first:last]))
@@ -57,9 +57,9 @@ def _tone(power: _Row, group: tuple[float, ...], step: float, lobe: int) -> tupl
 
 
 def dtmf_key(pcm: bytes, rate: int = 8000) -> str | None:
-    """The key, one of ``KEYS``, that sounds throughout ``pcm`` (s16); None when none does.
+    """Return the key, one of ``KEYS``, that sounds throughout ``pcm`` (s16); None if none does.
 
-    Give it 40 to 120 ms. A stretch that is half silence or half voice holds no key.
+    Pass 40 to 120 ms. A stretch that is half silence or half voice contains no key.
     """
     samples = np.frombuffer(pcm, "<i2").astype(np.float64)
     count = len(samples)
@@ -82,5 +82,5 @@ def dtmf_key(pcm: bytes, rate: int = 8000) -> str | None:
 
 
 def is_dtmf(pcm: bytes, rate: int = 8000) -> bool:
-    """Whether ``pcm`` (s16, 40 to 120 ms) is the sound of a key and nothing else."""
+    """True if ``pcm`` (s16, 40 to 120 ms) is the sound of a key and nothing else."""
     return dtmf_key(pcm, rate) is not None

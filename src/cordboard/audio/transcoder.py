@@ -1,8 +1,8 @@
-"""One stream of sound on its way from one format to another, in a function call per piece.
+"""Converts one stream of sound from one format to another, with a function call per piece.
 
-The laws of G.711 go by table, the rate by `audio.resample`, which looks 3 ms ahead at 8 kHz and
-less at higher rates: that is all that it delays. Its state lasts from piece to piece, so pieces of
-any length join without a click.
+G.711 is converted by table, the rate by `audio.resample`, which looks ahead 3 ms at 8 kHz and less
+at higher rates: that is the only delay. The state is kept between pieces, so that pieces of any
+length join without a click.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cordboard.audio.resample import Resampler, to_floats, to_pcm
 
 
 class Transcoder:
-    """One stream's way from one format to another."""
+    """Converts one stream from one format to another."""
 
     def __init__(self, source: AudioFormat, target: AudioFormat) -> None:
         self._source = source
@@ -27,7 +27,7 @@ class Transcoder:
         self._held = 0.0
 
     def convert(self, sound: bytes) -> bytes:
-        """The next piece; what is certain of it by now. Half a sample waits for the rest."""
+        """Convert the next piece; return the final part. Half a sample waits for its rest."""
         if self._source.bytes_per_sample == 2:
             sound = self._half_sample + sound
             whole = len(sound) & ~1
@@ -40,15 +40,15 @@ class Transcoder:
         return _from_linear(pcm, self._target)
 
     def settle(self) -> None:
-        """Put the silence in that the resampler wants to look ahead on.
+        """Feed silence for the resampler's look-ahead.
 
-        From then on each piece gives as much as it has, exactly; it is a few ms late.
+        Afterwards each piece gives output of exactly its own duration; the output is a few ms late.
         """
         if self._resampler is not None:
             self._resampler.process(np.zeros(self._resampler.lookahead, np.float32))
 
     def finish(self) -> bytes:
-        """What is held back; afterwards the stream begins anew."""
+        """Return the rest of the stream and reset the transcoder."""
         self._half_sample = b""
         self._held = 0.0
         if self._resampler is None:
@@ -57,7 +57,7 @@ class Transcoder:
 
     @property
     def held_ms(self) -> float:
-        """How much sound is held back."""
+        """Milliseconds of sound that are held back."""
         return max(0.0, self._held)
 
 

@@ -1,16 +1,16 @@
-"""Who is speaking right now: one voice activity model for all calls of the process.
+"""Voice activity detection: one model for all calls of the process.
 
-``VoiceActivityBank`` holds the one model; each call opens a ``VoiceActivityStream`` and feeds
-it its 8 kHz frames. Feeding is synchronous and costs a microsecond or two. Whole windows
-(256 samples, 32 ms) of all streams that come in within ``GATHER`` seconds, or while the worker
-thread is busy, go through the model together, in one batch, off the event loop; each result comes
-back on the loop as ``on_probability(probability, end_sample)``. One window alone costs about 80 us
-of a core, one of many about 23 us (and the hand-over to the thread comes once per batch), which is
-why the bank waits for company; it does not wait for anybody when all open streams are there.
+``VoiceActivityBank`` holds the one model; each call opens a ``VoiceActivityStream`` and feeds its 8
+kHz frames to it. Feeding is synchronous and costs a microsecond or two. Whole windows (256 samples,
+32 ms) of all streams that arrive within ``GATHER`` seconds, or while the worker thread is busy,
+pass the model together, in one batch, off the event loop; each result is returned on the loop as
+``on_probability(probability, end_sample)``. A single window costs about 80 us of a core, one of
+many about 23 us (and the hand-over to the thread is needed once per batch), which is why the bank
+waits for more windows; it does not wait if all open streams have one.
 
-Promises: for one stream no window is lost, repeated or reordered; a closed stream hears nothing
-more, even when its window was in the model at that moment; if the model fails, each stream
-concerned is closed and told through ``on_failed``.
+Promises: no window of a stream is lost, repeated or reordered; a closed stream gets no more
+results, even if its window is in the model at that moment; if the model fails, each stream
+concerned is closed and its ``on_failed`` is called.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ log = structlog.get_logger()
 
 RATE = 8000
 WINDOW_SAMPLES = 256
-"""What Silero VAD takes at 8 kHz in one step."""
+"""Samples that Silero VAD processes at 8 kHz in one step."""
 CONTEXT_SAMPLES = 32
-"""The end of the previous window that goes before each window; without it results are ruined."""
+"""Samples of the previous window put before each window; results are useless without them."""
 STATE_SIZE = 128
 GATHER = 0.002
-"""Seconds the first window of a batch waits for those of other streams. Measured with 50 calls
-(`bench peers`): verdicts come 4.7 ms (p95) after their last frame, with 5 ms it is 7.6; a frame
-costs a quarter more."""
+"""Seconds that the first window of a batch waits for those of other streams. Measured with 50 calls
+(`bench peers`): results come 4.7 ms (p95) after their last frame; with 5 ms it is 7.6 ms, and a
+frame costs a quarter more."""
 
 _WINDOW_BYTES = WINDOW_SAMPLES * 2
 _CONTEXT_BYTES = CONTEXT_SAMPLES * 2
@@ -48,12 +48,12 @@ class VoiceActivityModel(Protocol):
     """A recurrent model that judges one window of each of n streams."""
 
     def judge(self, windows: Floats, states: Floats) -> tuple[Floats, Floats]:
-        """Windows [n, 288] in -1..1 and states [2, n, 128] to speech probabilities [n] and the
+        """Convert windows [n, 288] in -1..1 and states [2, n, 128] to speech probabilities [n] and
         new states [2, n, 128]. Called from one worker thread at a time."""
 
 
 class VoiceActivityStream:
-    """One call's audio on its way through the model. Opened by ``VoiceActivityBank.open``."""
+    """Feeds one call's audio to the model. Opened by ``VoiceActivityBank.open``."""
 
     __slots__ = (
         "_bank",
@@ -85,7 +85,7 @@ class VoiceActivityStream:
         self.closed = False
 
     def feed(self, pcm: bytes) -> None:
-        """Take the next s16 samples at 8 kHz, any whole number of them. Cheap; never blocks."""
+        """Process the next s16 samples at 8 kHz, any whole number of them. Cheap; never blocks."""
         if self.closed:
             return
         buffer = self._buffer
@@ -98,7 +98,7 @@ class VoiceActivityStream:
         self._bank._wake(self)
 
     def close(self) -> None:
-        """Stop here: windows not yet judged are dropped, nothing is called back any more."""
+        """Close the stream: pending windows are dropped, and there are no more callbacks."""
         if self.closed:
             return
         self.closed = True
@@ -127,12 +127,12 @@ _Results = list[tuple[VoiceActivityStream, list[float]]]
 class VoiceActivityBank:
     """The shared model, the worker thread's queue of one, and the open streams.
 
-    The recurrent states of all streams stand in one array, a row each, so that those of a batch
-    are taken out and put back in one step. Only the worker thread touches it; a row is cleared
-    there before its next stream's first window.
+    The recurrent states of all streams are rows of one array, so that a batch's rows are read and
+    written in one step. Only the worker thread accesses it; it clears a row before the first window
+    of the row's next stream.
 
-    ``executor`` runs one job at a time for this bank; give it a thread of its own so that
-    speech recognition cannot hold it up. The caller owns it and shuts it down after ``close``.
+    ``executor`` runs one job at a time for this bank; give it a thread of its own so that speech
+    recognition cannot delay it. The caller owns it and shuts it down after ``close``.
     """
 
     def __init__(
@@ -165,10 +165,10 @@ class VoiceActivityBank:
         on_probability: Callable[[float, int], None],
         on_failed: Callable[[Exception], None] | None = None,
     ) -> VoiceActivityStream:
-        """A new stream, starting at sample 0 in silence.
+        """Open a stream that starts at sample 0, in silence.
 
-        ``on_probability(p, end_sample)`` is called on the event loop once per 256 samples, with
-        the probability that somebody speaks in the window that ends just before ``end_sample``.
+        ``on_probability(p, end_sample)`` is called on the event loop once per 256 samples, with the
+        probability of speech in the window that ends just before ``end_sample``.
         """
         if self._closed:
             raise RuntimeError("the voice activity bank is closed")
@@ -185,11 +185,12 @@ class VoiceActivityBank:
         on_probability: Callable[[float, int], None],
         on_failed: Callable[[Exception], None] | None,
     ) -> VoiceActivityStream:
-        """One with this row of the states; for banks that want streams of their own."""
+        """Make a stream with this row of the states; for banks with streams of their own."""
         return VoiceActivityStream(self, row, on_probability, on_failed)
 
     def close(self) -> None:
-        """Close every stream. A batch that is in the model now is finished and dropped."""
+        """Close every stream. A batch that is in the model now is finished and its result
+        dropped."""
         self._closed = True
         for stream in tuple(self._streams):
             stream.close()
@@ -209,7 +210,8 @@ class VoiceActivityBank:
             self._start_soon()
 
     def _start_soon(self) -> None:
-        """Start the batch now when every stream is in it, else when the first has waited enough."""
+        """Start the batch now if every stream is in it, otherwise when the first has waited
+        enough."""
         if len(self._pending) == len(self._streams):
             self._stop_timer()
             self._start_batch()
@@ -236,12 +238,12 @@ class VoiceActivityBank:
         self._executor.submit(self._work, batch, asyncio.get_running_loop())
 
     def _work(self, batch: _Batch, loop: asyncio.AbstractEventLoop) -> None:
-        """Worker thread: judge the batch and post the results to the loop."""
+        """Judge the batch and post the results to the loop; runs in the worker thread."""
         results: _Results = []
         failure: Exception | None = None
         try:
             results = self._judge(batch)
-        except Exception as error:  # noqa: BLE001 - thread border: told to every stream concerned
+        except Exception as error:  # noqa: BLE001 - thread border: reported to every stream
             failure = error
         try:
             loop.call_soon_threadsafe(self._deliver, batch, results, failure)
@@ -249,7 +251,8 @@ class VoiceActivityBank:
             log.debug("voice_activity_result_after_loop_closed")
 
     def _judge(self, batch: _Batch) -> _Results:
-        """Round by round: the first window of each stream, then the second of those with one."""
+        """Judge round by round: the first window of each stream, then the second ones, and so
+        on."""
         self._clear_fresh_rows(batch)
         results: _Results = [(stream, []) for stream, _ in batch]
         for turn in range(max(len(windows) for _, windows in batch)):
@@ -289,6 +292,6 @@ class VoiceActivityBank:
         for stream, probabilities in results:
             try:
                 stream._report(probabilities)
-            except Exception as error:  # noqa: BLE001 - border: one call must not stop the others
+            except Exception as error:  # noqa: BLE001 - border: isolate the other calls
                 log.error("voice_activity_callback_failed", error=repr(error))
                 stream._fail(error)

@@ -1,7 +1,7 @@
-"""When a voice was last heard on a line, for services that do not tell. A guess, and a cheap one.
+"""Estimates cheaply when a voice was last heard on a line, for services that do not report it.
 
-Each 20 ms frame costs some microseconds: one look-up a byte and a maximum, no arrays. A frame
-counts as voice when its peak is well above the quietest of the last seconds.
+A 20 ms frame costs some microseconds: one table look-up per byte and a maximum, no arrays. A frame
+counts as voice if its peak is well above the quietest of the last seconds.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from cordboard.audio.format import AudioFormat, Encoding
 from cordboard.audio.g711 import alaw_to_linear, ulaw_to_linear
 
 EACH = 4
-"""Only each fourth sample is looked at: a voice that is loud shows in them too."""
+"""Only every fourth sample is used: a loud voice shows in those too."""
 _FLOOR_FRAMES = 150
-"""The quietest frame of 3 s is the noise of the line."""
+"""Frames (3 s) whose quietest one is the noise of the line."""
 BETWEEN = 1.5
-"""Seconds without a voice after which the next voice is something new."""
+"""Seconds without a voice after which the next voice counts as a new one."""
 _ABOVE = 24
-"""A voice's peak is so much above that, in 256ths of full scale on a scale of square roots."""
+"""Minimum peak of a voice above the noise, in 256ths of full scale on a square-root scale."""
 
 
 def _loudness(linear: Callable[[bytes], bytes]) -> bytes:
-    """For each code of a law of G.711 its loudness: the square root of the sample, 0 to 255."""
+    """Return the loudness of each G.711 code: the square root of the sample, 0 to 255."""
     samples = np.frombuffer(linear(bytes(range(256))), "<i2").astype(np.float64)
     return bytes(np.sqrt(np.abs(samples) / 32768.0 * 65025.0).astype(np.uint8))
 
@@ -40,7 +40,7 @@ _HIGH_BYTE = bytes(
 
 
 class VoiceTrace:
-    """One line's voice. Times are whatever the caller of `hear` gives."""
+    """The voice on one line. Times are in the clock of the caller of `hear`."""
 
     def __init__(self, audio_format: AudioFormat) -> None:
         self._table = _TABLES.get(audio_format.encoding)
@@ -48,12 +48,12 @@ class VoiceTrace:
         self._lowest = 255
         self._frames = 0
         self.last_voice_at: float | None = None
-        """When the last frame with a voice had come."""
+        """Time of the last frame with a voice."""
         self.began_at: float | None = None
-        """When that voice had begun; pauses within it are shorter than `BETWEEN`."""
+        """Beginning of that voice; pauses within it are shorter than `BETWEEN`."""
 
     def hear(self, sound: bytes, now: float) -> bool:
-        """Take a frame that has just come; whether there is a voice in it."""
+        """Process a frame that has just arrived; return True if it contains a voice."""
         if not sound:
             return False
         if self._table is not None:

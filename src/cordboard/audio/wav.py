@@ -1,4 +1,4 @@
-"""WAV files as the engine uses them: 16 bit PCM, read as mono at any rate, written mono or stereo.
+"""WAV files for the engine: 16 bit PCM, read as mono at any rate, written as mono or stereo.
 
 Blocking file access: call it from a worker thread or a command, not on the event loop.
 """
@@ -15,10 +15,10 @@ from cordboard.errors import AudioFileError
 
 
 def read_mono(path: Path | str, rate: int | None = None) -> tuple[bytes, int]:
-    """The samples (s16 bytes) and the sample rate of a WAV file.
+    """Return the samples (s16 bytes) and the sample rate of a WAV file.
 
     With ``rate`` the samples are resampled to it. Several channels are mixed to one. Raises
-    ``AudioFileError`` when the file is missing, is no WAV, or is not 16 bit PCM.
+    ``AudioFileError`` if the file is missing, is not a WAV file, or is not 16 bit PCM.
     """
     try:
         with wave.open(str(path), "rb") as file:
@@ -42,7 +42,7 @@ def write_mono(path: Path | str, pcm: bytes, rate: int) -> None:
 
 
 def write_stereo(path: Path | str, left: bytes, right: bytes, rate: int) -> None:
-    """Write two s16 tracks as one stereo WAV; the shorter one is filled up with silence."""
+    """Write two s16 tracks as one stereo WAV; the shorter one is padded with silence."""
     frames = max(len(left), len(right)) // 2
     mixed = np.zeros((frames, 2), "<i2")
     for side, pcm in enumerate((left, right)):

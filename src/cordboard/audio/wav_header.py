@@ -1,8 +1,9 @@
 """The header of a stereo WAV file that grows while it is written. Pure: no files.
 
-The header has the same length whatever the file's size, so that it can be written over at any time:
-a program that is killed leaves a whole file. A `LIST INFO` chunk says who made it and, as JSON in
-its comment, what for: whoever deletes old recordings knows its own by it.
+The header has the same length for any file size, so that it can be overwritten at any time: a
+killed program leaves a valid file. A `LIST INFO` chunk names the software and has JSON in its
+comment that describes the file: the deletion of old recordings recognises the engine's own files by
+it.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ _CODES: Mapping[WavEncoding, int] = {"slin": 1, "ulaw": 7}
 """WAVE_FORMAT_PCM and WAVE_FORMAT_MULAW."""
 CHANNELS = 2
 LARGEST = 0xFFFF_0000
-"""Bytes of sound that the 32 bit sizes of a WAV file can tell, less room for the header."""
+"""Bytes of sound that the 32 bit sizes of a WAV file can express, less room for the header."""
 
 
 @dataclass(frozen=True, slots=True)
 class WavHeader:
-    """What a file's header says, except for its size."""
+    """The content of a file's header, except for its size."""
 
     encoding: WavEncoding
     rate: int
     comment: Mapping[str, Any]
-    """What is known of the file, as JSON values."""
+    """Description of the file, as JSON values."""
 
     @property
     def frame_bytes(self) -> int:
@@ -42,7 +43,7 @@ class WavHeader:
         return (b"\0" if self.encoding == "slin" else b"\xff") * self.frame_bytes
 
     def encode(self, frames: int) -> bytes:
-        """The header of a file with so many frames of sound. Its length is always the same."""
+        """Return the header for `frames` frames of sound. Its length is always the same."""
         size = frames * self.frame_bytes
         width = 8 * self.frame_bytes // CHANNELS
         code, per_second = _CODES[self.encoding], self.rate * self.frame_bytes
@@ -62,7 +63,7 @@ class WavHeader:
 
 
 def read_comment(start: bytes) -> dict[str, Any] | None:
-    """The comment of a file that `WavHeader` made, from its first KB; None for any other file."""
+    """Return the comment of a file made by `WavHeader`, from its first KB; None for other files."""
     if start[:4] != b"RIFF" or start[8:12] != b"WAVE":
         return None
     for name, content in _chunks(start[12:]):

@@ -1,8 +1,8 @@
-"""Whether a caller is taken in, and how one who is not is turned away.
+"""Decides whether a caller is admitted, and gives a refused caller back to the dialplan.
 
-Nobody is turned away without the dialplan having its say: the caller goes back to it, unanswered,
-with `CORDBOARD_STATUS` set to the word of `DIALPLAN_STATUS` (see docs/load.md for what it can do).
-Each reason is counted as `ai_agent_refused_offers_total{reason=...}`.
+A refused call always returns to the dialplan, unanswered, with `CORDBOARD_STATUS` set to the value
+of `DIALPLAN_STATUS` (see docs/load.md for what the dialplan can do). Each reason is counted as
+`ai_agent_refused_offers_total{reason=...}`.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ DIALPLAN_STATUS: Mapping[str, str] = {
     BARE_RATE: "busy",
     BARE_BUDGET: "busy",
 }
-"""What the dialplan is told, by the reason: `busy` will pass, `unavailable` may not."""
+"""Status for the dialplan, by reason: `busy` is temporary, `unavailable` may not be."""
 
 
 def reason_to_refuse(
     *, draining: bool, live_calls: int, max_calls: int, degradation: Degradation
 ) -> str:
-    """Why the next caller cannot be taken in; empty when they can."""
+    """Return why the next caller cannot be admitted; empty if they can."""
     if draining:
         return DRAINING
     if live_calls >= max_calls:
@@ -48,14 +48,14 @@ def reason_to_refuse(
 
 
 async def turn_away(offer: Offer, reason: str, internal_error: Callable[[str], None]) -> None:
-    """Give a caller back to the dialplan and let the line go. Whatever fails is logged; what should
-    not have is counted too (`internal_error(where)`)."""
+    """Give a caller back to the dialplan and release the line. Failures are logged; unexpected ones
+    are also counted (`internal_error(where)`)."""
     line = offer.control
     for step in (partial(give_back, line, DIALPLAN_STATUS[reason]), line.release):
         try:
             async with asyncio.timeout(STEP_LIMIT):
                 await step()
-        except Exception as error:  # noqa: BLE001 - task border: nobody could do better
+        except Exception as error:  # noqa: BLE001 - task border: there is no better handler
             log.error("refusal_failed", call_id=offer.call_id, error=repr(error))
             if not isinstance(error, (LineError, TimeoutError)):
                 internal_error("refusal")

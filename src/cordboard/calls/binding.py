@@ -1,10 +1,10 @@
-"""Which context and which provider a call gets.
+"""Chooses the context and the provider of a call.
 
 context:  AI_CONTEXT > AI_AGENT (alias) > route of the dialled number > default_context > the first
 provider: AI_PROVIDER > the context's > default_provider
 
-An unknown name never refuses a caller: the next candidate answers, the problem is logged, counted
-and told to the caller in one sentence.
+An unknown name never refuses a caller: the next candidate answers, and the problem is logged,
+counted and spoken to the caller in one sentence.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from cordboard.config.schema import Config, Context
 from cordboard.config.sections.parts import PartSection
 
 APOLOGY = "Sorry, the service you asked for is not available. "
-"""Said before the greeting of the context that answers instead."""
+"""Spoken before the greeting of the context that answers instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The result: who answers this call."""
+    """The context and provider that answer a call."""
 
     context_name: str
     context: Context
     provider_name: str
     provider: PartSection
     problems: tuple[str, ...] = ()
-    """Names that were asked for and do not exist."""
+    """Requested names that do not exist."""
 
 
 def bind(offer: Offer, config: Config) -> Binding:
-    """Choose. Every name in `config` itself is known to exist (checked when it was loaded)."""
+    """Choose a binding. All names in `config` exist (checked when it was loaded)."""
     wanted = offer.variables
     problems: list[str] = []
     context_name = _first_known(
@@ -68,7 +68,7 @@ def bind(offer: Offer, config: Config) -> Binding:
 
 
 def variables_of(offer: Offer, binding: Binding, now: datetime.datetime) -> dict[str, str]:
-    """The variables of a call that begins now, as its context declares them."""
+    """Return the variables of a call that begins now, as its context declares them."""
     return call_variables(
         caller_number=offer.caller_number,
         caller_name=offer.caller_name,

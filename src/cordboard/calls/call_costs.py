@@ -1,7 +1,7 @@
-"""What a call costs, as its agent's services count, and when that is enough.
+"""The cost of a call, from the usage of its agent's services, and the limits of its budget.
 
-Every `Used` of the agent becomes a line of the ledger and some counters. What it costs is told
-where `prices` knows; a call that reaches its context's `budget` is to end politely.
+Each `Used` of the agent becomes a line of the ledger and some counters, with its cost if `prices`
+covers it. A call that reaches its context's `budget` ends politely.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def sentences(config: Config) -> Iterator[str]:
 
 
 class CallCosts:
-    """One call's money and minutes."""
+    """The cost and duration of one call."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class CallCosts:
         metrics: Metrics,
         on_limit: Callable[[str], None],
     ) -> None:
-        """`on_limit(goodbye)`: the call has cost, or lasted, as much as it may; told once."""
+        """`on_limit(goodbye)` is called once, when the call reaches a limit of its budget."""
         self._context_name = context_name
         self._prices = prices
         self._budget = budget
@@ -46,21 +46,21 @@ class CallCosts:
         self._timer: asyncio.TimerHandle | None = None
         self._told = False
         self.total: float | None = None
-        """What is known to have been spent; None when nothing is."""
+        """The known cost so far; None if no cost is known."""
 
     @property
     def currency(self) -> str:
-        """Of `total`; empty while nothing is known."""
+        """The currency of `total`; empty while no cost is known."""
         return self._prices.currency if self.total is not None else ""
 
     def begin(self) -> None:
-        """The caller is being served: the minutes are counted from here."""
+        """Start counting the minutes: the caller is being served now."""
         if self._budget.max_minutes is not None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self._budget.max_minutes * 60, self._tell)
 
     def used(self, usage: Usage) -> None:
-        """A service has counted so much more."""
+        """Record further usage of a service."""
         amounts = {unit: amount for unit, amount in usage.amounts.items() if amount > 0}
         if not amounts:
             return
@@ -81,7 +81,7 @@ class CallCosts:
             self._tell()
 
     def close(self) -> None:
-        """The call ends: nothing is told any more. Idempotent."""
+        """Stop: `on_limit` is not called any more. Idempotent."""
         self._told = True
         if self._timer is not None:
             self._timer.cancel()
@@ -89,5 +89,5 @@ class CallCosts:
     def _tell(self) -> None:
         if not self._told:
             self._told = True
-            # Not from within an event of the agent, which is to say the goodbye.
+            # Not from within an event of the agent, which has to speak the goodbye.
             asyncio.get_running_loop().call_soon(self._on_limit, self._budget.goodbye)

@@ -1,9 +1,9 @@
-"""What a call's ledger may say: one small class per event, which is its documented schema.
+"""The events of a call's ledger: one small class per event, which is its documented schema.
 
 Each becomes one JSON object: `{"at_ms": ..., "type": "caller.text", ...fields}`. `at_ms` is the
-time since the offer. Fields that end in `_ms` are milliseconds; `turn` counts the caller's turns,
-0 is the greeting. New fields and types may be added; none is renamed or removed (`SCHEMA`).
-`docs/call-ledger.md` is generated from here.
+time since the offer. Fields that end in `_ms` are milliseconds; `turn` counts the caller's turns, 0
+is the greeting. New fields and types may be added; none is renamed or removed (`SCHEMA`).
+`docs/call-ledger.md` is generated from this module.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class LedgerEvent:
     type: ClassVar[str]
 
     def fields(self) -> dict[str, Any]:
-        """The event's own fields as JSON values (a shallow copy)."""
+        """Return the event's own fields as JSON values (a shallow copy)."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
 
 
@@ -41,7 +41,7 @@ class Offered(LedgerEvent):
     caller_name: str
     called_number: str
     external_id: str = ""
-    """The call's name on the telephone's side, where the engine is told one: of a call by the bare
+    """The call's id on the telephone side, if the engine knows one: for a call by the bare
     AudioSocket() application, the UUID that the dialplan gave it."""
     schema: int = SCHEMA
 
@@ -57,9 +57,9 @@ class Bound(LedgerEvent):
     tools: list[str]
     """Exposed names of the toolbox."""
     missing_tools: list[str] = field(default_factory=list)
-    """Tools the context lists but nobody provides now."""
+    """Tools that the context lists but that no source offers now."""
     problems: list[str] = field(default_factory=list)
-    """Why the context or provider is not the one asked for."""
+    """Reasons why the context or provider is not the requested one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,13 @@ class Connected(LedgerEvent):
 
 @dataclass(frozen=True, slots=True)
 class PreCallDone(LedgerEvent):
-    """The steps of `pre_call` are done, or their time was over."""
+    """The steps of `pre_call` have finished or timed out."""
 
     type = "call.pre_call"
     steps: list[dict[str, str]]
-    """Of each: `tool`, `save_as`, and `status`: that of the tool's answer, or `late`."""
+    """Per step: `tool`, `save_as`, and `status`: the status of the tool's answer, or `late`."""
     took_ms: int
-    """From the offer until the last of them."""
+    """From the offer to the end of the last step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +101,15 @@ class TurnEnded(LedgerEvent):
 
 @dataclass(frozen=True, slots=True)
 class Heard(LedgerEvent):
-    """What the caller said; empty when nothing was understood."""
+    """The caller's words; empty when nothing was understood."""
 
     type = "caller.text"
     turn: int
     text: str
-    """As the recogniser wrote it."""
+    """The recogniser's text."""
     confidence: float
     understood: str = ""
-    """The same with misheard names put right; empty when it is the same."""
+    """The same text with misheard names corrected; empty if nothing was corrected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +118,14 @@ class Key(LedgerEvent):
 
     type = "caller.key"
     key: str
-    """`0` to `9`, `*`, `#`, `A` to `D`; `*` for each one that is secret."""
+    """`0` to `9`, `*`, `#`, `A` to `D`; `*` for each secret key."""
     secret: bool = False
-    """It belongs to a secret input (`collect_digits`): which key it was stands nowhere."""
+    """True for a key of a secret input (`collect_digits`): the key itself is not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answering(LedgerEvent):
-    """A sentence the agent is going to speak."""
+    """A sentence that the agent is about to speak."""
 
     type = "agent.text"
     turn: int
@@ -134,7 +134,7 @@ class Answering(LedgerEvent):
 
 @dataclass(frozen=True, slots=True)
 class AudioStarted(LedgerEvent):
-    """The first audible sample of this turn's answer went to the caller."""
+    """The first audible sample of this turn's answer was sent to the caller."""
 
     type = "agent.audio_started"
     turn: int
@@ -150,77 +150,77 @@ class AudioEnded(LedgerEvent):
 
 @dataclass(frozen=True, slots=True)
 class Held(LedgerEvent):
-    """There was a voice over the agent's: its speech stopped until it was known what that is."""
+    """A voice was detected over the agent's: its speech paused until the cause was known."""
 
     type = "agent.held"
     onset_ms: int
     """Time of the first sample of that voice."""
     reaction_ms: int = 0
-    """From there until the agent fell silent."""
+    """From `onset_ms` until the agent fell silent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resumed(LedgerEvent):
-    """It was no interruption: the agent's speech went on at the very sample."""
+    """It was not an interruption: the agent's speech continued at the same sample."""
 
     type = "agent.resumed"
     why: str
-    """`backchannel`, `noise`, `echo` or `key`; `undecided` when the agent never said."""
+    """`backchannel`, `noise`, `echo` or `key`; `undecided` if no decision was made."""
     held_ms: int = 0
-    """How long the agent was silent."""
+    """Duration of the agent's silence."""
 
 
 @dataclass(frozen=True, slots=True)
 class BargedIn(LedgerEvent):
-    """The caller spoke over the agent; what was not yet heard was taken back."""
+    """The caller interrupted the agent; the unheard part of the answer was discarded."""
 
     type = "agent.interrupted"
     turn: int
     heard: str
-    """What the caller had heard of this turn's answer, to the word."""
+    """The part of this turn's answer that the caller had heard, to the word."""
     heard_ms: int = 0
-    """How much of its sound that was."""
+    """Duration of the heard part."""
     reaction_ms: int = 0
-    """From the first sample of the caller's voice until the agent fell silent; 0: not known."""
+    """From the first sample of the caller's voice until the agent fell silent; 0: unknown."""
     decision_ms: int = 0
-    """From there until it was decided that this is an interruption; 0: not known."""
+    """From the first sample until the decision that it is an interruption; 0: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Silence(LedgerEvent):
-    """Nobody was heard for too long, and the engine did something about it."""
+    """Neither side was heard for too long, and the engine reacted."""
 
     type = "call.silence"
     kind: str
-    """`filler`: the agent owed an answer, a filler was said; `continuer`: a caller who did not
-    sound finished paused and was encouraged; `reprompt`: the caller was asked
-    whether they are there; `goodbye`: they were not, the call ends; `stalled`: the agent never
-    answered, the call ends."""
+    """`filler`: the agent owed an answer, and a filler was spoken; `continuer`: a caller who did
+    not sound finished paused and was encouraged; `reprompt`: the caller was asked if they are still
+    there; `goodbye`: they did not answer, and the call ends; `stalled`: the agent never answered,
+    and the call ends."""
     silent_ms: int
-    """How long nobody had been heard: since the last sample of either."""
+    """Duration of the silence: since the last sample of either side."""
     text: str = ""
-    """What was said."""
+    """The spoken sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCalled(LedgerEvent):
-    """The agent asked for a tool."""
+    """The agent requested a tool call."""
 
     type = "tool.asked"
     turn: int
     ask_id: str
     name: str
     tool: str
-    """Internal id, e.g. `mcp:aviation_atis:get_atis`; empty when there is no such tool here."""
+    """Internal id, e.g. `mcp:aviation_atis:get_atis`; empty if the call has no such tool."""
     arguments: dict[str, Any]
-    """As the agent wrote them; what is secret is masked."""
+    """The arguments as the agent wrote them, secrets masked."""
     parent: str = ""
-    """Of a step of a workflow: the ask that it belongs to."""
+    """For a step of a workflow: the `ask_id` of the workflow's tool call."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolFiller(LedgerEvent):
-    """A slow tool is bridged by a sentence, which now begins to be spoken."""
+    """A filler for a slow tool, which begins to be spoken now."""
 
     type = "tool.filler"
     ask_id: str
@@ -229,21 +229,21 @@ class ToolFiller(LedgerEvent):
 
 @dataclass(frozen=True, slots=True)
 class ToolApproval(LedgerEvent):
-    """The caller was asked whether something is to be done, and answered, or did not."""
+    """The caller was asked for approval, and answered or did not."""
 
     type = "tool.approval"
     question: str
     answer: str
-    """`yes`, `no`, or `none`: not clear, none at all, or no longer wanted."""
+    """`yes`, `no`, or `none`: unclear, no answer, or no longer needed."""
     took_ms: int
-    """From the wish to ask until the answer."""
+    """From the request for approval until the answer."""
     by: str = ""
-    """`voice`, `key`, or `text` where it was typed; empty when nothing came."""
+    """`voice`, `key`, or `text` if it was typed; empty without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswered(LedgerEvent):
-    """The desk answered."""
+    """The desk answered a tool call."""
 
     type = "tool.answered"
     ask_id: str
@@ -253,24 +253,24 @@ class ToolAnswered(LedgerEvent):
     message: str
     took_ms: int
     reason: str = ""
-    """Why it was refused: `not_in_toolbox`, `arguments`, `limit`, `duplicate` or `approval`."""
+    """Reason of a refusal: `not_in_toolbox`, `arguments`, `limit`, `duplicate` or `approval`."""
     source: str = "run"
-    """Where the answer came from: `run`; `cache`, a kept one; `joined`, the run of an equal ask;
-    `late`, a run that an earlier ask had not waited for."""
+    """The origin of the answer: `run`; `cache`, a kept answer; `joined`, the run of an equal tool
+    call; `late`, a run for which an earlier tool call had stopped waiting."""
     tries: int = 1
-    """How often the tool was run for it, retries included; 0: not at all."""
+    """Number of runs of the tool for this answer, including retries; 0: none."""
     payload_bytes: int = 0
-    """Size of the data that the agent was given, as JSON."""
+    """Size of the data that the agent received, as JSON."""
     cut: list[str] = field(default_factory=list)
-    """What of the result's data the agent was not given, e.g. `rows: 100 of 240 items`."""
+    """Parts of the result's data that the agent did not receive, e.g. `rows: 100 of 240 items`."""
     sent: dict[str, Any] = field(default_factory=dict)
-    """The data that the agent was given, secrets masked. Of more than 4 kB only the beginning, as
+    """The data that the agent received, secrets masked. More than 4 kB is cut to its beginning, as
     text: `{"shortened": "…"}`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolLate(LedgerEvent):
-    """The answer to an ask that had been given up, or had timed out: what came of it."""
+    """The outcome of a tool call that had been given up or had timed out."""
 
     type = "tool.late"
     ask_id: str
@@ -278,9 +278,9 @@ class ToolLate(LedgerEvent):
     status: str
     message: str
     told: bool
-    """Whether the caller was told."""
+    """True if the caller heard the answer."""
     waited_ms: int = 0
-    """How long it was kept until then, or until the call was over."""
+    """Time from the answer until it was spoken, or until the call was over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,26 +288,26 @@ class Latency(LedgerEvent):
     """The caller's wait in one turn, by stage.
 
     `endpoint_ms` to `wire_ms` add up to `total_ms`. First and last samples are the first and last
-    that can be heard (`cordboard.audio.levels`), not the quiet ones before and after.
+    audible ones (`cordboard.audio.levels`), not the quiet ones before and after.
     """
 
     type = "turn.latency"
     turn: int
     endpoint_ms: int
-    """Last speech sample to the decision that the turn is over."""
+    """From the last speech sample to the decision that the turn is over."""
     stt_ms: int
-    """From there to the final text (0: it was ready)."""
+    """From the end of the turn to the final text; 0: it was already available."""
     brain_ms: int
-    """From there to the first sentence of the answer, tools included."""
+    """From the final text to the first sentence of the answer, including tools."""
     tts_ms: int
-    """From there to its first sound."""
+    """From the first sentence of the answer to its first sound."""
     wire_ms: int
-    """From there to the first audible sample on the wire."""
+    """From the first sound of the answer to the first audible sample on the wire."""
     total_ms: int
     vad_ms: int = 0
-    """The part of `endpoint_ms` until the voice detector noticed the silence; 0: not known."""
+    """The part of `endpoint_ms` until the voice detector noticed the silence; 0: unknown."""
     filler: bool = False
-    """The first sound was a filler; `turn.answered` tells when the answer came."""
+    """True if the first sound was a filler; `turn.answered` has the time of the answer."""
 
     def stages(self) -> tuple[tuple[Stage, int], ...]:
         """Each stage's name and its ms in the order of time, the total last."""
@@ -324,21 +324,21 @@ class Latency(LedgerEvent):
 
 @dataclass(frozen=True, slots=True)
 class Answered(LedgerEvent):
-    """After a filler: the answer itself began."""
+    """The answer itself began, after a filler."""
 
     type = "turn.answered"
     turn: int
     answer_ms: int
-    """The caller's last speech sample to the first audible one of the answer."""
+    """From the caller's last speech sample to the first audible one of the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingStarted(LedgerEvent):
-    """From here on the sound of the call is recorded; the file begins at this moment."""
+    """The recording begins; the file begins at this moment."""
 
     type = "recording.started"
     path: str
-    """Of the file, relative to `calls.directory`."""
+    """Path of the file, relative to `calls.directory`."""
     format: str
     """`wav` or `wav_ulaw`; stereo, caller left, agent right."""
     rate: int
@@ -347,14 +347,14 @@ class RecordingStarted(LedgerEvent):
 
 @dataclass(frozen=True, slots=True)
 class RecordingPaused(LedgerEvent):
-    """From here on silence is recorded; the file's clock goes on."""
+    """The recording is paused: silence is recorded from now on; the file's clock continues."""
 
     type = "recording.paused"
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingResumed(LedgerEvent):
-    """From here on sound is recorded again."""
+    """The recording is resumed: sound is recorded again."""
 
     type = "recording.resumed"
 
@@ -366,12 +366,12 @@ class RecordingStopped(LedgerEvent):
     type = "recording.stopped"
     duration_ms: int
     dropped_ms: int
-    """How much of it could not be written until now and is silence in the file."""
+    """Duration that could not be written until now and is silence in the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transferred(LedgerEvent):
-    """A transfer was tried."""
+    """A transfer was attempted."""
 
     type = "line.transfer"
     destination: str
@@ -381,23 +381,23 @@ class Transferred(LedgerEvent):
 
 @dataclass(frozen=True, slots=True)
 class AgentUsed(LedgerEvent):
-    """A service of the agent's has counted what it was used for."""
+    """Usage counted by one of the agent's services."""
 
     type = "agent.used"
     provider: str
     """The type of the provider or part, such as `openai_realtime`."""
     model: str
     amounts: dict[str, float]
-    """By unit, since the last such line of this service: `input_text_tokens`, ..., `seconds`,
+    """By unit, since the previous such line of this service: `input_text_tokens`, ..., `seconds`,
     `characters`."""
     cost: float | None = None
-    """By `prices`; null when they do not tell."""
+    """Cost by `prices`; null if they do not cover it."""
     currency: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble(LedgerEvent):
-    """Something failed; the call was helped on or ended."""
+    """Something failed; the call continued or was ended."""
 
     type = "call.trouble"
     where: str
@@ -406,14 +406,14 @@ class Trouble(LedgerEvent):
 
 @dataclass(frozen=True, slots=True)
 class Gap(LedgerEvent):
-    """Lines are missing before this one: the disk did not take them, or the engine was killed while
-    it wrote."""
+    """Lines are missing before this one: the disk did not accept them, or the engine was killed
+    while writing."""
 
     type = "ledger.gap"
     lost: int
-    """How many lines."""
+    """Number of missing lines."""
     since_ms: int
-    """Time of the first of them."""
+    """Time of the first missing line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,15 +423,15 @@ class Ended(LedgerEvent):
     type = "call.ended"
     outcome: str
     """`completed` (either side hung up), `transferred`, `failed`, `shutdown`, or `killed`: the
-    engine was, and the next one has written this line."""
+    engine was killed, and the next one has written this line."""
     reason: str
     """`caller_hangup`, `agent_hangup`, `caller_silent`, `max_duration`, `budget`; `transfer:` and
-    the destination, `transferred` (by somebody else, in the PBX); `engine_stopped`,
-    `engine_killed`; `agent_failed`, `media_failed` (the sound never came), `media_lost`,
+    the destination, `transferred` (in the PBX, not by the engine); `engine_stopped`,
+    `engine_killed`; `agent_failed`, `media_failed` (the audio never started), `media_lost`,
     `asterisk_lost`, `line_failed` or `internal_error`."""
     duration_ms: int
     cost: float | None = None
-    """Of all `agent.used` whose cost is known; null when none is."""
+    """Sum of all `agent.used` with a known cost; null if none is known."""
     currency: str = ""
 
 
@@ -441,4 +441,4 @@ EVENTS: tuple[type[LedgerEvent], ...] = (
     ToolFiller, ToolAnswered, ToolLate, Latency, Answered, Transferred, RecordingStarted,
     RecordingPaused, RecordingResumed, RecordingStopped, AgentUsed, Trouble, Gap, Ended,
 )  # fmt: skip
-"""Every event, in about the order in which a call meets them."""
+"""Every event, roughly in the order in which they occur in a call."""

@@ -1,8 +1,8 @@
-"""The directory of calls (`calls.directory`), shut to other users of the machine.
+"""The directory of calls (`calls.directory`), closed to other users of the machine.
 
-What the engine makes is 0700 and 0600 (`private_files`). Folders of its own that an earlier version
-has made wider are narrowed. A directory that somebody else has made keeps its mode, for they may
-have a reason; the engine warns when other users may enter it.
+The engine creates folders as 0700 and files as 0600 (`private_files`). Its own folders that an
+earlier version made wider are narrowed. A directory that the operator has created keeps its mode,
+because it may be intended; the engine warns if other users may enter it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from cordboard import private_files
 log = structlog.get_logger()
 
 _OWN = ("????-??-??", "open", "post_call", "usage")
-"""The engine's folders in it."""
+"""The engine's folders in the directory."""
 
 
 def shut(directory: Path) -> str:
-    """Make the directory if it is not there, else narrow what is in it; a warning when other users
-    may enter. Blocks. Raises `OSError` when it cannot be made or looked at."""
+    """Create the directory, or narrow the engine's folders in an existing one. Return a warning if
+    other users may enter. Blocks. Raises `OSError` if it cannot be created or read."""
     private_files.make_folder(directory)
     for pattern in _OWN:
         for folder in directory.glob(pattern):
@@ -35,7 +35,7 @@ def shut(directory: Path) -> str:
 
 
 def _narrow(folder: Path) -> None:
-    """Best effort: the folder may be another user's."""
+    """Narrow a folder, best effort: it may belong to another user."""
     try:
         if folder.is_dir():
             private_files.narrow(folder)

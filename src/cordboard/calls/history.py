@@ -1,8 +1,8 @@
-"""What a call was, derived from its ledger and from nothing else: transcript, turns, tools.
+"""The history of a call, derived only from its ledger: transcript, turns, tools.
 
-`read` takes the file of a finished or a running call (a last line that a crash cut short is
-dropped), `CallHistory.from_events` takes events as they come. The demo, `cordboard call`, the
-picture and the tests all look at calls through this.
+`read` reads the file of a finished or a running call (an incomplete last line after a crash is
+dropped), `CallHistory.from_lines` reads lines as they come. The demo, `cordboard call`, the picture
+and the tests all use it.
 """
 
 from __future__ import annotations
@@ -32,47 +32,47 @@ class ToolUse:
     answered_ms: int | None = None
     filler: str = ""
     parent: str = ""
-    """Of a step of a workflow: the ask that it belongs to."""
+    """For a step of a workflow: the id of the workflow's tool call."""
     reason: str = ""
-    """Why it was refused."""
+    """Reason of a refusal."""
     source: str = "run"
-    """Where the answer came from: `run`, `cache`, `joined` or `late`."""
+    """The origin of the answer: `run`, `cache`, `joined` or `late`."""
     late: str = ""
-    """The answer that came after all, when the ask had been given up."""
+    """The late answer, after the tool call had been given up."""
     late_told: bool | None = None
-    """Whether the caller was told that; None: no answer came late."""
+    """True if the caller heard the late answer; None if there is none."""
 
 
 @dataclass(slots=True)
 class Approval:
-    """The caller was asked whether something is to be done. Times are ms since the offer."""
+    """A request for the caller's approval. Times are ms since the offer."""
 
     question: str
     answer: str
     """`yes`, `no` or `none`."""
     by: str
-    """`voice` or `key`; empty when nothing came."""
+    """`voice` or `key`; empty without an answer."""
     asked_ms: int
     answered_ms: int
 
 
 @dataclass(slots=True)
 class Overlap:
-    """A voice over the agent's, and what came of it. Times are ms since the offer."""
+    """A voice over the agent's, and its outcome. Times are ms since the offer."""
 
     onset_ms: int
     """Its first sample."""
     held_ms: int
-    """The agent fell silent."""
+    """Time when the agent fell silent."""
     over_ms: int | None = None
-    """It went on, or was interrupted; None while that is not known."""
+    """Time when it continued or was interrupted; None while that is undecided."""
     verdict: str = ""
-    """`interruption`, or why it went on: `backchannel`, `noise`, `echo`, `key`, `undecided`."""
+    """`interruption`, or why it continued: `backchannel`, `noise`, `echo`, `key`, `undecided`."""
 
 
 @dataclass(slots=True)
 class Gap:
-    """Lines that are missing. Times are ms since the offer."""
+    """Missing lines. Times are ms since the offer."""
 
     lost: int
     since_ms: int
@@ -81,7 +81,7 @@ class Gap:
 
 @dataclass(slots=True)
 class Silence:
-    """Nobody was heard for too long. Times are ms since the offer."""
+    """A silence that was too long. Times are ms since the offer."""
 
     kind: str
     """`filler`, `reprompt`, `goodbye` or `stalled`."""
@@ -100,27 +100,27 @@ class Turn:
     last_speech_ms: int | None = None
     endpoint_ms: int | None = None
     heard: str = ""
-    """As the recogniser wrote it."""
+    """The recogniser's text."""
     understood: str = ""
-    """The same with misheard names put right."""
+    """The same text with misheard names corrected."""
     confidence: float = 0.0
     answer: list[str] = field(default_factory=list)
-    """The sentences the agent set out to speak."""
+    """The sentences that the agent was about to speak."""
     said: list[str] = field(default_factory=list)
-    """The same, but of what the caller cut only what was heard."""
+    """The same sentences; of those that the caller cut, only the heard part."""
     answer_start_ms: int | None = None
     """First audible sample on the wire, of a filler if there was one."""
     answer_end_ms: int | None = None
-    """When the caller had heard all of it, or interrupted."""
+    """Time when the caller had heard all of it, or interrupted."""
     interrupted: str | None = None
-    """What was heard of the answer, when the caller cut it."""
+    """The heard part of the answer, if the caller interrupted it."""
     tools: list[ToolUse] = field(default_factory=list)
     latency: Mapping[str, int] = field(default_factory=dict)
     """`vad_ms`, `endpoint_ms`, `stt_ms`, `brain_ms`, `tts_ms`, `wire_ms`, `total_ms`."""
     filled: bool = False
-    """A filler was heard first: `latency` is its; `answer_ms` tells the answer's own."""
+    """True if a filler was heard first: `latency` is the filler's; `answer_ms` is the answer's."""
     answer_ms: int | None = None
-    """The caller's last sample to the first one of the answer itself."""
+    """From the caller's last sample to the first one of the answer itself."""
 
 
 @dataclass(slots=True)
@@ -141,7 +141,7 @@ class CallHistory:
     approvals: list[Approval] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
-    """Where the ledger lacks something; empty when it has everything."""
+    """Gaps in the ledger; empty if it is complete."""
     transfers: list[LedgerLine] = field(default_factory=list)
     outcome: str = ""
     """Empty while the call runs, and after its engine was killed until the next one starts."""
@@ -158,9 +158,9 @@ class CallHistory:
 
     @property
     def caller_turns(self) -> list[Turn]:
-        """The turns in which the caller said something, in order.
+        """The turns in which the caller spoke, in order.
 
-        Not the greeting, and not what the agent said because nothing was heard for long.
+        Excludes the greeting, and the agent's sentences after a long silence.
         """
         return [turn for _, turn in sorted(self.turns.items()) if turn.endpoint_ms is not None]
 
@@ -170,7 +170,8 @@ class CallHistory:
         return [use for _, turn in sorted(self.turns.items()) for use in turn.tools]
 
     def transcript(self) -> list[tuple[str, str]]:
-        """(`caller` | `agent`, text) in order; of a cut answer only what was heard."""
+        """Return (`caller` | `agent`, text) in order; of an interrupted answer only the heard
+        part."""
         spoken = [
             line
             for _, turn in sorted(self.turns.items())
@@ -180,12 +181,12 @@ class CallHistory:
 
 
 def read(path: Path) -> CallHistory:
-    """The history in a ledger file. Raises `OSError` when it cannot be read."""
+    """Return the history in a ledger file. Raises `OSError` if it cannot be read."""
     return CallHistory.from_lines(read_lines(path))
 
 
 def find(directory: Path, call_id: str) -> Path | None:
-    """The ledger of a call in a directory of calls; of several calls of one id, the last one's."""
+    """Return the ledger of a call in a directory of calls; the last one if several share an id."""
     numbered = re.compile(re.escape(call_id) + r"(?:-(\d+))?\.jsonl")
     found = [
         (path.parent.name, int(match[1] or 1), path)
@@ -196,15 +197,15 @@ def find(directory: Path, call_id: str) -> Path | None:
 
 
 def read_lines(path: Path) -> list[LedgerLine]:
-    """The lines of a ledger file; a half-written line is dropped. Raises `OSError`."""
+    """Return the lines of a ledger file; a half-written line is dropped. Raises `OSError`."""
     return parse_lines(path.read_bytes())
 
 
 def parse_lines(content: bytes) -> list[LedgerLine]:
-    """The same of a file's content.
+    """Return the lines in the content of a ledger file.
 
-    In files of earlier versions several calls of a day may share one: these are the lines of the
-    last one.
+    In files of earlier versions several calls of a day may share one: the result is the lines of
+    the last one.
     """
     lines: list[LedgerLine] = []
     for raw in content.splitlines():
@@ -219,20 +220,20 @@ def parse_lines(content: bytes) -> list[LedgerLine]:
 
 
 class _Reader:
-    """Follows the lines of one ledger."""
+    """Processes the lines of one ledger."""
 
     def __init__(self) -> None:
         self.history = CallHistory()
         self._speech_ms: int | None = None
         self._uses: dict[str, ToolUse] = {}
         self._kept: dict[int, int] = {}
-        """How much of each turn's `said` is settled by an interruption."""
+        """Number of entries of each turn's `said` that are settled by an interruption."""
         self._sounding: set[int] = set()
         """Turns whose answer is being heard."""
         self._in_silence = ""
-        """What the engine is about to say in a silence; ..."""
+        """The sentence that the engine is about to speak in a silence."""
         self._beside: int | None = None
-        """... the turn it is said in, of whose answer it is no part."""
+        """The turn in which that sentence is spoken, though it is not part of the turn's answer."""
 
     def take(self, line: LedgerLine) -> None:
         kind = line["type"]
@@ -300,10 +301,10 @@ class _Reader:
             if turn.answer_start_ms is None:
                 turn.answer_start_ms = at
             elif turn.number == self._beside:
-                return  # a continuer, or a re-prompt, after an answer that was cut
+                return  # a continuer or a re-prompt after an interrupted answer
             self._sounding.add(turn.number)
             return
-        if turn.number in self._sounding:  # a re-prompt long after an answer is no part of it
+        if turn.number in self._sounding:  # a re-prompt long after an answer is not part of it
             turn.answer_end_ms = at
         self._sounding.discard(turn.number)
         if kind == "agent.interrupted":
@@ -313,7 +314,7 @@ class _Reader:
             self._overlap_over(at, "interruption")
 
     def _manners(self, kind: str, line: LedgerLine) -> None:
-        """How the two sides shared the line."""
+        """Record overlaps and silences."""
         at, history = line["at_ms"], self.history
         if kind == "agent.held":
             history.overlaps.append(Overlap(line["onset_ms"], at))

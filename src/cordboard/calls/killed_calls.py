@@ -1,10 +1,9 @@
-"""Calls that were going on when their engine was killed: the next engine ends their ledgers and has
-the steps after them done.
+"""Ends the ledgers of calls whose engine was killed and queues their post-call steps, at start-up.
 
-Each ledger gets its `call.ended` (`killed`, `engine_killed`), at the time of its last line; half a
-line at its end is cut off, which `ledger.gap` tells. Engines that live are left alone, also on the
-same directory (`open_calls`). If this is broken off, or the engine is killed again, the next one
-goes on: it finds the same times, so the steps have the same idempotency keys.
+Each ledger gets its `call.ended` (`killed`, `engine_killed`), at the time of its last line; an
+incomplete line at its end is removed and recorded as `ledger.gap`. Running engines are not touched,
+even in the same directory (`open_calls`). If this process is interrupted or killed, the next engine
+continues: it finds the same times, so the steps have the same idempotency keys.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ ENGINE_KILLED = "engine_killed"
 async def end_killed_calls(
     directory: Path, contexts: Mapping[str, Context], queue: JobTaker, metrics: Metrics
 ) -> None:
-    """End those in a directory of calls. `contexts` are those in force: the steps after a call are
-    theirs. Whatever fails is logged and left for the next start."""
+    """End all such calls in a directory of calls. `contexts` are those in force; they define the
+    post-call steps. Failures are logged and left for the next start."""
     try:
         found = await asyncio.to_thread(lambda: list(abandoned(directory)))
     except OSError as error:
@@ -51,7 +50,7 @@ async def end_killed_calls(
 async def _end_all(
     calls: AbandonedCalls, contexts: Mapping[str, Context], queue: JobTaker, metrics: Metrics
 ) -> None:
-    """Those of one engine."""
+    """End the calls of one engine."""
     try:
         for file in await asyncio.to_thread(list, calls):
             await _end(calls, file, contexts, queue, metrics)
@@ -70,7 +69,7 @@ async def _end(
     try:
         ledger, call = await asyncio.to_thread(calls.read, file)
         history, was_open = await asyncio.to_thread(end_ledger, ledger)
-    except (OSError, ValueError, KeyError, TypeError) as error:  # the latter two: no ledger
+    except (OSError, ValueError, KeyError, TypeError) as error:  # the last two: not a ledger
         log.error("killed_call_not_ended", file=str(file), error=repr(error))
         return
     if was_open:
@@ -91,7 +90,7 @@ async def _end(
 
 
 def end_ledger(path: Path) -> tuple[CallHistory, bool]:
-    """End a ledger if it has no end; its history, and whether it had none. Blocks. Raises
+    """End a ledger if it has no end; return its history, and True if it had no end. Blocks. Raises
     `OSError`."""
     descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     with open(descriptor, "r+b") as file:  # noqa: PTH123 - a descriptor
@@ -109,7 +108,7 @@ def end_ledger(path: Path) -> tuple[CallHistory, bool]:
 
 
 def _end_lines(lines: list[LedgerLine], *, whole: bool) -> list[bytes]:
-    """The end of a ledger; when it is not `whole`, with a word of what is missing."""
+    """Return the last lines of a ledger; if it is not `whole`, including a `ledger.gap`."""
     last_ms = max((line["at_ms"] for line in lines), default=0)
     costs = [line for line in lines if line["type"] == "agent.used" and line["cost"] is not None]
     cost = round(sum(line["cost"] for line in costs), 6) if costs else None

@@ -1,12 +1,12 @@
 """The call's event log, written while the call runs: the only source for transcript and latency.
 
-`Ledger.record` costs a few microseconds on the event loop: it encodes the event and hands the
-bytes to the one writer thread of the process, which appends them to the call's file at once. A
-crash of the engine loses what that thread has not yet written: a few milliseconds' worth.
+`Ledger.record` costs a few microseconds on the event loop: it encodes the event and hands the bytes
+to the one writer thread of the process, which appends them to the call's file at once. A crash of
+the engine loses only the lines that the thread has not yet written: a few milliseconds' worth.
 
-A disk that takes nothing harms no call: lines wait in memory (`ledger_file`), and the thread tries
-again with every line and every other second. Ledgers count as written again when a new file can be
-written and nothing waits any more.
+A disk failure does not affect calls: lines wait in memory (`ledger_file`), and the thread retries
+with every line and every 2 s. Ledgers count as written again when a new file can be
+written and no lines wait any more.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from cordboard.calls.open_calls import OpenCall, OpenCalls
 log = structlog.get_logger()
 
 MOST_WAITING = 16_000_000
-"""Bytes of lines of all calls that may wait for the disk."""
+"""Maximum bytes of lines of all calls that wait for the disk."""
 MOST_FILES = 10_000
-"""Ledgers of ended calls that may wait for it."""
+"""Maximum ledgers of ended calls that wait for the disk."""
 RETRY_SECONDS = 2.0
 _TRIAL = b"\0" * 65_536
-"""What is written to see whether there is room for more than the rest of a block."""
+"""Trial content: larger than the rest of a block, to detect a full disk."""
 
 Line = tuple[LedgerFile, bytes, int]
 Job = Callable[[], object]
@@ -51,7 +51,7 @@ class LedgerWriter:
         most_waiting: int = MOST_WAITING,
         write: Write = os.write,
     ) -> None:
-        """`open_calls`: where calls are noted that have no end yet; None = nowhere."""
+        """`open_calls` stores the calls without an end; None = they are not stored."""
         self._open_calls = open_calls
         self._retry_seconds = retry_seconds
         self._most_waiting = most_waiting
@@ -60,28 +60,28 @@ class LedgerWriter:
         self._open: set[LedgerFile] = set()
         self._noted: dict[LedgerFile, OpenCall] = {}
         self._stuck: dict[LedgerFile, None] = {}
-        """Those of which something waits for the disk; the oldest first."""
+        """The ledgers with lines that wait for the disk, the oldest first."""
         self._waiting = 0
-        """Bytes that wait for it, of all of them."""
+        """Bytes that wait for the disk, of all ledgers."""
         self._trial_folder = Path()
         self._retry_at = 0.0
         self._note_failed = False
         self.failures = 0
-        """Lines that were not written when they came (disk full, no permission); calls went on."""
+        """Lines that were not written at once (disk full, no permission); calls continued."""
         self.trouble = ""
-        """Why ledgers cannot be written now; empty when they can."""
+        """Reason why ledgers cannot be written now; empty if they can."""
         self._closing = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="cordboard-ledger", daemon=True)
         self._thread.start()
 
     def file(self, path: Path) -> LedgerFile:
-        """A ledger to be `write`n; the file is made with its first line."""
+        """Return a ledger to `write` to; the file is created with its first line."""
         return LedgerFile(path, self._write_bytes)
 
     def prepare(self, directory: Path) -> None:
-        """Make the folder for ledgers and try to write there, so that `trouble` is known before the
-        first call. Blocks."""
+        """Create the folder for ledgers and test writing there, so that `trouble` is known before
+        the first call. Blocks."""
         self._jobs.put(partial(self._prepare, directory))
         self.flush()
 
@@ -90,20 +90,21 @@ class LedgerWriter:
         self._jobs.put((file, line, at_ms))
 
     def finish(self, file: LedgerFile) -> None:
-        """Nothing more comes for this file."""
+        """Close this file once its lines are written; no further lines follow."""
         self._jobs.put(partial(self._finish, file))
 
     def note(self, file: LedgerFile, call: OpenCall) -> None:
-        """The next engine is to end this call if this one is killed. Returns at once."""
+        """Make the next engine end this call if this one is killed. Returns at once."""
         self._jobs.put(partial(self._note, file, call))
 
     def settle(self, file: LedgerFile) -> None:
-        """The call is over, and what has to follow is in hand. Returns at once."""
+        """Drop the note of a call that is over, once its follow-up is handed over. Returns at
+        once."""
         self._jobs.put(partial(self._settle, file))
 
     def flush(self) -> None:
-        """Wait until everything handed over so far is in its file, or waits for the disk. Blocks:
-        not on the loop. Returns at once after `close`."""
+        """Wait until all lines so far are in their files, or wait for the disk. Blocks: do not call
+        it on the event loop. Returns at once after `close`."""
         written = threading.Event()
         with self._closing:
             if self._closed:
@@ -112,7 +113,7 @@ class LedgerWriter:
         written.wait()
 
     def close(self) -> None:
-        """Write what is waiting and stop. Blocks for that long; harmless twice."""
+        """Write all waiting lines and stop. Blocks meanwhile; idempotent."""
         with self._closing:
             self._closed = True
             self._jobs.put(None)
@@ -127,7 +128,7 @@ class LedgerWriter:
                     self._take(*job)
                 else:
                     job()
-            except Exception as error:  # thread border: the other ledgers go on
+            except Exception as error:  # thread border: the other ledgers continue
                 log.exception("ledger_writer_failed", error=repr(error))
         for file in tuple(self._stuck):
             if not self._try(file):
@@ -138,7 +139,7 @@ class LedgerWriter:
             self._open_calls.close()
 
     def _next(self) -> Line | Job | None:
-        """What is to be done next: in trouble also, now and then, to try again."""
+        """Return the next job; in trouble, also a retry from time to time."""
         if not self.trouble:
             return self._jobs.get()
         wait = self._retry_at - time.monotonic()
@@ -172,7 +173,7 @@ class LedgerWriter:
             self._give_up(next(stuck for stuck in self._stuck if stuck.finished))
 
     def _try(self, file: LedgerFile) -> bool:
-        """Write what waits of a ledger."""
+        """Write the waiting lines of a ledger. Return True on success."""
         before = file.waiting
         try:
             if not file.made:
@@ -180,7 +181,7 @@ class LedgerWriter:
                 self._open.add(file)
                 self._put_note(file)
             file.write()
-        except (OSError, ValueError) as error:  # the latter for a path that no system takes
+        except (OSError, ValueError) as error:  # ValueError: a path that no system accepts
             self._failed(file.path, file.path.parent, error)
             self._stuck[file] = None
             return False
@@ -202,7 +203,7 @@ class LedgerWriter:
         self._close(file)
 
     def _failed(self, path: Path, folder: Path, error: Exception) -> None:
-        """Say it once, not for each line of each call until it is mended."""
+        """Log the first failure only, not every line of every call until it is repaired."""
         if not self.trouble:
             log.error("ledger_write_failed", path=str(path), error=str(error))
             self._retry_at = time.monotonic() + self._retry_seconds
@@ -210,16 +211,16 @@ class LedgerWriter:
         self.trouble = f"calls are not recorded: {error}"
 
     def _recover(self) -> None:
-        """Look whether ledgers can be written again."""
+        """Test if ledgers can be written again."""
         self._retry_at = time.monotonic() + self._retry_seconds
         folder = self._trial_folder
         try:
             self._try_new_file(folder)
             for file in tuple(self._stuck):
                 if not self._try(file):
-                    self._try_new_file(folder)  # those before it may have filled the disk again
+                    self._try_new_file(folder)  # earlier ones may have filled the disk again
                     if file.finished:
-                        self._give_up(file)  # new files can be written, and it cannot
+                        self._give_up(file)  # new files can be written, but this one cannot
         except (OSError, ValueError) as error:
             self.trouble = f"calls are not recorded: {error}"
             return
@@ -228,9 +229,9 @@ class LedgerWriter:
             log.info("ledger_written_again")
 
     def _try_new_file(self, folder: Path) -> None:
-        """Raises `OSError` when a new file cannot be written there."""
+        """Raise `OSError` if a new file cannot be written there."""
         path = folder / f".trial.{os.getpid()}.{threading.get_ident()}"
-        path.unlink(missing_ok=True)  # of an engine that was killed just then
+        path.unlink(missing_ok=True)  # left by an engine that was killed at that moment
         descriptor = private_files.create(path)
         try:
             left = len(_TRIAL)
@@ -240,7 +241,7 @@ class LedgerWriter:
             os.close(descriptor)
             path.unlink()
 
-    # What is noted of open calls.
+    # Notes of open calls.
 
     def _note(self, file: LedgerFile, call: OpenCall) -> None:
         self._noted[file] = call
@@ -248,7 +249,7 @@ class LedgerWriter:
             self._put_note(file)
 
     def _put_note(self, file: LedgerFile) -> None:
-        """Best effort: ledgers are written also where this cannot be."""
+        """Write the note, best effort: ledgers are written even if notes cannot be."""
         call = self._noted.get(file)
         if call is None or self._open_calls is None:
             return
@@ -269,7 +270,7 @@ class LedgerWriter:
 
 
 class Ledger:
-    """One call's log. `listener` gets every event as well (live views, the demo)."""
+    """One call's log. `listener` also gets every event (live views, the demo)."""
 
     def __init__(
         self,
@@ -280,7 +281,8 @@ class Ledger:
         clock: Callable[[], float] = time.monotonic,
         on_listener_failed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_listener_failed`: the listener has raised something, and gets nothing any more."""
+        """`on_listener_failed` is called when the listener has raised; it gets no further
+        events."""
         self._on_listener_failed = on_listener_failed
         self._writer = writer
         self._started_at = started_at
@@ -291,17 +293,17 @@ class Ledger:
 
     @property
     def path(self) -> Path:
-        """The file. Until its first line is written it may still get a number."""
+        """The file. A number may be added to its name until its first line is written."""
         return self._file.path
 
     def ms(self, at: float) -> int:
-        """Call time in ms of a loop time in seconds."""
+        """Return the call time in ms of a loop time in seconds."""
         return round((at - self._started_at) * 1000)
 
     def record(self, event: LedgerEvent, at: float | None = None) -> None:
-        """Write the event down, stamped with `at` (loop time) or now. Never raises.
+        """Write an event, stamped with `at` (loop time) or now. Never raises.
 
-        What comes after `close` is dropped: `call.ended` stays the last line.
+        Events after `close` are dropped: `call.ended` stays the last line.
         """
         if self._closed:
             log.debug("ledger_closed", event_type=event.type)
@@ -312,21 +314,21 @@ class Ledger:
             return
         try:
             self._listener(at_ms, event)
-        except Exception as error:  # border: who looks on must not harm the call
+        except Exception as error:  # border: a listener must not harm the call
             log.exception("ledger_listener_dropped", error=str(error))
             self._listener = None
             self._on_listener_failed()
 
     def note(self, call: OpenCall) -> None:
-        """From now on until `settle` the next engine ends this call if this engine is killed;
-        `call` is what it needs to know, all of it each time."""
+        """Make the next engine end this call if this one is killed, until `settle`; `call` has
+        everything it needs, completely each time."""
         self._writer.note(self._file, call)
 
     def close(self) -> None:
-        """Nothing more is recorded."""
+        """Stop recording."""
         self._closed = True
         self._writer.finish(self._file)
 
     def settle(self) -> None:
-        """It is closed, and the steps after the call are in hand."""
+        """Drop the note: the ledger is closed, and the follow-up steps are handed over."""
         self._writer.settle(self._file)

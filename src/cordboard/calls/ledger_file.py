@@ -1,9 +1,9 @@
-"""The file of one ledger: made once, never opened again, and whole whatever the disk does.
+"""The file of one ledger: created once, never reopened, and intact despite disk failures.
 
-A line that cannot be written waits in memory, and so do those after it, until the disk takes them:
-the file goes on at the very byte where it stopped. When too much waits, lines are lost; in their
-place stands `ledger.gap`, and the newest line is always kept, so a ledger ends with its
-`call.ended`. Only the writer's thread touches what is private here.
+If a line cannot be written, it waits in memory, and so do later lines, until the disk accepts them:
+the file continues at exactly the byte where it stopped. If too many bytes wait, lines are lost and
+replaced by `ledger.gap`; the newest line is always kept, so a ledger ends with its `call.ended`.
+Only the writer's thread accesses the private attributes.
 """
 
 from __future__ import annotations
@@ -21,35 +21,36 @@ from cordboard import private_files
 from cordboard.calls.events import Gap, LedgerEvent
 
 NOT_RECORDED = {"not_recorded": "nested too deep"}
-"""Stands for what an agent made up that no JSON can hold."""
+"""Replaces an agent's data that JSON cannot express."""
 
 _PIECE = 65_536
-"""Bytes that are written at once."""
+"""Bytes per write."""
 
 Write = Callable[[int, bytes], int]
-"""As `os.write`."""
+"""A function like `os.write`."""
 
 
 class LedgerFile:
-    """One ledger on its way to the disk."""
+    """One ledger and its lines that wait for the disk."""
 
     def __init__(self, path: Path, write: Write = os.write) -> None:
-        """`path`: its place, unless there is such a file already."""
+        """`path` is its place, unless such a file already exists."""
         self.path = path
-        """Where it is. Gets a number (`…-2.jsonl`) when the file is made and the name is taken."""
+        """Its place. Gets a number (`…-2.jsonl`) if the name is taken when the file is created."""
         self.finished = False
-        """Nothing more comes."""
+        """True if no further lines follow."""
         self._write_bytes = write
         self._descriptor: int | None = None
         self._waiting = bytearray()
         self._newest: tuple[int, bytes] | None = None
-        """The last line, when there was no room for it, with its time; `_lost` are before it."""
+        """The last line and its time if there was no room for it; `_lost` counts lines before
+        it."""
         self._lost = 0
         self._lost_since = 0
 
     @property
     def made(self) -> bool:
-        """Whether the file is there."""
+        """True if the file has been created."""
         return self._descriptor is not None
 
     @property
@@ -59,7 +60,7 @@ class LedgerFile:
 
     @property
     def unwritten(self) -> bool:
-        """Whether any line waits for the disk."""
+        """True if any line waits for the disk."""
         return bool(self._waiting) or self._newest is not None
 
     def take(self, line: bytes, at_ms: int, *, room: bool) -> None:
@@ -73,7 +74,7 @@ class LedgerFile:
         self._newest = at_ms, line
 
     def make(self) -> None:
-        """Make the file. Raises `OSError`."""
+        """Create the file. Raises `OSError`."""
         for path in _names(self.path):
             try:
                 self._descriptor = private_files.create(path)
@@ -85,7 +86,7 @@ class LedgerFile:
             return
 
     def write(self) -> None:
-        """Write what waits. Raises `OSError`; what was not written goes on waiting."""
+        """Write the waiting lines. Raises `OSError`; unwritten lines keep waiting."""
         self._drain()
         if self._newest is None:
             return
@@ -111,22 +112,22 @@ class LedgerFile:
 
 
 def encode_event(at_ms: int, event: LedgerEvent) -> bytes:
-    """An event as a line of a ledger."""
+    """Return an event as a line of a ledger."""
     return encode_line({"at_ms": at_ms, "type": event.type, **event.fields()})
 
 
 def encode_line(line: Mapping[str, Any]) -> bytes:
-    """One line of JSON, whatever an agent or a phone line put into its fields."""
+    """Return one line of JSON, for any content of its fields."""
     try:
         return orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE)
-    except TypeError:  # lone surrogates, integers over 64 bits, keys that are no texts
+    except TypeError:  # lone surrogates, integers over 64 bits, keys that are not strings
         return _encode_strange(line)
 
 
 def _encode_strange(line: Mapping[str, Any]) -> bytes:
     try:
         text = json.dumps(line, default=str, ensure_ascii=False, skipkeys=True)
-    except (RecursionError, ValueError):  # nested too deep, or in a circle
+    except (RecursionError, ValueError):  # nested too deep, or circular
         plain = {
             key: value if isinstance(value, (str, int, float)) else NOT_RECORDED
             for key, value in line.items()
@@ -136,7 +137,7 @@ def _encode_strange(line: Mapping[str, Any]) -> bytes:
 
 
 def _names(path: Path) -> Iterator[Path]:
-    """The name of a ledger, and those that it gets when there is one of that name."""
+    """Yield the name of a ledger, then the names to try if it is taken."""
     yield path
     for number in count(2):
         yield path.with_name(f"{path.stem}-{number}{path.suffix}")

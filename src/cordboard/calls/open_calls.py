@@ -1,13 +1,13 @@
-"""Which calls go on, on disk: so that the next engine ends the ledgers of a killed one.
+"""The running calls, on disk, so that the next engine can end the ledgers of a killed one.
 
     calls.directory/open/
-        3f9c…/                       one engine; gone when it has stopped in order
+        3f9c…/                       one engine; removed when it stops in order
             .lock                    locked (flock) while that engine lives; the kernel unlocks it
             2026-11-22.<id>.json     one call: its ledger has no end yet, or the steps after it
                                      are not in the queue yet
 
-A call's file has what those steps may say of it and the ledger does not. Everything here blocks: it
-is called in threads.
+A call's file has the data that those steps may use and that the ledger lacks. All functions here
+block: call them in threads.
 """
 
 from __future__ import annotations
@@ -34,67 +34,67 @@ FOLDER = "open"
 _LOCK = ".lock"
 _SUFFIX = ".json"
 _UNFINISHED = "."
-"""First letter of a folder that is not locked yet."""
+"""First character of a folder that is not locked yet."""
 
 
 Kind = Literal["call", "chat", "try"]
-"""A call, a conversation in writing, or the try of a single tool."""
+"""A call, a written conversation, or the trial of a single tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:
-    """What the next engine has to know of a call to end it."""
+    """The data about a call that the next engine needs to end it."""
 
     kind: Kind
     call_id: str
     context: str
     provider: str
     started_at: str
-    """As in `call.offered`."""
+    """The same as in `call.offered`."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """The call's own, for the steps after it."""
+    """The call's own variables, for the steps after it."""
     results: Mapping[str, Any] = field(default_factory=dict)
-    """Of `pre_call`, so far."""
+    """Results of `pre_call` so far."""
 
 
 class OpenCalls:
     """The open calls of this engine."""
 
     def __init__(self, directory: Path) -> None:
-        """`directory`: of the calls."""
+        """`directory` is the directory of the calls."""
         self._directory = directory
         self._folder: Path | None = None
         self._lock = -1
 
     def prepare(self) -> None:
-        """Make and lock this engine's folder. Raises `OSError`; `put` tries again."""
+        """Create and lock this engine's folder. Raises `OSError`; `put` tries again."""
         self._own()
 
     def put(self, ledger: Path, call: OpenCall) -> None:
-        """Note that a call with this ledger is open, or more of it. Raises `OSError`."""
+        """Store an open call with this ledger, or an update of it. Raises `OSError`."""
         relative = ledger.relative_to(self._directory)
         content = encode_line({"ledger": str(relative), **asdict(call)})
         name = _name(ledger)
         try:
             private_files.replace(self._own() / name, content)
-        except FileNotFoundError:  # somebody has deleted the folder
+        except FileNotFoundError:  # the folder has been deleted
             self._disown()
             private_files.replace(self._own() / name, content)
 
     def remove(self, ledger: Path) -> None:
-        """Everything is done for this call. Raises `OSError`."""
+        """Remove a call that is completely done. Raises `OSError`."""
         if self._folder is not None:
             (self._folder / _name(ledger)).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """The engine stops. What is left is for the next one. Idempotent."""
+        """Release the folder when the engine stops; its files are for the next one. Idempotent."""
         if self._folder is not None:
             with suppress(OSError):
                 _remove_if_empty(self._folder)
             self._disown()
 
     def _own(self) -> Path:
-        """This engine's folder, locked before others can see it."""
+        """Return this engine's folder, locked before others can see it."""
         if self._folder is None:
             name = secrets.token_hex(8)
             parent = self._directory / FOLDER
@@ -116,7 +116,7 @@ class OpenCalls:
 
 
 class AbandonedCalls:
-    """The open calls of an engine that is no more. This process has its lock until `release`."""
+    """The open calls of an engine that has died. This process holds its lock until `release`."""
 
     def __init__(self, directory: Path, folder: Path, lock: int) -> None:
         self._directory = directory
@@ -124,12 +124,12 @@ class AbandonedCalls:
         self._lock = lock
 
     def __iter__(self) -> Iterator[Path]:
-        """The calls' files."""
+        """Yield the calls' files."""
         yield from sorted(self._folder.glob(f"*{_SUFFIX}"))
 
     def read(self, file: Path) -> tuple[Path, OpenCall]:
-        """The ledger of a call, and what is known of it. Raises `OSError`, and `ValueError` for a
-        file that says neither."""
+        """Return the ledger of a call and its stored data. Raises `OSError`, and `ValueError` for
+        an invalid file."""
         try:
             found = orjson.loads(file.read_bytes())
             ledger = self._directory / found.pop("ledger")
@@ -146,17 +146,17 @@ class AbandonedCalls:
         _remove_if_empty(self._folder)
 
     def release(self) -> None:
-        """Unlock it."""
+        """Release the lock."""
         os.close(self._lock)
 
 
 def abandoned(directory: Path) -> Iterator[AbandonedCalls]:
-    """What killed engines have left in a directory of calls; release each. Folders that cannot be
-    used are logged and left alone. Raises `OSError` for the directory."""
+    """Yield the calls that killed engines have left in a directory of calls; release each. Unusable
+    folders are logged and skipped. Raises `OSError` for the directory."""
     for folder in sorted((directory / FOLDER).glob(f"[!{_UNFINISHED}]*")):
         try:
             lock = _lock(folder)
-        except (BlockingIOError, FileNotFoundError):  # that engine lives; another has just done it
+        except (BlockingIOError, FileNotFoundError):  # a live engine, or already handled
             continue
         except OSError as error:
             log.error("killed_calls_not_read", folder=str(folder), error=str(error))
@@ -165,7 +165,7 @@ def abandoned(directory: Path) -> Iterator[AbandonedCalls]:
 
 
 def _lock(folder: Path) -> int:
-    """The lock of an engine's folder, taken. Raises `OSError`."""
+    """Acquire the lock of an engine's folder. Raises `OSError`."""
     lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

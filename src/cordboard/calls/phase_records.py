@@ -1,4 +1,4 @@
-"""What is written down of tools that no agent asked for: those of `pre_call` and `post_call`."""
+"""Records tool calls that no agent requested: those of `pre_call` and `post_call`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from cordboard.tools.tool import ToolAsk, ToolReply, ToolSpec
 
 
 class PhaseRecords:
-    """A desk's observer. Before a call, asks are lines of its ledger, of the greeting's turn; after
-    it the ledger is closed, and they are only counted."""
+    """A desk's observer. Before a call, tool calls are lines of its ledger, in the greeting's turn;
+    after the call the ledger is closed, and they are only counted."""
 
     def __init__(self, metrics: Metrics, context: str, ledger: Ledger | None = None) -> None:
         self._metrics = metrics
@@ -22,7 +22,7 @@ class PhaseRecords:
             self._ledger.record(asked_event(ask, spec))
 
     def filler(self, ask: ToolAsk, text: str) -> None:
-        """Nobody listens yet, or any more."""
+        """Do nothing: there is no listener."""
 
     def answered(self, ask: ToolAsk, spec: ToolSpec | None, reply: ToolReply) -> None:
         if self._ledger is not None:
@@ -30,4 +30,4 @@ class PhaseRecords:
         count(self._metrics, self._context, spec, reply)
 
     def late(self, ask: ToolAsk, spec: ToolSpec, reply: ToolReply) -> None:
-        """It is of no use any more; the desk's log has it."""
+        """Do nothing: the answer is useless now; the desk logs it."""

@@ -1,4 +1,4 @@
-"""What a call does before its greeting and after its end: the hooks of `calls.call`."""
+"""The phases of a call before its greeting and after its end: the hooks of `calls.call`."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from cordboard.tools.toolbox import Toolbox
 
 @dataclass(frozen=True, slots=True)
 class CallPhases:
-    """The phases of one call, or of a conversation in writing."""
+    """The phases of one call, or of a written conversation."""
 
     binding: Binding
     variables: dict[str, str]
-    """The call's own; what a step says comes among them."""
+    """The call's own variables; the steps of `pre_call` add theirs."""
     ledger: Ledger
     services: CallServices
     started_at: datetime.datetime
@@ -38,7 +38,7 @@ class CallPhases:
         self._note({})
 
     def pre_call(self, generation: Generation) -> PreCall:
-        """The steps before it. Lazy servers that they need begin to start."""
+        """Return the steps before the call. Lazy servers that they need begin to start."""
         binding, services = self.binding, self.services
         steps = [step.tool for step in binding.context.pre_call]
         line = NoCaller(
@@ -58,9 +58,9 @@ class CallPhases:
         )
 
     async def post_call(self, ended: Ended, results: Mapping[str, Any]) -> None:
-        """Hand over the steps after it. The call stays noted if they are not on the disk then: the
-        next engine hands them over again. The ledger must be closed. `results` are those of
-        `pre_call`."""
+        """Hand over the steps after the call. The ledger must be closed; `results` are those of
+        `pre_call`. If the steps cannot be written to the disk, the call stays noted, and the next
+        engine hands them over again."""
         queue, steps = self.services.post_call, self.binding.context.post_call
         if queue is not None and steps:
             history = await asyncio.to_thread(_history, self.services.writer, self.ledger)
@@ -87,7 +87,7 @@ class CallPhases:
 
 
 def _history(writer: LedgerWriter, ledger: Ledger) -> CallHistory:
-    """What was written down of the call; nothing, where it could not be. Blocks."""
+    """Return the recorded history of the call; an empty one if there is no ledger. Blocks."""
     writer.flush()
     try:
         return read(ledger.path)

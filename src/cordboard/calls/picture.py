@@ -1,15 +1,15 @@
-"""A picture of a call (SVG): both voices over time, turns, tool calls, and where waits come from.
+"""A picture of a call (SVG): both voices over time, turns, tool calls, and the causes of waits.
 
     caller  ▁▃▇▅▂______________▂▅▇▃▁
     tools            [get_atis 4 ms]
     agent   ____________▂▅▇▇▅▃▁______
             each wait drawn between the two voices, and below them, stage by stage, to scale;
-            where the agent held its voice under another's, and what it took that one for;
-            silences that were too long, and what was said in them; gaps in the ledger
+            where the agent paused for another voice, and the cause that was decided on;
+            silences that were too long, and the sentences spoken in them; gaps in the ledger
 
 The time line is drawn once, as long as the call, and shown in rows like lines of a page. It is
-drawn from the call's history and its two channels of sound, and needs nothing else: no browser, no
-font but the reader's own. Texts are cut and escaped; colours keep their meaning.
+drawn from the call's history and its two channels of sound only: no browser, no fonts except the
+reader's own. Texts are cut and escaped; colours have a fixed meaning.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ ROW_SECONDS = 20
 LANE = 92
 """Height of one voice."""
 BETWEEN = 64
-"""Room between the voices, for tool calls and waits."""
+"""Space between the voices, for tool calls and waits."""
 ROW = 26
 """Height of one turn in the waterfall."""
 PIXELS_PER_SECOND = 48
 WIDTH = ROW_SECONDS * PIXELS_PER_SECOND
-"""Of one row of the time line."""
+"""Width of one row of the time line."""
 STRIP = 2 * LANE + BETWEEN + 22
-"""Height of one row, its seconds included."""
+"""Height of one row, including its seconds."""
 CALLER, AGENT, TOOL, WAIT = "#2563eb", "#059669", "#d97706", "#dc2626"
 HELD, SILENCE = "#7c3aed", "#6b7280"
 STAGES = (
@@ -54,7 +54,7 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 def draw(history: CallHistory, caller: Samples, agent: Samples, offset_ms: float = 0.0) -> str:
-    """The picture. `offset_ms` is the call time at which the two channels (8 kHz) begin."""
+    """Return the picture. `offset_ms` is the call time at which both channels (8 kHz) begin."""
     seconds = max(len(caller), len(agent), RATE) / RATE
     strip = _Strip(seconds, offset_ms)
     strip.axis()
@@ -122,7 +122,7 @@ class _Shapes:
 
 
 class _Strip(_Shapes):
-    """The time line. Call times (ms) become x positions here and nowhere else."""
+    """The time line. Only this class converts call times (ms) to x positions."""
 
     def __init__(self, seconds: float, offset_ms: float) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ class _Strip(_Shapes):
             self._text(x + 3, bottom + 14, f"{second} s", colour="#6b7280")
 
     def wave(self, samples: Samples, y: float, colour: str) -> None:
-        """Peaks per pixel, drawn as one shape; a faint line where there is no sound."""
+        """Draw peaks per pixel as one shape; a faint line where there is no sound."""
         width = self._seconds * PIXELS_PER_SECOND
         self._line(0, y, width, y, "#d1d5db")
         columns = int(width)
@@ -158,7 +158,7 @@ class _Strip(_Shapes):
         self.shapes.append(f'<polygon points="{points}" fill="{colour}" opacity="0.75"/>')
 
     def turn(self, turn: Turn) -> None:
-        """What was said, the tool calls, and the wait between the voices."""
+        """Draw the spoken text, the tool calls, and the wait between the voices."""
         if turn.speech_ms is not None and turn.last_speech_ms is not None:
             self._span(turn.speech_ms, turn.last_speech_ms, 0, CALLER, turn.heard or "(unclear)")
         if turn.answer_start_ms is not None:
@@ -174,7 +174,7 @@ class _Strip(_Shapes):
             self._wait(turn.last_speech_ms, turn.last_speech_ms + turn.latency["total_ms"])
 
     def overlap(self, overlap: Overlap) -> None:
-        """From the first sample of the other voice to the decision; the agent held its own."""
+        """Draw from the first sample of the other voice to the decision; the agent paused."""
         x, y = self.x(overlap.onset_ms), LANE + BETWEEN
         held = self.x(overlap.held_ms)
         over = self.x(overlap.over_ms if overlap.over_ms is not None else overlap.held_ms)
@@ -190,7 +190,7 @@ class _Strip(_Shapes):
         self._text(over + 4, y + LANE - 6, ("✂ " if cut else "↻ ") + words, colour=colour, size=11)
 
     def silence(self, silence: Silence) -> None:
-        """A stretch in which nobody was heard, up to what was done about it."""
+        """Draw a silence up to the engine's reaction."""
         x, to, y = self.x(silence.since_ms), self.x(silence.until_ms), LANE + BETWEEN - 28
         length = (silence.until_ms - silence.since_ms) / 1000
         words = f"{silence.kind} after {length:.1f} s"
@@ -199,7 +199,7 @@ class _Strip(_Shapes):
         self._text(to + 5, y + 9, words, colour=SILENCE, size=11)
 
     def gap(self, gap: Gap) -> None:
-        """A stretch of which lines of the ledger are missing."""
+        """Draw a stretch with missing lines of the ledger."""
         x, to, bottom = self.x(gap.since_ms), self.x(gap.until_ms), 2 * LANE + BETWEEN
         words = f"{gap.lost} lines of the ledger are missing"
         self._box(x, 0, max(2.0, to - x), bottom, WAIT, words, opacity=0.12)
@@ -238,7 +238,7 @@ class _Page(_Shapes):
         self._text(LEFT, 46, f"{history.started_at} · {who} · {history.outcome}: {history.reason}")
 
     def waterfall(self, turns: Sequence[Turn]) -> None:
-        """Each turn's wait by stage, to one scale."""
+        """Draw each turn's wait by stage, to one scale."""
         longest = max((_whole_wait(turn) for turn in turns), default=0)
         if not longest:
             return
@@ -265,7 +265,7 @@ class _Page(_Shapes):
         self._bottom = int(y) + 10
 
     def _after_filler(self, turn: Turn, x: float, y: float, scale: float) -> None:
-        """The filler ended the silence; a thin line leads on to the answer itself."""
+        """Draw a thin line from the filler, which ended the silence, to the answer itself."""
         words = f"{turn.latency['total_ms']} ms to the filler"
         if turn.answer_ms is not None:
             to = LEFT + turn.answer_ms * scale
@@ -275,7 +275,7 @@ class _Page(_Shapes):
         self._text(min(x + 8, room), y + (1 if x + 8 <= room else -7), words, bold=True)
 
     def svg(self) -> str:
-        """The whole page; each row is a window on the one strip."""
+        """Return the whole page; each row is a window on the one strip."""
         strip = "\n".join(self._strip.shapes)
         rows: list[str] = []
         for row in range(self._strip.rows):
@@ -302,7 +302,7 @@ class _Page(_Shapes):
 
 
 def _stage(turn: Turn, key: str) -> int:
-    """A stage of the wait; the part in which the silence was noticed stands by itself."""
+    """Return a stage of the wait; `endpoint_ms` without the part until silence was noticed."""
     ms = turn.latency.get(key, 0)
     return ms - turn.latency.get("vad_ms", 0) if key == "endpoint_ms" else ms
 
@@ -312,11 +312,11 @@ def _whole_wait(turn: Turn) -> int:
 
 
 def _xml(text: str) -> str:
-    """Escaped; what XML cannot hold at all (control characters, half characters) is replaced."""
+    """Escape the text; characters that XML cannot contain (control, surrogates) are replaced."""
     return escape(_NOT_IN_XML.sub("\ufffd", text))
 
 
 def _cut(text: str, width: float) -> str:
-    """As much of the text as fits in `width` pixels at about 6.2 pixels a character."""
+    """Return as much of the text as fits in `width` pixels, at about 6.2 pixels per character."""
     room = int(width / 6.2)
     return text if len(text) <= room else text[: max(0, room - 1)] + "…" if room > 2 else ""

@@ -1,11 +1,11 @@
-"""What is looked up while a call is being connected, for its prompt and greeting.
+"""Look-ups while a call is being connected, for its prompt and greeting.
 
-`begin` starts all steps side by side, each at a desk of its own; `done` waits for them, never
-longer than `pre_call_timeout_ms` after `begin`. What has failed or come too late leaves its name
-empty, and the call goes on. Every step is in the ledger like any tool call, and all of them
-together are one line, `call.pre_call`.
+`begin` starts all steps side by side, each at a desk of its own; `done` waits for them, at most
+until `pre_call_timeout_ms` after `begin`. A step that has failed or is late leaves its name empty,
+and the call continues. Every step is in the ledger like any tool call, and all of them together are
+one line, `call.pre_call`.
 
-Results are data: they are cleaned and cut like what the line says, and never looked at again.
+Results are data: they are cleaned and cut like the line's variables, and never interpreted.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ LATE = "late"
 
 @dataclass(frozen=True, slots=True)
 class PreCallParts:
-    """What the steps of one call work with."""
+    """The objects that the steps of one call need."""
 
     toolbox: Toolbox
     line: NoCaller
     variables: dict[str, str]
-    """The call's own: what a step says is put among them, under its name."""
+    """The call's own variables; the spoken text of a step is added under its `save_as` name."""
     ledger: Ledger
     metrics: Metrics
     tracing: Tracing
     on_data: Callable[[Mapping[str, Any]], None] = lambda _: None
-    """Is given `PreCall.data` whenever there is more of it."""
+    """Called with `PreCall.data` when there is new data."""
 
 
 class PreCall:
@@ -77,13 +77,13 @@ class PreCall:
             self._work = self._loop.create_task(self._all(), name="pre_call")
 
     async def done(self) -> None:
-        """Wait until there is nothing more to come. Never raises for what a step does."""
+        """Wait until all steps have finished or timed out. Does not raise if a step fails."""
         if self._work is not None:
             await asyncio.shield(self._work)
 
     async def close(self, grace: float) -> None:
-        """The call is over: what still runs is stopped; what changes the world has `grace` seconds
-        to come to its end."""
+        """Stop the steps that still run, because the call is over; those with effects have `grace`
+        seconds to finish."""
         if self._work is not None:
             self._work.cancel()
             await asyncio.gather(self._work, return_exceptions=True)
@@ -91,7 +91,7 @@ class PreCall:
 
     @property
     def data(self) -> Mapping[str, Any]:
-        """The data of the steps that have worked, by the names under which they are saved."""
+        """The data of the successful steps, by the names under which they are saved."""
         return {name: reply.data for name, reply in self._replies.items()}
 
     def saved(self) -> Mapping[str, Callable[[Placeholder], str]]:
@@ -100,7 +100,7 @@ class PreCall:
         return {name: partial(_text, self._replies.get(name)) for name in names}
 
     def _spoken(self) -> dict[str, str]:
-        """What each result says; empty for one that has failed or not come."""
+        """Return the spoken text of each result; empty for a failed or missing one."""
         names = (step.save_as for step in self._steps if step.save_as is not None)
         return {name: _text(self._replies.get(name), Placeholder((name,))) for name in names}
 
@@ -126,7 +126,7 @@ class PreCall:
         arguments = fill_json(
             read_json_template(step.arguments), {CALL: dict(parts.line.variables)}
         )
-        # The operator has asked for it: nobody else is to be asked.
+        # The operator has configured the step, so the caller is not asked for approval.
         ask = ToolAsk(f"pre.{number + 1}", step.tool, arguments, 0, confirmed=True)
         try:
             async with asyncio.timeout(min(own, limit)):

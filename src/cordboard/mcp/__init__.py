@@ -1,1 +1,1 @@
-"""Supervised MCP servers and the tools they give."""
+"""Supervised MCP servers and the tools they provide."""

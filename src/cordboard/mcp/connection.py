@@ -1,12 +1,13 @@
 """One connection to an MCP server: the official SDK's session, with every wait bounded.
 
-Opens over any transport, agrees on a protocol revision (`cordboard.mcp.negotiation`), lists the
-tools page by page, hears of changes to them, calls them. All that can go wrong comes out as
-`McpError` or a subclass.
+Opens over any transport, negotiates a protocol revision (`cordboard.mcp.negotiation`), lists the
+tools page by page, receives notifications of changes to them, and calls them. Every failure is
+raised as `McpError` or a subclass.
 
-Results are checked against the tool's output schema by us (`cordboard.mcp.tool`), not by the SDK:
-its check runs patterns from the server on Python's `re`, which can hold the loop for ever.
-Open and close it in one task (`mcp.supervision.server` does); `call` may be used from any task.
+Results are checked against the tool's output schema by `cordboard.mcp.tool`, not by the SDK, whose
+check runs patterns from the server on Python's `re`, which can block the event loop for ever.
+Open and close a connection in one task (`mcp.supervision.server` does); `call` may be used from any
+task.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ Streams: TypeAlias = tuple[
 
 
 class Progress(Protocol):
-    """Is told how far a running call has come."""
+    """Callback for the progress of a running call."""
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
 
@@ -56,30 +57,30 @@ _FAILURES = (
     anyio.BrokenResourceError,
 )
 MAX_QUOTED = 2_000
-"""Characters of a server's own words in an error: more than is shown of them in the end, so that
-secrets are still whole when they are masked (`SupervisedServer`)."""
+"""Most characters of a server's own text that an error quotes. More than is finally shown, so that
+secrets are still complete when they are masked (`SupervisedServer`)."""
 LISTEN_SECONDS = 10.0
-"""How long a server may take to confirm a subscription."""
+"""Timeout for a server to confirm a subscription."""
 LISTEN_AGAIN_SECONDS = 5.0
-"""Pause before a subscription that was lost is asked for again."""
+"""Pause before a lost subscription is requested again."""
 
 log = structlog.get_logger()
 
 
 class Transport(AbstractAsyncContextManager[Streams], Protocol):
-    """What carries the messages; one life of a server."""
+    """Carries the messages of one life of a server."""
 
     closed: asyncio.Event
     """Set when the server can no longer answer."""
 
     @property
     def pid(self) -> int | None:
-        """The server's process, if it is one of ours."""
+        """The process id of the server, if the engine runs it as a process; otherwise None."""
         ...
 
     @property
     def ending(self) -> str:
-        """How it ended, in words."""
+        """The end of the connection, in words."""
         ...
 
 
@@ -92,7 +93,7 @@ class Connection:
         self._session = session
         self._router = router
         self.list_changed = list_changed
-        """Set when the server says that its tools have changed."""
+        """Set when the server notifies that its tools have changed."""
 
     @property
     def protocol(self) -> str:
@@ -100,8 +101,10 @@ class Connection:
         return self._session.protocol_version or ""
 
     async def list_tools(self, timeout: float) -> tuple[types.Tool, ...]:
-        """All tools of the server within `timeout` seconds; each is a `ListedTool`, which may be
-        refused (`cordboard.mcp.definitions.listing`). Raises `McpError`."""
+        """Return all tools of the server within `timeout` seconds. Raises `McpError`.
+
+        Each is a `ListedTool`, which may be refused (`cordboard.mcp.definitions.listing`).
+        """
         try:
             async with asyncio.timeout(timeout):
                 return await self._list_pages()
@@ -121,7 +124,7 @@ class Connection:
                 return await self._admitted(pages.tools)
 
     async def _admitted(self, tools: tuple[ListedTool, ...]) -> tuple[ListedTool, ...]:
-        """From 2026-07-28 on, tools may ask for headers (`mcp.definitions.parameter_headers`)."""
+        """From 2026-07-28 on, tools may require headers (`mcp.definitions.parameter_headers`)."""
         if self.protocol not in MODERN_PROTOCOL_VERSIONS:
             return tools
         tools, self._router.parameters = await asyncio.to_thread(admitted, tools)
@@ -134,7 +137,7 @@ class Connection:
         timeout: float,
         progress: Progress | None = None,
     ) -> types.CallToolResult:
-        """Call a tool; `timeout` in seconds. A cancelled call is cancelled at the server too.
+        """Call a tool; `timeout` in seconds. Cancelling this call cancels it at the server too.
 
         Raises `McpTimeout`, `McpUnavailable` or `McpError`.
         """
@@ -156,10 +159,10 @@ class Connection:
 async def connect(
     transport: Transport, timeout: float, negotiation: Negotiation | None = None
 ) -> AsyncIterator[Connection]:
-    """Open a connection within `timeout` seconds. Raises `McpError` when it does not come about.
+    """Open a connection within `timeout` seconds. Raises `McpError` when it cannot be opened.
 
-    `negotiation` is what the server's earlier connections have agreed on. A `McpError` out of the
-    body comes out as it is, after the transport has been closed.
+    `negotiation` remembers the result of the server's earlier connections. A `McpError` raised in
+    the body is re-raised unchanged, after the transport has been closed.
     """
     list_changed = asyncio.Event()
 
@@ -190,12 +193,12 @@ async def connect(
             finally:
                 listening.cancel()
                 await asyncio.wait({listening})
-    if failure is not None:  # raised out here: the SDK would wrap it into a group
+    if failure is not None:  # raised out here: the SDK would wrap it in an exception group
         raise failure
 
 
 async def _listen(session: ClientSession, list_changed: asyncio.Event) -> None:
-    """Subscribe to changes of the tools where they are not told unasked: from 2026-07-28 on."""
+    """Subscribe to changes of the tools; from 2026-07-28 on, servers notify only subscribers."""
     capabilities = session.server_capabilities
     if session.discover_result is None or capabilities is None or capabilities.tools is None:
         return
@@ -214,11 +217,11 @@ async def _listen(session: ClientSession, list_changed: asyncio.Event) -> None:
             log.info("mcp_no_subscription", error=str(explain(error)))
             return
         await asyncio.sleep(LISTEN_AGAIN_SECONDS)
-        list_changed.set()  # what happened meanwhile is not told again
+        list_changed.set()  # changes in the meantime are not notified again
 
 
 def explain(error: Exception) -> McpError:
-    """Any failure of the SDK as one of our errors, in words."""
+    """Convert any failure of the SDK to one of our errors, with a readable message."""
     if isinstance(error, McpError):
         return error
     if isinstance(error, TimeoutError):

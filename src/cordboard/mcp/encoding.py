@@ -1,8 +1,8 @@
-"""A message as bytes, whatever is in it. Pure.
+"""A message as bytes, even if it contains invalid characters. Pure.
 
-Half a surrogate pair is no character and cannot be sent, but a model may well write one into the
-arguments of a tool ("\\ud83d" alone, out of an emoji cut in two). It goes out as a question mark;
-one odd character must not cost the call, let alone the connection.
+Half a surrogate pair is not a character and cannot be sent, but a model may write one into the
+arguments of a tool ("\\ud83d" alone, from an emoji cut in two). It is sent as a question mark: one
+odd character must not fail the call, let alone the connection.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import mcp_types as types
 
 
 def encoded(message: types.JSONRPCMessage) -> bytes:
-    """The message as JSON in UTF-8, on one line."""
+    """Return the message as JSON in UTF-8, on one line."""
     try:
         return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
-    except ValueError:  # pydantic's own encoder, about a surrogate
+    except ValueError:  # raised by pydantic's own encoder for a surrogate
         fields = message.model_dump(by_alias=True, exclude_unset=True)
         return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")

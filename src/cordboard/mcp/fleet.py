@@ -1,11 +1,11 @@
-"""The fleet: all MCP servers of one generation, started side by side, offering their tools.
+"""The fleet: all MCP servers of one generation, started side by side, and the tools they offer.
 
-`start` returns at once; no server delays the engine or another server. The servers themselves are
-shared with other generations (`supervision.pool`); which of their tools are offered, under which
-names and by which rules, is each fleet's own. What a server offers is known when it is ready, stays
-offered while it restarts (calls to it are then answered at once with an apology), and is withdrawn
-when it is given up or stopped. Where a server's `tools:` is not empty, only the tools named there
-are offered, in that order, and those that an entry of `kind: mcp` names.
+`start` returns at once; no server delays the engine or another server. The server processes and
+connections are shared with other generations (`supervision.pool`); each fleet decides for itself
+which of their tools are offered, under which names and by which rules. A server's tools are known
+once it is ready, stay offered while it restarts (calls are then answered at once with an apology),
+and are withdrawn when the server is given up or stopped. If a server's `tools:` is not empty, only
+the tools named there are offered, in that order, plus those named by an entry of `kind: mcp`.
 """
 
 from __future__ import annotations
@@ -44,10 +44,12 @@ class Fleet:
         lock: Lock | None = None,
         entries: Mapping[str, tuple[McpToolConfig, ...]] | None = None,
     ) -> None:
-        """`pool` is where servers are shared. `earlier` is the fleet before this one: what it has
-        warned about is not warned about again. `lock` is what the operator has accepted; it counts
-        when `mcp.lock` is not `off`, and None means nothing. `entries` are tools of `kind: mcp` by
-        server, which count as if the server's `tools:` named them too."""
+        """Create the fleet of one `mcp:` section.
+
+        `pool` shares servers between generations. `earlier` is the previous fleet; its warnings are
+        not repeated. `lock` holds the accepted definitions; it is used unless `mcp.lock` is `off`,
+        and None means that nothing is accepted. `entries` are tools of `kind: mcp` by server; they
+        count as if the server's `tools:` named them too."""
         self._pool = pool or ServerPool()
         self._on_change: Callable[[], None] = lambda: None
         self._held_back = False
@@ -75,21 +77,22 @@ class Fleet:
 
     @property
     def leases(self) -> Mapping[str, Lease]:
-        """The claims on them."""
+        """The leases of the servers, by id."""
         return self._leases
 
     @property
     def outdated(self) -> tuple[str, ...]:
-        """The servers that run by an older configuration, until `take_over`."""
+        """The servers that still run with an older configuration, until `take_over`."""
         return tuple(name for name, lease in self._leases.items() if lease.outdated)
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        """Have a callback called whenever tools may have come or gone. Replaces the last one."""
+        """Set the callback for possible changes of the tools. Replaces the previous callback."""
         self._on_change = callback
 
     def start(self, replacement: Replacement = Replacement.BESIDE) -> None:
-        """Begin to start all servers but the lazy ones, of changed ones see `Replacement`; returns
-        at once. Once only."""
+        """Begin to start all servers except the lazy ones; return at once. Call it once only.
+
+        `replacement` says how servers with a changed configuration are replaced."""
         for server_id, config in self.configs.items():
             wanted = self._with_entries(server_id, config)
             self._leases[server_id] = self._pool.lease(
@@ -101,13 +104,13 @@ class Fleet:
                     self._leases[server_id].start()
 
     def _with_entries(self, server_id: str, config: McpServer) -> McpServer:
-        """For the lease: a lazy server is expected to have all tools that are named."""
+        """Return the configuration to lease: a lazy server is expected to have all named tools."""
         tools = (*config.tools, *self._entries.get(server_id, ()))
         return config.model_copy(update={"tools": tools})
 
     def wake(self, servers: Iterable[str]) -> None:
-        """Begin to start those of these servers that are lazy and were not needed before; returns
-        at once. One that is switched off, or that there is not, is passed over."""
+        """Begin to start those of these servers that are lazy and still idle; return at once.
+        Disabled and unknown servers are skipped."""
         for server_id in servers:
             lease = self._leases.get(server_id)
             if lease is not None and lease.server.state is ServerState.IDLE:
@@ -115,8 +118,8 @@ class Fleet:
                 lease.start()
 
     def take_over(self) -> tuple[str, ...]:
-        """Replace every outdated server by one of today's configuration, which starts when the old
-        one has ended. Returns at once, with their ids."""
+        """Replace every outdated server by one with the current configuration, which starts when
+        the old one has ended. Return their ids at once."""
         taken = self.outdated
         with self._told_once():
             for server_id in taken:
@@ -131,20 +134,20 @@ class Fleet:
         return taken
 
     async def close(self) -> None:
-        """Give all servers back; those nobody else holds are stopped, side by side, and nothing of
-        them is left afterwards. Idempotent."""
+        """Release all servers. Servers without other leases are stopped, side by side, and leave
+        nothing behind. Idempotent."""
         self._on_change = lambda: None
         endings = [lease.release() for lease in self._leases.values()]
         if endings:
             await asyncio.wait(endings)
 
     def fetched_tokens(self) -> Iterator[str]:
-        """The tokens by which its servers are called."""
+        """Yield the access tokens with which its servers are called."""
         for lease in self._leases.values():
             yield from lease.server.fetched_tokens
 
     async def wait_settled(self, timeout: float) -> bool:
-        """Whether the outcome of every server's first start is known within `timeout` seconds."""
+        """True if every server's first start has succeeded or failed within `timeout` seconds."""
         waited = [lease.server.settled for lease in self._leases.values() if lease.begun]
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
@@ -153,7 +156,7 @@ class Fleet:
         return all(settled.is_set() for settled in waited)
 
     def status(self) -> tuple[ServerStatus, ...]:
-        """A snapshot of every server."""
+        """Return a snapshot of every server."""
         return tuple(
             replace(lease.status(), quarantined=self.offering(server_id).quarantined)
             for server_id, lease in self._leases.items()
@@ -165,7 +168,7 @@ class Fleet:
 
     @contextmanager
     def _told_once(self) -> Iterator[None]:
-        """Tell of all that changes meanwhile in one: whoever listens makes a new catalogue."""
+        """Combine all changes of the body into one callback: each callback builds a catalogue."""
         self._held_back = True
         try:
             yield
@@ -183,9 +186,9 @@ class Fleet:
         self._changed()
 
     def tools(self) -> tuple[ToolEntry, ...]:
-        """The tools offered now, in the order of the file and of the servers' listings.
+        """Return the tools offered now, in the order of the file and of the servers' listings.
 
-        A tool that has not changed is the same object as before.
+        An unchanged tool is the same object as before.
         """
         offered: dict[tuple[str, str], McpTool] = {}
         for server_id, lease in self._leases.items():
@@ -193,14 +196,15 @@ class Fleet:
             self._told.tell(server_id, offering)
             for choice in offering.choices:
                 offered[server_id, choice.listed.name] = self._tool(server_id, lease, choice)
-        self._tools = offered  # what is no longer listed is forgotten
+        self._tools = offered  # forgets tools that are no longer listed
         return tuple(
             ToolEntry(tool, chosen=tool.override is not None, arguments=tool.arguments)
             for tool in offered.values()
         )
 
     def offering(self, server_id: str) -> Offering:
-        """What that server offers now, and what it does not. Raises `KeyError` for no server."""
+        """Return the offered and withheld tools of a server. Raises `KeyError` for an unknown
+        one."""
         listing = self._leases[server_id].listing
         known = self._offerings.get(server_id)
         if known is None or known[0] != listing:
@@ -212,7 +216,7 @@ class Fleet:
         return known[1]
 
     def problems(self) -> tuple[ConfigProblem, ...]:
-        """Servers that are down, and `tool_problems`. None is fatal."""
+        """Return servers that are down, and `tool_problems`. None is fatal."""
         found: list[ConfigProblem] = []
         for server_id, lease in self._leases.items():
             status = lease.status()
@@ -223,8 +227,8 @@ class Fleet:
         return (*found, *self.tool_problems())
 
     def tool_problems(self) -> tuple[ConfigProblem, ...]:
-        """What is wrong with the lockfile, tools that a ready server does not have, and tools that
-        are not offered although they are listed. None is fatal."""
+        """Return problems of the lockfile, tools that a ready server lacks, and tools that are
+        listed but not offered. None is fatal."""
         found = [problem for problem in [self._lock_problem] if problem is not None]
         for server_id, lease in self._leases.items():
             if lease.listing or lease.status().state is ServerState.READY:
@@ -243,8 +247,8 @@ class Fleet:
         return McpTool(server, listed, override, defaults, choice.name, may_be_used)
 
     def _is_offered(self, server_id: str, tool: str) -> bool:
-        """Whether a call that has this tool may still use it. A server that is down says so
-        itself."""
+        """True if a call that has this tool may still use it. For a server that is down this is
+        True: the call to it fails with the server's own message."""
         lease = self._leases.get(server_id)
         if lease is None or lease.server.state is not ServerState.READY:
             return True

@@ -1,5 +1,4 @@
-"""What a server's configuration asks for: its transport, the tools it is expected to have, and the
-values that nobody may read."""
+"""Objects made from a server's configuration: its transport, expected tools, secrets to mask."""
 
 from __future__ import annotations
 
@@ -25,8 +24,8 @@ def transport_of(
     turns: SpawnTurns,
     on_internal_error: Callable[[str], None] = lambda _: None,
 ) -> Transport:
-    """A transport for one life of the server. Raises `McpError` for an address that is refused.
-    `on_internal_error(where)` is told of mistakes of ours."""
+    """Make a transport for one life of the server. Raises `McpError` for a refused address.
+    `on_internal_error(where)` is called for bugs of the engine."""
     if config.transport == "stdio":
         launch = Launch(config.command, config.env, config.cwd)
         grace = config.stop_grace_ms / 1000
@@ -43,7 +42,7 @@ def transport_of(
 
 
 def secrets_of(config: McpServer) -> tuple[str, ...]:
-    """What the server has been given to keep, and might say in its errors."""
+    """Return the server's secrets, which may appear in its errors."""
     auth = config.auth
     hidden = [*config.headers.values()]
     if auth is not None:
@@ -53,7 +52,7 @@ def secrets_of(config: McpServer) -> tuple[str, ...]:
 
 
 def expected_tools(config: McpServer) -> tuple[types.Tool, ...]:
-    """The tools that the operator has named, their parameters still unknown."""
+    """Return the tools that the operator has named; their parameters are not known yet."""
     return tuple(
         types.Tool(name=tool.name, description=tool.description, input_schema={"type": "object"})
         for tool in config.tools

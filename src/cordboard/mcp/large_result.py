@@ -1,10 +1,10 @@
-"""A long answer of a server, read in a worker thread and carried past the SDK's own checks.
+"""A long answer of a server, parsed in a worker thread and passed around the SDK's own checks.
 
-The SDK parses and validates an answer on the event loop, twice, and would hold it for up to a
-second with 5 MB of many small parts (mcp 2.3.0, measured). So whatever is longer than
-`LARGE_BYTES` is parsed beside the loop (`cordboard.tools.large_json`); the SDK gets an empty
-stand-in for a tool's result, which carries the whole in its `_meta`, where `whole_result` finds it.
-No server can forge that: what comes as JSON is never an object of ours.
+The SDK parses and validates an answer on the event loop, twice, and would block it for up to a
+second with 5 MB of many small parts (mcp 2.3.0, measured). So a message longer than `LARGE_BYTES`
+is parsed off the loop (`cordboard.tools.large_json`). The SDK gets an empty stand-in for a tool's
+result, which carries the complete result in its `_meta`, where `whole_result` finds it. No server
+can forge that: parsed JSON never contains an object of this class.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from cordboard.tools.large_json import parse_large, shallow
 from cordboard.tools.schema.safety import depth_of
 
 LARGE_BYTES = 32 * 1024
-"""Shorter messages cost the loop at most a few ms."""
+"""Shorter messages occupy the loop for a few ms at most."""
 MAX_OTHER_BYTES = 2 * 1024 * 1024
-"""Longest message that is neither a tool's result nor a listing (`mcp.definitions.listing`)."""
+"""Maximum size of a message that is neither a tool's result nor a listing."""
 MAX_BLOCKS = 1_000
-"""Most parts that the content of a long result may have."""
+"""Maximum number of parts in the content of a long result."""
 
 MAX_LISTING_DEPTH = 100
-"""Levels of a listing that are read; a schema of more than `MAX_SCHEMA_DEPTH` is refused."""
+"""Levels of a listing that are parsed; schemas over `MAX_SCHEMA_DEPTH` are refused."""
 
 _KEY = "cordboard/whole"
 _OF_LISTING = ("tools", "nextCursor", "resultType", "ttlMs", "cacheScope")
@@ -35,20 +35,21 @@ _BLOCK: TypeAdapter[types.ContentBlock] = TypeAdapter(types.ContentBlock)
 
 
 class _Whole(str):
-    """A result, disguised as an empty text: the SDK dumps what it checks, a model part by part."""
+    """A result disguised as an empty string: the SDK serialises models part by part."""
 
     result: types.CallToolResult
 
 
 def read_large(line: bytes, tool_calls: Container[int]) -> types.JSONRPCMessage | None:
-    """The message in a long line; `tool_calls` are the ids of the tool calls under way.
+    """Return the message in a long line; `tool_calls` are the ids of the running tool calls.
 
-    None for what nobody needs: a notification, an answer to nothing. Raises `ValueError` for what
-    cannot be read. Takes up to 2 s; holds Python's lock only for moments. For a worker thread.
+    Returns None for messages that can be ignored: a notification, or an answer to no request.
+    Raises `ValueError` for an unreadable line. Takes up to 2 s, but holds the GIL only for moments.
+    Run it in a worker thread.
     """
     message = _parsed(_mended(line))
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-        raise ValueError("it is no message")
+        raise ValueError("it is not a message")
     if "method" in message:
         return _request(message, len(line))
     request_id = message.get("id")
@@ -60,19 +61,21 @@ def read_large(line: bytes, tool_calls: Container[int]) -> types.JSONRPCMessage 
         return _answer(request_id, message["result"], request_id in tool_calls, len(line))
     error = message.get("error")
     if not isinstance(error, dict):
-        raise ValueError("it is no answer")
+        raise ValueError("it is not an answer")
     return _error(request_id, error.get("code"), str(error.get("message", ""))[:1_000])
 
 
 def whole_result(result: types.CallToolResult) -> types.CallToolResult:
-    """The result itself, or the one that it stands in for."""
+    """Return the result itself, or the one that it stands in for."""
     carried = (result.meta or {}).get(_KEY)
     return carried.result if isinstance(carried, _Whole) else result
 
 
 def _parsed(line: bytes) -> Any:
-    """The JSON of a line; of a listing with a schema nested too deep for a parser, or for the SDK,
-    what is above that depth, so that the listing costs that tool only. Raises `ValueError`."""
+    """Return the JSON of a line. Raises `ValueError`.
+
+    A listing with a schema nested too deep for a parser or for the SDK is cut at that depth, so
+    that only that tool is lost."""
     with suppress(ValueError):
         message = parse_large(line)
         if not _is_listing(message) or depth_of(message, MAX_LISTING_DEPTH) <= MAX_LISTING_DEPTH:
@@ -132,7 +135,7 @@ def _error(request_id: int, code: object, words: str) -> types.JSONRPCError:
 
 
 def _mended(line: bytes) -> bytes:
-    """The line with what is no UTF-8 replaced."""
+    """Replace bytes that are not UTF-8."""
     try:
         line.decode()
     except UnicodeDecodeError:

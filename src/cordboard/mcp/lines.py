@@ -1,8 +1,8 @@
-"""Newline-delimited messages out of a server's byte stream, with a cap on the length of a line.
+"""Splits a server's byte stream into newline-delimited messages, with a cap on line length.
 
-Pure: bytes in, events out; no pipe, no clock. A line within the cap is one `Line`. A longer one is
-never kept: it gives `OverlongBegan` as soon as the cap is passed (so that whoever waits for it can
-be told at once) and `OverlongEnded` at its newline. Work and memory stay linear whatever arrives.
+Pure: bytes in, events out; no pipe, no clock. A line within the cap gives one `Line`. A longer line
+is not kept: it gives `OverlongBegan` as soon as it passes the cap, so that the waiting call can
+fail at once, and `OverlongEnded` at its newline. Work and memory stay linear for any input.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeAlias
 MAX_LINE_BYTES = 8 * 1024 * 1024
 """A larger tool result is of no use to a phone call; parsing 8 MiB takes about 40 ms."""
 KEPT_BYTES = 512
-"""How much of an over-long line's head and tail is kept, to see whose answer it was."""
+"""Bytes kept of an over-long line's head and tail, to find the request that it answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class OverlongBegan:
-    """A line has passed the cap; its head."""
+    """A line has passed the cap; carries its head."""
 
     head: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class OverlongEnded:
-    """The over-long line is over; its tail."""
+    """The over-long line has ended; carries its tail."""
 
     tail: bytes
 
@@ -41,7 +41,7 @@ LineEvent: TypeAlias = Line | OverlongBegan | OverlongEnded
 
 
 class LineSplitter:
-    """Cuts a byte stream into lines. What follows the last newline is never an event."""
+    """Splits a byte stream into lines. Bytes after the last newline never become an event."""
 
     def __init__(self, max_line: int = MAX_LINE_BYTES) -> None:
         self._max_line = max_line
@@ -51,7 +51,7 @@ class LineSplitter:
         """The last bytes of an over-long line; None outside of one."""
 
     def feed(self, chunk: bytes) -> list[LineEvent]:
-        """Take what was read; returns the events it completes, in order."""
+        """Process a chunk; return the events it completes, in order."""
         events: list[LineEvent] = []
         start = 0
         while (end := chunk.find(b"\n", start)) >= 0:

@@ -1,5 +1,4 @@
-"""Every tool that the servers of a fleet have listed, for people: under which name agents get it,
-or why they do not."""
+"""All listed tools of a fleet, for people: the exposed name, or why a tool is not offered."""
 
 from __future__ import annotations
 
@@ -13,9 +12,9 @@ from cordboard.tools.catalogue import Catalogue
 
 
 def listed_tools(fleet: Fleet, catalogue: Catalogue) -> list[Mapping[str, Any]]:
-    """One mapping per tool, fit for JSON: `exposed`, `origin`, `server`, `tool`, `description`,
-    `parameters`, `offered`, `why_not` (empty when offered), `quarantined` (it waits for `cordboard
-    mcp accept`), `diff` (what in it is not as it was accepted, line by line)."""
+    """Return one mapping per tool, fit for JSON: `exposed`, `origin`, `server`, `tool`,
+    `description`, `parameters`, `offered`, `why_not` (empty when offered), `quarantined` (waiting
+    for `cordboard mcp accept`), `diff` (differences from the accepted definition, line by line)."""
     return [tool for server in fleet.servers for tool in _tools_of(server, fleet, catalogue)]
 
 
@@ -53,6 +52,6 @@ def _described(server: str, listed: ListedTool, name: str) -> dict[str, Any]:
 
 
 def _why_not(origin: str, catalogue: Catalogue) -> str:
-    """The clash of names, or what else the catalogue says of it."""
+    """Return the name clash, or another problem that the catalogue reports for it."""
     found = (problem.message for problem in catalogue.problems if origin in problem.message)
     return next(found, "its name is in use")

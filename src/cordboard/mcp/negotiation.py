@@ -1,11 +1,12 @@
-"""Which protocol revision is spoken with a server: asked once, remembered between its lives.
+"""Negotiates the protocol revision with a server and remembers it between the server's lives.
 
 There are two kinds (mcp 2.3.0, client/session.py): up to 2025-11-25 a connection begins with the
-`initialize` handshake; 2026-07-28 has none, and `server/discover` tells what the server can do.
-With `auto` the likelier kind is tried first, then the other: the handshake over stdio, where old
-servers leave `server/discover` unanswered, which would cost the whole wait; `server/discover` over
-HTTP, where every request is answered. The answer serves the next connection too, for which a
-modern server then costs no round trip at all. It is forgotten when a start with it fails.
+`initialize` handshake; 2026-07-28 has no handshake, and `server/discover` returns the server's
+capabilities. `auto` tries the likelier kind first, then the other. Over stdio that is the
+handshake, because old servers leave `server/discover` unanswered, which would cost the whole
+timeout. Over HTTP it is `server/discover`, because every request is answered. The result is reused
+for the next connection, which then costs no round trip with a modern server. It is forgotten when a
+start with it fails.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:  # the SDK is loaded later: `cordboard.mcp.sdk`
     from mcp.shared.exceptions import MCPError
 
 PROBE_SECONDS = 3.0
-"""How long `server/discover` may stay unanswered before the handshake is tried."""
+"""Timeout for `server/discover` before the handshake is tried."""
 
 _NO_HANDSHAKE = {
     types.METHOD_NOT_FOUND,
@@ -32,11 +33,11 @@ _NO_HANDSHAKE = {
     types.INVALID_PARAMS,
     types.UNSUPPORTED_PROTOCOL_VERSION,
 }
-"""Error codes with which servers of 2026-07-28 and later turn `initialize` down."""
+"""Error codes with which servers of 2026-07-28 and later reject `initialize`."""
 
 
 class Negotiation:
-    """What one server is known to speak."""
+    """The protocol kind of one server, once it is known."""
 
     def __init__(
         self,
@@ -44,17 +45,17 @@ class Negotiation:
         *,
         handshake_first: bool = True,
     ) -> None:
-        """`choice` is the operator's; `handshake_first` says what `auto` tries first."""
+        """`choice` comes from the operator; `handshake_first` is the order that `auto` tries."""
         self._choice = choice
         self._handshake_first = handshake_first
         self._known: types.DiscoverResult | Literal["handshake"] | None = None
 
     def forget(self) -> None:
-        """Ask again next time: a start with what was remembered has failed."""
+        """Negotiate again next time, because a start with the remembered result has failed."""
         self._known = None
 
     async def run(self, session: ClientSession) -> None:
-        """Agree on a revision. Raises what the SDK raises when there is none in common."""
+        """Agree on a revision. Raises the SDK's error if there is none in common."""
         if isinstance(self._known, types.DiscoverResult):
             session.adopt(self._known)
             return
@@ -91,15 +92,15 @@ async def _discover_else_handshake(session: ClientSession) -> None:
         if is_closed(error) or isinstance(error.error.data, McpLoginFailed) or _modern_only(error):
             raise
     except (TimeoutError, RuntimeError, ValidationError):
-        pass  # mute, without a revision in common, or of another shape: an old one may do better
+        pass  # silent, no common revision, or malformed: the handshake may work
     await session.initialize()
 
 
 def is_closed(error: MCPError) -> bool:
-    """Whether the connection is at its end.
+    """True if the connection has ended.
 
-    The code alone does not tell: it is -32000, which old servers send with whatever displeases
-    them (the TypeScript SDK's, with "Server not initialized", to a `server/discover`).
+    The code alone is not enough: it is -32000, which old servers send for any error (the TypeScript
+    SDK's, with "Server not initialized", to a `server/discover`).
     """
     if error.code != types.CONNECTION_CLOSED:
         return False
@@ -107,7 +108,7 @@ def is_closed(error: MCPError) -> bool:
 
 
 def _modern_only(error: MCPError) -> bool:
-    """Whether a server says that it speaks revisions without handshake only, and none of ours."""
+    """True if a server supports only revisions without handshake, and none of ours."""
     if error.code != types.UNSUPPORTED_PROTOCOL_VERSION:
         return False
     try:

@@ -1,14 +1,14 @@
-"""What one server offers to agents: which of its listed tools, under which names, why no others.
+"""Selects the tools that one server offers to agents, their names, and why others are withheld.
 
-Pure. Of the tools that `tools:` names (of all, when it names none), those are withheld
+Pure. Of the tools that `tools:` names (of all, if it names none), these are withheld:
 
-- whose definition is refused (`cordboard.mcp.definitions.definition`);
-- with `mcp.lock: enforce`, those that are not as they were accepted (`definitions.lock`): changed
-  or new ones of a server that has an entry, all of one that has none, and everything when the
-  lockfile cannot be read. With `warn` they are offered, and warned about; a server of which nothing
-  has been accepted yet is not warned about.
+- tools whose definition is refused (`cordboard.mcp.definitions.definition`);
+- with `mcp.lock: enforce`, tools that differ from what was accepted (`definitions.lock`): changed
+  or new tools of a server that has an entry, all tools of a server without one, and everything if
+  the lockfile cannot be read. With `warn` they are offered with a warning; there is no warning for
+  a server without an entry.
 
-Tools whose names would meet all get names that end in a hash (`cordboard.config.naming`).
+Tools whose exposed names would clash all get names that end in a hash (`cordboard.config.naming`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cordboard.mcp.definitions.definition import ListedTool, read_tool
 from cordboard.mcp.definitions.lock import Judgement, Lock, Standing
 
 MAX_PROBLEMS = 20
-"""Of one server."""
+"""Maximum number of problems reported for one server."""
 _NAMED_PROBLEMS = 5
 _CHANGED_PLACES = 3
 _UNREADABLE = "the lockfile cannot be read"
@@ -49,25 +49,25 @@ class Withheld:
 
     listed: ListedTool
     name: str
-    """The exposed name that it would have alone."""
+    """The exposed name that it would have without clashes."""
     reason: str
     judgement: Judgement | None = None
-    """How it stands to what was accepted, if that is why."""
+    """Its comparison with the lock, if that is the reason."""
 
     @property
     def quarantined(self) -> bool:
-        """Whether it waits for `cordboard mcp accept`."""
+        """True if it waits for `cordboard mcp accept`."""
         return self.judgement is not None
 
     @property
     def diff(self) -> tuple[str, ...]:
-        """What is not as it was accepted (`cordboard.mcp.definitions.diff`)."""
+        """The differences from the accepted definition (`cordboard.mcp.definitions.diff`)."""
         return self.judgement.diff() if self.judgement is not None else ()
 
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """A tool that is offered although it is not as it was accepted (`mcp.lock: warn`)."""
+    """A tool that is offered although it differs from the accepted one (`mcp.lock: warn`)."""
 
     listed: ListedTool
     judgement: Judgement
@@ -75,7 +75,7 @@ class Suspicion:
 
 @dataclass(frozen=True, slots=True)
 class Offering:
-    """What a server offers at one moment."""
+    """The tools that a server offers and withholds at one moment."""
 
     choices: tuple[Choice, ...] = ()
     withheld: tuple[Withheld, ...] = ()
@@ -85,7 +85,7 @@ class Offering:
 
     @property
     def quarantined(self) -> tuple[str, ...]:
-        """The tools that wait for `cordboard mcp accept`, as the server calls them."""
+        """The tools that wait for `cordboard mcp accept`, by the server's own names."""
         return tuple(item.listed.name for item in self.withheld if item.quarantined)
 
 
@@ -97,11 +97,11 @@ def offer(
     lock: Lock | None = None,
     entries: Sequence[ToolConfig] = (),
 ) -> Offering:
-    """What a server with this listing offers. `config` is the server's section of the file,
-    `entries` are its tools that stand elsewhere, under `tools:` of the file with `kind: mcp`.
+    """Return the offering of a server with this listing. `config` is the server's section of the
+    file; `entries` are its tools from the file's top-level `tools:` with `kind: mcp`.
 
-    An entry that is no `ListedTool` is one that is expected of a server which has not been asked
-    yet: where its definition was accepted once, that one is taken.
+    An entry that is not a `ListedTool` is an expected tool of a server that has not been asked yet;
+    its accepted definition is used if there is one.
     """
     lock = (lock or Lock()) if mode != "off" else Lock()
     tools = [
@@ -126,7 +126,7 @@ class _Draft:
     problems: list[ConfigProblem] = field(default_factory=list)
 
     def choose(self, tools: Sequence[ListedTool]) -> None:
-        """Take what is named, and all others when `tools:` is empty; set aside what is refused."""
+        """Take named tools, or all when `tools:` is empty; set refused ones aside."""
         good = {tool.name: tool for tool in reversed(tools) if not tool.refusal}
         refused = {tool.name: tool for tool in reversed(tools) if tool.refusal}
         here = f"mcp.servers.{self.server}"
@@ -155,7 +155,7 @@ class _Draft:
                     self.wanted.append((tool, None))
 
     def judge(self, lock: Lock, enforce: bool) -> None:
-        """Compare with what was accepted; set aside what is not so, if that is wanted."""
+        """Compare with the lock; set aside what differs if `enforce`."""
         accepted = []
         for tool, override in self.wanted:
             judgement = lock.judge(self.server, tool)
@@ -173,7 +173,7 @@ class _Draft:
             self._explain_quarantine(lock)
 
     def finished(self) -> Offering:
-        """Give names to what is left."""
+        """Name the remaining tools."""
         derived = [tool.name for tool, override in self.wanted if _chosen_name(override) is None]
         names = exposed_names(self.server, derived)
         self._explain_clashes(names)
@@ -201,7 +201,7 @@ class _Draft:
             self._problem(f"none of its tools is offered: {lock.problem}")
             return
         if self.server not in lock.servers:
-            words = f"none of its {len(waiting)} tools is offered: nothing of it was accepted yet"
+            words = f"none of its {len(waiting)} tools is offered: none has been accepted yet"
             self._problem(f"{words}; {how}")
             return
         for item in waiting:
@@ -233,9 +233,9 @@ def _chosen_name(override: ToolConfig | None) -> str | None:
 
 
 def _reason(judgement: Judgement, closely: bool) -> str:
-    """Why a tool waits; `closely` says also what has changed, which takes a moment."""
+    """Return why a tool waits; `closely` adds what has changed, which takes a moment."""
     if judgement.standing is Standing.UNKNOWN:
-        return "nothing of its server was accepted yet"
+        return "no tools of its server have been accepted yet"
     if judgement.standing is Standing.NEW:
         return "it is new since the server's tools were accepted"
     where = f" ({_places(judgement.diff(_LOOKED_AT))})" if closely else ""
@@ -243,7 +243,7 @@ def _reason(judgement: Judgement, closely: bool) -> str:
 
 
 def _places(diff: Sequence[str]) -> str:
-    """Where a definition has changed: the paths out of the lines `- path: value`."""
+    """Return where a definition has changed: the paths of the lines `- path: value`."""
     paths = list(dict.fromkeys(line[2:].partition(": ")[0] for line in diff if line[0] in "+-"))
     more = " and more" if len(paths) > _CHANGED_PLACES else ""
     return ", ".join(paths[:_CHANGED_PLACES]) + more

@@ -1,4 +1,4 @@
-"""Log lines about tools that are not offered, or not as they were accepted: each thing once."""
+"""Log lines about withheld tools and tools that differ from the accepted ones, each once."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from cordboard.mcp.definitions.definition import ListedTool
 from cordboard.mcp.offering import Offering
 
 MAX_LINES = 20
-"""Tools of one server that are told of at a time; the others are counted."""
+"""Tools of one server that are logged at a time; the others are counted."""
 LOGGED_DIFF = 20
-"""Lines of what has changed in a definition."""
+"""Lines of a definition's diff in the log."""
 MAX_TOLD = 10_000
-"""Things that are remembered; a server that renames its tools all the time is told of no more."""
+"""Remembered lines; beyond this, a server that keeps renaming its tools is not logged any more."""
 
 log = structlog.get_logger()
 
 
 class OfferingLog:
-    """Remembers what it has told, over generations too."""
+    """Remembers what it has logged, across generations."""
 
     def __init__(self) -> None:
         self._told: set[tuple[str, str, str, str]] = set()
 
     def tell(self, server: str, offering: Offering) -> None:
-        """Log what is withheld or suspicious and was not logged before."""
+        """Log withheld and suspicious tools that were not logged before."""
         withheld = [i for i in offering.withheld if self._is_new(server, i.listed, i.reason)]
         for item in withheld[:MAX_LINES]:
             log.warning(

@@ -1,7 +1,8 @@
-"""Words of an outsider made fit for a log line and an operator's terminal. Pure.
+"""Makes an outsider's text safe for a log line and an operator's terminal. Pure.
 
-A server's error message or stderr line may hold escape sequences that repaint a terminal, line ends
-that forge further log lines, and characters that reverse what is read. They are shown as spaces.
+A server's error message or stderr line may hold escape sequences that repaint a terminal, line
+breaks that forge further log lines, and characters that reverse the reading direction. They are
+shown as spaces.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import unicodedata
 MAX_CHARACTERS = 300
 
 _HIDDEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
-"""Unicode categories: control, format (also bidirectional), private use, surrogate, line ends."""
+"""Unicode categories: control, format (also bidirectional), private use, surrogate, line breaks."""
 
 
 def printable(text: str, limit: int = MAX_CHARACTERS) -> str:
-    """The text on one line, visible characters only, with at most `limit` of them."""
+    """Return at most `limit` characters of the text on one line, invisible ones as spaces."""
     cut = text[:limit]
     if cut.isascii() and cut.isprintable():
         return cut

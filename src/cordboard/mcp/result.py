@@ -1,5 +1,7 @@
-"""From an MCP result to a tool result: data from `structuredContent`, else JSON in the text, else
-the text; and words, where the result itself is a sentence. Pure, but for `read_any_result`.
+"""Converts an MCP result to a tool result. Pure, except `read_any_result`.
+
+The data comes from `structuredContent`, else from JSON in the text, else it is the text itself. A
+result that is only a sentence is also the message.
 """
 
 from __future__ import annotations
@@ -18,13 +20,13 @@ from cordboard.tools.speech import speech
 from cordboard.tools.tool import Status, ToolResult
 
 _SDK_PREFIX = re.compile(r"Error executing tool [^\s:]+: ")
-"""What the official server SDKs put before a tool's own error text."""
+"""The prefix that the official server SDKs put before a tool's own error text."""
 
 
 async def read_any_result(
     result: types.CallToolResult, mask: Callable[[str], str] = lambda text: text
 ) -> ToolResult:
-    """`read_result` for any length: JSON in a long text is parsed beside the event loop."""
+    """Like `read_result` for any length: JSON in a long text is parsed off the event loop."""
     text = _text(result)
     is_long = len(text) > LARGE_BYTES and result.structured_content is None
     if not is_long or result.is_error or not _looks_like_json(text):
@@ -36,8 +38,8 @@ async def read_any_result(
 def read_result(
     result: types.CallToolResult, mask: Callable[[str], str] = lambda text: text
 ) -> ToolResult:
-    """Read a result; `isError` is an error whatever else it holds, and is `mask`ed: a server's
-    complaint that a login failed often quotes it."""
+    """Read a result. `isError` makes it an error regardless of its other content. The error text is
+    masked by `mask`, because a server's message about a failed login often quotes the secret."""
     text = _text(result)
     if result.is_error:
         own_words = mask(_SDK_PREFIX.sub("", text, count=1))
@@ -70,7 +72,7 @@ def _large_json_in(text: str) -> Any:
 
 
 def _json_in(text: str) -> Any:
-    """The object or list a text holds, None when it is just text."""
+    """Return the object or list in a text; None if it is plain text."""
     if not _looks_like_json(text):
         return None
     try:
@@ -80,14 +82,14 @@ def _json_in(text: str) -> Any:
 
 
 def _only_text(data: Any) -> str:
-    """The sentence of a result that is nothing else: the SDKs wrap a string as `{"result": …}`."""
+    """Return the text of a result that is only a sentence: SDKs wrap it as `{"result": …}`."""
     if isinstance(data, dict) and len(data) == 1 and isinstance(data.get("result"), str):
         return str(data["result"])
     return ""
 
 
 def _content(text: str, blocks: list[types.ContentBlock]) -> dict[str, Any]:
-    """Plain text, and what else came along, by kind: a phone can neither show nor play it."""
+    """Return plain text, and the kinds of other content: a phone can neither show nor play it."""
     data: dict[str, Any] = {"text": text} if text else {}
     others = [block.type for block in blocks if not isinstance(block, types.TextContent)]
     if others:

@@ -1,14 +1,14 @@
-"""When the MCP SDK is loaded: with the first servers that start, not with the engine.
+"""Loads the MCP SDK with the first servers that start, not with the engine.
 
-Importing it takes 0.4 s of a core (it brings an MCP server and two revisions of the protocol, and
-a client needs all of it), which is a fifth of the time until calls can be answered. So no module
-that `cordboard.runtime.engine` imports may import `mcp` or, of this room, `connection` or
-`stdio.transport` (tests/mcp/test_sdk.py); `mcp_types` may be.
+The import takes 0.4 s of a core (it brings an MCP server and two revisions of the protocol, and a
+client needs all of it), a fifth of the engine's start-up time. So modules that
+`cordboard.runtime.engine` imports must not import `mcp` or, from this package, `connection` or
+`stdio.transport` (tests/mcp/test_sdk.py); `mcp_types` is allowed.
 
-An engine calls `load_sdk` in a thread before its servers start. Where the garbage collector passes
-over what was there before (`gc.freeze`), a 20 ms timer of the event loop is then at most 8 to 12 ms
-late (six times measured); else a collection holds the loop for 0.1 s. Elsewhere the SDK comes by
-itself, with the first server that starts.
+An engine calls `load_sdk` in a thread before its servers start. If the garbage collector skips
+older objects (`gc.freeze`), a 20 ms timer of the event loop is then at most 8 to 12 ms late
+(measured six times); otherwise a collection blocks the loop for 0.1 s. Without that call the SDK is
+imported with the first server that starts.
 """
 
 from __future__ import annotations
@@ -17,6 +17,6 @@ import importlib
 
 
 def load_sdk() -> None:
-    """Import it. Blocks."""
+    """Import the SDK. Blocks."""
     for module in ("connection", "stdio.transport"):
         importlib.import_module(f"cordboard.mcp.{module}")

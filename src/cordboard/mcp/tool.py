@@ -1,10 +1,12 @@
-"""An MCP server's tool as a `Tool`: its spec from the server's listing and the operator's words,
-its run through the supervised server, its result read into data and words.
+"""An MCP server's tool as a `Tool`.
 
-The server is an outsider: its definition has been cleaned (`definitions.definition`), its result
-is checked against its own output schema, and its errors never pass on as anything but `ToolError`s
-that a caller may hear. A call keeps the tools it began with; one that its server no longer lists,
-or that was quarantined meanwhile, answers with an apology and is not called.
+Its spec comes from the server's listing and the operator's settings, its calls go through the
+supervised server, and its results are converted to data and a spoken message.
+
+The server is an outsider: its definition has been cleaned (`definitions.definition`), its result is
+checked against its own output schema, and its errors are passed on only as `ToolError`s that a
+caller may hear. A call keeps the tools it began with; a tool that its server no longer lists, or
+that was quarantined meanwhile, answers with an apology and is not called.
 """
 
 from __future__ import annotations
@@ -65,9 +67,10 @@ class McpTool:
         name: str = "",
         is_offered: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`override` is the tool's entry under the server's `tools:`, if it has one; `defaults`
-        are the server's (those of another generation may differ); `name` is the exposed name,
-        else that of the rule; `is_offered` says whether the tool may still be called.
+        """`override` is the tool's entry under the server's `tools:`, if it has one; `defaults` are
+        the server's (another generation's may differ); `name` is the exposed name, by default the
+        one of the naming rule; `is_offered` returns False once the tool must not be called any
+        more.
 
         Raises `SchemaRefused` for a tool whose definition is refused.
         """
@@ -75,7 +78,7 @@ class McpTool:
         if self.listed.arguments is None:
             raise SchemaRefused(self.listed.refusal)
         self.arguments: ArgumentChecker = self.listed.arguments
-        """The check of its arguments."""
+        """The checker of its arguments."""
         self.override = override
         self.defaults = server.config.defaults if defaults is None else defaults
         self.server = server
@@ -123,7 +126,7 @@ class McpTool:
         return self._failed(answer, run) if answer.status is Status.ERROR else answer
 
     def _failed(self, answer: ToolResult, run: ToolRun) -> ToolResult:
-        """An `isError`, as the operator wants it passed on."""
+        """Return an `isError` result as the operator wants it passed on."""
         if not self._spec.speech.speaks_errors:
             log.warning(
                 "mcp_tool_error",
@@ -140,7 +143,7 @@ class McpTool:
 
     def _check_output(self, structured: object, output: Checker) -> None:
         too_much = output.too_much(structured)
-        if too_much:  # nothing in here relies on its shape
+        if too_much:  # too costly to check; no code here relies on its shape
             log.info("mcp_result_unchecked", tool=self._spec.origin, reason=too_much)
         elif not output.is_valid(structured):
             problem = self._server.mask(next(output.problems(structured), ""))
@@ -155,7 +158,7 @@ def make_spec(
     override: ToolConfig | None,
     name: str = "",
 ) -> ToolSpec:
-    """All that the engine knows of a listed tool; the operator's words go before the server's."""
+    """Return the spec of a listed tool; the operator's settings override the server's."""
     own = override if override is not None else ToolConfig.model_validate({"name": listed.name})
     errors = defaults.error_messages
     effects = effects_of(listed.annotations)
@@ -178,7 +181,7 @@ def make_spec(
             defaults.slow_response_repeat_ms,
         ),
         effects=effects,
-        # Most servers say nothing of their tools: only what is said to destroy is asked about.
+        # Most servers give no hints: approval is required only for declared destruction.
         approval="caller" if stated and effects is Effects.DESTRUCTIVE else "none",
     )
     spec = apply_rules(spec, own)
@@ -186,7 +189,8 @@ def make_spec(
 
 
 def effects_of(annotations: types.ToolAnnotations | None) -> Effects:
-    """Effects by the server's hints; as in the MCP specification, silence means destructive."""
+    """Derive effects from the server's hints; as in the MCP specification, the default is
+    destructive."""
     if annotations is None:
         return Effects.DESTRUCTIVE
     if annotations.read_only_hint:

@@ -1,4 +1,4 @@
-"""Trying out a server: a handshake and its tools, whether it runs already or is started for it."""
+"""Tests a server: a handshake and its tools, on a running server or on one started for the test."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from cordboard.mcp.supervision.status import ServerState
 
 @dataclass(frozen=True, slots=True)
 class TestReport:
-    """How a server did."""
+    """The result of a test."""
 
-    __test__ = False  # it is none of pytest's
+    __test__ = False  # not a test class of pytest
 
     ok: bool
     error: str = ""
-    """Why not; without secrets."""
+    """The reason of a failure; without secrets."""
     took_ms: int = 0
     protocol: str = ""
     tools: tuple[str, ...] = ()
-    """Names as the server gives them."""
+    """Names as the server lists them."""
     stderr: tuple[str, ...] = ()
-    """The last lines the server wrote there."""
+    """The last lines of its stderr."""
     listing: tuple[types.Tool, ...] = ()
-    """The tools themselves."""
+    """The listed tools."""
 
 
 async def try_out(server_id: str, config: McpServer) -> TestReport:
-    """Start a server for this alone, and end it. Nothing of it is left afterwards.
+    """Start a server only for this test, and end it. Nothing of it is left afterwards.
 
-    Takes as long as its start does, `start_timeout_ms` at most, and its end. In the log it is not
-    taken for the server itself: its name there is `<server_id> (trial)`.
+    Takes as long as its start, at most `start_timeout_ms`, and its end. Its name in the log is
+    `<server_id> (trial)`, to distinguish it from the server itself.
     """
     once = McpRestart(enabled=False)
     server = SupervisedServer(
@@ -58,7 +58,7 @@ async def try_out(server_id: str, config: McpServer) -> TestReport:
 
 
 async def try_running(server: SupervisedServer) -> TestReport:
-    """Ask a server that runs for its tools, beside whatever calls ask of it."""
+    """Ask a running server for its tools, concurrently with calls."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     status = server.status()

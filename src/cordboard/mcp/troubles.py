@@ -1,4 +1,4 @@
-"""What is the matter with a fleet at this moment, in a few sentences for `/ready`. Pure."""
+"""The problems of a fleet at this moment, in a few sentences for `/ready`. Pure."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from cordboard.mcp.supervision.status import ServerState
 from cordboard.tools.catalogue import Catalogue
 
 MOST_TOLD = 20
-"""Sentences; the others are counted."""
+"""Maximum number of sentences; the others are counted."""
 MOST_CHARACTERS = 400
-"""Of one sentence."""
+"""Maximum length of one sentence."""
 _IN_ORDER = {ServerState.READY, ServerState.IDLE}
 
 
 def troubles(fleet: Fleet, catalogue: Catalogue) -> str:
-    """The servers that are not up, then the tools that are not offered and why; empty when all is
-    in order. A server that is down says nothing of its tools."""
+    """Return the servers that are not up, then the tools that are not offered and why; empty if
+    there are no problems. The tools of a server that is down are not listed."""
     found = [*_servers(fleet), *_tools(fleet, catalogue)]
     told = [printable(words, MOST_CHARACTERS) for words in found[:MOST_TOLD]]
     more = len(found) - len(told)

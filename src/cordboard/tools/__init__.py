@@ -1,1 +1,1 @@
-"""Tools of every kind, the toolbox of a call, and the desk where each tool call is run."""
+"""Tools of every kind, the toolbox of a call, and the desk that runs each tool call."""

@@ -1,7 +1,7 @@
-"""The face of a call that a tool may use: what a tool can do to the line and ask of the caller.
+"""The interface of a call for tools: actions on the line and questions to the caller.
 
-The calls room implements it for phone calls, the chat room for conversations in writing;
-`cordboard.tools.no_caller` is the one for runs where nobody is on the line.
+The calls package implements it for phone calls, the chat package for written conversations;
+`cordboard.tools.no_caller` implements it for runs without a caller.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ from typing import Literal, Protocol
 
 @dataclass(frozen=True, slots=True)
 class KeysWanted:
-    """What `CallLine.collect_keys` waits for."""
+    """The keys that `CallLine.collect_keys` waits for."""
 
     count: int = 0
-    """So many keys end it; 0 = only the terminator or the timeout does."""
+    """Number of keys that ends the collection; 0 = only the terminator or the timeout ends it."""
     terminator: str = "#"
-    """This key ends it and is not part of the answer; empty = none."""
+    """The key that ends it and is not part of the answer; empty = none."""
     first_timeout: float = 10.0
     """Seconds until the first key."""
     next_timeout: float = 4.0
     """Seconds between two keys."""
     secret: bool = False
-    """The keys appear nowhere: not in ledger, logs, recording (sound muted) or to the agent."""
+    """True if the keys must not appear in ledger, logs, recording (muted) or to the agent."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeysCollected:
-    """The keys that came."""
+    """The collected keys."""
 
     keys: str = field(repr=False)
-    """Never in a log, whoever logs this; the terminator is not part of it."""
+    """The keys without the terminator; not in the repr, so that no log shows them."""
     ended_by: Literal["count", "terminator", "timeout"]
     reference: str = ""
-    """Of secret keys: the name under which the call keeps them to its end (`CallLine.reveal`).
-    All of them that an agent may know."""
+    """For secret keys: the name under which the call keeps them until its end (`CallLine.reveal`).
+    The agent receives only this name."""
 
 
 class CallLine(Protocol):
-    """The face of a call that a tool may use."""
+    """The interface of a call for tools."""
 
     @property
     def call_id(self) -> str: ...
@@ -63,22 +63,23 @@ class CallLine(Protocol):
     async def transfer_after_speech(self, destination: str) -> None:
         """Let the agent finish speaking, then pass the caller on to a configured destination.
 
-        Raises `TransferFailed` (the call goes on), `LineUnsupported` or `LineGone`.
+        Raises `TransferFailed` (the call continues), `LineUnsupported` or `LineGone`.
         """
         ...
 
     async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
-        """Wait for keys of the caller. While it waits the agent is not given any.
+        """Wait for keys from the caller. Meanwhile the agent receives no keys.
 
-        Keys pressed up to 2 s before count too. Raises `LineError` when another collection runs,
-        and `LineGone` when the call ends meanwhile.
+        Keys pressed up to 2 s before count too. Raises `LineError` if another collection runs, and
+        `LineGone` if the call ends meanwhile.
         """
         ...
 
     def reveal(self, reference: str) -> str | None:
-        """The secret keys that `collect_keys` kept under this name, for whom they were asked.
+        """Return the secret keys kept under this name, for the tool that needs them.
 
-        None when there are none. What comes of it must never reach an agent, a log or the ledger.
+        None if there are none. The keys, and anything that contains them, must never reach an
+        agent, a log or the ledger.
         """
         ...
 
@@ -87,7 +88,7 @@ class CallLine(Protocol):
         ...
 
     def say(self, text: str) -> None:
-        """Have the agent speak a sentence now. Returns at once."""
+        """Make the agent speak a sentence now. Returns at once."""
         ...
 
     def pause_recording(self) -> bool:
@@ -101,8 +102,8 @@ class CallLine(Protocol):
     async def confirm(self, question: str) -> bool | None:
         """Ask the caller and wait for a spoken or keyed yes or no.
 
-        None when no clear answer came. While it waits the agent answers nothing. Raises
-        `LineUnsupported` where there is nobody to ask, `LineError` when something else is being
-        asked, `LineGone` when the call ends meanwhile.
+        Returns None if no clear answer came. Meanwhile the agent answers nothing. Raises
+        `LineUnsupported` if there is no caller, `LineError` if another question is open, `LineGone`
+        if the call ends meanwhile.
         """
         ...

@@ -1,10 +1,10 @@
 """The catalogue: all tools of one generation at one moment, immutable.
 
-Whoever gathers tools (the generation, from the built-in ones and the MCP fleet) builds a new
-catalogue when something comes or goes; calls keep the toolbox they started with. Two tools with one
-exposed name are never settled silently: one that the operator named under `tools:` or that is built
-in goes before one that a server happens to list; equals lose it both, and each clash is a
-`ConfigProblem` that names both owners and what to write.
+The generation builds a new catalogue, from the built-in tools and the MCP fleet, when tools come or
+go; calls keep the toolbox they started with. Two tools with the same exposed name are never
+resolved silently: a tool that is built in or named under `tools:` takes precedence over one that a
+server merely lists; between equals neither gets the name. Each clash is a `ConfigProblem` that
+names both owners and the remedy.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class ToolEntry:
 
     tool: Tool
     chosen: bool = True
-    """True when the tool is built in or named by the operator; it keeps its exposed name."""
+    """True if the tool is built in or named by the operator; it keeps its exposed name."""
     arguments: ArgumentChecker | None = None
-    """The compiled check of its arguments, where there is one already."""
+    """The compiled check of its arguments, if it already exists."""
 
 
 class Catalogue(Mapping[str, Tool]):
@@ -43,9 +43,9 @@ class Catalogue(Mapping[str, Tool]):
         problems: Iterable[ConfigProblem] = (),
         known_secrets: KnownSecrets = NO_SECRETS,
     ) -> None:
-        """Check and compile all entries; `reuse`, an earlier catalogue of the same generation,
-        lends what it compiled for the same tools, and its cache. `problems`: of tools that could
-        not even become entries. `known_secrets`: what is masked in all answers."""
+        """Check and compile all entries. `reuse` is an earlier catalogue of the same generation:
+        its compiled checks of the same tools and its cache are reused. `problems` are those of
+        tools that could not become entries. `known_secrets` are masked in all results."""
         self._offered: dict[str, OfferedTool] = {}
         problems = [*problems]
         for name, candidates in _by_name(entries).items():
@@ -65,12 +65,12 @@ class Catalogue(Mapping[str, Tool]):
         self.problems: tuple[ConfigProblem, ...] = tuple(problems)
         """Tools that are not offered, and why. None of them is fatal."""
         self.cache: ResultCache = reuse.cache if reuse is not None else ResultCache()
-        """What its tools have answered that may be given to every call."""
+        """Results of its tools that may be reused in every call."""
         self._known_secrets = known_secrets
 
     def toolbox(self, names: Iterable[str]) -> Toolbox:
-        """The toolbox of a call: the named tools, in that order, each once. `server.*` names all
-        tools of an MCP server."""
+        """Return the toolbox of a call: the named tools, in that order, without duplicates.
+        `server.*` names all tools of an MCP server."""
         offered: dict[str, OfferedTool] = {}
         missing: list[str] = []
         for name in dict.fromkeys(names):
@@ -89,7 +89,7 @@ class Catalogue(Mapping[str, Tool]):
         return () if entry is None else (entry,)
 
     def offered(self, name: str) -> OfferedTool | None:
-        """The tool of that name with its compiled check, or None."""
+        """Return the tool of that name with its compiled check, or None."""
         return self._offered.get(name)
 
     def __getitem__(self, name: str) -> Tool:
@@ -126,7 +126,7 @@ def _winner(
 
 
 def clash_text(name: str, owners: str) -> str:
-    """The message for two tools that share an exposed name."""
+    """Return the message for two tools that share an exposed name."""
     return (
         f"the tool name {name!r} is claimed by {owners}; give one of them another name with "
         f"`expose_as:` under its server's `tools:`"

@@ -1,4 +1,4 @@
-"""The tools that a configuration brings by itself, without any MCP server. Pure."""
+"""The tools that a configuration defines itself, without MCP servers. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from cordboard.tools.python import Functions, python_tools
 def configured_tools(
     config: Config, functions: Functions, http: SharedClient
 ) -> tuple[tuple[ToolEntry, ...], tuple[ConfigProblem, ...]]:
-    """The tools of the kinds `builtin`, `python`, `http` and those of plug-ins, and the problems of
-    those that are not offered. `functions`: those that have been imported by now; `http`: the
-    client that they send by."""
+    """Return the tools of the kinds `builtin`, `python` and `http` and those of plug-ins, and the
+    problems of those not offered. `functions` are the imported functions; `http` is the client that
+    sends the requests."""
     python, problems = python_tools(config.tools, functions)
     plugged, more = plugin_tools(config.tools)
     tools = (*builtin_tools(config), *http_tools(config, http), *python, *plugged)

@@ -1,12 +1,12 @@
-"""The secrets that the configuration knows, masked in whatever a tool answers.
+"""Masks the secrets of the configuration in all tool results.
 
-Each generation has one set. The desk passes every result through it before anybody else sees the
-result: the caller, the model, the ledger, the cache, the next step of a workflow. A secret is found
-as it is, without the scheme of its header (`Bearer`, `Basic`), percent-encoded, escaped as in JSON,
-and within base64, such as the user and password of a `Basic` header.
+Each generation has one set. The desk passes every result through it before the result reaches the
+caller, the model, the ledger, the cache or the next step of a workflow. A secret is found as it is,
+without the scheme of its header (`Bearer`, `Basic`), percent-encoded, escaped as in JSON, and
+inside base64, such as the user and password of a `Basic` header.
 
-Most results hold no secret, so a result is searched first and rebuilt only if there is something to
-mask. The search joins texts to pieces of 64 kB and looks for each form with `in`. A result above
+Most results contain no secret, so a result is searched first and rebuilt only if something must be
+masked. The search joins texts to pieces of 64 kB and looks for each form with `in`. A result above
 `INLINE_WEIGHT` is searched in a worker thread.
 """
 
@@ -29,16 +29,16 @@ from cordboard.tools.speech.speech import FAILED
 from cordboard.tools.tool import Status, ToolResult
 
 MIN_SECRET: Final = 6
-"""Characters. A shorter value is not masked: it would be found in innocent text."""
+"""Characters. Shorter values are not masked: they would be found in harmless text."""
 INLINE_WEIGHT: Final = 500
-"""Values, or 64 characters of text, that are searched on the event loop."""
+"""Maximum number of values, or of 64 characters of text, searched on the event loop."""
 _MIN_ENCODED: Final = 7
-"""Characters of base64 that are not chance."""
+"""Minimum characters of base64 that cannot be a coincidence."""
 _PIECE: Final = 64 * 1024
 _SCHEME = re.compile(r"(?i)(basic|bearer|token|apikey|digest) +(?P<rest>\S.*)")
 MAX_NAME: Final = 64
 _PARAMETER = re.compile(r"(?<![\w.\-])([\w.\-]+)=[^&\s\"'<>]+")
-"""Begins at a word, so that its work is linear."""
+"""Matches only from the beginning of a word, so that its work is linear."""
 
 
 class KnownSecrets:
@@ -47,25 +47,26 @@ class KnownSecrets:
     def __init__(
         self, secrets: Iterable[str] = (), fetched: Callable[[], Iterable[str]] = tuple
     ) -> None:
-        """`fetched` returns the tokens that are in use now; they change as they expire."""
+        """`fetched` returns the tokens in use now; they change as they expire."""
         self._forms = frozenset(form for secret in secrets for form in _forms(secret))
         self._fetched = fetched
         self._tokens: frozenset[str] = frozenset()
         self._search = _Search(self._forms)
 
     def text(self, text: str) -> str:
-        """The text with every secret masked."""
+        """Return the text with every secret masked."""
         return str(self._now().masked(text))
 
     def data(self, data: Any) -> Any:
-        """The data with every secret masked, names included; the same object if there is none."""
+        """Return the data with secrets masked, names included; the same object if there are
+        none."""
         return self._now().masked(data)
 
     async def masked(self, result: ToolResult) -> ToolResult:
-        """The result of a tool as anybody may see it. A long one is searched beside the event loop.
+        """Return the result with secrets masked. A long one is searched off the event loop.
 
-        An error loses secret parameters too. Words of an error in which something had to be masked
-        are not fit to be spoken.
+        An error also loses secret parameters. If something was masked in an error's message, the
+        message is replaced by a general one, because it is not fit to be spoken.
         """
         search = self._now()
         has_work = search or result.status is not Status.OK
@@ -83,8 +84,8 @@ class KnownSecrets:
 
 
 def without_parameters(text: str) -> str:
-    """An error text with the values of `name=value` masked where the name is a secret's: services
-    quote the address that they were asked for."""
+    """Mask the values of `name=value` in an error text if the name suggests a secret: services
+    quote the requested address."""
 
     def masked(found: re.Match[str]) -> str:
         return f"{found[1]}={MASK}" if names_a_secret(found[1][-MAX_NAME:]) else found[0]
@@ -105,7 +106,7 @@ def _masked(result: ToolResult, search: _Search) -> ToolResult:
 def _is_long(data: Any) -> bool:
     try:
         return weight_of(data, INLINE_WEIGHT) > INLINE_WEIGHT
-    except TypeError:  # names that are no texts
+    except TypeError:  # names that are not strings
         return True
 
 
@@ -120,7 +121,7 @@ class _Search:
         return bool(self._forms)
 
     def masked(self, data: Any) -> Any:
-        """The data, copied only if there is something to mask."""
+        """Return the data, copied only if something must be masked."""
         if not self._forms:
             return data
         pieces = [*self._pieces(data)]
@@ -131,7 +132,7 @@ class _Search:
         return masked_values(data, lambda text: pattern.sub(MASK, text))
 
     def _pieces(self, data: Any) -> Iterator[str]:
-        """All texts of the data, joined to pieces of about `_PIECE` characters."""
+        """Yield all texts of the data, joined to pieces of about `_PIECE` characters."""
         piece: list[str] = []
         length = 0
         waiting: list[Any] = [data]
@@ -157,7 +158,7 @@ class _Search:
         yield "\n".join(piece)
 
     def _as_text(self, value: Any) -> str:
-        """Of a value that is no text and no container."""
+        """Return the text of a value that is neither a string nor a container."""
         if value is None or isinstance(value, (bool, float)):
             return ""
         if isinstance(value, int):
@@ -166,8 +167,8 @@ class _Search:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """The secret as it may be written in an answer."""
-    for line in secret.splitlines():  # of a PEM
+    """Yield the forms in which the secret may appear in a result."""
+    for line in secret.splitlines():  # a PEM has several
         for core in _cores(line.strip()):
             if len(core) >= MIN_SECRET:
                 spoken = one_line(core)  # an error's words
@@ -180,8 +181,8 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def _cores(secret: str) -> Iterator[str]:
-    """The secret, and what it consists of: a header's value without its scheme, a password without
-    its user."""
+    """Yield the secret and its parts: a header's value without the scheme, a password without the
+    user."""
     yield secret
     header = _SCHEME.fullmatch(secret)
     if header is None:
@@ -197,7 +198,7 @@ def _cores(secret: str) -> Iterator[str]:
 
 
 def _in_base64(secret: bytes) -> Iterator[str]:
-    """The characters that stand for the secret alone in base64, wherever in a text it begins."""
+    """Yield the base64 characters that encode only the secret, for each alignment."""
     for before in range(3):
         encoded = b64encode(bytes(before) + secret).decode()
         core = encoded[(0, 2, 3)[before] : (before + len(secret)) * 8 // 6]

@@ -1,11 +1,11 @@
-"""Parsing megabytes of JSON in a worker thread without holding up the event loop. Pure.
+"""Parses megabytes of JSON in a worker thread without blocking the event loop. Pure.
 
-A parser in C keeps Python's global lock from its first byte to its last: 5 MB of small objects hold
-every thread for 30 to 500 ms (orjson, pydantic; measured), also when another thread parses them.
-Here a cheap walk cuts the text at the commas of its larger containers into pieces of about 64 kB,
-each is parsed by itself (1 ms), and the lock is free in between. The result is the same object.
+A parser in C holds the GIL from its first byte to its last: 5 MB of small objects block every
+thread for 30 to 500 ms (orjson, pydantic; measured), even if another thread parses them. Here a
+cheap traversal cuts the text at the commas of its larger containers into pieces of about 64 kB;
+each is parsed separately (1 ms), and the GIL is free in between. The result is the same.
 
-Too deep or too many containers are refused: they are of no use to a phone call, and the garbage
+Too deep or too many containers are refused: they are useless for a phone call, and the garbage
 collector would have to visit each of them.
 """
 
@@ -20,16 +20,16 @@ import orjson
 
 PIECE_BYTES = 64 * 1024
 MAX_DEPTH = 200
-"""As in pydantic's own parser (jiter)."""
+"""The same limit as pydantic's own parser (jiter)."""
 MAX_CONTAINERS = 250_000
 
 _TOKEN = re.compile(rb'"[^"\\]{0,200}+"|["{}\[\],]')
-"""A short plain string whole, or the one character that matters outside of strings."""
+"""Matches a short plain string as a whole, or one character that matters outside strings."""
 _COMMA, _QUOTE, _BRACE, _BRACKET, _BACKSLASH = b',"{[\\'
 
 
 class _Next(Enum):
-    """What the part of a container that is not yet parsed must begin with."""
+    """The required beginning of the unparsed rest of a container."""
 
     ANYTHING = "the first member, or the end"
     MEMBER = "a member: a comma went before"
@@ -38,20 +38,20 @@ class _Next(Enum):
 
 @dataclass(slots=True)
 class _Container:
-    """One that is not yet closed."""
+    """An open container."""
 
     start: int
-    """Where it opens."""
+    """Position of its opening bracket."""
     rest: int
-    """Where what is not yet parsed of it begins."""
+    """Position of its unparsed rest."""
     name: slice
-    """The last string before it: its name, when it is in an object."""
+    """The last string before it: its name, if it is in an object."""
     made: dict[str, Any] | list[Any]
-    """What has been parsed of it."""
+    """Its parsed members."""
     next: _Next = _Next.ANYTHING
 
     def parse(self, members: bytes) -> None:
-        """Parse some members, which is all that was left but for a comma, and add them."""
+        """Parse `members`, without a surrounding comma, and add them."""
         if self.next is _Next.COMMA:
             raise ValueError("a comma is missing")
         if isinstance(self.made, list):
@@ -64,7 +64,7 @@ class _Container:
             raise ValueError("a member is missing")
 
     def comma(self, text: bytes, at: int) -> None:
-        """Take a comma between two members at `at`."""
+        """Process a comma between two members at `at`."""
         if self.next is _Next.COMMA:
             if text[self.rest : at].strip():
                 raise ValueError("a comma is missing")
@@ -75,7 +75,7 @@ class _Container:
         self.rest, self.next = at + 1, _Next.MEMBER
 
     def put(self, text: bytes, child: _Container, end: int) -> None:
-        """Add what goes before a large child, then the child, which ends before `end`."""
+        """Add the members before a large child, then the child, which ends before `end`."""
         self.parse(text[self.rest : child.start] + b"null")
         if isinstance(self.made, list):
             self.made[-1] = child.made
@@ -84,14 +84,14 @@ class _Container:
         self.rest, self.next = end, _Next.COMMA
 
     def finish(self, text: bytes, at: int) -> None:
-        """Parse what is left before the closing bracket at `at`."""
+        """Parse the rest before the closing bracket at `at`."""
         left = text[self.rest : at].strip()
         if left or self.next is _Next.MEMBER:
             self.parse(left)
 
 
 def parse_large(text: bytes) -> Any:
-    """The value of a JSON text. Raises `ValueError`."""
+    """Return the value of a JSON text. Raises `ValueError`."""
     if len(text) <= PIECE_BYTES or text.lstrip()[:1] not in {b"{", b"["}:
         return orjson.loads(text)
     stack: list[_Container] = []
@@ -128,7 +128,7 @@ def parse_large(text: bytes) -> Any:
 
 
 def shallow(text: bytes, depth: int) -> bytes:
-    """The JSON text with `null` for each container below `depth` levels. Raises `ValueError`."""
+    """Replace each container below `depth` levels by `null`. Raises `ValueError`."""
     pieces: list[bytes] = []
     level = rest = end = 0
     while token := _TOKEN.search(text, end):
@@ -149,7 +149,7 @@ def shallow(text: bytes, depth: int) -> bytes:
 
 
 def _string_end(text: bytes, begin: int) -> int:
-    """The place after the quote that ends the string whose inside begins at `begin`."""
+    """Return the position after the closing quote of the string that begins at `begin`."""
     while (quote := text.find(b'"', begin)) >= 0:
         before = quote
         while text[before - 1] == _BACKSLASH:

@@ -1,13 +1,12 @@
-"""What of a tool call's arguments may be recorded, and what of its result may be passed on.
+"""Decides which parts of a tool call's arguments are recorded, and masks its result.
 
-An ask is recorded without what is secret: values under secret names
-(`cordboard.tools.secret_names`) and references to keys that the call keeps (`CallLine.reveal`) are
-`MASK`. A record is also bounded, and always JSON: an agent may send a megabyte, or half a
-character.
+A tool call is recorded without secrets: values under secret names (`cordboard.tools.secret_names`)
+and references to keys that the call keeps (`CallLine.reveal`) become `MASK`. A record is also
+bounded, and always valid JSON: an agent may send a megabyte, or half a surrogate pair.
 
-The keys themselves go to the tool in place of their reference (`with_keys`), where an argument is
-exactly that reference, and nowhere else. What the tool answers is searched for them (`Hidden`).
-Pure functions that never raise, whatever comes.
+The keys themselves replace their reference in the tool's arguments (`with_keys`), where an argument
+is exactly that reference, and nowhere else. The tool's result is searched for them (`Hidden`). Pure
+functions that never raise, for any input.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from cordboard.tools.tool import JsonObject
 MASK: Final = "•••"
 CUT: Final = "…"
 MAX_RECORDED = 1_000
-"""Values of one ask that are recorded; references to keys are looked for within these."""
+"""Values of one tool call that are recorded; references to keys are searched in these."""
 MAX_RECORDED_TEXT = 2_000
-"""Characters of one value, or name, that are recorded."""
+"""Recorded characters of one value or name."""
 MAX_RECORDED_DEPTH = 16
 MAX_MASKED_DEPTH = 100
 MAX_REFERENCE = 64
@@ -34,26 +33,26 @@ MAX_SEARCHED = 50_000
 """Values (or 64 characters) of a result that are searched for secrets, about 20 ms of work; a
 larger result of a tool that was given keys is not passed on."""
 _SURE = 4
-"""A secret of so many characters is masked wherever it stands, a shorter one as a whole word."""
+"""A secret of at least this many characters is masked anywhere, a shorter one as a whole word."""
 _MAX_LOOSE = 64
-"""Up to so many characters a secret is also found with spaces, commas, dots or hyphens within."""
+"""Secrets up to this length are also found with spaces, commas, dots or hyphens inside."""
 
 
 @dataclass(slots=True)
 class Given:
-    """The arguments of one ask, as they may be recorded, and what was found in them."""
+    """The arguments of one tool call as they may be recorded, and the secrets found in them."""
 
     recorded: JsonObject = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
     """Reference → the keys that it stands for."""
     key_names: set[str] = field(default_factory=set)
-    """The arguments that are such references."""
+    """The names of arguments that are such references."""
     secrets: list[str] = field(default_factory=list)
     """The texts of all other secret values."""
 
 
 def look_through(arguments: Any, secret: SecretNames, reveal: Callable[[str], str | None]) -> Given:
-    """Read the arguments of an ask, which may be anything."""
+    """Read the arguments of a tool call, which may be anything."""
     reader = _Reader(secret, reveal)
     recorded = reader.value(arguments, "", MAX_RECORDED_DEPTH, is_secret=False)
     reader.given.recorded = recorded if isinstance(recorded, dict) else {"arguments": recorded}
@@ -61,7 +60,7 @@ def look_through(arguments: Any, secret: SecretNames, reveal: Callable[[str], st
 
 
 def with_keys(value: Any, keys: Mapping[str, str], depth: int = MAX_RECORDED_DEPTH) -> Any:
-    """The same with each text that is exactly a reference replaced by its keys."""
+    """Return the value with each text that is exactly a reference replaced by its keys."""
     if isinstance(value, str):
         return keys.get(value, value)
     if depth == 0:
@@ -81,7 +80,7 @@ class _Reader:
         self.given = Given()
 
     def value(self, value: Any, name: str, depth: int, *, is_secret: bool) -> Any:
-        """The value as it is recorded; `name` is the property that it belongs to."""
+        """Return the value as it is recorded; `name` is the property that it belongs to."""
         self._left -= 1
         if self._left < 0:
             return CUT
@@ -136,14 +135,14 @@ class _Reader:
 
 
 def _written(text: str) -> str:
-    """Text that is JSON and not too long."""
+    """Return the text as valid JSON of limited length."""
     if len(text) > MAX_RECORDED_TEXT:
         text = f"{text[:MAX_RECORDED_TEXT]}{CUT} ({len(text)} characters)"
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 class Hidden:
-    """Values that must not be passed on, and the masking of them."""
+    """Masks values that must not be passed on."""
 
     __slots__ = ("_pattern",)
 
@@ -156,23 +155,23 @@ class Hidden:
         return self._pattern is not None
 
     def text(self, text: str) -> str:
-        """The text without them."""
+        """Return the text with the values masked."""
         return text if self._pattern is None else self._pattern.sub(MASK, text)
 
     def data(self, data: Any) -> Any:
-        """The data without them, names included; none of it when it is too much to search."""
+        """Return the data with the values masked, names included; all of it if it is too large."""
         if self._pattern is None or data is None:
             return data
         try:
             too_much = weight_of(data, MAX_SEARCHED) > MAX_SEARCHED
-        except TypeError:  # names that are no texts
+        except TypeError:  # names that are not strings
             too_much = True
         return {"result": MASK} if too_much else masked_values(data, self.text)
 
 
 def masked_values(data: Any, mask: Callable[[str], str]) -> Any:
-    """A copy of the data with every text and name passed through `mask`; too deep a part of it,
-    and one that contains itself, becomes `MASK`."""
+    """Return a copy of the data with every text and name passed through `mask`. Parts that are too
+    deep, or contain themselves, become `MASK`."""
     return _Copy(mask).value(data, MAX_MASKED_DEPTH)
 
 
@@ -180,7 +179,7 @@ class _Copy:
     def __init__(self, mask: Callable[[str], str]) -> None:
         self._mask = mask
         self._made: dict[int, Any] = {}
-        """By the identity of the container, which `data` keeps alive."""
+        """Copies by the identity of the original container, which `data` keeps alive."""
 
     def value(self, value: Any, depth: int) -> Any:
         if value is None or isinstance(value, bool):
@@ -188,7 +187,7 @@ class _Copy:
         if isinstance(value, str):
             return self._mask(value)
         if isinstance(value, (int, float)):
-            # Longer numbers have no text in Python, and are no keys of a telephone.
+            # Python cannot print longer numbers, and they cannot be telephone keys.
             is_long = isinstance(value, int) and value.bit_length() > 4_000
             return MASK if not is_long and self._mask(repr(value)) != repr(value) else value
         if not isinstance(value, (dict, list, tuple)):

@@ -1,6 +1,6 @@
-"""The line of a tool call behind which nobody is listening: before or after a call, or a try.
+"""The line of a tool call without a caller: before or after a call, or in a trial run.
 
-Whatever needs a caller is refused with `LineUnsupported`; nothing is pretended.
+Actions that need a caller are refused with `LineUnsupported`; nothing is simulated.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ class NoCaller:
     variables: Mapping[str, str] = field(default_factory=dict)
 
     def end_after_speech(self, reason: str) -> None:
-        """There is no call to end: nothing happens."""
+        """Do nothing: there is no call to end."""
 
     async def transfer_after_speech(self, destination: str) -> None:
-        raise LineUnsupported("nobody is on the line")
+        raise LineUnsupported("there is no caller on the line")
 
     async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
-        raise LineUnsupported("nobody is on the line")
+        raise LineUnsupported("there is no caller on the line")
 
     def reveal(self, reference: str) -> str | None:
         return None
 
     async def send_keys(self, keys: str) -> None:
-        raise LineUnsupported("nobody is on the line")
+        raise LineUnsupported("there is no caller on the line")
 
     def say(self, text: str) -> None:
-        """Nobody hears it: nothing happens."""
+        """Do nothing: there is no listener."""
 
     def pause_recording(self) -> bool:
         return False
@@ -46,4 +46,4 @@ class NoCaller:
         return False
 
     async def confirm(self, question: str) -> bool | None:
-        raise LineUnsupported("nobody is on the line")
+        raise LineUnsupported("there is no caller on the line")

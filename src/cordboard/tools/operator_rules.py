@@ -1,6 +1,6 @@
-"""How the operator's words about a tool (`cordboard.config.sections.tool`) become the desk's rules.
+"""Applies the operator's settings for a tool (`config.sections.tool`) to its spec.
 
-Pure; called where a tool's spec is made, whatever its kind.
+Pure; called when a spec is made, for every kind of tool.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def sentences(config: Config) -> Iterator[str]:
 
 
 def apply_rules(spec: ToolSpec, rules: ToolRules) -> ToolSpec:
-    """The spec with what the operator says; what they leave out stays as it is in `spec`.
+    """Return the spec with the operator's settings; settings left out stay as in `spec`.
 
-    `spec.approval` is what holds without the operator's word; effects that they state to be
-    destructive make it `caller`.
+    `spec.approval` applies unless the operator sets something; effects that the operator declares
+    as destructive change it to `caller`.
     """
     effects = Effects(rules.effects) if rules.effects is not None else spec.effects
     approval = spec.approval

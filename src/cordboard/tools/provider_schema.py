@@ -1,13 +1,13 @@
-"""Tools as a provider takes them: name, description and a schema in its own language.
+"""Converts tools for a provider: name, description and a schema in the provider's own language.
 
-Who opens a session with a provider (an agent, a brain) turns the specs of its call's toolbox into
-`ProviderTool`s with the provider's profile. Pure functions: nothing is fetched or modified, and the
-same spec gives the same tool. Arguments are checked against the *original* schema all the same
-(`cordboard.tools.schema`): what a provider's language cannot say is told to the model in words, and
-what the model still gets wrong the desk refuses.
+Code that opens a session with a provider (an agent, a brain) converts the specs of its call's
+toolbox into `ProviderTool`s with the provider's profile. Pure functions: nothing is fetched or
+modified, and the same spec gives the same tool. Arguments are still checked against the *original*
+schema (`cordboard.tools.schema`): constraints that a provider's language cannot express are
+described to the model in words, and the desk refuses arguments that violate them.
 
-What comes out has only keywords of the profile, accepts at least what the original accepts as far
-as the profile can say it, and is itself its own result when put in again.
+A converted schema has only keywords of the profile, accepts at least what the original accepts as
+far as the profile can express it, and converts to itself.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from cordboard.tools.schema_profiles import SchemaProfile
 from cordboard.tools.tool import JsonObject, ToolSpec
 
 MAX_NOTES = 20
-"""Notes of one tool."""
+"""Maximum notes of one tool."""
 _NAMED = 10
-"""Names in one message."""
+"""Maximum names in one message."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderTool:
-    """A tool as it is declared to a provider."""
+    """A tool in the form in which it is declared to a provider."""
 
     name: str
     description: str
     parameters: JsonObject | None
-    """None: the provider wants a tool without parameters declared without a schema."""
+    """None: the provider expects a tool without parameters to have no schema."""
     notes: tuple[str, ...] = ()
-    """What was changed, for the operator; at most `MAX_NOTES` and one."""
+    """The changes, for the operator; at most `MAX_NOTES` and one."""
     cannot_give: tuple[str, ...] = ()
-    """Required parameters that the provider has no name for: no call can be valid."""
+    """Required parameters whose names the provider does not accept: no call can be valid."""
 
     def declared(self) -> JsonObject:
-        """Name, description and parameters: for the size, and for pages that show it."""
+        """Return name, description and parameters, to measure and to show them."""
         whole: JsonObject = {"name": self.name, "description": self.description}
         if self.parameters is not None:
             whole["parameters"] = self.parameters
@@ -52,7 +52,7 @@ class ProviderTool:
 
 
 def for_provider(spec: ToolSpec, profile: SchemaProfile) -> ProviderTool:
-    """One tool as the provider takes it."""
+    """Convert one tool for a provider."""
     inliner, rewriter = Inliner(spec.parameters), Rewriter(profile)
     parameters: JsonObject | None = rewriter.root(inliner.plain())
     notes = [*inliner.notes, *rewriter.notes]
@@ -71,10 +71,10 @@ def for_provider(spec: ToolSpec, profile: SchemaProfile) -> ProviderTool:
 def for_provider_list(
     specs: Iterable[ToolSpec], profile: SchemaProfile
 ) -> tuple[tuple[ProviderTool, ...], tuple[ConfigProblem, ...]]:
-    """The tools of a call as the provider takes them, and what it cannot be given.
+    """Convert the tools of a call for a provider; return them and the problems.
 
-    Tools are kept in their order as far as the caps reach; each that is left out stands in a
-    problem, none of which is fatal.
+    Tools keep their order, up to the provider's limits; each tool that is left out is named in a
+    problem. No problem is fatal.
     """
     kept: list[ProviderTool] = []
     problems: list[ConfigProblem] = []
@@ -84,7 +84,7 @@ def for_provider_list(
     size = 2
     for spec in specs:
         if spec.name in seen:
-            problems.append(_problem(f"the tool name {spec.name!r} is there twice"))
+            problems.append(_problem(f"the tool name {spec.name!r} appears twice"))
             continue
         seen.add(spec.name)
         if profile.max_tools is not None and len(kept) >= profile.max_tools:
@@ -96,7 +96,7 @@ def for_provider_list(
             problems.append(
                 _problem(
                     f"{spec.name} is not offered to {profile.name}: it requires {names[:200]}, "
-                    "and the provider takes no such parameter names"
+                    "and the provider does not accept such parameter names"
                 )
             )
             continue
@@ -107,7 +107,7 @@ def for_provider_list(
         size += added
         kept.append(tool)
     if too_many:
-        reason = f"it takes {profile.max_tools} tools"
+        reason = f"it accepts {profile.max_tools} tools"
         problems.append(_problem(_left(too_many, profile, reason)))
     if too_large:
         reason = f"the list would be longer than {profile.max_bytes} bytes"

@@ -1,9 +1,9 @@
-"""Good answers that may be given again for a while, bounded by entries and bytes.
+"""A cache of successful tool results, bounded by entries and bytes.
 
-For what only reads. An answer is kept as the JSON that it is, so nobody who was given it can change
-it for the next one; one that is no JSON, is larger than `MAX_ENTRY_BYTES` or says something to the
-agent about the call (`ToolResult.control`) is not kept. The oldest used goes first. Pure: the time
-is an argument, and all who share a cache must mean the same clock. All operations are O(1) in the
+For tools that only read. A result is kept as serialised JSON, so no user of it can change it for
+the next one. A result that is not JSON, is larger than `MAX_ENTRY_BYTES` or has flags for the agent
+(`ToolResult.control`) is not kept. The least recently used entry is removed first. Pure: the time
+is an argument, and all users of a cache must use the same clock. All operations are O(1) in the
 number of entries.
 """
 
@@ -25,7 +25,7 @@ MAX_OWN_ENTRIES = 100
 MAX_OWN_BYTES = 1024 * 1024
 """Answers that one call keeps for itself."""
 _MAX_WEIGHT = 8_000
-"""Values (or 64 characters of text) of an answer that is looked at at all."""
+"""Maximum values (or 64 characters of text) of a result that is considered at all."""
 _STRICT = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
 CacheKey = tuple[str, str, bytes]
@@ -44,7 +44,7 @@ class _Kept:
 
 
 class ResultCache:
-    """Kept answers: one for each call, and one for all calls of a generation."""
+    """Kept results: one instance per call, and one for all calls of a generation."""
 
     def __init__(self, max_entries: int = MAX_ENTRIES, max_bytes: int = MAX_BYTES) -> None:
         self._max_entries = max_entries
@@ -57,11 +57,11 @@ class ResultCache:
 
     @property
     def bytes(self) -> int:
-        """About the memory of all answers."""
+        """Approximate memory of all results."""
         return self._bytes
 
     def get(self, key: CacheKey, now: float) -> ToolResult | None:
-        """The answer that is kept under the key and not too old."""
+        """Return the result kept under the key, if it has not expired."""
         kept = self._kept.get(key)
         if kept is None:
             return None
@@ -72,7 +72,7 @@ class ResultCache:
         return ToolResult(Status.OK, kept.message, orjson.loads(kept.data))
 
     def put(self, key: CacheKey, result: ToolResult, now: float, ttl: float) -> None:
-        """Keep a good answer for `ttl` seconds, if it can be."""
+        """Keep a successful result for `ttl` seconds, if possible."""
         if result.status is not Status.OK or result.control or ttl <= 0:
             return
         data = _as_json(result.data)
@@ -86,7 +86,7 @@ class ResultCache:
             self._drop(next(iter(self._kept)))
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove everything."""
         self._kept.clear()
         self._bytes = 0
 
@@ -127,12 +127,12 @@ class CallAnswers:
 
 
 def cache_key(origin: str, name: str, canonical: bytes) -> CacheKey:
-    """The key for a tool and its arguments (`canonical_arguments`)."""
+    """Return the key for a tool and its arguments (`canonical_arguments`)."""
     return origin, name, canonical
 
 
 def canonical_arguments(arguments: JsonObject) -> bytes:
-    """Equal for equal arguments, in whatever order they were written. They are valid JSON."""
+    """Serialise arguments, which are valid JSON; equal arguments give equal bytes in any order."""
     return orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)
 
 

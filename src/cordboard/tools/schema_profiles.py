@@ -1,9 +1,9 @@
-"""The JSON Schema that a provider accepts in the parameters of a tool, as data.
+"""The JSON Schema features that a provider accepts in the parameters of a tool, as data.
 
 A `SchemaProfile` stands in the `limits.py` of its vendor, with the source of its rules. Where a
-service's rule is not published, the profile takes the narrower reading: a constraint that is only
-told in the description costs little, a refused tool list costs the call. The caps on bytes are our
-own: no provider names one, all have reports of too large lists.
+service's rule is not published, the profile assumes the narrower one: a constraint that appears only
+in the description costs little, a refused tool list costs the call. The limits in bytes are our own:
+no provider documents one, all have reports of lists that were too large.
 """
 
 from __future__ import annotations
@@ -34,37 +34,37 @@ _STRING_FORMATS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SchemaProfile:
-    """What one provider accepts. The root is a plain object with `properties` for all of them."""
+    """The features that one provider accepts. For all, the root is an object with `properties`."""
 
     name: str
     keywords: frozenset[str]
-    """Keywords that may appear; all else is said another way, told in words, or dropped."""
+    """Accepted keywords; others are expressed differently, described in words, or dropped."""
     one_type: bool = False
-    """Each schema states exactly one type, or alternatives; False: also several or none."""
+    """True: each schema has exactly one type, or alternatives. False: also several or none."""
     null: Literal["type", "flag", "none"] = "type"
-    """How "or null" is said: as a type, as `nullable: true`, or not at all."""
+    """The form of "or null": as a type, as `nullable: true`, or none."""
     anyof_alone: bool = False
-    """No other keyword may stand beside `anyOf`, not even the description."""
+    """True if no other keyword may stand beside `anyOf`, not even the description."""
     string_enums: bool = False
-    """An enum may only hold strings that are not empty."""
+    """True if an enum may only contain non-empty strings."""
     formats: frozenset[str] = _STRING_FORMATS
     plain_patterns: bool = False
-    """Patterns without look-around and back references only (RE2)."""
+    """True if patterns must not use look-around or back references (RE2)."""
     parameter_names: re.Pattern[str] = field(default=re.compile(r"(?s).*\Z"))
     names_below_root: bool = True
-    """Whether `parameter_names` counts for properties of inner objects too."""
+    """True if `parameter_names` also applies to properties of inner objects."""
     known_required: bool = False
-    """`required` may only list what `properties` describes, and is not empty."""
+    """True if `required` may only list names in `properties`, and must not be empty."""
     omit_empty: bool = False
-    """A tool without parameters is declared without a schema."""
+    """True if a tool without parameters is declared without a schema."""
     describe_all: bool = False
-    """Each value needs a description."""
+    """True if each value needs a description."""
     max_description: int = 1024
-    """Characters of one description, the tool's or a parameter's."""
+    """Maximum characters of one description, the tool's or a parameter's."""
     max_tools: int | None = None
-    """Tools in one list; None = no limit known."""
+    """Maximum tools in one list; None = no known limit."""
     max_bytes: int = 256 * 1024
-    """Of the whole list as JSON."""
+    """Maximum bytes of the whole list as JSON."""
 
 
 PLAIN = SchemaProfile("plain", JSON_SCHEMA)

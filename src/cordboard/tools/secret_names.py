@@ -1,8 +1,8 @@
-"""Which names stand for something secret: fields of arguments whose values are repeated nowhere.
+"""Finds the names of secret fields, whose values must not be repeated anywhere.
 
-By the name itself (`password`, `api_key`, `door_pin`), by the operator's `secret_arguments`, and by
-`secret: true` beside a property in the tool's schema, at any depth and behind local references.
-Pure; one walk for each tool, kept with it.
+A field is secret by its name (`password`, `api_key`, `door_pin`), by the operator's
+`secret_arguments`, or by `secret: true` beside a property in the tool's schema, at any depth and
+behind local references. Pure; one traversal per tool, and the result is kept with the tool.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ _MAPS: Final = ("patternProperties", "dependentSchemas")
 _NO_SCHEMAS: Final = frozenset(
     {"$defs", "definitions", "enum", "const", "default", "examples", "required"}
 )
-"""Not about a value, or looked at where they are referred to."""
+"""Keywords that do not describe the value, or are visited where they are referred to."""
 _MAX_NODES: Final = 20_000
-"""Far more than a schema has that may be compiled (`cordboard.tools.schema.safety`)."""
+"""Far more nodes than an accepted schema has (`cordboard.tools.schema.safety`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecretNames:
-    """The names under which a tool's arguments hold secrets."""
+    """The names under which a tool's arguments contain secrets."""
 
     names: frozenset[str] = frozenset()
     everything: bool = False
-    """Properties of any name may be secret: all of them are taken to be."""
+    """True if properties of unknown names may be secret; then all are treated as secret."""
 
     def covers(self, name: str) -> bool:
-        """Whether the value under that name is secret, with all that is in it."""
+        """True if the value under that name, with everything in it, is secret."""
         return self.everything or name in self.names or looks_secret(name)
 
 
 NO_NAMES: Final = SecretNames()
-"""Of a tool that does not exist: only what looks secret is."""
+"""For a tool that does not exist: only names that look secret are."""
 
 
 def secret_names(spec: ToolSpec) -> SecretNames:
-    """The secrets of a tool by the operator's word and its schema."""
+    """Return a tool's secrets, from the operator's settings and its schema."""
     walk = _Walk(spec.parameters)
     walk.schema()
     names = spec.secret_arguments | walk.names
@@ -49,7 +49,7 @@ def secret_names(spec: ToolSpec) -> SecretNames:
 
 
 class _Walk:
-    """Every sub-schema, each with the name of the property that it is about (empty = the root)."""
+    """Visits every sub-schema, with the name of the property it describes (empty = the root)."""
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root
@@ -63,7 +63,7 @@ class _Walk:
             if not self._waiting:
                 return
             self._node(*self._waiting.pop())
-        self.everything = True  # too large to be known
+        self.everything = True  # too large to visit completely
 
     def _node(self, node: Any, owner: str) -> None:
         if isinstance(node, list):

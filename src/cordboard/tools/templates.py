@@ -1,10 +1,10 @@
-"""Filling the `{placeholders}` of data that is sent: URLs, bodies, arguments.
+"""Fills the `{placeholders}` of data that is sent: URLs, bodies, arguments.
 
-The language is `cordboard.config.templates`; `cordboard.tools.speech.template` fills spoken texts.
-Values are data: each is put in once, escaped by the place in which it stands, and never searched
-for placeholders or `${VAR}`. A missing value is its default; without one it is an empty text, and
-a text that is nothing but the placeholder is left out of its object. Pure functions that never
-raise.
+Their syntax is in `cordboard.config.templates`; `cordboard.tools.speech.template` fills spoken
+texts. Values are data: each is inserted once, escaped for its place, and never searched for
+placeholders or `${VAR}`. A missing value becomes its default; without a default it becomes an empty
+string, and a text that consists only of the placeholder is left out of its object. Pure functions
+that never raise.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import orjson
 from cordboard.config.templates import JsonTemplate, Path, Placeholder, Template, only_placeholder
 
 MISSING: Final = object()
-"""Stands for a value that is not there and has no default."""
+"""Stands for a missing value without a default."""
 _INDEX = re.compile(r"-?[0-9]{1,6}")
 
 
 def look_up(data: Any, path: Path) -> Any:
-    """The value at a path; `MISSING` when there is none."""
+    """Return the value at a path; `MISSING` if there is none."""
     value = data
     for part in path:
         if isinstance(value, dict) and part in value:
@@ -39,7 +39,7 @@ def look_up(data: Any, path: Path) -> Any:
 
 
 def value_of(placeholder: Placeholder, scope: Mapping[str, Any]) -> Any:
-    """The value, else the default, else `MISSING`. What is null counts as not there."""
+    """Return the value, else the default, else `MISSING`. Null counts as missing."""
     value = look_up(scope, placeholder.path)
     if value is MISSING or value is None:
         return MISSING if placeholder.default is None else placeholder.default
@@ -47,7 +47,7 @@ def value_of(placeholder: Placeholder, scope: Mapping[str, Any]) -> Any:
 
 
 def fill_json(template: JsonTemplate, scope: Mapping[str, Any]) -> Any:
-    """A JSON value with its placeholders filled in; `MISSING` when all of it is one that is."""
+    """Return a JSON value with its placeholders filled; `MISSING` if it is one missing value."""
     if isinstance(template, tuple):
         only = only_placeholder(template)
         return fill_text(template, scope) if only is None else value_of(only, scope)
@@ -65,7 +65,7 @@ def fill_text(
     scope: Mapping[str, Any],
     escape: Callable[[str], str] = lambda text: text,
 ) -> str:
-    """A text with its placeholders filled in, each value escaped."""
+    """Return a text with its placeholders filled, each value escaped."""
     pieces = (
         piece if isinstance(piece, str) else escape(as_text(value_of(piece, scope)))
         for piece in template
@@ -74,7 +74,7 @@ def fill_text(
 
 
 def as_text(value: Any) -> str:
-    """A value within a text: as JSON writes it, a text as it is, nothing as nothing."""
+    """Return a value as text: strings unchanged, missing values empty, others as JSON."""
     if isinstance(value, str):
         return value
     if value is MISSING or value is None:

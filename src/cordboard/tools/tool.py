@@ -1,9 +1,9 @@
-"""The door of the tools room: what a tool is, what it is asked, what it answers.
+"""The interface of the tools package: tools, tool calls and their results.
 
-A tool is anything an agent may do, of one of five kinds. Whoever adds a kind implements `Tool`;
-whoever wants one run goes through the desk (`cordboard.tools.desk`), never to `Tool.run` itself.
-A tool sees the call only through `ToolRun.line` (`cordboard.tools.call_line`), a narrow face that
-the calls room implements, so this room knows no call.
+A tool is anything an agent may do, of one of five kinds. A new kind implements `Tool`. Code that
+runs a tool goes through the desk (`cordboard.tools.desk`) and never calls `Tool.run` itself. A tool
+sees the call only through `ToolRun.line` (`cordboard.tools.call_line`), a narrow interface that the
+calls package implements, so that this package does not depend on calls.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ JsonObject: TypeAlias = dict[str, Any]
 ToolKind = str
 """`builtin`, `mcp`, `http`, `python`, `workflow`, or the kind of a plug-in."""
 RefusalReason = Literal["", "not_in_toolbox", "arguments", "limit", "duplicate", "approval"]
-"""Why the desk did not run a tool; empty when it did, or when the tool itself refused."""
+"""Reason why the desk did not run a tool; empty if it did, or if the tool itself refused."""
 COLLECT_DIGITS_ORIGIN = "builtin:collect_digits"
 NOT_AVAILABLE = "Sorry, that is not available at the moment."
 """The answer of a tool that broke."""
@@ -31,7 +31,7 @@ MAX_REFUSAL = 400
 
 
 class Effects(StrEnum):
-    """What running a tool does to the world; decides about retries, barge-in and approval."""
+    """The effects of a tool on the world; they decide about retries, barge-in and approval."""
 
     READ_ONLY = "read_only"
     IDEMPOTENT = "idempotent"
@@ -39,7 +39,7 @@ class Effects(StrEnum):
 
 
 class Status(StrEnum):
-    """How a tool call ended."""
+    """The outcome of a tool call."""
 
     OK = "ok"
     ERROR = "error"
@@ -54,20 +54,20 @@ class Limits:
 
     timeout_ms: int = 10_000
     retries: int = 0
-    """Further tries after a failure; only used when the effects allow it."""
+    """Further tries after a failure; only if the effects allow it."""
     cache_ttl_ms: int = 0
-    """How long a good answer may be reused for equal arguments; 0 = never."""
+    """Milliseconds for which a successful result is reused for equal arguments; 0 = never."""
     cache_scope: CacheScope = "call"
-    """Who may be given a kept answer: the same call only, or all."""
+    """Calls that may reuse a kept result: only the same call, or all calls."""
     per_turn: int = 5
-    """How often one caller turn may run this tool."""
+    """Maximum runs of this tool in one caller turn."""
     per_call: int = 0
-    """How often one call may run this tool; 0 = no limit."""
+    """Maximum runs of this tool in one call; 0 = no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorWords:
-    """What the operator wants said when a tool fails; empty = the engine's own words."""
+    """The operator's sentences for a failing tool; empty = the engine's own sentences."""
 
     timeout: str = ""
     error: str = ""
@@ -76,9 +76,9 @@ class ErrorWords:
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """How a structured result becomes a sentence; neither set = a short summary.
+    """Conversion of a structured result to a sentence; if neither is set, a short summary.
 
-    Both texts are read when it is made: raises `TemplateError` for one that cannot be.
+    Both texts are parsed on construction, which raises `TemplateError` for an invalid one.
     """
 
     field: str | None = None
@@ -87,7 +87,7 @@ class Speech:
     """A sentence with `{dotted.path}` placeholders; empty = none."""
     errors: ErrorWords = ErrorWords()
     speaks_errors: bool = True
-    """Whether the service's own words about a failure are passed on to caller and model."""
+    """True if the service's own error text is passed on to caller and model."""
     field_read: Path | None = dataclasses.field(init=False, repr=False, compare=False)
     template_read: Template | None = dataclasses.field(init=False, repr=False, compare=False)
 
@@ -100,19 +100,19 @@ class Speech:
 
 @dataclass(frozen=True, slots=True)
 class Filler:
-    """What is said while a slow tool runs."""
+    """Sentences to speak while a slow tool runs."""
 
     threshold_ms: int = 0
-    """Say one after this time without a result; 0 = never."""
+    """Speak one after this time without a result; 0 = never."""
     messages: tuple[str, ...] = ()
-    """To choose from; never the same twice running in a call."""
+    """The sentences to choose from; never the same twice in succession in a call."""
     repeat_ms: int = 0
-    """Say another after each such time more; 0 = never."""
+    """Speak another one after each further period of this length; 0 = never."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """All that an agent may know of a tool, and the rules the desk keeps for it."""
+    """Everything that an agent may know about a tool, and the rules that the desk applies to it."""
 
     name: str
     """Exposed name: `[a-zA-Z_][a-zA-Z0-9_]{0,63}`, unique within a catalogue."""
@@ -129,24 +129,24 @@ class ToolSpec:
     filler: Filler = Filler()
     effects: Effects = Effects.READ_ONLY
     approval: Approval = "none"
-    """`caller`: the desk asks the caller, and runs it only after a yes."""
+    """`caller`: the desk asks the caller, and runs the tool only after a yes."""
     approval_question: str = ""
     """Speech template over the arguments; empty = a sentence with the tool's name."""
     duplicates: Duplicates = "join"
-    """What becomes of an ask with equal arguments while the first still runs."""
+    """Handling of a tool call with equal arguments while the first one still runs."""
     secret_arguments: frozenset[str] = frozenset()
-    """Arguments whose values are masked wherever anything is recorded."""
+    """Arguments whose values are masked in every record."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool answers. `message` is short and fit to be spoken; `data` stays inside."""
+    """The result of a tool. `message` is short and fit to be spoken; `data` stays in the engine."""
 
     status: Status = Status.OK
     message: str = ""
     data: Any = None
     control: Mapping[str, bool] = field(default_factory=dict)
-    """What the agent must know besides, such as `{"call_ends": True}`."""
+    """Flags for the agent, such as `{"call_ends": True}`."""
 
 
 def wrong_arguments(name: str, problems: list[str]) -> ToolResult:
@@ -166,42 +166,42 @@ def wrong_arguments(name: str, problems: list[str]) -> ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class ToolAsk:
-    """An agent's wish to have a tool run."""
+    """A tool call that an agent requests."""
 
     ask_id: str
     """Unique within the call; the reply carries it back."""
     name: str
-    """The exposed name, as the agent wrote it: not yet checked."""
+    """The exposed name as the agent wrote it: not checked yet."""
     arguments: JsonObject
     turn: int = 0
-    """The caller turn in which it was asked."""
+    """The caller turn in which the agent requested it."""
     confirmed: bool = False
-    """The agent's own code (never a model's word) has had the caller's yes to this very ask."""
+    """True if the agent's own code (never a model) has the caller's yes to exactly this call."""
     parent: str = ""
-    """Of a step of a workflow: the ask that it belongs to."""
+    """For a step of a workflow: the id of the tool call that it belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolReply:
-    """The desk's answer to a `ToolAsk`: a result in the shape the agent may see."""
+    """The desk's answer to a `ToolAsk`: a result in the form that the agent may see."""
 
     ask_id: str
     name: str
     status: Status
     message: str
-    """What the caller may be told, in one or a few sentences."""
+    """Text for the caller, in one or a few sentences."""
     data: JsonObject = field(default_factory=dict)
-    """The structured result, already capped for the agent that asked."""
+    """The structured result, already capped for the requesting agent."""
     took_ms: int = 0
     control: Mapping[str, bool] = field(default_factory=dict)
-    """For the agent: the flags of the result, and `truncated`, `retryable`, `late` of the desk."""
+    """For the agent: the result's flags, and `truncated`, `retryable`, `late` from the desk."""
     cut: tuple[str, ...] = ()
-    """What of the data was left out for this agent, such as `rows: 100 of 240 items`."""
+    """The parts of the data left out for this agent, such as `rows: 100 of 240 items`."""
     source: Literal["run", "cache", "joined", "late"] = "run"
-    """Where the answer came from; `late`: a run that an earlier ask had not waited for."""
+    """The origin of the answer; `late`: a run for which an earlier call had stopped waiting."""
     refused: RefusalReason = ""
     tries: int = 1
-    """How often the tool was run for it, retries included; 0: not at all."""
+    """Number of runs of the tool for this answer, including retries; 0: none."""
 
     @property
     def ok(self) -> bool:
@@ -209,8 +209,8 @@ class ToolReply:
 
 
 def may_collect_keys(specs: Iterable[ToolSpec]) -> bool:
-    """Whether any of these tools may ask for keys: only these kinds are handed the call's line
-    and use it so."""
+    """True if any of these tools may collect keys: only these kinds receive the call's line and use
+    it so."""
     return any(
         spec.kind in ("python", "workflow") or spec.origin == COLLECT_DIGITS_ORIGIN
         for spec in specs
@@ -218,7 +218,7 @@ def may_collect_keys(specs: Iterable[ToolSpec]) -> bool:
 
 
 class ToolRun(Protocol):
-    """One run of a tool, as the tool sees it: the call it serves, and the desk that runs it."""
+    """One run of a tool, from the tool's view: the call it serves, and the desk that runs it."""
 
     @property
     def line(self) -> CallLine: ...
@@ -228,21 +228,22 @@ class ToolRun(Protocol):
 
     @property
     def idempotency_key(self) -> str:
-        """The same for all tries of one ask, and for nothing else."""
+        """The same key for all tries of one tool call, and different for every other."""
         ...
 
     def progress(self, note: str = "") -> None:
-        """Still at work: the caller is told again to wait if it takes long. Extends no timeout.
+        """Report that the tool is still working, so that the caller is asked to wait. Extends no
+        timeout.
 
         `note` is for the log; it is not spoken.
         """
         ...
 
     async def step(self, name: str, arguments: JsonObject) -> ToolResult:
-        """Run another tool of this call's toolbox: how a workflow does its steps.
+        """Run another tool of this call's toolbox, as a step of a workflow.
 
-        It passes the whole desk, so it is checked, limited and recorded as any ask. Never raises
-        for the tool's failure: a refusal, an error and a timeout are results.
+        The step passes the whole desk, so it is checked, limited and recorded like any tool call. A
+        failure of the tool does not raise: a refusal, an error and a timeout are results.
         """
         ...
 
@@ -257,6 +258,6 @@ class Tool(Protocol):
     async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
         """Do the work. Arguments are already valid against `spec.parameters`.
 
-        Raises `ToolError` with a speakable text when it cannot. May be cancelled at any await.
+        Raises `ToolError` with a speakable text on failure. May be cancelled at any await.
         """
         ...

@@ -1,8 +1,8 @@
-"""The toolbox: the tools of one call, and the only thing an agent can see or have run.
+"""The toolbox: the tools of one call, the only ones that its agent can see or run.
 
-A call asks its generation's catalogue for a toolbox when it is admitted and keeps it to its end,
-whatever is reloaded or restarted meanwhile. There is no way from here to a tool that the call's
-context does not list: a name that is not in the box does not exist.
+A call gets a toolbox from its generation's catalogue when it is admitted and keeps it until its
+end, regardless of reloads and restarts. The toolbox gives no access to tools that the call's
+context does not list: a name that is not in it does not exist.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cordboard.tools.tool import Tool, ToolSpec
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """A tool as it stands in a catalogue: with its spec and its compiled argument check."""
+    """A tool of a catalogue with its spec and its compiled argument check."""
 
     tool: Tool
     spec: ToolSpec
@@ -28,7 +28,7 @@ class OfferedTool:
 
     @property
     def secrets(self) -> SecretNames:
-        """Which of its arguments are secret; found out when it is first asked for."""
+        """The names of its secret arguments; computed on first use."""
         known = self._secrets
         if known is None:
             known = secret_names(self.spec)
@@ -37,7 +37,7 @@ class OfferedTool:
 
 
 class Toolbox:
-    """The tools of one call. Immutable, but for what is kept in its cache."""
+    """The tools of one call. Immutable, except for its cache."""
 
     __slots__ = ("_offered", "cache", "known_secrets", "missing", "specs")
 
@@ -50,16 +50,16 @@ class Toolbox:
     ) -> None:
         self._offered: Mapping[str, OfferedTool] = {entry.spec.name: entry for entry in offered}
         self.specs: tuple[ToolSpec, ...] = tuple(entry.spec for entry in self._offered.values())
-        """What the agent may see, in the order of the context's list."""
+        """The specs that the agent may see, in the order of the context's list."""
         self.missing: tuple[str, ...] = tuple(missing)
-        """Names that the context lists but nobody offers at this time."""
+        """Names that the context lists but that no source offers at this time."""
         self.cache = cache
-        """Answers of these tools that may be given to every call; None = they are not kept."""
+        """Cache of results that may be reused in every call; None = not kept."""
         self.known_secrets = known_secrets
-        """What is masked in whatever they answer."""
+        """The secrets to mask in all results."""
 
     def find(self, name: str) -> OfferedTool | None:
-        """The tool of that exposed name, or None when it is not in this box."""
+        """Return the tool of that exposed name; None if it is not in this toolbox."""
         return self._offered.get(name)
 
     def __contains__(self, name: object) -> bool:

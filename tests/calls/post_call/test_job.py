@@ -133,14 +133,14 @@ def test_one_that_was_given_up_and_put_back_begins_anew() -> None:
     [b"", b"{", b"[]", b"{}", b'{"name": 1}', b"\xff", b"null"],
 )
 def test_what_is_no_job_is_told(content: bytes) -> None:
-    with pytest.raises(ValueError, match="no job"):
+    with pytest.raises(ValueError, match="not a job"):
         decode(content, now=0)
 
 
 def test_a_job_of_another_version_is_told() -> None:
     (job,) = jobs_of(call(), [PostCallStep(tool="a")])
     for change in ({"format": 2}, {"arguments": []}, {"attempts": "many"}, {"new": 1}):
-        with pytest.raises(ValueError, match="no job"):
+        with pytest.raises(ValueError, match="not a job"):
             decode(json.dumps(json.loads(job.encode()) | change).encode(), now=0)
 
 

@@ -232,7 +232,7 @@ async def test_a_job_whose_tool_is_gone_is_kept_and_reported(tmp_path: Path) -> 
             await here.until(lambda: here.queue.health()["tools_missing"] == ["tell_crm"])
             await asyncio.sleep(0.1)
         assert [line["event"] for line in logs].count("post_call_tool_missing") == 1
-        assert here.queue.trouble == "nobody offers tell_crm"
+        assert here.queue.trouble == "not offered now: tell_crm"
         assert here.files() == ["1000-call-1-1.json"]
         assert here.counted("retried") == here.counted("failed") == 0
         await replace_generation(here, config(hook.url))

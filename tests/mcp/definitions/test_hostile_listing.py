@@ -224,10 +224,10 @@ async def test_a_lockfile_that_cannot_be_read_is_told_and_enforced(
     damaged = try_load_lock(tmp_path / "mcp.lock")
     fleet = fleets([listed()], damaged, "enforce")
     assert not await offered(fleet)
-    assert f"{tmp_path}/mcp.lock:2: mcp.lock_file: the MCP lockfile is no JSON" in told(fleet)
+    assert f"{tmp_path}/mcp.lock:2: mcp.lock_file: the MCP lockfile is not JSON" in told(fleet)
     warned = fleets([listed()], damaged, "warn")
     assert list(await offered(warned)) == ["mcp_s_fine"]
-    assert "the MCP lockfile is no JSON" in told(warned)
+    assert "the MCP lockfile is not JSON" in told(warned)
     assert "lockfile" not in told(fleets([listed()], damaged, "off"))
 
 

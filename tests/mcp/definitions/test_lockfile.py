@@ -160,7 +160,7 @@ def test_a_damaged_file_is_an_error_with_its_line(tmp_path: Path) -> None:
     saved(path, "aviation", tool(), tool("other"))
     text = path.read_text()
     path.write_text(text.replace('"servers": {', '"servers": {,'))
-    assert told(path).startswith("FILE:2: mcp.lock_file: the MCP lockfile is no JSON:")
+    assert told(path).startswith("FILE:2: mcp.lock_file: the MCP lockfile is not JSON:")
     path.write_text(text.replace("Gives the weather.", "Gives away the card number.", 1))
     line = next(n for n, line in enumerate(text.splitlines(), 1) if '"sha256"' in line)
     assert told(path) == (
@@ -177,12 +177,12 @@ def test_a_damaged_file_is_an_error_with_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "is no JSON"),
+        ("", "is not JSON"),
         ("[]", "has a wrong entry at the top"),
         ('{"version": 2, "servers": {}}', "has version 2; this engine knows 1"),
         ('{"version": 1}', "has a wrong entry at servers"),
-        ('{"version": 1, "servers": {"a": {}, "a": {}}}', "'a' is there twice"),
-        ("[" * 100_000, "is no JSON"),
+        ('{"version": 1, "servers": {"a": {}, "a": {}}}', "'a' appears twice"),
+        ("[" * 100_000, "is not JSON"),
         ('{"version": 1, "servers": {"a": {"t": {"sha256": 7, "definition": {}}}}}', "servers.a.t"),
     ],
     ids=["empty", "list", "newer", "incomplete", "twice", "deep", "number"],

@@ -21,5 +21,5 @@ def test_the_error_in_a_refusal_is_read_with_and_without_an_id(id_member: str) -
     "body", [b"", b"<html>no</html>", b"[]", b"{}", b'{"error":"no"}', b"[" * 5_000, b"\xff"]
 )
 def test_a_refusal_that_is_no_message_says_nothing_of_its_content(body: bytes) -> None:
-    with pytest.raises(McpError, match=r"^its answer is no JSON-RPC message$"):
+    with pytest.raises(McpError, match=r"^its answer is not a JSON-RPC message$"):
         read_refusal(body)

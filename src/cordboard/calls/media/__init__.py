@@ -1,1 +1,1 @@
-"""The two audio directions of a call: what the caller says, and what they have heard."""
+"""The two audio directions of a call: the caller's sound, and the agent's speech as heard."""

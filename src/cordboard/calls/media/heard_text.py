@@ -1,23 +1,23 @@
-"""How much of a sentence was said when its sound had run so far: a voice does not tell.
+"""Estimates how much of a sentence was spoken after part of its sound: voices do not report it.
 
-Words are given shares of the sound by how long they take to say: by their letters, not by their
-number. Digits are whole words when they are spoken; a comma or a full stop is a pause.
+Each word gets a share of the sound by the time it takes to speak: by its letters, not equal shares
+per word. Digits are spoken as whole words; a comma or a full stop is a pause.
 
-Measured on 40 cuts through eight sentences of the offline voice, a recogniser telling what was
-heard: 0.65 words off on average and at most one in 92 % (equal shares a word: 1.08 and 68 %).
+Measured on 40 cuts through eight sentences of the offline voice, with a recogniser to find what was
+heard: 0.65 words off on average and at most one in 92 % (equal shares per word: 1.08 and 68 %).
 """
 
 from __future__ import annotations
 
 _DIGIT = 4.0
-"""Letters' worth of a spoken digit."""
+"""Duration of a spoken digit, in letters."""
 _BETWEEN = 1.0
 _PAUSES = {",": 3.0, ";": 4.0, ":": 4.0, ".": 5.0, "!": 5.0, "?": 5.0}
-"""Letters' worth of the pause behind a word that ends so."""
+"""Duration of the pause after a word with this last character, in letters."""
 
 
 def heard_words(text: str, share: float) -> str:
-    """The whole words of `text` that were heard when this share (0 to 1) of its sound was."""
+    """Return the whole words of `text` that were heard after this share (0 to 1) of its sound."""
     words = text.split()
     if share >= 1 or not words:
         return " ".join(words)
@@ -35,5 +35,5 @@ def heard_words(text: str, share: float) -> str:
 
 
 def _letters(word: str) -> float:
-    """How long it takes to say, in letters."""
+    """Return the spoken duration of a word, in letters."""
     return sum(_DIGIT if sign.isdigit() else float(sign.isalpha()) for sign in word) or 1.0

@@ -1,8 +1,9 @@
-"""The agent's speech on its way to the caller, and how much of it the caller has heard.
+"""The agent's speech on its way to the caller, and the part of it that the caller has heard.
 
-The playout writes the agent's sound to the media, remembers which sentence each stretch belongs to
-and answers: is the caller hearing us, when did an answer's first audible sample go out, when has
-all of it been heard, and, when it is cut, up to which word. Only `Media` counts what was heard.
+The playout writes the agent's sound to the media and remembers which sentence each stretch belongs
+to. It reports whether the caller hears the agent, when an answer's first audible sample is sent,
+when all of it has been heard, and, if it is cut, up to which word. Only `Media` counts the heard
+time.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from cordboard.calls.media.heard_text import heard_words
 from cordboard.calls.offer import Media
 
 BEGUN_MS = 100
-"""So much of a sentence has been heard when it can be said to have begun."""
+"""Milliseconds of a sentence that must be heard before it counts as begun."""
 LONGEST_LEAD_MS = 300
-"""Sound that has been inaudible for so long is not the quiet beginning of a voice."""
+"""Milliseconds after which inaudible sound is not the quiet beginning of a voice any more."""
 
 _LINEAR: Mapping[Encoding, Callable[[bytes], bytes]] = {
     "slin": bytes,
@@ -40,22 +41,22 @@ class Started:
 
     turn: int
     at: float
-    """When that sample is spoken, in loop time."""
+    """Loop time at which that sample is heard."""
     bridge: bool
-    """It is a sentence of the engine that answers nothing: the answer is still to come."""
+    """True for a sentence of the engine that is not an answer: the answer is still to come."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The part of an answer that was heard before the rest was taken back."""
+    """The heard part of an answer that was cut."""
 
     turn: int
     heard: str
     heard_ms: int
     agent_ms: int = 0
-    """Of it, what is the agent's own."""
+    """The part of `heard_ms` that is the agent's own speech."""
     answer: str = ""
-    """The words heard of it, without fillers and continuers."""
+    """The heard words without fillers and continuers."""
 
 
 @dataclass(slots=True)
@@ -65,13 +66,14 @@ class _Sentence:
     speech: Speech | None
     """The engine's, of which the state is kept; None: the agent's own."""
     start_ms: int
-    """Where it begins, in ms of all sound written so far."""
+    """Beginning in ms of all sound written so far."""
     end_ms: int
     first: bytes = field(default=b"", repr=False)
+    """The first piece of its sound."""
     last: bytes = field(default=b"", repr=False)
-    """The first and the last piece of its sound."""
+    """The last piece of its sound."""
     whole: bool = False
-    """All its sound is written."""
+    """True once all its sound is written."""
 
     @property
     def bridge(self) -> bool:
@@ -83,7 +85,7 @@ class _Sentence:
         return self.speech is None or self.speech.of_agent
 
     def heard(self, heard_ms: int, audio_format: AudioFormat) -> str:
-        """The words of it that were heard by then. The silence around it has no words."""
+        """Return its words heard by then. The silence around it has no words."""
         if heard_ms >= self.end_ms:
             return self.text
         begin = first_audible(_samples(self.first, audio_format), audio_format.rate) or 0
@@ -101,46 +103,46 @@ class Playout:
     def __init__(
         self, media: Media, on_started: Callable[[Started], None], on_ended: Callable[[int], None]
     ) -> None:
-        """`on_started`: a turn begins to be heard, and again when its answer does after a sentence
-        of the engine's; `on_ended(turn)`: all of it is heard."""
+        """`on_started` is called when a turn begins to be heard, and again when its answer begins
+        after a sentence of the engine; `on_ended(turn)` when all of it has been heard."""
         self._loop = asyncio.get_running_loop()
         self._media = media
         self._on_started = on_started
         self._on_ended = on_ended
         self._written_bytes = 0
         self._base_ms = 0
-        """Heard time at which the present count of written sound begins (moves with a flush)."""
+        """Heard time at which the present count of written sound begins (changes with a flush)."""
         self._sentences: list[_Sentence] = []
-        """Those of the present turn, and of the turns before it what is not yet heard."""
+        """The sentences of the present turn, and unheard ones of earlier turns."""
         self._turn: int | None = None
         self._silent = True
-        """Whether the present turn has no sound yet."""
+        """True while the present turn has no sound."""
         self._unannounced = False
-        """Whether the next audible sample is to be told."""
+        """True if the next audible sample must be reported."""
         self._quiet_ms = 0.0
-        """Inaudible sound written since that is so."""
+        """Inaudible sound written since `_unannounced` was set."""
         self._announced_bridge = False
         self.heard_until = self._loop.time()
-        """When the sound that was written last is heard to its end, unless it is held."""
+        """Time when the sound written last is heard to its end, unless it is held."""
         self._waiters: list[asyncio.Future[None]] = []
 
     @property
     def speaking(self) -> bool:
-        """Whether sound is on its way to the caller."""
+        """True while sound is on its way to the caller."""
         return self._media.queued_ms > 0
 
     @property
     def queued_ms(self) -> int:
-        """How much of it."""
+        """Milliseconds of sound on its way to the caller."""
         return self._media.queued_ms
 
     @property
     def quiet_at(self) -> float:
-        """Loop time at which the caller has heard all that is written by now, or had."""
+        """Loop time at which the caller hears, or heard, the end of everything written so far."""
         return self._end_of_sound() if self._media.queued_ms else self.heard_until
 
     def sentence(self, turn: int, text: str, speech: Speech | None = None) -> None:
-        """The sound that follows speaks this text; `speech`: it is this sentence of the engine."""
+        """Begin a sentence of `turn`; `speech` is given if it is the engine's own."""
         self.sentence_done()
         following = _Sentence(turn, text, speech, now := self._written_ms(), now)
         if turn != self._turn:
@@ -164,12 +166,12 @@ class Playout:
             latest.speech.cut()
 
     def grow(self, turn: int, text: str) -> None:
-        """The sentence that is being written has more words. Of no account when it was cut."""
+        """Add words to the sentence that is being written. Ignored if it was cut."""
         if self._sentences and self._sentences[-1].turn == turn:
             self._sentences[-1].text += text
 
     def write(self, pcm: bytes) -> None:
-        """Append sound. What arrives late of an answer that was cut is dropped."""
+        """Append sound. Late sound of an answer that was cut is dropped."""
         if not self._sentences or not pcm:
             return
         self._silent = False
@@ -186,7 +188,7 @@ class Playout:
         sentence.last = pcm
 
     def turn_done(self, turn: int) -> None:
-        """All sound of this turn has been written. Of no account when it was cut, or has none."""
+        """Note that all sound of this turn is written. Ignored if it was cut or has no sound."""
         self.sentence_done()
         if turn == self._turn and not self._silent:
             if self._unannounced:
@@ -194,31 +196,31 @@ class Playout:
             self._media.mark(lambda: self._on_ended(turn))
 
     def reached(self, speech: Speech) -> bool:
-        """Whether the caller has begun to hear this sentence, among those that were said last."""
+        """True if the caller has begun to hear this sentence, among the last ones spoken."""
         heard_ms = self._media.heard_ms
         return any(
             s.speech is speech and heard_ms >= s.start_ms + BEGUN_MS for s in self._sentences
         )
 
     def when_heard(self, tell: Callable[[], None]) -> None:
-        """`tell` when the caller has heard all that is written by now; never, if it is cut."""
+        """Call `tell` when the caller has heard everything written so far; never if it is cut."""
         if self.speaking:
             self._media.mark(tell)
         else:
             tell()
 
     def hold(self) -> None:
-        """Fall silent at once; what is not yet heard is kept."""
+        """Fall silent at once; unheard sound is kept."""
         self._media.hold()
 
     def resume(self) -> None:
-        """Go on at the very sample."""
+        """Continue at exactly the same sample."""
         self._media.resume()
         self.heard_until = self._end_of_sound()
 
     def flush(self) -> tuple[Cut, ...]:
-        """Take back what is not yet heard. Returns what was heard of each answer that is cut by it:
-        of the present one, and of those before that were still to be heard."""
+        """Discard unheard sound. Return the heard part of each answer that is cut by it: of the
+        present one, and of earlier ones that were not completely heard."""
         heard_ms = self._media.flush()
         turns = groupby(self._unheard(heard_ms), lambda sentence: sentence.turn)
         cuts = tuple(self._cut(turn, list(sentences), heard_ms) for turn, sentences in turns)
@@ -234,7 +236,7 @@ class Playout:
         return cuts
 
     async def drained(self) -> None:
-        """Wait until the caller has heard all that is written by now (or it was taken back)."""
+        """Wait until the caller has heard everything written so far (or it was discarded)."""
         if not self.speaking:
             return
         waiter: asyncio.Future[None] = self._loop.create_future()
@@ -246,7 +248,7 @@ class Playout:
             self._waiters.remove(waiter)
 
     def _write_announced(self, sentence: _Sentence, pcm: bytes) -> None:
-        """Write with a mark at the first audible sample; nothing is marked before there is one."""
+        """Write with a mark at the first audible sample; before it there is no mark."""
         audio = self._media.format
         first = first_audible(_samples(pcm, audio), audio.rate)
         if first is None:
@@ -255,7 +257,7 @@ class Playout:
                 self._announce(sentence, 0.0)
             self._media.write(pcm)
             return
-        # The mark stands at a frame's beginning, so that the frames stay whole.
+        # The mark is at the beginning of a frame, so that frames stay whole.
         first *= audio.bytes_per_sample
         frame = first - first % audio.frame_bytes
         if frame:
@@ -281,7 +283,7 @@ class Playout:
         return self._base_ms + round(self._media.format.duration_ms(self._written_bytes))
 
     def _unheard(self, heard_ms: int) -> list[_Sentence]:
-        """The sentences of the present turn, and of those before it that are not all heard."""
+        """Return the sentences of the present turn, and of earlier turns not completely heard."""
         going = {s.turn for s in self._sentences if s.end_ms > heard_ms} | {self._turn}
         return [s for s in self._sentences if s.turn in going]
 

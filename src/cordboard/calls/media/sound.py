@@ -1,7 +1,7 @@
-"""The sound of one call, handed to all who want it: agent, recorder, echo guard.
+"""Distributes the sound of one call to its listeners: agent, recorder, echo guard.
 
-`Media` has one callback for each direction. Where only one listener wants a direction, that
-listener is the callback, and nothing of this file runs for a frame.
+`Media` has one callback per direction. If only one listener needs a direction, that listener is the
+callback itself, and no code of this module runs per frame.
 """
 
 from __future__ import annotations
@@ -49,26 +49,26 @@ class CallSound:
 
     @property
     def format(self) -> AudioFormat:
-        """Of both directions."""
+        """The format of both directions."""
         return self._media.format
 
     def listen(self, listener: Frames) -> None:
-        """Hand each frame of the caller to `listener`: the agent."""
+        """Set the listener for the caller's sound: the agent."""
         self._listener = listener
         self._connect_caller()
 
     def deafen(self) -> None:
-        """From now on the agent hears silence: the call is ending, nothing cuts it short."""
+        """Give the agent silence from now on: the call is ending and must not be interrupted."""
         self._deaf = True
         self._connect_caller()
 
     def watch(self, watcher: Frames) -> None:
-        """Hand each frame that goes to the caller to `watcher` as well (`Media.on_sent`)."""
+        """Also pass each frame sent to the caller to `watcher` (`Media.on_sent`)."""
         self._watchers += (watcher,)
         self._connect_agent()
 
     def record(self, recorder: SoundRecorder | None) -> None:
-        """Hand both directions to a recorder, or to none any more."""
+        """Pass both directions to a recorder; None ends it."""
         self._recorder = recorder
         self._connect_caller()
         self._connect_agent()
@@ -76,7 +76,7 @@ class CallSound:
             recorder.mute(recorder.started_at, None)
 
     def close(self) -> None:
-        """No more timers."""
+        """Cancel the timer."""
         if self._hearing_again is not None:
             self._hearing_again.cancel()
 
@@ -102,7 +102,7 @@ class CallSound:
         self._secret = False
         self._connect_caller()
 
-    # Who is called for a frame.
+    # The callbacks for frames.
 
     def _connect_caller(self) -> None:
         listener, recorder, silence = self._listener, self._recorder, self._silence

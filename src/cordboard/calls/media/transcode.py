@@ -1,9 +1,9 @@
-"""A call's media in another format, where the transport can carry none that the agent understands.
+"""Converts a call's media to another format, if the transport has none that the agent supports.
 
     media = understood(await offer.media(agent.formats), agent.formats)
 
-Most calls need none of it: when the transport speaks one of the agent's formats, `understood` gives
-back the very media, and G.711 goes from end to end untouched. Otherwise each frame is converted as
+Most calls do not need this: if the transport supports one of the agent's formats, `understood`
+returns the same media, and G.711 passes end to end unchanged. Otherwise each frame is converted as
 it passes (`audio.transcoder`).
 
 Time is the same on both sides, so `heard_ms` and marks are the transport's own.
@@ -19,19 +19,19 @@ from cordboard.calls.offer import Media
 
 
 def understood(media: Media, formats: Sequence[AudioFormat]) -> Media:
-    """The media in one of `formats`: itself if it can be, else converted to the first of them."""
+    """Return the media itself if it has one of `formats`, otherwise converted to the first one."""
     return media if media.format in formats else TranscodedMedia(media, formats[0])
 
 
 class TranscodedMedia:
-    """Another media in the format `format` (implements `calls.offer.Media`)."""
+    """Presents another media in the format `format` (implements `calls.offer.Media`)."""
 
     def __init__(self, media: Media, audio_format: AudioFormat) -> None:
         self._media = media
         self._format = audio_format
         self._out = Transcoder(audio_format, media.format)
         self._fresh = False
-        """Whether something was written since the last frame went out."""
+        """True if sound was written since the last frame was sent."""
         self._on_sent: Callable[[bytes], None] | None = None
         self._heard = Transcoder(media.format, audio_format)
         self._heard.settle()
@@ -60,7 +60,7 @@ class TranscodedMedia:
         self._media.write(self._out.convert(pcm))
 
     def mark(self, callback: Callable[[], None]) -> None:
-        # The last few ms before it may still be in the resampler: less than a frame, no matter.
+        # The last few ms before it may still be in the resampler: less than a frame, negligible.
         self._media.mark(callback)
 
     def hold(self) -> None:
@@ -87,7 +87,7 @@ class TranscodedMedia:
         await self._media.close()
 
     def _sent(self, frame: bytes) -> None:
-        """A frame is out. When nothing follows, what is held back is the end of the sound."""
+        """Handle a sent frame. If no more sound follows, write what the resampler holds back."""
         if self._fresh:
             self._fresh = False
         elif self._out.held_ms and not self._media.queued_ms:

@@ -1,1 +1,1 @@
-"""The steps after a call, done until they have worked."""
+"""The steps after a call, retried until they succeed."""

@@ -1,8 +1,8 @@
-"""A step that is to be done after a call: what it is, and when it is tried again. Pure.
+"""A step to run after a call: its data, and the times of its retries. Pure.
 
-A job carries all that it needs: the call, its ledger and its configuration may be gone when it is
-tried the last time. Its idempotency key is made of the call's id, the step and the time at which
-the call was over; it is the same for every delivery, also by another engine after a crash.
+A job contains everything it needs: the call, its ledger and its configuration may be gone at the
+last try. Its idempotency key consists of the call's id, the step and the time at which the call
+ended; it is the same for every delivery, also by another engine after a crash.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ class PostCallJob:
     """One step after one call."""
 
     name: str
-    """Unique; also names its file."""
+    """Unique; also the name of its file."""
     call_id: str
     context: str
     provider: str
     step: int
-    """1 = the first."""
+    """Number of the step; 1 is the first."""
     tool: str
-    """Its exposed name."""
+    """The tool's exposed name."""
     created_at: float
-    """When the call was over; seconds since 1970, as all times here."""
+    """Time when the call ended; seconds since 1970, like all times here."""
     next_at: float
-    """When it is to be tried."""
+    """Time of the next try."""
     arguments: dict[str, Any] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     attempts: int = 0
@@ -58,30 +58,30 @@ class PostCallJob:
         return f"post.{self.step}.{round(self.created_at * 1000)}"
 
     def encode(self) -> bytes:
-        """Its file."""
+        """Return the content of its file."""
         return orjson.dumps(asdict(self), default=str, option=orjson.OPT_INDENT_2)
 
 
 class JobTaker(Protocol):
-    """Where jobs go (`cordboard.calls.post_call.queue`)."""
+    """Accepts jobs (`cordboard.calls.post_call.queue`)."""
 
     async def put(self, jobs: Iterable[PostCallJob]) -> bool:
-        """Take jobs over; whether they are on the disk, so that no crash can lose them."""
+        """Take over jobs. Return True if they are on the disk, so that no crash can lose them."""
         ...
 
 
 def decode(content: bytes, now: float) -> PostCallJob:
-    """A job from its file. Raises `ValueError` for anything else.
+    """Return the job in a file's content. Raises `ValueError` for anything else.
 
-    One that had been given up, and that somebody has put back, begins anew.
+    A job that had been given up, and that the operator has put back, starts again.
     """
     try:
         found = orjson.loads(content)
         job = PostCallJob(**found)
     except (orjson.JSONDecodeError, TypeError) as error:
-        raise ValueError(f"no job: {error}") from None
+        raise ValueError(f"not a job: {error}") from None
     if job.format != FORMAT or not _is_whole(job):
-        raise ValueError("no job of this version")
+        raise ValueError("not a job of this version")
     if job.given_up:
         return replace(job, given_up=False, attempts=0, next_at=now)
     return job
@@ -100,7 +100,7 @@ def _is_whole(job: PostCallJob) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FinishedCall:
-    """What the steps may say of a call."""
+    """The data of a call that its post-call steps may use."""
 
     call_id: str
     context: str
@@ -109,12 +109,12 @@ class FinishedCall:
     facts: Mapping[str, Any]
     """`config.call_phases.POST_CALL_VARIABLES` by name."""
     results: Mapping[str, Any]
-    """Of `pre_call`."""
+    """Results of `pre_call`."""
     ended_at: float
 
 
 def jobs_of(call: FinishedCall, steps: Sequence[PostCallStep]) -> list[PostCallJob]:
-    """The jobs of a call, their arguments filled in."""
+    """Return the jobs of a call, with their arguments filled in."""
     scope = {CALL: {**call.variables, **call.facts}, RESULTS: dict(call.results)}
     begin = f"{round(call.ended_at * 1000)}-{_UNSAFE.sub('_', call.call_id)[:80]}"
     return [
@@ -135,8 +135,9 @@ def jobs_of(call: FinishedCall, steps: Sequence[PostCallStep]) -> list[PostCallJ
 
 
 def finished(call: OpenCall, history: CallHistory) -> FinishedCall:
-    """A call whose ledger is closed. All times follow from what its ledger says, so the engine that
-    has taken the call and the one that finds it after a crash make jobs with the same keys."""
+    """Return the data of a call whose ledger is closed. All times come from the ledger, so that the
+    engine that served the call and the one that finds it after a crash make jobs with the same
+    keys."""
     started_at = datetime.datetime.fromisoformat(call.started_at)
     ended_at = started_at + datetime.timedelta(milliseconds=history.ended_ms or 0)
     times = (moment.isoformat("T", "seconds") for moment in (started_at, ended_at))
@@ -152,7 +153,7 @@ def finished(call: OpenCall, history: CallHistory) -> FinishedCall:
 
 
 def facts_of(history: CallHistory, started_at: str, ended_at: str) -> dict[str, Any]:
-    """What is known of a call that is over."""
+    """Return the facts about a finished call."""
     said = history.transcript()
     tools = [
         {"name": use.name, "status": use.status, "message": use.message} for use in history.tools
@@ -182,12 +183,12 @@ def facts_of(history: CallHistory, started_at: str, ended_at: str) -> dict[str, 
 def retry_pause(
     attempts: int, retries: PostCallRetries, chance: Callable[[], float] = random.random
 ) -> float:
-    """Seconds until the next try after so many that have failed; `chance` gives 0 to 1."""
+    """Return the seconds until the next try after `attempts` failures; `chance` gives 0 to 1."""
     first, most = retries.first_retry_ms / 1000, retries.max_retry_ms / 1000
     return Backoff(first, most, chance=chance).pause(attempts - 1)
 
 
 def is_hopeless(job: PostCallJob, retries: PostCallRetries, now: float) -> bool:
-    """Whether a job that has failed again is given up."""
+    """True if a job that has failed again must be given up."""
     too_old = now - job.created_at >= retries.give_up_ms / 1000
     return job.attempts >= retries.max_attempts or too_old

@@ -1,13 +1,13 @@
-"""The steps after calls, done until they have worked: a durable queue.
+"""A durable queue of post-call steps, each retried until it succeeds.
 
-A job is a file before anybody is told that it is taken (`files`), so it outlives the
-engine, however that ends. It is run at a desk of its own with `NoCaller`, by the configuration in
-force when it is tried. What fails is tried again with growing pauses (`calls.post_call`) and, in
-the end, kept in `failed/`. A job whose tool nobody offers now (it was taken out of the file, its
-server is down) is kept too and does not use up its tries.
+A job is written to a file before its acceptance is reported (`files`), so it survives any end of
+the engine. It runs at a desk of its own with `NoCaller`, with the configuration in force at that
+time. A failed job is retried with growing pauses (`calls.post_call`) and finally moved to
+`failed/`. A job whose tool is not offered now (removed from the file, or its server is down) is
+kept without using up its tries.
 
-A job that was done just before a crash is done again: at least once, never lost. Its idempotency
-key is the same each time. Of two engines that share a folder, one does the jobs of both.
+A job that was done just before a crash runs again: at least once, never lost. Its idempotency key
+is the same each time. If two engines share a folder, one of them runs the jobs of both.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from cordboard.tools.toolbox import Toolbox
 log = structlog.get_logger()
 
 AT_ONCE = 8
-"""Jobs that are run at the same time."""
+"""Maximum jobs that run at the same time."""
 PER_TOOL = 2
-"""Of them for one tool: a receiver that is down must not be stormed."""
+"""Maximum concurrent jobs of one tool: a receiver that is down must not be flooded."""
 MAX_ERROR = 300
 
 _Doing = Literal["read", "write"]
 
 
 class JobGeneration(Protocol):
-    """What a job needs of the generation in force (`cordboard.generation.generation`)."""
+    """The part of the generation that jobs need (`cordboard.generation.generation`)."""
 
     def acquire(self) -> None: ...
 
@@ -58,14 +58,14 @@ class JobGeneration(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PostCallTimes:
-    """How often the queue looks at its jobs, and how long it waits for them. In seconds."""
+    """Intervals of the queue in seconds."""
 
     look_again: float = 30.0
-    """Between two looks at the folder: other engines, and operators, put jobs there too."""
+    """Between two scans of the folder: other engines, and operators, add jobs there too."""
     unprovided_pause: float = 30.0
-    """Until a job whose tool nobody offers is looked at again."""
+    """Until the retry of a job whose tool is not offered."""
     close: float = 3.0
-    """For what is at work to end when the engine stops."""
+    """For running jobs to end when the engine stops."""
 
 
 class PostCallQueue:
@@ -81,7 +81,7 @@ class PostCallQueue:
         clock: Callable[[], float] = time.time,
         times: PostCallTimes = PostCallTimes(),
     ) -> None:
-        """`generation` and `retries` give what is in force now."""
+        """`generation` and `retries` return what is in force now."""
         self._files = PostCallFiles(directory)
         self._generation = generation
         self._retries = retries
@@ -93,9 +93,9 @@ class PostCallQueue:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._created_at: dict[str, float] = {}
         self._unwritten: dict[str, PostCallJob] = {}
-        """Jobs that the disk did not take."""
+        """Jobs that could not be written to the disk."""
         self._unprovided: dict[str, str] = {}
-        """Job → the tool that nobody offers."""
+        """Job → its tool, which is not offered."""
         self._done: set[str] = set()
         """Delivered jobs whose files could not be removed."""
         self._failed = 0
@@ -106,16 +106,16 @@ class PostCallQueue:
         self._closed = False
 
     async def start(self) -> None:
-        """Take up what earlier engines have left. A folder that cannot be used is told, logged and
-        tried again."""
+        """Load the jobs that earlier engines have left. An unusable folder is logged, reported as
+        `trouble` and tried again."""
         await self._look()
         if len(self._schedule):
             log.info("post_call_taken_up", jobs=len(self._schedule))
         self._work = asyncio.create_task(self._keep_on(), name="post_call")
 
     async def put(self, jobs: Iterable[PostCallJob]) -> bool:
-        """Take jobs over; whether all are on the disk. Where that fails they are in memory only.
-        A job that is there already is left as it is."""
+        """Take over jobs. Return True if all are on the disk; otherwise they are in memory only.
+        Jobs that already exist are not changed."""
         new = tuple(jobs)
         unwritten = False
         try:
@@ -134,7 +134,7 @@ class PostCallQueue:
         return not unwritten
 
     async def close(self) -> None:
-        """Stop; what is not done stays in its file. Idempotent."""
+        """Stop; unfinished jobs stay in their files. Idempotent."""
         self._closed = True
         if self._work is not None:
             self._work.cancel()
@@ -149,7 +149,7 @@ class PostCallQueue:
         self._owns = False
 
     def health(self) -> dict[str, Any]:
-        """For `/health`."""
+        """Return the status for `/health`."""
         oldest = min(self._created_at.values(), default=0)
         return {
             "waiting": len(self._schedule),
@@ -163,15 +163,15 @@ class PostCallQueue:
 
     @property
     def trouble(self) -> str:
-        """Why jobs cannot be kept or done now; empty when they can."""
+        """Reason why jobs cannot be kept or run now; empty if they can."""
         missing = sorted(set(self._unprovided.values()))
-        lacking = [f"nobody offers {', '.join(missing)}"] if missing else []
+        lacking = [f"not offered now: {', '.join(missing)}"] if missing else []
         return "; ".join([*self._troubles.values(), *lacking])
 
-    # The jobs that are known.
+    # The known jobs.
 
     async def _keep_on(self) -> None:
-        """Do what is due, until cancelled."""
+        """Run due jobs until cancelled."""
         look_at = self._clock() + self._times.look_again
         while True:
             now = self._clock()
@@ -212,7 +212,7 @@ class PostCallQueue:
         self._changed.set()
 
     async def _look(self) -> None:
-        """Compare with the folder; whose jobs are done here is settled first."""
+        """Compare with the folder; determine first which engine owns the jobs."""
         try:
             owned = self._owns
             found = await asyncio.to_thread(self._look_at_files, owned)
@@ -226,16 +226,16 @@ class PostCallQueue:
         names, self._failed = found
         for name in set(self._schedule) - names - self._unwritten.keys():
             if not self._schedule.is_running(name):
-                self._forget(name)  # somebody has taken it away
+                self._forget(name)  # its file was removed by hand
         for name in names:
             if name not in self._schedule:
-                self._schedule.put(name, UNKNOWN, 0.0)  # when it is due, and by what, is in it
+                self._schedule.put(name, UNKNOWN, 0.0)  # due time and tool are in the file
         self._note()
 
     def _look_at_files(self, owned: bool) -> tuple[set[str], int] | None:
-        """The jobs, and how many were given up; None when they are none of ours."""
+        """Return the jobs and the number given up; None if another engine runs them."""
         if not self._files.directory.is_dir():
-            return None  # nobody has ever had one
+            return None  # there has never been a job
         self._files.prepare()
         if not self._files.own():
             return None
@@ -244,7 +244,7 @@ class PostCallQueue:
         return self._files.names(), self._files.count_failed()
 
     def _write_new(self, jobs: tuple[PostCallJob, ...]) -> tuple[PostCallJob, ...]:
-        """Write those that are not there; returns them."""
+        """Write the jobs that do not exist yet, and return them."""
         self._files.prepare()
         new = tuple(job for job in jobs if not self._files.has(job.name))
         self._files.write(*new)
@@ -253,7 +253,7 @@ class PostCallQueue:
     # One job.
 
     async def _do(self, name: str) -> None:
-        """Task border of a job's try."""
+        """Run one try of a job; task border."""
         try:
             if name in self._done:
                 await self._remove(name)
@@ -262,13 +262,13 @@ class PostCallQueue:
         except OSError as error:
             self._tell_trouble("write", error)
             self._later(name)
-        except Exception as error:  # task border: the other jobs go on
+        except Exception as error:  # task border: the other jobs continue
             log.exception("post_call_crashed", job=name, error=repr(error))
             self._metrics.internal_error("post_call")
             self._later(name)
 
     async def _read(self, name: str) -> PostCallJob | None:
-        """The job if it is to be run now; None when it is gone, or has only been looked at."""
+        """Return the job if it must run now; None if it is gone or was only read."""
         if name in self._unwritten:
             return self._unwritten[name]
         known = name in self._created_at
@@ -307,7 +307,7 @@ class PostCallQueue:
         line = NoCaller(job.call_id, job.context, job.provider, job.variables)
         records = PhaseRecords(self._metrics, job.context)
         desk = Desk(toolbox, line, records, tracing=self._tracing)
-        # The operator has asked for it: nobody else is to be asked.
+        # The operator has configured the step, so no approval is asked for.
         ask = ToolAsk(job.ask_id, job.tool, job.arguments, 0, confirmed=True)
         try:
             return await desk.run(ask)
@@ -321,7 +321,7 @@ class PostCallQueue:
         await self._remove(job.name)
 
     async def _remove(self, name: str) -> None:
-        """Only then it is forgotten: it must not be found and done again."""
+        """Remove the file before forgetting the job, so that it is not found and run again."""
         await asyncio.to_thread(self._files.remove, name)
         self._forget(name)
         self._done.discard(name)
@@ -329,7 +329,7 @@ class PostCallQueue:
     async def _not_delivered(self, job: PostCallJob, reply: ToolReply) -> None:
         now, retries = self._clock(), self._retries()
         job = replace(job, attempts=job.attempts + 1, last_error=reply.message[:MAX_ERROR])
-        # What is refused was wrong from the beginning: it will not be right another time.
+        # A refused call was wrong from the beginning, so a retry cannot succeed.
         if reply.status is Status.REFUSED or is_hopeless(job, retries, now):
             self._metrics.post_call.step("failed")
             log.error("post_call_given_up", outcome=str(reply.status), **_about(job))
@@ -347,20 +347,20 @@ class PostCallQueue:
         self._wait_for(job)
 
     def _not_offered(self, job: PostCallJob) -> None:
-        """Keep it, and say so once."""
+        """Keep the job, and log it once."""
         if job.name not in self._unprovided:
             log.warning("post_call_tool_missing", **_about(job))
         self._unprovided[job.name] = job.tool
         self._later(job.name, job.tool)
 
     def _later(self, name: str, tool: str = UNKNOWN) -> None:
-        """Look at a job again after a while."""
+        """Schedule a job again after a pause."""
         if name in self._schedule:
             pause = min(self._times.unprovided_pause, self._retries().max_retry_ms / 1000)
             self._schedule.put(name, tool, self._clock() + pause)
 
     def _tell_trouble(self, doing: _Doing, error: OSError) -> None:
-        """Say it once, not for each job until it is mended."""
+        """Log the first failure only, not every job's until it is repaired."""
         if doing not in self._troubles:
             log.error("post_call_folder_trouble", doing=doing, error=str(error))
         kept = "kept" if doing == "write" else "found"
@@ -372,7 +372,7 @@ def _about(job: PostCallJob) -> dict[str, Any]:
 
 
 async def _shielded(work: Coroutine[Any, Any, None]) -> None:
-    """Do it to its end, also when cancelled."""
+    """Run `work` to its end, even if cancelled."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.shield(task)

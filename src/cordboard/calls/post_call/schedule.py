@@ -1,7 +1,7 @@
-"""Which job after a call is done next. Pure: no clock, no files.
+"""Schedules post-call jobs. Pure: no clock, no files.
 
-Each tool has a line of its own: a receiver that is down, and takes its time to say so, holds up
-nobody else's jobs. Every step costs as much with ten thousand jobs as with ten.
+Each tool has a queue of its own: a receiver that is down, and slow to fail, does not delay the jobs
+of others. Every operation costs the same with ten thousand jobs as with ten.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ UNKNOWN = ""
 
 
 class JobSchedule:
-    """The jobs that are not done, by name; times are seconds since 1970."""
+    """The unfinished jobs by name; times are seconds since 1970."""
 
     def __init__(self, at_once: int, per_tool: int) -> None:
-        """At most so many jobs run at the same time, and so many of them for one tool."""
+        """Run at most `at_once` jobs at the same time, and at most `per_tool` of them per tool."""
         self._at_once = at_once
         self._per_tool = per_tool
         self._jobs: dict[str, tuple[str, float]] = {}
-        """Name → tool, and when it is due."""
+        """Name → tool and due time."""
         self._lines: dict[str, list[tuple[float, str]]] = {}
-        """By tool; entries that no longer agree with `_jobs` mean nothing."""
+        """Queue by tool; entries that do not agree with `_jobs` are stale."""
         self._running: dict[str, str] = {}
         self._busy: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        """The jobs that are not done, those at work included."""
+        """Number of unfinished jobs, including running ones."""
         return len(self._jobs.keys() | self._running.keys())
 
     def __contains__(self, name: object) -> bool:
@@ -46,17 +46,17 @@ class JobSchedule:
         return name in self._running
 
     def put(self, name: str, tool: str, at: float) -> None:
-        """Have a job done at that time, by that tool; instead of what was said of it before."""
+        """Schedule a job at that time, for that tool; replaces its earlier entry."""
         self._jobs[name] = tool, at
         if name not in self._running:
             heapq.heappush(self._lines.setdefault(tool, []), (at, name))
 
     def forget(self, name: str) -> None:
-        """A job is done, or gone."""
+        """Drop a job that is done or gone."""
         self._jobs.pop(name, None)
 
     def take(self, now: float) -> list[str]:
-        """The jobs to begin now; they are at work until `stopped`."""
+        """Return the jobs to begin now; they are running until `stopped`."""
         taken: list[str] = []
         for tool in list(self._lines):
             while self._is_free(tool) and (entry := self._first(tool)) and entry[0] <= now:
@@ -67,7 +67,7 @@ class JobSchedule:
         return taken
 
     def stopped(self, name: str) -> None:
-        """A job is no longer at work."""
+        """Report that a job does not run any more."""
         tool = self._running.pop(name, None)
         if tool is None:
             return
@@ -77,7 +77,7 @@ class JobSchedule:
             heapq.heappush(self._lines.setdefault(tool, []), (at, name))
 
     def next_at(self) -> float | None:
-        """When there is something to begin next; None when that depends on those at work."""
+        """Return the time of the next job to begin; None if that depends on running ones."""
         firsts = (self._first(tool) for tool in list(self._lines) if self._is_free(tool))
         return min((entry[0] for entry in firsts if entry is not None), default=None)
 
@@ -86,7 +86,7 @@ class JobSchedule:
         return len(self._running) < self._at_once and self._busy[tool] < limit
 
     def _first(self, tool: str) -> tuple[float, str] | None:
-        """The first entry of a line that means something."""
+        """Return the first entry of a queue that is not stale."""
         line = self._lines.get(tool, [])
         while line:
             at, name = line[0]

@@ -1,1 +1,1 @@
-"""The recording of a call: what is recorded, as which file, and for how long it is kept."""
+"""The recording of a call: its consent, its file, and its retention."""

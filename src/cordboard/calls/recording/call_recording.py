@@ -1,8 +1,8 @@
-"""Whether, from when and to which file one call is recorded, and what its ledger says of that.
+"""Starts and ends the recording of one call, and records that in its ledger.
 
-`recording.enabled` of the context decides. The words of consent are part of the greeting; with a
-consent key nothing is kept before the caller has pressed it. The file stands beside the ledger,
-with the ledger's name.
+`recording.enabled` of the context decides. The consent text is part of the greeting; with a consent
+key, no sound is kept before the caller has pressed it. The file is beside the ledger and has the
+ledger's name.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from cordboard.config.conversation import Recording
 log = structlog.get_logger()
 
 INTERVAL = 1.0
-"""Seconds between two pieces that are handed to the writer: so much a crash loses, and what is
-held back."""
+"""Seconds between two pieces handed to the writer; a crash loses that much, plus what is held
+back."""
 KEYS_HOLD_BACK = EARLY + TONE_BEFORE
-"""So much sound is held back where keys may turn out to be secret, in seconds."""
+"""Seconds of sound held back if keys may turn out to be secret."""
 
 
 def opening(recording: Recording, greeting: str) -> str:
-    """The greeting with the words of consent before it."""
+    """Return the greeting with the consent text before it."""
     consent = recording.consent if recording.enabled else ""
     return " ".join(part for part in (consent, greeting) if part)
 
 
 class CallRecording:
-    """The recording of one call; does nothing where the context does not record."""
+    """The recording of one call; does nothing if the context does not record."""
 
     def __init__(
         self,
@@ -50,8 +50,8 @@ class CallRecording:
         *,
         secret_keys: bool,
     ) -> None:
-        """`directory`: what the path in the ledger is relative to; `secret_keys`: a tool of this
-        call may collect some."""
+        """`directory` is the base of the path in the ledger; `secret_keys` is True if a tool of
+        this call may collect secret keys."""
         self._settings = settings
         self._context_name = context_name
         self._ledger = ledger
@@ -65,13 +65,13 @@ class CallRecording:
         self._timer: asyncio.TimerHandle | None = None
 
     def connect(self, sound: CallSound) -> None:
-        """The call has sound. It is recorded from now on, unless a key has to be pressed first."""
+        """Connect the call's sound and start recording, unless a key has to be pressed first."""
         self._sound = sound
         if self._settings.enabled and not self._settings.consent_key:
             self._start()
 
     def consents(self, key: str) -> bool:
-        """Whether this key is the caller's consent. If so, recording has begun."""
+        """Return True, and start recording, if this key is the caller's consent."""
         if self._recorder is not None or not self._settings.enabled or self._sound is None:
             return False
         if not key or key != self._settings.consent_key:
@@ -80,7 +80,7 @@ class CallRecording:
         return True
 
     def pause(self) -> bool:
-        """Record silence. False when the call is not being recorded."""
+        """Record silence. False if the call is not being recorded."""
         if self._recorder is None:
             return False
         if not self._recorder.paused:
@@ -89,7 +89,7 @@ class CallRecording:
         return True
 
     def resume(self) -> bool:
-        """Record sound again. False when the call is not being recorded."""
+        """Record sound again. False if the call is not being recorded."""
         if self._recorder is None:
             return False
         if self._recorder.paused:
@@ -98,7 +98,7 @@ class CallRecording:
         return True
 
     def stop(self) -> None:
-        """The call is over: what is left goes to the file. Idempotent."""
+        """End the recording and hand over the rest of the sound. Idempotent."""
         recorder, file = self._recorder, self._file
         if recorder is None or file is None or self._sound is None:
             return
@@ -114,7 +114,7 @@ class CallRecording:
         self._ledger.record(events.RecordingStopped(length_ms, dropped_ms))
 
     def _start(self) -> None:
-        assert self._sound is not None  # noqa: S101 - its callers have looked
+        assert self._sound is not None  # noqa: S101 - checked by its callers
         source = self._sound.format
         file = self._file = RecordingFile(self._path(), self._header(source), source)
         recorder = self._recorder = Recorder(
@@ -133,10 +133,11 @@ class CallRecording:
         log.info("recording_started", path=str(file.path))
 
     def _path(self) -> Path:
-        """Beside the ledger. A dialplan may give all its calls one id: then with a number."""
+        """Return a path beside the ledger; numbered, as a dialplan may give several calls one
+        id."""
         path = self._ledger.path.with_suffix(".wav")
         number = 1
-        while path.exists():  # a look at one folder of a local disk, once a call: microseconds
+        while path.exists():  # checks a folder on a local disk, once per call: microseconds
             number += 1
             path = self._ledger.path.with_name(f"{self._ledger.path.stem}-{number}.wav")
         return path

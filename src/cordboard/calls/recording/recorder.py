@@ -1,16 +1,17 @@
 """One call's recording while it grows: two tracks on the clock of the call.
 
-`hear_caller` and `hear_agent` get every frame of either direction as it passes (half a microsecond:
-it is only kept, with its time), `hand_over` gives what is settled to the writer's thread, about
-once a second. Sound is laid on the event loop's clock: where no frames come (a phone on hold sends
-none, Asterisk sends none while a key is down) there is silence, so both channels stay within 20 ms
-of each other and of the ledger, however long the call.
+`hear_caller` and `hear_agent` get every frame of their direction as it passes (half a microsecond:
+it is only stored with its time); `hand_over` passes settled sound to the writer's thread, about
+once a second. Sound is placed on the event loop's clock: while no frames come (a phone on hold
+sends none, Asterisk sends none while a key is down) there is silence, so both channels stay within
+20 ms of each other and of the ledger, for any length of call.
 
-A frame that comes late belongs either behind a gap, or to the frame before it, when only the engine
-was late: the frames after it tell, so frames are laid `LOOK_AHEAD` seconds after they came.
+A late frame belongs either behind a gap, or directly after the frame before it, if only the engine
+was late. The following frames decide that, so frames are placed `LOOK_AHEAD` seconds after their
+arrival.
 
-What is not handed over yet can still be muted: keys that turn out to be secret were pressed before
-anybody knew. `hold_back` says how long sound is kept for that.
+Sound that is not handed over yet can still be muted: keys that turn out to be secret were pressed
+before that was known. `hold_back` is the time for which sound is kept for that.
 """
 
 from __future__ import annotations
@@ -22,32 +23,32 @@ from itertools import islice
 from cordboard.audio.format import AudioFormat
 
 LOOK_AHEAD = 0.2
-"""Seconds of frames that are looked at to tell a gap from a frame that only came late."""
+"""Seconds of frames that are examined to distinguish a gap from a late frame."""
 OUT_OF_PLACE = 0.015
-"""Seconds; nearer to its place than that, a frame simply follows the one before it."""
+"""Seconds; with a smaller deviation a frame simply follows the one before it."""
 SETTLED = 0.25
-"""Seconds after which nothing more is expected for a moment."""
+"""Seconds after which no further frames are expected for a moment."""
 
 
 class Track:
-    """One direction."""
+    """One direction of a call."""
 
     def __init__(self, audio_format: AudioFormat, started_at: float) -> None:
         self._format = audio_format
         self._silence = audio_format.silence(1000)
         self._started_at = started_at
         self._arrived: list[tuple[float, bytes]] = []
-        """Frames that have no place yet, with the loop times at which they came."""
+        """Frames without a place yet, with the loop times of their arrival."""
         self._chunks: list[bytes] = []
         self._end = 0
-        """Samples laid so far, handed over or not."""
+        """Number of samples placed so far, handed over or not."""
 
     def take(self, sound: bytes, at: float) -> None:
-        """A frame that has just come to its end, at loop time `at`."""
+        """Store a frame that has ended at loop time `at`."""
         self._arrived.append((at, sound))
 
     def lay(self, until: float) -> None:
-        """Give their places to the frames that came by loop time `until`."""
+        """Place the frames that arrived by loop time `until`."""
         arrived, rate, width = self._arrived, self._format.rate, self._format.bytes_per_sample
         laid = 0
         for at, sound in arrived:
@@ -61,16 +62,17 @@ class Track:
                     self._fill(round(least * rate))
             elif late < -OUT_OF_PLACE and self._surely_early(laid):
                 laid += 1
-                continue  # after a stall more may come than there is time for
+                continue  # after a stall more frames may come than there is time for
             self._chunks.append(sound)
             self._end += samples
             laid += 1
         del arrived[:laid]
 
     def _surely_late(self, first: int) -> float:
-        """By how much this frame and all that soon follow it are late, if they follow it at once.
+        """Return the minimum lateness of this frame and those soon after it, if placed without
+        gaps.
 
-        Frames held up by a busy engine come in a bunch, and the last of them is in time.
+        Frames delayed by a busy engine arrive together, and the last of them is on time.
         """
         return min(self._lateness(first))
 
@@ -88,7 +90,7 @@ class Track:
             yield (at - self._started_at) - end / rate
 
     def drain(self, since: int, until: int) -> bytearray:
-        """The samples from `since` (where the last drain ended) to `until`."""
+        """Return the samples from `since` (where the last drain ended) to `until`."""
         if self._end < until:
             self._fill(until - self._end)
         size = (until - since) * self._format.bytes_per_sample
@@ -106,14 +108,14 @@ class Track:
 
 @dataclass(slots=True)
 class _Stretch:
-    """A stretch of loop time; without an end while it lasts."""
+    """A stretch of loop time; `until` is None while it lasts."""
 
     since: float
     until: float | None = None
 
 
 class Recorder:
-    """Both tracks of one call, and what of them must not be recorded."""
+    """Both tracks of one call, and the stretches that must not be recorded."""
 
     def __init__(
         self,
@@ -133,7 +135,7 @@ class Recorder:
         self._muted: list[_Stretch] = []
         self._paused: list[_Stretch] = []
         self.hear_caller = self._caller.take
-        """`hear_caller(frame, loop time)`"""
+        """Called as `hear_caller(frame, loop time)`."""
         self.hear_agent = self._agent.take
 
     @property
@@ -141,27 +143,27 @@ class Recorder:
         return bool(self._paused) and self._paused[-1].until is None
 
     def pause(self, at: float) -> None:
-        """Silence on both channels from now on."""
+        """Record silence on both channels from now on."""
         if not self.paused:
             self._paused.append(_Stretch(at))
 
     def resume(self, at: float) -> None:
-        """Sound again."""
+        """Record sound again."""
         if self.paused:
             self._paused[-1].until = at
 
     def mute(self, since: float, until: float | None) -> None:
-        """Silence on the caller's channel; without an end: until `unmute`."""
+        """Record silence on the caller's channel; if `until` is None, until `unmute`."""
         self._muted.append(_Stretch(since, until))
 
     def unmute(self, at: float) -> None:
-        """What was muted without an end is so until `at`."""
+        """End at `at` the stretches that were muted without an end."""
         for stretch in self._muted:
             if stretch.until is None:
                 stretch.until = at
 
     def hand_over(self, now: float, *, last: bool = False) -> None:
-        """Give to the writer what is settled; `last`: everything up to now."""
+        """Pass settled sound to the writer; with `last`, everything up to now."""
         until = self._sample(now if last else now - self._hold_back)
         if until <= self._handed:
             return

@@ -1,9 +1,10 @@
-"""Deleting recordings that have been kept long enough.
+"""Deletes recordings whose retention period has ended.
 
-Only files that the engine itself recorded are touched: `<day>/*.wav` in `calls.directory` whose
-header names Cordboard, and the day and context of the call (`audio.wav_header`). What an operator
-puts there, copies elsewhere or converts stays. How long a recording is kept is what its context
-says today; of a context that is no more, what it said when the call was recorded. Ledgers are kept.
+Only files that the engine itself recorded are deleted: `<day>/*.wav` in `calls.directory` whose
+header names Cordboard and the day and context of the call (`audio.wav_header`). Files that an
+operator adds, copies elsewhere or converts stay. The retention period is the context's present
+setting; for a context that no longer exists, its setting when the call was recorded. Ledgers are
+kept.
 
 Blocks on the disk: run it in a thread.
 """
@@ -27,7 +28,8 @@ _HEADER_BYTES = 2048
 
 
 def sweep(directory: Path, keep_days: Mapping[str, int], today: datetime.date) -> int:
-    """Delete what is older than its context's `keep_days` (0 = for ever); how many files."""
+    """Delete recordings older than their context's `keep_days` (0 = for ever); return the
+    number."""
     deleted = 0
     for path in sorted(directory.glob("????-??-??/*.wav")):
         try:

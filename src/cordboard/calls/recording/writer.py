@@ -1,13 +1,13 @@
-"""The thread that writes all recordings: stereo WAV files that are whole at every moment.
+"""The thread that writes all recordings: stereo WAV files that are valid at every moment.
 
-The event loop hands over about a second of both directions at a time (`write`); this thread puts
-them side by side in the file's encoding, appends them and writes the header anew. A program that is
-killed leaves a file that plays, without what was still in memory.
+The event loop hands over about a second of both directions at a time (`write`); this thread
+interleaves them in the file's encoding, appends them and rewrites the header. A killed program
+leaves a playable file, without the sound that was still in memory.
 
-A disk that is full or slow never holds the loop: at most `MOST_WAITING` bytes wait for the disk,
-what comes beyond is dropped and counted, and so is what cannot be written. The place of what is
-missing is filled up with silence as soon as something can be written again, so that both channels
-stay on the clock of the call. Recordings have a thread of their own: ledgers never wait for them.
+A full or slow disk never blocks the loop: at most `MOST_WAITING` bytes wait for the disk; further
+sound is dropped and counted, and so is sound that cannot be written. Missing sound is replaced by
+silence as soon as writing works again, so that both channels stay on the clock of the call.
+Recordings have a thread of their own: ledgers never wait for them.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ log = structlog.get_logger()
 MOST_WAITING = 32_000_000
 """Bytes of sound of all calls that may wait for the disk: a hundred calls for ten seconds."""
 FILL_FRAMES = 65_536
-"""Missing sound is filled up in pieces of so many samples."""
+"""Samples per piece of silence that replaces missing sound."""
 
 
 class RecordingFile:
-    """One recording on its way to the disk. Only the writer's thread touches what is private."""
+    """One recording. Only the writer's thread accesses the private attributes."""
 
     def __init__(self, path: Path, header: WavHeader, source: AudioFormat) -> None:
-        """`source`: what `RecordingWriter.write` is given for both channels."""
+        """`source` is the format of both channels in `RecordingWriter.write`."""
         self.path = path
         self.header = header
         self.source = source
         self.dropped = 0
-        """Samples (of each channel) that could not be written in time, so far."""
+        """Samples (of each channel) that could not be written in time so far."""
         self._descriptor: int | None = None
         self._frames = 0
         self._missing = 0
 
     def append(self, left: bytes, right: bytes) -> None:
-        """Write both channels, after the silence that stands for what is missing before them."""
+        """Write both channels, after silence for the sound missing before them."""
         samples = len(left) // self.source.bytes_per_sample
         self._missing += samples  # until it is written
         if self._descriptor is None:
@@ -61,7 +61,7 @@ class RecordingFile:
         self._put(_side_by_side(left, right, self.source, self.header), samples)
 
     def skip(self, samples: int) -> None:
-        """So much sound is missing here."""
+        """Note that `samples` samples are missing here."""
         self._missing += samples
 
     def close(self) -> None:
@@ -70,7 +70,7 @@ class RecordingFile:
             self._descriptor = None
 
     def _put(self, frames: bytes, count: int) -> None:
-        assert self._descriptor is not None  # noqa: S101 - `append` has opened it
+        assert self._descriptor is not None  # noqa: S101 - opened by `append`
         size = self._frames * self.header.frame_bytes
         if size + len(frames) > LARGEST:
             raise OSError(f"{self.path.name} has reached the largest size of a WAV file")
@@ -109,7 +109,7 @@ class RecordingWriter:
     """The thread. One per process; it starts with the first recording. `close` at the end."""
 
     def __init__(self, on_dropped: Callable[[float], None] = lambda _: None) -> None:
-        """`on_dropped(seconds)`: so much sound of a call is lost; from any thread."""
+        """`on_dropped(seconds)` is called for lost sound of a call; from any thread."""
         self._on_dropped = on_dropped
         self._jobs: SimpleQueue[_Sound | _Gap | _End | threading.Event | None] = SimpleQueue()
         self._waiting = 0
@@ -117,7 +117,7 @@ class RecordingWriter:
         self._thread: threading.Thread | None = None
         self._open: set[RecordingFile] = set()
         self.trouble = ""
-        """Why recordings cannot be written now; empty when the last write went well."""
+        """Reason why recordings cannot be written now; empty if the last write succeeded."""
 
     def write(self, file: RecordingFile, left: bytes, right: bytes) -> None:
         """Append the same stretch of time of both channels, of equal length. Returns at once."""
@@ -135,19 +135,19 @@ class RecordingWriter:
             self._jobs.put(sound)
 
     def finish(self, file: RecordingFile) -> None:
-        """Nothing more comes for this file."""
+        """Close this file once its sound is written; no further sound follows."""
         self._start()
         self._jobs.put(_End(file))
 
     def flush(self) -> None:
-        """Wait until everything handed over so far is in its file. Blocks: not on the loop."""
+        """Wait until all sound so far is written. Blocks: do not call it on the event loop."""
         if self._thread is not None and self._thread.is_alive():
             written = threading.Event()
             self._jobs.put(written)
             written.wait()
 
     def close(self) -> None:
-        """Write what is waiting and stop. Blocks for that long; harmless twice."""
+        """Write all waiting sound and stop. Blocks meanwhile; idempotent."""
         if self._thread is not None:
             self._jobs.put(None)
             self._thread.join()
@@ -169,7 +169,7 @@ class RecordingWriter:
                     self._waiting -= 2 * len(job.left)
             try:
                 self._do(job)
-            except Exception as error:  # noqa: BLE001 - thread border: the other recordings go on
+            except Exception as error:  # noqa: BLE001 - thread border: others continue
                 self._failed(job, error)
         for file in self._open:
             file.close()
@@ -186,7 +186,7 @@ class RecordingWriter:
             job.file.close()
 
     def _failed(self, job: _Sound | _Gap | _End, error: Exception) -> None:
-        """Say it once, not for each second of each call until it is mended."""
+        """Log the first failure only, not every second of every call until it is repaired."""
         if not self.trouble:
             log.error("recording_write_failed", path=str(job.file.path), error=str(error))
         self.trouble = f"recordings cannot be written: {error}"
@@ -200,7 +200,7 @@ class RecordingWriter:
 
 
 def _side_by_side(left: bytes, right: bytes, source: AudioFormat, header: WavHeader) -> bytes:
-    """Both channels as frames in the file's encoding."""
+    """Interleave both channels as frames in the file's encoding."""
     kind = "<i2" if header.encoding == "slin" else "u1"
     frames = np.empty((len(left) // source.bytes_per_sample, 2), kind)
     for side, sound in enumerate((left, right)):

@@ -1,1 +1,1 @@
-"""The tools that a server lists, and what the operator has accepted of them."""
+"""The tools that a server lists, and the operator's acceptance of them."""

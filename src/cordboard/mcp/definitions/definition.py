@@ -1,16 +1,16 @@
-"""One tool as a server lists it, read tolerantly and made safe to show to an agent. Pure.
+"""One tool as a server lists it, parsed tolerantly and made safe to show to an agent. Pure.
 
-A listing comes from outside, tool by tool: one that is malformed or hostile is refused with a
-reason, the others are offered. What an agent is given of a tool hides nothing from the operator:
+A listing comes from outside: a tool that is malformed or hostile is refused with a reason, the
+other tools are offered. An agent never receives text that the operator cannot see:
 
 - descriptions, and titles and descriptions inside schemas, lose invisible characters (format,
-  bidirectional, tags, variation selectors, fillers, controls) and what exceeds `MAX_DESCRIPTION`;
-- where such a character cannot be taken away because the server would notice (its name, the names
-  of parameters, the values of an enum), the tool is refused, except for the few that writing needs
-  (joiners, one at a time);
-- schemas pass `cordboard.tools.schema`: size, depth, references, patterns, what a check may cost.
+  bidirectional, tags, variation selectors, fillers, controls) and are cut to `MAX_DESCRIPTION`;
+- where such a character cannot be removed because the server would notice (the tool's name,
+  parameter names, enum values), the tool is refused. Exceptions are the few invisible characters
+  that some scripts need (joiners, one at a time);
+- schemas pass `cordboard.tools.schema`: size, depth, references, patterns, cost of a check.
 
-Reading may take some hundred ms where somebody means it badly: do it off the event loop.
+Parsing a malicious listing may take some hundred ms: do it off the event loop.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _IGNORABLE = (
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""Unicode's Default_Ignorable_Code_Point: drawn as nothing, read by a model nevertheless."""
+"""Unicode's Default_Ignorable_Code_Point: invisible on screen, but models read them."""
 _NEEDED_IN_WRITING = "\u200c\u200d\u200e\u200f\ufe0e\ufe0f"
-"""Joiners, direction marks and the two choices of how to draw an emoji."""
+"""Joiners, direction marks and the two variation selectors of emoji."""
 _INVISIBLE = re.compile(f"[{_IGNORABLE}]")
 _HIDING = re.compile(
     f"(?![{_NEEDED_IN_WRITING}])[{_IGNORABLE}]|[{_NEEDED_IN_WRITING}]{{3}}|[\x7f-\x9f]"
@@ -55,7 +55,7 @@ _HIDING = re.compile(
 
 
 class ListedTool(types.Tool):
-    """A tool of a listing, cleaned, with its schemas compiled; or refused. By `read_tool`."""
+    """A listed tool, cleaned, with compiled schemas; or refused. Made by `read_tool`."""
 
     _refusal: str = PrivateAttr("")
     _fingerprint: str = PrivateAttr("")
@@ -65,7 +65,7 @@ class ListedTool(types.Tool):
 
     @property
     def refusal(self) -> str:
-        """Why the tool cannot be offered; empty when it can."""
+        """Reason of the refusal; empty when the tool can be offered."""
         return self._refusal
 
     @property
@@ -75,26 +75,26 @@ class ListedTool(types.Tool):
 
     @property
     def arguments(self) -> ArgumentChecker | None:
-        """The check of its arguments; None when refused."""
+        """The checker of its arguments; None when refused."""
         return self._arguments
 
     @property
     def output(self) -> Checker | None:
-        """The check of its structured results, if it has an output schema that can be used."""
+        """The checker of its structured results; None without a usable output schema."""
         return self._output
 
     @property
     def output_refusal(self) -> str:
-        """Why its output schema is not used; empty when it is, or when there is none."""
+        """Reason why its output schema is ignored; empty when it is used or when there is none."""
         return self._output_refusal
 
     @property
     def definition(self) -> JsonObject:
-        """All that an agent may be told and the engine goes by: what the lockfile pins."""
+        """Everything that an agent may see and the engine relies on; the lockfile pins it."""
         return definition_of(self)
 
     def __eq__(self, other: object) -> bool:
-        """Whether the definitions are the same, whenever they were read."""
+        """True if the definitions are the same, regardless of when they were read."""
         if not isinstance(other, ListedTool):
             return NotImplemented
         mine = (self.name, self._refusal, self._fingerprint)
@@ -102,14 +102,14 @@ class ListedTool(types.Tool):
 
     @classmethod
     def refused(cls, name: str, reason: str) -> ListedTool:
-        """A tool that is not offered."""
+        """Return a tool that is not offered."""
         tool = cls(name=name, input_schema={"type": "object"})
         tool._refusal = printable(reason, MAX_REASON)
         return tool
 
     @classmethod
     def read(cls, raw: JsonObject) -> ListedTool:
-        """A well-formed definition. Raises `SchemaRefused` or `ValidationError`."""
+        """Parse a well-formed definition. Raises `SchemaRefused` or `ValidationError`."""
         schema = _clean_schema(raw["inputSchema"], "inputSchema")
         output, output_refusal = _read_output(raw.get("outputSchema"))
         tool = cls(
@@ -132,7 +132,7 @@ class ListedTool(types.Tool):
 
 
 def read_tool(raw: Any, position: int = 0) -> ListedTool:
-    """Any entry of a listing, the `position`-th; one that cannot be offered says why."""
+    """Parse entry `position` of a listing; one that cannot be offered has a `refusal`."""
     nameless = f"(tool {position + 1})"
     if isinstance(raw, ListedTool):
         return raw
@@ -163,7 +163,7 @@ def read_tool(raw: Any, position: int = 0) -> ListedTool:
 
 
 def definition_of(tool: types.Tool) -> JsonObject:
-    """What the lockfile pins of a tool, under the names of the MCP specification."""
+    """Return what the lockfile pins of a tool, under the names of the MCP specification."""
     wanted = {"name", "description", "input_schema", "output_schema", "annotations"}
     return tool.model_dump(by_alias=True, exclude_none=True, mode="json", include=wanted)
 
@@ -174,7 +174,7 @@ def fingerprint_of(definition: JsonObject) -> str:
 
 
 def clean_description(text: str) -> str:
-    """Visible text only, capped."""
+    """Return the visible text only, capped."""
     if len(text) <= MAX_DESCRIPTION and text.isascii() and text.isprintable():
         return text.strip()
     head = _INVISIBLE.sub("", text[: 8 * MAX_DESCRIPTION])
@@ -188,7 +188,7 @@ def clean_description(text: str) -> str:
 
 
 def shown_name(name: str) -> str:
-    """A tool's name as it may be logged and shown: visible characters, not too many."""
+    """Return a tool's name for logs and pages: visible characters only, capped."""
     return printable(_INVISIBLE.sub("", name[: 2 * MAX_NAME]), MAX_NAME) or "(nameless)"
 
 
@@ -223,7 +223,7 @@ def _clean_schema(schema: Any, key: str) -> JsonObject:
 
 
 def _clean_node(node: Any) -> Any:
-    """A schema with its texts cleaned; values that are no schemas stay as they are."""
+    """Return a schema with its texts cleaned; values that are not schemas stay unchanged."""
     if isinstance(node, list):
         return [_clean_node(item) for item in node]
     if not isinstance(node, dict):
@@ -242,7 +242,7 @@ def _clean_node(node: Any) -> Any:
 
 
 def _read_output(raw: Any) -> tuple[JsonObject | None, str]:
-    """An output schema is a promise of the server's; one that cannot be used is not missed."""
+    """Parse the output schema. It is optional, so an unusable one is only left out."""
     if raw is None:
         return None, ""
     try:
@@ -252,7 +252,7 @@ def _read_output(raw: Any) -> tuple[JsonObject | None, str]:
 
 
 def _read_annotations(raw: Any) -> types.ToolAnnotations | None:
-    """Hints in a wrong shape are no hints: then the tool counts as one that may do harm."""
+    """Parse the hints. Malformed hints are ignored; the tool then counts as destructive."""
     if not isinstance(raw, dict):
         return None
     hints = {key: value for key, value in raw.items() if isinstance(value, bool)}

@@ -1,11 +1,11 @@
-"""Reading `tools/list`: page by page within bounds, tool by tool off the event loop.
+"""Reading `tools/list`: page by page within limits, tool by tool off the event loop.
 
-The SDK checks a page as a whole: one tool with a wrong shape would lose all of them.
-`ListingRouter` takes the tools out of an answer before that; `Pages` reads each alone
+The SDK validates a page as a whole: one malformed tool would lose all of them. `ListingRouter`
+takes the tools out of an answer before the SDK validates it; `Pages` parses each tool separately
 (`cordboard.mcp.definitions.definition`).
 
 A listing is cut, with a warning in the log, after `MAX_PAGES` pages, `MAX_TOOLS` tools or
-`MAX_BYTES` of definitions, and where a cursor comes again.
+`MAX_BYTES` of definitions, and when a cursor is repeated.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from cordboard.mcp.definitions.parameter_headers import ParameterHeaders
 
 MAX_PAGES = 100
 MAX_TOOLS = 1_000
-"""No agent can choose among more; providers take 128 (OpenAI) to 512 (Gemini)."""
+"""No agent can choose among more; providers accept 128 (OpenAI) to 512 (Gemini)."""
 MAX_BYTES = 4 * 1024 * 1024
 _SLICE = 16
-"""Tools read in one go off the loop; what waits for the reading can be given up in between."""
+"""Tools parsed in one go off the loop; between slices the listing can be cancelled."""
 
 log = structlog.get_logger()
 
 
 class ListingRouter(JSONRPCDispatcher[TransportContext]):
-    """The SDK's dispatcher, but for the tools in a listing: they are kept aside as they came."""
+    """The SDK's dispatcher, except that the tools of a listing are kept aside unparsed."""
 
     _page: list[Any] | None = None
     parameters = ParameterHeaders()
-    """Which arguments of a call go into its headers too."""
+    """The arguments of a call that are also sent as headers."""
 
     def take(self) -> list[Any]:
-        """The tools of the page that was answered last, once."""
+        """Return the tools of the page that was answered last, and forget them."""
         taken, self._page = self._page or [], None
         return taken
 
@@ -58,7 +58,7 @@ class ListingRouter(JSONRPCDispatcher[TransportContext]):
 
 
 class Pages:
-    """The pages of one listing, as they come."""
+    """Accumulates the pages of one listing."""
 
     def __init__(self) -> None:
         self._tools: list[ListedTool] = []
@@ -69,11 +69,11 @@ class Pages:
 
     @property
     def tools(self) -> tuple[ListedTool, ...]:
-        """All tools so far, in order; also those that are refused."""
+        """All tools so far, in order, including refused ones."""
         return tuple(self._tools)
 
     async def add(self, page: list[Any], cursor: str | None) -> str | None:
-        """Read a page; returns the cursor of the next one, None when there shall be none."""
+        """Read a page; return the cursor of the next one, or None to stop."""
         self._pages += 1
         cut = await self._read_all(page) or self._why_no_more(cursor)
         if cut:
@@ -92,7 +92,7 @@ class Pages:
 
     def _why_no_more(self, cursor: str | None) -> str:
         if cursor and cursor in self._cursors:
-            return "it gave a cursor again"
+            return "it repeated a cursor"
         return "it has too many pages" if cursor and self._pages >= MAX_PAGES else ""
 
     def _is_full(self) -> bool:

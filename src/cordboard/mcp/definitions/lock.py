@@ -1,8 +1,8 @@
-"""What the operator has accepted of each MCP tool, and how a listed tool stands to it. Pure.
+"""The accepted definition of each MCP tool, and the comparison of a listed tool with it. Pure.
 
-A server may change what a tool says and takes at any time, also after it was looked at. A `Lock`
-pins a SHA-256 of each definition as agents are given it, and the definition itself, so that a
-change can be shown. It is kept in a file by `cordboard.mcp.definitions.lockfile`.
+A server may change a tool's description and parameters at any time, also after the operator has
+reviewed them. A `Lock` pins a SHA-256 of each definition as agents receive it, and the definition
+itself, so that a change can be shown. `cordboard.mcp.definitions.lockfile` stores it in a file.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from cordboard.tools.tool import JsonObject
 
 
 class Standing(StrEnum):
-    """How a tool stands to what was accepted."""
+    """Result of comparing a listed tool with the accepted one."""
 
     SAME = "same"
     NEW = "new"
-    """The server has an entry, without this tool."""
+    """The server has an entry, but without this tool."""
     CHANGED = "changed"
     GONE = "gone"
     """Accepted, but no longer listed."""
     UNKNOWN = "unknown"
-    """Nothing of the server has been accepted yet."""
+    """No tools of this server have been accepted yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +42,31 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """How one tool stands."""
+    """The comparison of one tool with the lock."""
 
     standing: Standing
     accepted: JsonObject = field(default_factory=dict)
-    """The definition that was accepted; empty but for a changed tool, like the next."""
+    """The accepted definition; empty unless the tool has changed."""
     listed: JsonObject = field(default_factory=dict)
+    """The definition as listed now; empty unless the tool has changed."""
 
     def diff(self, limit: int = MAX_LINES) -> tuple[str, ...]:
-        """What is different in a changed tool: lines `- path: value`, `+ path: value`."""
+        """Return the differences of a changed tool: lines `- path: value`, `+ path: value`."""
         return tuple(definition_diff(self.accepted, self.listed, limit))
 
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """All that has been accepted: server → tool → `Pin`."""
+    """Everything that has been accepted: server → tool → `Pin`."""
 
     servers: Mapping[str, Mapping[str, Pin]] = field(default_factory=dict)
     problem: ConfigProblem | None = None
-    """The file is there but cannot be read: nothing counts as accepted."""
+    """Problem of an existing but unreadable file; nothing counts as accepted then."""
     changed: frozenset[str] = frozenset()
-    """The servers whose entries are not those of the file (`save_lock` writes only these)."""
+    """The servers whose entries differ from the file's (`save_lock` writes only these)."""
 
     def judge(self, server: str, tool: types.Tool) -> Judgement:
-        """How a listed tool stands."""
+        """Compare a listed tool with the lock."""
         pins = self.servers.get(server)
         if pins is None:
             return Judgement(Standing.UNKNOWN)
@@ -78,17 +79,17 @@ class Lock:
         return Judgement(Standing.CHANGED, pin.definition, listed.definition)
 
     def pinned(self, server: str, tool: str) -> ListedTool | None:
-        """A tool as it was accepted; None when it was not."""
+        """Return a tool as it was accepted; None if it was not."""
         pin = self.servers.get(server, {}).get(tool)
         return read_tool(pin.definition) if pin is not None else None
 
     def gone(self, server: str, listing: Iterable[types.Tool]) -> tuple[str, ...]:
-        """The accepted tools that the server no longer lists."""
+        """Return the names of accepted tools that the server no longer lists."""
         listed = {tool.name for tool in listing}
         return tuple(name for name in self.servers.get(server, ()) if name not in listed)
 
     def accepted(self, server: str, listing: Iterable[types.Tool]) -> Lock:
-        """With this listing accepted instead of the server's earlier entry; others stay."""
+        """Return a lock with this listing instead of the server's earlier entry; others stay."""
         tools = [read_tool(tool) for tool in listing]
         pins = {
             tool.name: Pin(tool.fingerprint, tool.definition) for tool in tools if not tool.refusal
@@ -100,13 +101,13 @@ class Lock:
         )
 
     def forgotten(self, server: str) -> Lock:
-        """Without the server's entry; others stay."""
+        """Return a lock without the server's entry; others stay."""
         servers = {name: pins for name, pins in self.servers.items() if name != server}
         return replace(self, servers=servers, changed=self.changed | {server})
 
 
 def diff(old: Lock, new: Lock) -> str:
-    """What is accepted in `new` and not in `old`, and the other way round, to be read by people."""
+    """Return the differences between two locks as text for people."""
     lines: list[str] = []
     for server in sorted({*old.servers, *new.servers}):
         before, after = old.servers.get(server, {}), new.servers.get(server, {})

@@ -1,13 +1,13 @@
-"""The lockfile: which definition of each MCP tool the operator has accepted.
+"""The lockfile: the definition of each MCP tool that the operator has accepted.
 
 The file (`mcp.lock_file`, by default `mcp.lock` beside the configuration) holds a `Lock`. It is
-meant to be kept under version control: JSON, sorted, one value a line. Only `cordboard mcp accept`
-writes it, never a running engine; a server without an entry is one that nobody has accepted
-anything of yet.
+meant to be kept under version control: JSON, sorted, one value per line. Only `cordboard mcp
+accept` writes it, never a running engine. For a server without an entry, nothing has been accepted
+yet.
 
     {"version": 1, "servers": {"aviation": {"get_atis": {"sha256": "...", "definition": {...}}}}}
 
-All functions but `diff` block on the disk: call them in a thread.
+All functions except `diff` block on the disk: call them in a thread.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _NEW_FILE_MODE = 0o644
 
 
 def load_lock(path: Path) -> Lock:
-    """The lock in that file; an empty one when there is no file.
+    """Return the lock in that file; an empty one if the file does not exist.
 
-    Raises `ConfigError` with file and line when it cannot be read.
+    Raises `ConfigError` with file and line if it cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -61,7 +61,7 @@ def load_lock(path: Path) -> Lock:
 
 
 def try_load_lock(path: Path) -> Lock:
-    """As `load_lock`, but a file that cannot be read gives a lock with a `problem`."""
+    """Like `load_lock`, but an unreadable file gives a lock with a `problem`."""
     try:
         return load_lock(path)
     except ConfigError as error:
@@ -71,7 +71,7 @@ def try_load_lock(path: Path) -> Lock:
 def save_lock(path: Path, lock: Lock) -> None:
     """Write the entries that `lock` has changed; all others stay as they are in the file now.
 
-    Atomic: whoever reads sees the old file or the new one, also after a power cut. Two writers wait
+    Atomic: readers see the old file or the new one, also after a power cut. Concurrent writers wait
     for each other. The file keeps its mode. Raises `ConfigError`.
     """
     path = path.resolve()
@@ -106,9 +106,9 @@ def _parse(data: bytes, path: Path) -> Lock:
     try:
         raw = json.loads(data, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
-        raise _damaged(path, f"is no JSON: {error.msg}", error.lineno) from error
+        raise _damaged(path, f"is not JSON: {error.msg}", error.lineno) from error
     except (ValueError, RecursionError) as error:
-        raise _damaged(path, f"is no JSON: {error}") from error
+        raise _damaged(path, f"is not JSON: {error}") from error
     if isinstance(raw, dict) and isinstance(raw.get("version"), int) and raw["version"] > VERSION:
         raise _damaged(path, f"has version {raw['version']}; this engine knows {VERSION}", 1)
     try:
@@ -133,7 +133,7 @@ def _parse(data: bytes, path: Path) -> Lock:
 def _fingerprint(definition: dict[str, Any]) -> str:
     try:
         return fingerprint_of(definition)
-    except TypeError:  # numbers and texts that never were in a definition
+    except TypeError:  # numbers and texts that no definition can contain
         return ""
 
 
@@ -142,12 +142,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} is there twice")
+        raise ValueError(f"{twice!r} appears twice")
     return found
 
 
 def _line_of(data: bytes, place: list[str]) -> int | None:
-    """The 1-based line of a key in a file as `_text` writes it, as far as the place is found."""
+    """Return the 1-based line of the deepest key of `place` found in a file written by `_text`."""
     lines = data.decode("utf-8", "replace").splitlines()
     found, number = None, 0
     for depth, key in enumerate(place, start=1):
@@ -176,7 +176,7 @@ def _text(servers: Mapping[str, Mapping[str, Pin]]) -> str:
 
 @contextmanager
 def _alone_in(directory: Path) -> Iterator[None]:
-    """Keep other writers of this directory waiting. Leaves no file of its own behind."""
+    """Block other writers of this directory. Leaves no lock file behind."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -202,7 +202,7 @@ def _replace_file(path: Path, text: str) -> None:
 
 
 def _take_over(path: Path, descriptor: int) -> None:
-    """Give the new file the owner and the mode of the old one."""
+    """Copy owner and mode of the old file to the new one."""
     try:
         old = path.stat()
     except FileNotFoundError:

@@ -1,1 +1,1 @@
-"""MCP servers on the network: streamable HTTP, its older kind, and who we say we are."""
+"""MCP servers on the network: streamable HTTP, the older HTTP transport, authentication."""

@@ -1,12 +1,12 @@
-"""How the engine shows a remote MCP server who it is: a fixed token, or one fetched by OAuth 2.0.
+"""Authentication with a remote MCP server: a fixed token, or one fetched by OAuth 2.0.
 
 `TokenSource` fetches by client credentials (RFC 6749 4.4), with a secret or with a signed assertion
-(RFC 7523), naming the server as `resource` (RFC 8707). A token is used until shortly before its
-end and fetched anew ahead of that, in the background; it is fetched once however many calls wait,
-and no call ever waits for another call. (The SDK's own provider holds a lock across the whole
-request: three calls of 1 s took 3.0 s; mcp 2.3.0, `client/auth/oauth2.py`, measured.) A token
-endpoint that fails is left alone for a while, and waiting calls are told at once. Nothing is
-discovered: the operator writes the endpoint, and no server can send our secret anywhere else.
+(RFC 7523), and names the server as `resource` (RFC 8707). A token is refreshed in the background
+shortly before it expires. Concurrent calls share one fetch, and a call never waits for another
+call. (The SDK's own provider holds a lock across the whole request: three calls of 1 s took 3.0 s;
+mcp 2.3.0, `client/auth/oauth2.py`, measured.) After a failure the token endpoint is not contacted
+for a while, and waiting calls fail at once. There is no discovery: the operator writes the
+endpoint, and no server can make the engine send its secret anywhere else.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ FETCH_SECONDS = 15.0
 MAX_ANSWER_BYTES = 64 * 1024
 ASSERTION_SECONDS = 120
 DEFAULT_LIFETIME = 300.0
-"""Of a token whose end is not said."""
+"""Assumed lifetime, in seconds, of a token without `expires_in`."""
 MAX_LIFETIME = 86_400.0
 AHEAD_SHARE, MAX_AHEAD = 0.2, 60.0
-"""A token is fetched anew when this share of its life is left, at most so many seconds."""
+"""A token is refreshed when this share of its lifetime, at most this many seconds, is left."""
 SPARE_SHARE, MAX_SPARE = 0.05, 10.0
-"""It is no longer used when this is left."""
+"""A token is not used any more when this share, at most this many seconds, is left."""
 PAUSES = Backoff(first=1.0, most=60.0)
-"""After a failure of the token endpoint."""
+"""Back-off after failures of the token endpoint."""
 REFUSAL_PAUSE = 5.0
-"""A server that refuses every token makes us fetch one no more often than this."""
+"""Minimum seconds between fetches when a server refuses every token."""
 
 _ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _TOKEN = re.compile(r"[\x21-\x7e]{1,16384}")
@@ -65,7 +65,7 @@ def credentials(
     plain_http: bool,
     hide: Callable[[str], None] = lambda token: None,
 ) -> Credentials:
-    """What an `auth:` section asks for. `hide` is told each token that is fetched."""
+    """Make the credentials of an `auth:` section. `hide` is called with each fetched token."""
     if auth is None:
         return NoCredentials()
     if auth.type == "bearer" and auth.token is not None:
@@ -85,7 +85,7 @@ class FixedToken(NoCredentials):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An access token; the times are the event loop's, in seconds."""
+    """An access token; times in seconds of the event loop's clock."""
 
     value: str
     refresh_at: float
@@ -93,7 +93,7 @@ class Token:
 
 
 class TokenSource:
-    """Tokens by client credentials, for one server."""
+    """Fetches and refreshes one server's tokens by client credentials."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class TokenSource:
         self._refusal_pause_until = 0.0
 
     async def authorization(self) -> str | None:
-        """A token that is good for now. Raises `McpError` when there is none to be had."""
+        """Return a valid token. Raises `McpError` if none can be fetched."""
         now = asyncio.get_running_loop().time()
         token = self._token
         if token is not None and now < token.expires_at:
@@ -127,9 +127,9 @@ class TokenSource:
         return f"Bearer {fetched.value}"
 
     def refused(self, authorization: str) -> bool:
-        """Forget a token that the server does not take; whether another may be tried."""
+        """Forget a token that the server refused. Return True if another one may be tried."""
         if self._token is None or authorization != f"Bearer {self._token.value}":
-            return True  # another call has noticed it before
+            return True  # another call has already noticed
         now = asyncio.get_running_loop().time()
         if now < self._refusal_pause_until:
             return False
@@ -138,7 +138,7 @@ class TokenSource:
         return True
 
     async def close(self) -> None:
-        """Give up what is being fetched. Idempotent."""
+        """Cancel a running fetch. Idempotent."""
         fetching, self._fetching = self._fetching, None
         if fetching is not None:
             fetching.cancel()
@@ -147,7 +147,7 @@ class TokenSource:
         await self._channel.close()
 
     def _fetch(self) -> asyncio.Task[Token]:
-        """The one fetch that is under way, begun if there is none."""
+        """Return the running fetch; start one if there is none."""
         if self._fetching is None:
             self._fetching = asyncio.create_task(self._fetch_once(), name="mcp token")
             self._fetching.add_done_callback(self._fetched)
@@ -214,7 +214,7 @@ class TokenSource:
             form["client_assertion"] = await asyncio.to_thread(assertion, auth, time.time())
         elif auth.client_secret is not None:
             secret = auth.client_secret.get_secret_value()
-            if auth.send_secret == "post":  # noqa: S105  (a word, no secret)
+            if auth.send_secret == "post":  # noqa: S105  (a word, not a secret)
                 form.update(client_id=client_id, client_secret=secret)
             else:  # RFC 6749 2.3.1: both are form-encoded first
                 pair = f"{quote_plus(client_id)}:{quote_plus(secret)}"
@@ -223,7 +223,7 @@ class TokenSource:
 
 
 def assertion(auth: McpAuth, now: float) -> str:
-    """The signed JWT by which we log in; `now` is Unix time. Raises `McpLoginFailed`."""
+    """Return the signed JWT for the login; `now` is Unix time. Raises `McpLoginFailed`."""
     claims = {
         "iss": auth.client_id,
         "sub": auth.client_id,
@@ -239,12 +239,12 @@ def assertion(auth: McpAuth, now: float) -> str:
     except (jwt.PyJWTError, ValueError, TypeError, AttributeError):
         # Not chained: the text of the cause may show the key.
         raise McpLoginFailed(
-            f"auth.private_key is no private key in PEM that {auth.algorithm} can use"
+            f"auth.private_key is not a private key in PEM that {auth.algorithm} can use"
         ) from None
 
 
 def read_token(status: int, body: bytes, asked: float) -> Token:
-    """A token endpoint's answer; `asked` is when it was asked. Raises `McpError`."""
+    """Parse a token endpoint's answer; `asked` is the time of the request. Raises `McpError`."""
     try:
         answer: Any = json.loads(body)
     except (ValueError, RecursionError):
@@ -257,7 +257,7 @@ def read_token(status: int, body: bytes, asked: float) -> Token:
     if not isinstance(value, str) or not _TOKEN.fullmatch(value):
         raise McpError("it gave no access token")
     if not isinstance(kind, str) or kind.lower() != "bearer":
-        raise McpError("it gave a token that is no bearer token")
+        raise McpError("it gave a token that is not a bearer token")
     lifetime = _lifetime(answer.get("expires_in"))
     return Token(
         value,

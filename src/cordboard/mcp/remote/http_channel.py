@@ -1,11 +1,11 @@
-"""HTTP requests to one remote MCP server, with every wait bounded and every failure one of ours.
+"""HTTP requests to one remote MCP server; every wait is bounded, every failure is an `McpError`.
 
-A request goes to the operator's origin only; a redirect within it is followed a few times where the
-message survives it, any other is an error. Credentials are put on here, and a 401 is tried once
-more with fresh ones. What goes wrong on the way comes out as `McpError` or a subclass, in words
-that follow "it ...", and never carries a header, a secret or a page of the server's.
+A request goes to the operator's origin only. A redirect within it is followed up to `MAX_REDIRECTS`
+times if it preserves the message; any other redirect is an error. This module adds the credentials
+and retries once with fresh ones after a 401. Failures are raised as `McpError` or a subclass, with
+messages that follow "it ..." and never contain a header, a secret or a page of the server.
 
-Used by the transports of this room and, for the token endpoint, by `cordboard.mcp.remote.auth`.
+Used by the transports of this package and, for the token endpoint, by `cordboard.mcp.remote.auth`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from cordboard.net.tls import load_trusted
 from cordboard.version import __version__
 
 MAX_BODY_BYTES = MAX_LINE_BYTES
-"""As for a message over stdio."""
+"""The same limit as for a message over stdio."""
 CONNECT_SECONDS = 10.0
 WRITE_SECONDS = 30.0
 READ_SECONDS = 620.0
-"""Between two pieces of an answer. A call gives up earlier: no tool may take over 600 s."""
+"""Timeout between two pieces of an answer. Calls time out earlier: the limit of a tool is 600 s."""
 MAX_REDIRECTS = 3
 MAX_COOKIES = 20
 
@@ -54,23 +54,23 @@ class _Request:
 
 
 class Credentials(Protocol):
-    """What is shown to a server."""
+    """The source of a server's Authorization header."""
 
     async def authorization(self) -> str | None:
-        """The Authorization header's value, if any. Raises `McpError`."""
+        """Return the value of the Authorization header, if any. Raises `McpError`."""
         ...
 
     def refused(self, authorization: str) -> bool:
-        """The server did not take this value: is it worth asking again with another?"""
+        """Note that the server refused this value. Return True if another one may be tried."""
         ...
 
     async def close(self) -> None:
-        """Let go of all it holds."""
+        """Release everything."""
         ...
 
 
 class NoCredentials:
-    """Nothing is shown."""
+    """Sends no credentials."""
 
     async def authorization(self) -> str | None:
         return None
@@ -83,7 +83,7 @@ class NoCredentials:
 
 
 class Channel:
-    """Requests to one server. `open` it, `close` it."""
+    """Sends requests to one server. `open` it, `close` it."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Channel:
         self._client: httpx2.AsyncClient | None = None
 
     async def open(self) -> None:
-        """Make ready; nothing is sent yet."""
+        """Create the client; nothing is sent yet."""
         if self._client is not None:
             return
         context = await _tls_context() if self.url.scheme == "https" else None
@@ -131,10 +131,10 @@ class Channel:
         url: httpx2.URL | None = None,
         patient: bool = False,
     ) -> AsyncIterator[httpx2.Response]:
-        """The answer to a request, whatever its status, its body still to be read.
+        """Yield the response to a request, of any status, with its body still unread.
 
         `url` must be of the channel's origin (`within`); default: the channel's own. A `patient`
-        one is not broken off however long nothing comes: streams of events.
+        request has no read timeout; it is meant for event streams.
         """
         timeout = _PATIENT if patient else _TIMEOUT
         request = _Request(method, url or self.url, headers, content, timeout)
@@ -151,7 +151,7 @@ class Channel:
                 return response
             await response.aclose()
             request = replace(request, url=_redirected(response, request))
-        raise McpError("it redirects us again and again")
+        raise McpError("it redirects us too many times")
 
     async def _send_with_credentials(self, request: _Request) -> httpx2.Response:
         authorization = await self._credentials.authorization()
@@ -179,8 +179,8 @@ class Channel:
             )
             response = await self._client.send(sent, stream=True, follow_redirects=False)
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.CookieConflict) as error:
-            raise McpError("it answered in a way that is not understood") from error
-        if len(self._client.cookies.jar) > MAX_COOKIES:  # kept for load balancers, no more
+            raise McpError("it gave an answer that cannot be understood") from error
+        if len(self._client.cookies.jar) > MAX_COOKIES:  # kept only for load balancers
             self._client.cookies.clear()
         return response
 
@@ -203,7 +203,7 @@ def _redirected(response: httpx2.Response, request: _Request) -> httpx2.URL:
 
 
 async def read_body(response: httpx2.Response, limit: int = MAX_BODY_BYTES) -> bytes:
-    """All of an answer's body. Raises `McpError` as soon as it is known to be too long."""
+    """Return the whole body. Raises `McpError` as soon as it is known to be too long."""
     check_encoding(response)
     announced = response.headers.get("content-length", "")
     if announced.isdigit() and len(announced) < 20 and int(announced) > limit:
@@ -219,18 +219,18 @@ async def read_body(response: httpx2.Response, limit: int = MAX_BODY_BYTES) -> b
 
 
 def check_encoding(response: httpx2.Response) -> None:
-    """Refuse a compressed answer: a small one may unfold to any size."""
+    """Refuse a compressed answer: a small one may expand to any size."""
     if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
         raise McpError("its answer is compressed, which was not asked for")
 
 
 def too_long(limit: int) -> McpError:
-    """The answer is over the limit."""
+    """Return the error for an answer over the limit."""
     return McpError(f"its answer is longer than {limit} bytes")
 
 
 def content_type(response: httpx2.Response) -> str:
-    """The media type in lower case, without parameters; safe to be shown."""
+    """Return the media type in lower case, without parameters; safe to show."""
     kind: str = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     plain = all(character.isascii() and (character.isalnum() or character in "/+.-_")
                 for character in kind)  # fmt: skip
@@ -238,11 +238,11 @@ def content_type(response: httpx2.Response) -> str:
 
 
 def status_error(status: int) -> McpError:
-    """An HTTP status that is no success, in words."""
+    """Return the error for an unsuccessful HTTP status."""
     if status == 401:
         return McpLoginFailed("it does not accept our credentials (HTTP 401)")
     if status == 403:
-        return McpLoginFailed("it does not allow us in (HTTP 403)")
+        return McpLoginFailed("it denies us access (HTTP 403)")
     if status in UNAVAILABLE_STATUS:
         return McpUnavailable(f"it is not available (HTTP {status})")
     return McpError(f"it answered with HTTP {status}")

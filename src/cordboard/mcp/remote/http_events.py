@@ -1,7 +1,7 @@
-"""Server-sent events out of an answer, each within the cap on a message.
+"""Reads server-sent events from a response, each within the message size limit.
 
-A thin border around httpx2's reader: its errors become ours, and it is remembered where a broken
-stream can be taken up again.
+A thin layer around httpx2's reader: it converts errors to `McpError` and remembers where a broken
+stream can be resumed.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ MAX_EVENT_ID = 1_024
 
 
 class EventReader:
-    """The events of one stream over all its connections."""
+    """The events of one stream, across reconnections."""
 
     def __init__(self, limit: int = MAX_BODY_BYTES) -> None:
         self._limit = limit
         self.last_id = ""
-        """Of the last event that had one: where to take up again; empty if nowhere."""
+        """Id of the last event that had one, to resume there; empty if resuming is not possible."""
         self.retry = DEFAULT_RETRY
-        """Seconds to wait before that; the server's wish, within bounds."""
+        """Seconds to wait before resuming; the server's value, within bounds."""
         self.count = 0
-        """Events so far."""
+        """Number of events so far."""
 
     async def read(self, response: httpx2.Response) -> AsyncIterator[httpx2.ServerSentEvent]:
-        """The events until the stream ends. Raises `McpError`."""
+        """Yield events until the stream ends. Raises `McpError`."""
         check_encoding(response)
         if content_type(response) != EVENT_STREAM:
             raise McpError(f"it sent {content_type(response) or 'nothing'} in place of events")

@@ -1,12 +1,12 @@
-"""Where our HTTP requests may go: to the operator's server, and nowhere that it sends us.
+"""Restricts the engine's HTTP requests to the operator's server.
 
-Whatever URL a server gives (a redirect, the `endpoint` of the SSE transport) must be of the origin
-that the operator wrote, else it is refused (`within`). And the address is checked where it counts,
-by `cordboard.net.guarded`: what is connected to is the very address that has passed
-`allowed`. The rules for addresses are `cordboard.config.remote_url`'s.
+A URL that a server sends (a redirect, the `endpoint` of the SSE transport) must be of the origin
+that the operator wrote, otherwise it is refused (`within`). `cordboard.net.guarded` checks the
+address at the moment of connecting: the connection goes to exactly the address that has passed
+`allowed`. The rules for addresses are in `cordboard.config.remote_url`.
 
-Used by `cordboard.mcp.remote.http_channel`. A proxy that the environment
-names is asked for a tunnel to the checked address.
+Used by `cordboard.mcp.remote.http_channel`. A proxy from the environment is asked for a tunnel to
+the checked address.
 """
 
 from __future__ import annotations
@@ -20,31 +20,32 @@ from cordboard.errors import McpAddressRefused
 from cordboard.net.guarded import GuardedBackend
 
 MAX_REFERENCE = 4_096
-"""A URL that a server sends may be as long as this."""
+"""Maximum length of a URL that a server sends."""
 
 _PORTS = {"http": 80, "https": 443}
 
 
 def origin(url: httpx2.URL) -> tuple[str, str, int]:
-    """Scheme, host and port."""
+    """Return scheme, host and port."""
     return url.scheme, url.host, url.port or _PORTS.get(url.scheme, 0)
 
 
 def within(base: httpx2.URL, reference: str) -> httpx2.URL:
-    """The absolute form of a URL that a server sent. Raises `McpAddressRefused` off its origin."""
+    """Return the absolute form of a server's URL. Raises `McpAddressRefused` for another origin."""
     if len(reference) > MAX_REFERENCE:
         raise McpAddressRefused("it sent an address that is too long")
     try:
         url = base.join(reference)
     except (httpx2.InvalidURL, ValueError) as error:
-        raise McpAddressRefused("it sent an address that is no URL") from error
+        raise McpAddressRefused("it sent an address that is not a URL") from error
     if origin(url) != origin(base) or url.userinfo:
-        raise McpAddressRefused("it sent us to an address elsewhere, which is not followed")
+        raise McpAddressRefused("it sent an address of another origin, which is not followed")
     return url.copy_with(fragment=None)
 
 
 def allowed(addresses: Iterable[Address], only_loopback: bool) -> list[Address]:
-    """Those of a name's addresses that may be connected to. Raises `McpAddressRefused` if none."""
+    """Return the addresses of a name that may be connected to. Raises `McpAddressRefused` if
+    none."""
     good: list[Address] = []
     problem = "leads to no address"
     for address in addresses:
@@ -52,7 +53,7 @@ def allowed(addresses: Iterable[Address], only_loopback: bool) -> list[Address]:
         if kind is not None:
             problem = f"leads to a {kind} address ({address})"
         elif only_loopback and not unwrapped(address).is_loopback:
-            problem = f"leads off this machine ({address}), where only https may be used"
+            problem = f"leads to another machine ({address}), where only https may be used"
         else:
             good.append(address)
     if not good:
@@ -61,11 +62,11 @@ def allowed(addresses: Iterable[Address], only_loopback: bool) -> list[Address]:
 
 
 def only_loopback(url: httpx2.URL, plain_http: bool) -> bool:
-    """Whether a URL may be used for this machine alone: it is not encrypted."""
+    """True if a URL may be used only on this machine because it is not encrypted."""
     return url.scheme != "https" and not plain_http
 
 
 def guarded_backend(only_loopback: bool) -> GuardedBackend:
-    """Opens TCP connections for httpcore2, to allowed addresses only; raises `McpAddressRefused`
-    or httpcore2's errors."""
+    """Return the backend that opens TCP connections for httpcore2, to allowed addresses only; it
+    raises `McpAddressRefused` or httpcore2's errors."""
     return GuardedBackend(lambda addresses: allowed(addresses, only_loopback))

@@ -1,8 +1,8 @@
-"""JSON-RPC messages out of HTTP bodies and events, and our own words in the place of a lost answer.
+"""Parses JSON-RPC messages from HTTP bodies and events; creates the error for a lost answer.
 
-No sockets. All that arrives is untrusted; what cannot be read raises `McpError`. A failure that we
-put in the place of an answer carries the `McpError` itself as its data (`lost`), by which
-`cordboard.mcp.connection` tells it from any error that a server could send.
+No sockets. All input is untrusted; unreadable input raises `McpError`. The error that replaces a
+lost answer carries the `McpError` itself as its data (`lost`), so that `cordboard.mcp.connection`
+can tell it from any error that a server could send.
 """
 
 from __future__ import annotations
@@ -24,36 +24,37 @@ _SEARCHED = 512
 
 
 def read_message(text: bytes | str) -> types.JSONRPCMessage:
-    """One message. Raises `McpError`; its words say nothing of the content."""
+    """Parse one message. Raises `McpError`, whose text does not quote the content."""
     try:
         return types.jsonrpc_message_adapter.validate_json(text, by_name=False)
     except (ValueError, RecursionError):
         pass
     start = text[:64].lstrip()
     looks_like = start.startswith(b"{") if isinstance(start, bytes) else start.startswith("{")
-    raise McpError(f"its answer is {'no JSON-RPC message' if looks_like else 'not JSON'}")
+    raise McpError(f"its answer is not {'a JSON-RPC message' if looks_like else 'JSON'}")
 
 
 def read_refusal(body: bytes) -> types.JSONRPCMessage:
-    """The message in the body of an HTTP error. Raises `McpError`.
+    """Parse the message in the body of an HTTP error. Raises `McpError`.
 
-    It may leave the id out: servers that follow the TypeScript SDK's example answer a session that
-    they no longer know with 400 and an error without id (server-everything 2026.8.31, measured).
+    The id may be missing: servers based on the TypeScript SDK's example answer an unknown session
+    with 400 and an error without id (server-everything 2026.8.31, measured).
     """
     with suppress(ValueError, RecursionError):
         content = json.loads(body)
         if isinstance(content, dict):
             message = {"id": None, **content}
             return types.jsonrpc_message_adapter.validate_python(message, by_name=False)
-    raise McpError("its answer is no JSON-RPC message")
+    raise McpError("its answer is not a JSON-RPC message")
 
 
 async def read_any(
     text: bytes | str, tool_calls: Container[int] = ()
 ) -> types.JSONRPCMessage | None:
-    """One message of any size; a long one is read beside the event loop. Raises `McpError`.
+    """Parse one message of any size; a long one is parsed off the event loop. Raises `McpError`.
 
-    `tool_calls` are the ids of the tool calls under way. None for a long one that nobody needs.
+    `tool_calls` are the ids of the running tool calls. Returns None for a long message that can be
+    ignored.
     """
     if len(text) <= LARGE_BYTES:
         try:
@@ -64,7 +65,7 @@ async def read_any(
     try:
         return await asyncio.to_thread(_read_large, text, tool_calls)
     except (ValueError, RecursionError) as error:
-        raise McpError("its answer is no JSON-RPC message") from error
+        raise McpError("its answer is not a JSON-RPC message") from error
 
 
 def _may_be_listing(text: bytes | str) -> bool:
@@ -79,41 +80,41 @@ def _read_large(text: bytes | str, tool_calls: Container[int]) -> types.JSONRPCM
 def checked_answer(
     message: types.JSONRPCMessage | None, request_id: types.RequestId
 ) -> types.JSONRPCMessage:
-    """What came as the answer to a request, if it is one. Raises `McpError`."""
+    """Return the message if it answers this request. Raises `McpError` otherwise."""
     if message is None or not is_answer(message):
-        raise McpError("its answer is no JSON-RPC answer")
+        raise McpError("its answer is not a JSON-RPC answer")
     if not answers(message, request_id):
         raise McpError("its answer is to another request")
     return with_id(message, request_id)
 
 
 def claimed_id(text: str) -> str:
-    """Whose answer a text was meant to be that cannot be read; empty if it does not say."""
+    """Return the request id found in an unreadable answer; empty if there is none."""
     match = _ID.search(text[:_SEARCHED]) or _ID.search(text[-_SEARCHED:])
     return match[1] if match else ""
 
 
 def is_answer(message: types.JSONRPCMessage) -> bool:
-    """Whether it is a result or an error."""
+    """True for a result or an error."""
     return isinstance(message, (types.JSONRPCResponse, types.JSONRPCError))
 
 
 def answers(message: types.JSONRPCMessage, request_id: types.RequestId) -> bool:
-    """Whether an answer is to this request; an error may name none, "2" may stand for 2."""
+    """True if it answers this request; an error may have no id, and "2" may stand for 2."""
     if isinstance(message, types.JSONRPCError) and message.id is None:
         return True
     return is_answer(message) and str(getattr(message, "id", None)) == str(request_id)
 
 
 def with_id(message: types.JSONRPCMessage, request_id: types.RequestId) -> types.JSONRPCMessage:
-    """The same answer, with the id exactly as we wrote it."""
+    """Return the same answer, with the id exactly as the request had it."""
     if isinstance(message, (types.JSONRPCResponse, types.JSONRPCError)):
         message.id = request_id
     return message
 
 
 def lost(request_id: types.RequestId, error: McpError) -> SessionMessage:
-    """A failure in the place of the answer that will not come."""
+    """Return the error that replaces an answer which will not arrive."""
     code = types.INTERNAL_ERROR
     if isinstance(error, McpUnavailable):
         code = types.CONNECTION_CLOSED

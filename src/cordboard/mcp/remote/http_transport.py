@@ -1,14 +1,15 @@
-"""Streamable HTTP under the official SDK's session: the protocol of 2026-07-28 and those before.
+"""Streamable HTTP under the official SDK's session: the protocol of 2026-07-28 and earlier ones.
 
-Every message is a POST; its answer is a JSON body or a stream of events, which is taken up again
-where it broke if the server numbers its events. Before 2026-07-28 a server may give a session id,
-and with it a second stream, of what it has to say unasked. A cancelled request is told to the
-server (a notification; from 2026-07-28 on, the end of its POST) and let go of.
+Every message is a POST; its answer is a JSON body or an event stream, which is resumed where it
+broke if the server numbers its events. Before 2026-07-28 a server may assign a session id, and then
+offers a second stream for the messages that it sends unasked. Cancelling a request notifies the
+server (by a notification; from 2026-07-28 on, by ending the POST) and drops the request.
 
-The SDK's own one is destroyed, with its owner task, by the first broken connection, hangs behind a
-notification that is not taken, and logs what servers send (mcp 2.3.0, client/streamable_http.py,
-measured). Here a broken connection is the answer to that one request. The connection is over only
-when the server no longer knows the session: then `closed` is set, and supervision connects anew.
+The SDK's own transport is destroyed, with its owner task, by the first broken connection, hangs
+behind a notification that the server does not accept, and logs what servers send (mcp 2.3.0,
+client/streamable_http.py, measured). Here a broken connection fails only that one request. The
+connection ends only when the server no longer knows the session: then `closed` is set, and
+supervision reconnects.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ from cordboard.net.backoff import Backoff
 
 JSON = "application/json"
 LISTEN = "subscriptions/listen"
-"""A request of 2026-07-28 whose answer is a stream that may be silent for hours."""
+"""A request of 2026-07-28; its answer is a stream that may be silent for hours."""
 MAX_ERROR_BYTES = 64 * 1024
 MAX_SESSION_ID = 1_024
 RESUME_ATTEMPTS = 2
-"""In a row without a single event, to take up an answer that broke off."""
+"""Consecutive attempts without any event to resume a broken answer."""
 MAX_LISTEN_PAUSE = 30.0
 
 SESSION_ID = "mcp-session-id"
@@ -59,7 +60,7 @@ LAST_EVENT_ID = "last-event-id"
 class _Exchange:
     task: asyncio.Task[None]
     modern: bool
-    """Whether it began under a revision in which the end of the POST is the cancellation."""
+    """True if it began under a revision where ending the POST cancels the request."""
 
 
 class HttpTransport(RemoteTransport):
@@ -78,7 +79,7 @@ class HttpTransport(RemoteTransport):
     async def _send(self, message: types.JSONRPCMessage, headers: Mapping[str, str]) -> None:
         lowered = {name.lower(): value for name, value in headers.items()}
         if isinstance(message, types.JSONRPCRequest):
-            # The handshake negotiates: it must not name what an earlier probe proposed.
+            # The handshake negotiates: it must not name the version an earlier probe proposed.
             known = "" if message.method == "initialize" else self._version
             self._version = lowered.get(PROTOCOL_VERSION, known)
             task = self._spawn(self._ask(message, self._headers(lowered)), message.id)
@@ -90,7 +91,7 @@ class HttpTransport(RemoteTransport):
                 self._cancel(message, self._headers(lowered))
                 return
             if message.method == "notifications/initialized":
-                await self._run(self._tell(message, self._headers(lowered)), None)  # in its order
+                await self._run(self._tell(message, self._headers(lowered)), None)  # in order
                 if self._session_id:
                     self._spawn(self._listen())
                 return
@@ -151,7 +152,7 @@ class HttpTransport(RemoteTransport):
     async def _deliver_refusal(
         self, response: httpx2.Response, request: types.JSONRPCRequest
     ) -> None:
-        """The JSON-RPC error in the body, if there is one. Raises `McpError` if not."""
+        """Deliver the JSON-RPC error in the body. Raises `McpError` if there is none."""
         status = response.status_code
         message: types.JSONRPCMessage | None = None
         if content_type(response) == JSON:
@@ -166,12 +167,13 @@ class HttpTransport(RemoteTransport):
         if message is not None:
             await self._deliver(SessionMessage(message))
         elif 200 <= status < 300:
-            raise McpError(f"it took the request but gave no answer (HTTP {status})")
+            raise McpError(f"it accepted the request but gave no answer (HTTP {status})")
         else:
             raise status_error(status)
 
     def _is_session_lost(self, status: int, error: types.JSONRPCError | None = None) -> bool:
-        """404 by the specification; some servers answer 400 with words."""
+        """True if the session is gone: 404 by the specification; some servers send 400 and a
+        text."""
         if not self._session_id:
             return False
         words = error.error.message.lower() if error is not None else ""
@@ -184,9 +186,9 @@ class HttpTransport(RemoteTransport):
         request_id: types.RequestId,
         calls: Set[int],
     ) -> bool:
-        """Deliver what a stream brings; whether the answer was there.
+        """Deliver the messages of a stream. Return True if the answer was among them.
 
-        A stream that breaks ends quietly if it can be taken up again. Raises `McpError`.
+        Also return False for a broken stream that can be resumed. Raises `McpError`.
         """
         try:
             async for event in events.read(response):
@@ -208,7 +210,7 @@ class HttpTransport(RemoteTransport):
     async def _resume(
         self, events: EventReader, request_id: types.RequestId, calls: Set[int]
     ) -> None:
-        """Take up an answer that broke off, after the pause that the server asked for."""
+        """Resume a broken answer, after the pause that the server requested."""
         attempts = 0
         while events.last_id and attempts < RESUME_ATTEMPTS:
             await asyncio.sleep(events.retry)
@@ -224,7 +226,7 @@ class HttpTransport(RemoteTransport):
         raise McpUnavailable("it ended its answer too early")
 
     async def _tell(self, message: types.JSONRPCMessage, headers: dict[str, str]) -> None:
-        """POST what needs no answer. Raises `McpError`."""
+        """POST a message that needs no answer. Raises `McpError`."""
         try:
             async with (
                 asyncio.timeout(TELL_SECONDS),
@@ -235,14 +237,15 @@ class HttpTransport(RemoteTransport):
                 elif not response.is_success:
                     raise status_error(response.status_code)
                 if content_type(response) != EVENT_STREAM:
-                    await read_body(response, MAX_ERROR_BYTES)  # so that the connection is kept
+                    await read_body(response, MAX_ERROR_BYTES)  # keeps the connection alive
         except TimeoutError as error:
-            raise McpUnavailable("it did not take a message in time") from error
+            raise McpUnavailable("it did not accept a message in time") from error
 
     async def _listen(self) -> None:
-        """Deliver what the server says unasked, over as many connections as it takes.
+        """Deliver the messages that the server sends unasked; reconnect as often as needed.
 
-        Its failures are no call's concern: it is tried again after a pause, and left if refused.
+        Failures here do not affect calls: after a pause it tries again; it stops if the server
+        refuses.
         """
         events = EventReader()
         failures = 0
@@ -257,7 +260,7 @@ class HttpTransport(RemoteTransport):
                         self._end("no longer knows our session")
                         return
                     if 400 <= response.status_code < 500:
-                        return  # 405: it has nothing to say
+                        return  # 405: the server sends nothing unasked
                     if response.status_code != 200:
                         raise status_error(response.status_code)
                     async for event in events.read(response):
@@ -269,7 +272,7 @@ class HttpTransport(RemoteTransport):
             await asyncio.sleep(Backoff(events.retry, MAX_LISTEN_PAUSE).pause(failures))
 
     async def _hear(self, text: str) -> None:
-        """Deliver what the server says unasked; what cannot be read is left out."""
+        """Deliver one unasked message; unreadable ones are dropped."""
         with suppress(McpError):
             message = await read_any(text)
             if message is not None and not is_answer(message):
@@ -282,7 +285,7 @@ class HttpTransport(RemoteTransport):
 
 
 def _tool_calls(request: types.JSONRPCRequest) -> Set[int]:
-    """The request's id, if it is the call of a tool."""
+    """Return the request's id as a set if it is a tool call, otherwise an empty set."""
     if request.method == "tools/call" and isinstance(request.id, int):
         return {request.id}
     return set()
@@ -291,11 +294,11 @@ def _tool_calls(request: types.JSONRPCRequest) -> Set[int]:
 def remote_transport(
     server_id: str, config: McpServer, hide: Callable[[str], None] = lambda token: None
 ) -> RemoteTransport:
-    """The transport that a server's configuration asks for (`http` or `sse`).
+    """Make the transport of a server's configuration (`http` or `sse`).
 
-    `hide` is told each token that is fetched, before it is used.
+    `hide` is called with each fetched token before it is used.
     """
-    url = config.url or ""  # the schema demands it
+    url = config.url or ""  # the schema requires it
     channel = Channel(
         url,
         plain_http=config.plain_http,

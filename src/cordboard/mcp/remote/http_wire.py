@@ -1,8 +1,7 @@
-"""httpcore2's connections under httpx2's client, over the guarded backend; failures in words.
+"""httpcore2's connections under httpx2's client, over the guarded backend, with readable errors.
 
-What goes wrong between us and the server becomes an `McpError` here, at the lowest place: words
-that follow "it ...", without a header or anything else that could be secret. Used by
-`cordboard.mcp.remote.http_channel`.
+Network errors become an `McpError` at this lowest layer: messages that follow "it ...", without a
+header or any other secret. Used by `cordboard.mcp.remote.http_channel`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _EXPLAINED = Explained(McpError, McpUnavailable, McpTimeout, McpUnavailable)
 
 
 class Wire(httpx2.AsyncBaseTransport):
-    """httpcore2's connection pool over the guarded backend; its errors become ours here."""
+    """httpcore2's connection pool over the guarded backend; converts its errors to `McpError`."""
 
     def __init__(self, backend: GuardedBackend, context: ssl.SSLContext | None) -> None:
         self._pool = guarded_pool(backend, context, IDLE_CONNECTIONS)

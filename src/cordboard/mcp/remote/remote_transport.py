@@ -1,9 +1,9 @@
-"""What the transports to remote servers have in common: streams to the session, tasks, the end.
+"""The common base of the transports to remote servers: session streams, tasks, teardown.
 
-The session (the official SDK's) writes messages and reads messages; everything between is ours. No
-task of a transport can hurt another: each request is a task of its own, its failure becomes the
-answer to that request, and nothing is ever raised into the owner. `closed` is set only when no
-further request can succeed. Enter and leave it in one task; single use.
+The session (the official SDK's) writes messages and reads messages; everything between is ours. The
+tasks of a transport are isolated: each request is a task of its own, its failure becomes the answer
+to that request, and nothing is ever raised into the owner. `closed` is set only when no further
+request can succeed. Enter and leave it in one task; single use.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ Incoming = SessionMessage | Exception
 WRITE_BUFFER = 256
 FLUSH_SECONDS = 0.2
 TELL_SECONDS = 10.0
-"""For a notification to be taken."""
+"""Timeout for the server to accept a notification."""
 MAX_TASKS = 1_024
-"""Messages on their way; what a server makes us send beyond that is dropped."""
+"""Maximum number of messages in flight; further replies that a server provokes are dropped."""
 LOGGED_LOSSES = 5
 
 log = structlog.get_logger()
@@ -45,7 +45,7 @@ class RemoteTransport(ABC):
     pid: int | None = None
 
     def __init__(self, server: str, channel: Channel, stop_grace: float = 2.0) -> None:
-        """`server` is for the log; `stop_grace` is how many seconds a farewell may take."""
+        """`server` is for the log; `stop_grace` is the time limit of the farewell in seconds."""
         self._server = server
         self._channel = channel
         self._stop_grace = stop_grace
@@ -55,19 +55,19 @@ class RemoteTransport(ABC):
         self._lost = 0
         self._ending = "ended the connection"
         self.on_internal_error: Callable[[str], None] = lambda _: None
-        """Told where a mistake of ours was made."""
+        """Called with the place of an internal error."""
         self.closed = asyncio.Event()
         """Set when the server can no longer answer over this connection."""
 
     @property
     def ending(self) -> str:
-        """How it ended, or what went wrong last, in words that follow "it"."""
+        """The end of the connection, or the last problem, in words that follow "it"."""
         return self._ending
 
     async def __aenter__(
         self,
     ) -> tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]:
-        """Make ready. Nothing is waited for: a server that is not there fails the first request."""
+        """Open the channel without waiting: an unreachable server fails the first request."""
         if self._entered:
             raise McpError("a transport serves one connection only")
         self._entered = True
@@ -86,7 +86,7 @@ class RemoteTransport(ABC):
         exc_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Take leave; completes even when the owner is cancelled meanwhile."""
+        """Shut down; completes even if the owner is cancelled meanwhile."""
         await see_through(self._shut_down())
 
     async def _shut_down(self) -> None:
@@ -105,14 +105,14 @@ class RemoteTransport(ABC):
         await self._channel.close()
 
     def _begin(self) -> None:  # noqa: B027  (not every transport has something to start)
-        """What is started on entering."""
+        """Start background tasks on entering."""
 
-    async def _say_farewell(self) -> None:  # noqa: B027  (not every one has something to say)
-        """What the server is told at the end. May raise `McpError`; is bounded by the caller."""
+    async def _say_farewell(self) -> None:  # noqa: B027  (not every transport needs one)
+        """Notify the server of the end. May raise `McpError`; the caller bounds the time."""
 
     @abstractmethod
     async def _send(self, message: types.JSONRPCMessage, headers: Mapping[str, str]) -> None:
-        """Take a message of the session on its way; must not wait for an answer."""
+        """Send a message of the session; must not wait for an answer."""
 
     async def _write(self, session: MemoryObjectReceiveStream[SessionMessage]) -> None:
         try:
@@ -121,15 +121,15 @@ class RemoteTransport(ABC):
                     meta = item.metadata
                     headers = meta.headers if isinstance(meta, ClientMessageMetadata) else None
                     await self._send(item.message, headers or {})
-        except Exception:  # task border: without a writer nothing can succeed any longer
+        except Exception:  # task border: without a writer no request can succeed
             log.exception("mcp_remote_crashed", server=self._server)
             self.on_internal_error("mcp_remote")
-            self._end("was left after a mistake of ours")
+            self._end("was closed after an internal error")
 
     def _spawn(
         self, work: Coroutine[Any, Any, None], request: types.RequestId | None = None
     ) -> asyncio.Task[None]:
-        """Run a piece of work as a task; its failure is the answer to `request`."""
+        """Run `work` as a task; its failure becomes the answer to `request`."""
         task = asyncio.create_task(self._run(work, request), name=f"mcp {self._server}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -140,7 +140,7 @@ class RemoteTransport(ABC):
             await work
         except McpError as error:
             await self._failed(request, error)
-        except Exception as error:  # task border: one message must not hurt the others
+        except Exception as error:  # task border: isolate the other messages
             log.exception("mcp_remote_crashed", server=self._server)
             self.on_internal_error("mcp_remote")
             await self._failed(request, McpError(f"unexpected {type(error).__name__}"))
@@ -156,12 +156,12 @@ class RemoteTransport(ABC):
                 log.info("mcp_message_lost", server=self._server, error=str(error))
 
     async def _deliver(self, message: SessionMessage) -> None:
-        """Hand a message to the session; one that has left already does not get it."""
+        """Hand a message to the session; it is dropped if the session has already left."""
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             await self._to_session.send(message)
 
     def _end(self, words: str) -> None:
-        """No further request can succeed: `words` follow "it"."""
+        """Mark the connection as over; `words` follow "it"."""
         if not (self._is_over or self.closed.is_set()):
             self._is_over = True
             self._ending = words
@@ -169,7 +169,7 @@ class RemoteTransport(ABC):
             self.closed.set()
 
     def _is_flooded(self) -> bool:
-        """Whether so much is on its way that what is not a request of ours is dropped."""
+        """True if too many messages are in flight; then only our own requests are sent."""
         if len(self._tasks) < MAX_TASKS:
             return False
         log.warning("mcp_message_dropped", server=self._server, pending=len(self._tasks))

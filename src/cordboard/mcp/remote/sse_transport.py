@@ -1,10 +1,10 @@
 """The HTTP transport of 2024-11-05 under the official SDK's session, for old servers.
 
-One stream of events brings everything; its first event, `endpoint`, says where to POST to, and
-must be of the server's own origin. The connection lives as long as the stream: when that ends, all
-that waits fails at once, `closed` is set, and supervision connects anew. (The SDK's own one caps an
-event at 1 MiB, lets a broken stream out as an exception group, and stops sending for good after one
-POST that fails; mcp 2.3.0, client/sse.py.)
+One event stream carries everything; its first event, `endpoint`, gives the URL to POST to, which
+must be of the server's own origin. The connection lives as long as the stream: when the stream
+ends, all waiting requests fail at once, `closed` is set, and supervision reconnects. (The SDK's own
+transport caps an event at 1 MiB, raises a broken stream as an exception group, and stops sending
+for good after one failed POST; mcp 2.3.0, client/sse.py.)
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cordboard.mcp.remote.http_messages import claimed_id, is_answer, lost, read
 from cordboard.mcp.remote.remote_transport import TELL_SECONDS, RemoteTransport
 
 MAX_REPLY_BYTES = 64 * 1024
-"""Of what is said to a POST, which nobody reads."""
+"""Limit for the body of the response to a POST, which is discarded."""
 
 
 class SseTransport(RemoteTransport):
@@ -56,7 +56,7 @@ class SseTransport(RemoteTransport):
                 self._settle((message.params or {}).get("requestId"))
             work = self._post(message, headers)
             if message.method == "notifications/initialized":
-                await self._run(work, None)  # in its order
+                await self._run(work, None)  # in order
             else:
                 self._spawn(work)
         elif not self._is_flooded():
@@ -65,7 +65,7 @@ class SseTransport(RemoteTransport):
     async def _post(self, message: types.JSONRPCMessage, headers: Mapping[str, str]) -> None:
         await self._endpoint_known.wait()
         if self._endpoint is None:
-            return  # the stream is over; who waits has been told
+            return  # the stream is over; waiting requests have already failed
         sent = {**headers, "content-type": "application/json"}
         try:
             async with (
@@ -76,12 +76,13 @@ class SseTransport(RemoteTransport):
             ):
                 if not response.is_success:
                     raise status_error(response.status_code)
-                await read_body(response, MAX_REPLY_BYTES)  # so that the connection is kept
+                await read_body(response, MAX_REPLY_BYTES)  # keeps the connection alive
         except TimeoutError as error:
-            raise McpUnavailable("it did not take a message in time") from error
+            raise McpUnavailable("it did not accept a message in time") from error
 
     def _settle(self, request_id: object) -> types.RequestId | None:
-        """No answer is waited for any longer: the request's own id, None if none was."""
+        """Stop waiting for an answer. Return the request's own id, or None if it was not
+        waiting."""
         own = self._pending.pop(str(request_id), None)
         if isinstance(own, int):
             self._tool_calls.discard(own)
@@ -89,11 +90,11 @@ class SseTransport(RemoteTransport):
 
     async def _failed(self, request: types.RequestId | None, error: McpError) -> None:
         if request is not None and self._settle(request) is None:
-            return  # answered already, over the stream
+            return  # already answered over the stream
         await super()._failed(request, error)
 
     async def _listen(self) -> None:
-        """Deliver what the stream brings, until it ends."""
+        """Deliver the messages of the stream until it ends."""
         try:
             async with self._channel.request(
                 "GET", {"accept": EVENT_STREAM}, patient=True
@@ -114,7 +115,7 @@ class SseTransport(RemoteTransport):
         elif event.event == "message" and event.data:
             try:
                 message = await read_any(event.data, self._tool_calls)
-            except McpError as error:  # this event's loss, not the stream's
+            except McpError as error:  # loses this event, not the stream
                 await self._failed(self._pending.get(claimed_id(event.data)), error)
                 return
             if message is None:
@@ -122,7 +123,7 @@ class SseTransport(RemoteTransport):
             if is_answer(message):
                 request_id = self._settle(getattr(message, "id", None))
                 if request_id is None:
-                    return  # to nobody
+                    return  # answers no request
                 message = with_id(message, request_id)
             await self._deliver(SessionMessage(message))
 

@@ -1,1 +1,1 @@
-"""MCP servers that are processes of ours: begun, read, and ended without leftovers."""
+"""MCP servers that the engine runs as processes: started, read, and ended without leftovers."""

@@ -1,15 +1,15 @@
-"""How much of a server's output is read each second: a flood must not keep the engine busy. Pure.
+"""Limits a server's output per second, so that a flood does not keep the engine busy. Pure.
 
-A bucket that fills steadily up to one second's worth: a burst passes, a lasting flood is slowed
-down to the rate. Whoever reads pauses for as long as `spend` says; the pipe fills, and the flooding
-server waits in its own `write`.
+A token bucket that holds up to one second's worth: a burst passes, a lasting flood is slowed down
+to the rate. The reader pauses for the time that `spend` returns; the pipe fills, and the flooding
+server blocks in its own `write`.
 """
 
 from __future__ import annotations
 
 
 class Allowance:
-    """So much per second, of bytes or lines or whatever is counted."""
+    """A rate limit per second, of bytes, lines or any other unit."""
 
     def __init__(self, per_second: float) -> None:
         self._rate = per_second
@@ -17,7 +17,7 @@ class Allowance:
         self._at: float | None = None
 
     def spend(self, amount: float, now: float) -> float:
-        """Take something out at `now` (seconds); returns for how long to pause, usually 0."""
+        """Take `amount` at `now` (seconds); return the seconds to pause, usually 0."""
         if self._at is not None:
             self._left = min(self._rate, self._left + (now - self._at) * self._rate)
         self._at = now

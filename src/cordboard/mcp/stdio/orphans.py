@@ -1,14 +1,15 @@
-"""Nothing that an MCP server has started outlives it, nor the engine that started the server.
+"""Ends the processes that an MCP server has started when the server or its engine ends.
 
-Each server gets an environment variable, its mark, which everything it starts inherits, also what
-makes a session of its own and so escapes the end of the server's process group:
+Each server gets an environment variable, its mark. All its child processes inherit the mark, also
+those that start a session of their own and so escape the end of the server's process group:
 
     CORDBOARD_SERVER=<boot id>:<PID namespace>:<engine's PID>:<its start time>:<number of the life>
 
-`end_marked` ends what carries one life's mark. `sweep_orphans` ends what carries the mark of an
-engine that no longer lives, for servers of an engine that was killed outright. Processes of other
-users, boots, PID namespaces and of living engines are never touched. A process that clears its
-environment is not found. Off Linux both do nothing. They read /proc and wait: call them in threads.
+`end_marked` ends the processes with the mark of one life. `sweep_orphans` ends processes with the
+mark of an engine that no longer runs, for servers of an engine that was killed outright. Processes
+of other users, boots, PID namespaces and of running engines are never touched. A process that
+clears its environment is not found. On systems other than Linux both do nothing. They read /proc
+and wait: call them in threads.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ import structlog
 
 MARK = "CORDBOARD_SERVER"
 GRACE_SECONDS = 1.0
-"""Between SIGTERM and SIGKILL."""
+"""Seconds between SIGTERM and SIGKILL."""
 KILL_SECONDS = 2.0
 _ROUNDS = 5
-"""How often what has meanwhile been forked is looked for."""
+"""Maximum searches for processes that were forked in the meantime."""
 
 _PROC = Path("/proc")
 _lives = count(1)
@@ -40,13 +41,13 @@ log = structlog.get_logger()
 
 
 def new_mark() -> str:
-    """The mark of a server's life that begins now, or an empty text off Linux."""
+    """Return the mark of a server's life that begins now; empty on systems other than Linux."""
     engine = _this_engine(os.getpid())
     return f"{engine}:{next(_lives)}" if engine else ""
 
 
 def sweep_orphans() -> list[int]:
-    """End what killed engines have left behind; returns the process ids. For a thread."""
+    """End the processes that killed engines have left; return their ids. Run it in a thread."""
     spared = _ancestry()
 
     def orphaned(pid: int, mark: str) -> bool:
@@ -60,20 +61,20 @@ def sweep_orphans() -> list[int]:
 
 
 def end_marked(mark: str) -> list[int]:
-    """End everything that carries this very mark; returns the process ids. For a thread."""
+    """End all processes with exactly this mark; return their ids. Run it in a thread."""
     return _end_all(lambda pid, found: found == mark) if mark else []
 
 
 @cache
 def _this_engine(pid: int) -> str:
-    """The part of a mark that names the engine; `pid` is ours (another one after a fork)."""
+    """Return the engine's part of a mark; `pid` is our own (it changes after a fork)."""
     started = _start_time(pid)
     where = _place()
     return f"{where}:{pid}:{started}" if where and started else ""
 
 
 def _place() -> str:
-    """This boot and PID namespace, outside of which a process id means nothing."""
+    """Return boot id and PID namespace; a process id is only unique within these."""
     if sys.platform != "linux":
         return ""
     try:
@@ -95,7 +96,7 @@ def _lives_on(engine: str) -> bool:
 
 
 def _start_time(pid: int) -> str:
-    """When a process started, in ticks since boot; empty when it does not live (any more)."""
+    """Return a process's start time in ticks since boot; empty if it does not run."""
     try:
         fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -104,7 +105,7 @@ def _start_time(pid: int) -> str:
 
 
 def _ancestry() -> set[int]:
-    """Ourselves and what we run under: never an orphan, whatever mark we were started with."""
+    """Return our own id and our ancestors': never orphans, whichever mark they carry."""
     found: set[int] = set()
     pid = os.getpid()
     while pid > 0 and pid not in found:
@@ -117,7 +118,7 @@ def _ancestry() -> set[int]:
 
 
 def _marked() -> Iterator[tuple[int, str]]:
-    """Our user's processes that carry a mark."""
+    """Yield this user's processes that carry a mark."""
     user = os.getuid()
     wanted = f"{MARK}=".encode()
     for entry in os.scandir(_PROC):
@@ -139,7 +140,7 @@ def _mark_of(pid: int, wanted: bytes) -> str:
 
 
 def _end_all(chosen: Callable[[int, str], bool]) -> list[int]:
-    """End the chosen processes, and those they have forked meanwhile."""
+    """End the chosen processes, and those they have forked in the meantime."""
     if sys.platform != "linux":
         return []
     ended: list[int] = []
@@ -160,7 +161,7 @@ def _end_all(chosen: Callable[[int, str], bool]) -> list[int]:
 
 
 def _handles(chosen: Callable[[int, str], bool]) -> Iterator[tuple[int, int]]:
-    """A pidfd and the id of each chosen process; a pidfd cannot come to mean another process."""
+    """Yield a pidfd and the id of each chosen process; a pidfd cannot refer to another process."""
     wanted = f"{MARK}=".encode()
     for pid, mark in list(_marked()):
         if not chosen(pid, mark):
@@ -184,7 +185,7 @@ def _signal(handles: dict[int, int], number: signal.Signals) -> None:
 
 
 def _wait(handles: dict[int, int], seconds: float) -> None:
-    """Wait until all have ended, at most for so long."""
+    """Wait until all have ended, for at most `seconds`."""
     living = set(handles)
     deadline = time.monotonic() + seconds
     poll = select.poll()

@@ -1,15 +1,15 @@
 """One server process: started in a process group of its own, watched, and ended without leftovers.
 
-- The command is resolved first, so that a missing program is one clear message. `python` and
-  `python3` mean this engine's own interpreter when they run a module of ours (`-m cordboard.…`),
-  or when no such program is on PATH; otherwise what PATH says.
-- The environment is a short allow-list plus what the operator declared; no key of ours is in it.
-- The child dies with the engine where util-linux' `setpriv --pdeathsig` exists (the kernel ties
-  this to the spawning thread, so spawn from the thread that runs the loop for good).
-- Death is noticed from the process itself, not from its pipes, which a grandchild may hold open.
-- `stop` closes stdin, waits, sends SIGTERM to the group, waits, sends SIGKILL. Whenever the leader
-  dies, for whatever reason, what is left of its group is killed; `stop` also ends what has left the
-  group for a session of its own (`cordboard.mcp.stdio.orphans`).
+- The command is resolved first, so that a missing program gives one clear message. `python` and
+  `python3` mean this engine's own interpreter when they run a module of ours (`-m cordboard.…`) or
+  when PATH has no such program; otherwise PATH decides.
+- The environment is a short allow-list plus the operator's variables; it contains none of our keys.
+- The child dies with the engine if util-linux' `setpriv --pdeathsig` exists (the kernel ties this
+  to the spawning thread, so spawn from the thread that runs the event loop until the end).
+- Death is detected on the process itself, not on its pipes, which a grandchild may hold open.
+- `stop` closes stdin, waits, sends SIGTERM to the group, waits, sends SIGKILL. When the leader dies
+  for any reason, the rest of its group is killed; `stop` also ends processes that have left the
+  group for a session of their own (`cordboard.mcp.stdio.orphans`).
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ INHERITED_VARIABLES = (
 INHERITED_PREFIX = "LC_"
 READ_BYTES = 256 * 1024
 KILL_SECONDS = 2.0
-"""Only a process stuck in the kernel outlives SIGKILL for so long."""
+"""Only a process stuck in the kernel survives SIGKILL for this many seconds."""
 OWN_PACKAGE = "cordboard"
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How to start a server."""
+    """The command, environment and working directory of a server."""
 
     command: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
@@ -60,18 +60,18 @@ class Launch:
 
 
 class ServerProcess:
-    """A running server. Made by `spawn`; whoever spawns it must `stop` it."""
+    """A running server process. Made by `spawn`; the caller of `spawn` must `stop` it."""
 
     def __init__(self, popen: subprocess.Popen[bytes], mark: str = "") -> None:
-        """`mark` is what everything that the server starts can be told by."""
+        """`mark` identifies everything that the server starts (`orphans`)."""
         self._popen = popen
         self._mark = mark
         self._loop = asyncio.get_running_loop()
         self._outputs: list[asyncio.ReadTransport] = []
         self.pid = popen.pid
-        """Also the id of its process group and session."""
+        """The process id; also the id of its process group and session."""
         self.exited = asyncio.Event()
-        """Set when the leader has died; the rest of its group has been killed by then."""
+        """Set when the leader has died and the rest of its group has been killed."""
         self.stdout = asyncio.StreamReader(limit=READ_BYTES)
         self.stderr = asyncio.StreamReader(limit=READ_BYTES)
         self.stdin: asyncio.StreamWriter
@@ -89,9 +89,9 @@ class ServerProcess:
         setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
         guard = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
         try:
-            # Blocks for about 1 ms, as every spawn does, and for longer if others have just
-            # begun (`spawn_turns`). Not the loop's own: uvloop 0.23 leaks
-            # copies of the pipes into the child, which then never closes its output.
+            # Blocks for about 1 ms, as every spawn does, and longer if others have just been
+            # spawned (`spawn_turns`). Not the loop's own subprocess: uvloop 0.23 leaks copies of
+            # the pipes into the child, which then never closes its output.
             popen = subprocess.Popen(  # noqa: ASYNC220
                 [*guard, *argv],
                 bufsize=0,
@@ -108,7 +108,7 @@ class ServerProcess:
         process._watch()
         try:
             await see_through(process._connect())
-        except asyncio.CancelledError:  # the caller will never get the process to stop it
+        except asyncio.CancelledError:  # the caller will never have the process to stop it
             await see_through(process.stop(0))
             raise
         return process
@@ -119,22 +119,23 @@ class ServerProcess:
         return self._popen.returncode
 
     def signal_group(self, number: signal.Signals) -> None:
-        """Send a signal to everything the server has started that is still in its group."""
-        if self._popen.returncode is None:  # else the id may belong to somebody else by now
+        """Send a signal to all processes that are still in the server's group."""
+        if self._popen.returncode is None:  # else the id may belong to another process by now
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
 
     async def wait_exit(self, seconds: float) -> bool:
-        """Whether the leader dies within that time."""
+        """True if the leader dies within `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.exited.wait()
         return self.exited.is_set()
 
     async def stop(self, grace: float) -> None:
-        """End the server and all that it has started; idempotent.
+        """End the server and everything it has started; idempotent.
 
-        Takes at most `grace` and `KILL_SECONDS`, and as long again for what has left its group.
+        Takes at most `grace` and `KILL_SECONDS`, and as long again for processes that left its
+        group.
         """
         self.stdin.close()
         if not await self.wait_exit(grace / 2):
@@ -149,7 +150,7 @@ class ServerProcess:
             self._input_transport.abort()
 
     async def _connect(self) -> None:
-        """Join the pipes to streams."""
+        """Connect the pipes to streams."""
         popen, loop = self._popen, self._loop
         for stream, pipe in ((self.stdout, popen.stdout), (self.stderr, popen.stderr)):
             reading, _ = await loop.connect_read_pipe(
@@ -162,7 +163,7 @@ class ServerProcess:
         self.stdin = asyncio.StreamWriter(self._input_transport, self._input, None, loop)
 
     def _watch(self) -> None:
-        """Have `_died` called when the leader dies, by a pidfd where the system has it."""
+        """Arrange that `_died` is called when the leader dies, by a pidfd if available."""
         try:
             descriptor = os.pidfd_open(self.pid)
         except (AttributeError, OSError):
@@ -188,7 +189,7 @@ class ServerProcess:
 
 
 def child_environment(declared: Mapping[str, str]) -> dict[str, str]:
-    """The allow-listed part of our environment, and what the operator declared on top."""
+    """Return the allow-listed part of our environment plus the operator's variables."""
     inherited = {
         name: value
         for name, value in os.environ.items()
@@ -198,7 +199,7 @@ def child_environment(declared: Mapping[str, str]) -> dict[str, str]:
 
 
 def resolve(command: Sequence[str], env: Mapping[str, str]) -> list[str]:
-    """The command with its program as a path. Raises `McpCommandMissing`."""
+    """Return the command with its program as a path. Raises `McpCommandMissing`."""
     program, *arguments = command
     if program in {"python", "python3"} and _runs_own_module(arguments):
         return [sys.executable, *arguments]
@@ -206,13 +207,13 @@ def resolve(command: Sequence[str], env: Mapping[str, str]) -> list[str]:
     if found is None and program in {"python", "python3"}:
         found = sys.executable
     if found is None:
-        where = "is no executable file" if "/" in program else "was not found on PATH"
+        where = "is not an executable file" if "/" in program else "was not found on PATH"
         raise McpCommandMissing(f"the command {program!r} {where}")
     return [found, *arguments]
 
 
 def exit_text(returncode: int | None) -> str:
-    """How a process ended, in words."""
+    """Return how a process ended, in words."""
     if returncode is None:
         return "closed its output"
     if returncode < 0:
@@ -229,7 +230,7 @@ def _runs_own_module(arguments: Sequence[str]) -> bool:
 
 
 class _InputProtocol(asyncio.StreamReaderProtocol):
-    """The flow control of a `StreamWriter`; its reader is never fed."""
+    """The flow control of a `StreamWriter`; its reader is never used."""
 
     def __init__(self) -> None:
         super().__init__(asyncio.StreamReader())

@@ -1,9 +1,9 @@
-"""What a server says on stderr: the last of it kept for the operator, some of it in the log.
+"""Handles a server's stderr: keeps the last lines for the operator and logs some of them.
 
-The pipe is always drained, so that a chatty server never blocks. Kept are the last 200 lines and no
-more than 64 kB; logged are at most 20 lines in 10 s, the rest is counted. Values that the operator
-put into the server's environment (tokens, passwords) are masked wherever they appear, and control
-characters are shown as spaces. Of a flood only the end is looked at.
+The pipe is always drained, so that a chatty server never blocks. The last 200 lines, at most 64 kB,
+are kept; at most 20 lines in 10 s are logged, the rest is counted. Values that the operator put
+into the server's environment (tokens, passwords) are masked wherever they appear, and control
+characters are shown as spaces. Of a flood only the end is processed.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ LOGGED_LINES = 20
 LOG_WINDOW_SECONDS = 10.0
 MASK = "***"
 MAX_PASSING = 8
-"""Tokens that were fetched; who has fetched more has long forgotten the first."""
+"""Fetched tokens that are remembered for masking; older ones are dropped."""
 
 log = structlog.get_logger()
 
 
 class StderrTail:
-    """The end of one server's stderr, over all its lives."""
+    """The end of one server's stderr, across all its lives."""
 
     def __init__(
         self,
@@ -59,22 +59,22 @@ class StderrTail:
 
     @property
     def fetched(self) -> tuple[str, ...]:
-        """The tokens of `hide`, of which it keeps the last few."""
+        """The last few tokens passed to `hide`."""
         return tuple(self._passing)
 
     def mask(self, text: str) -> str:
-        """The text with every secret of this server masked."""
+        """Return the text with every secret of this server masked."""
         for secret in (*self._passing, *self._secrets):
             text = text.replace(secret, MASK)
         return text
 
     def hide(self, secret: str) -> None:
-        """Mask this too from now on: a token that was fetched for the server."""
+        """Also mask this secret from now on: a token that was fetched for the server."""
         if len(secret) >= MIN_SECRET:
             self._passing.append(secret)
 
     def feed(self, chunk: bytes) -> None:
-        """Take what was read from the pipe."""
+        """Process a chunk read from the pipe."""
         _, *last = chunk.rsplit(b"\n", MAX_LINES + 1)
         if len(last) > MAX_LINES:
             self._suppressed += chunk.count(b"\n") - MAX_LINES

@@ -1,13 +1,13 @@
 """Our stdio transport under the official SDK: `Client(StdioTransport(...))`.
 
-The SDK's own one reads lines in quadratic time, dies of one bad byte, does not notice a death while
-a grandchild holds the pipe, and leaves processes behind (mcp 2.3.0, measured). This one:
+The SDK's own transport reads lines in quadratic time, dies of one bad byte, does not notice a death
+while a grandchild holds the pipe, and leaves processes behind (mcp 2.3.0, measured). This one:
 
-- cuts lines with a cap (`cordboard.mcp.lines`) and answers the request whose reply was too long;
-- decodes tolerantly; what is no JSON-RPC message is counted and logged, never fatal;
-- ends the connection as soon as the process dies, so pending calls fail at once;
-- reads long answers beside the event loop, and slows a flood down before it costs a core;
-- drains stderr always (`cordboard.mcp.stdio.stderr`) and leaves no process of the server behind.
+- splits lines with a cap (`cordboard.mcp.lines`) and fails the request whose reply was too long;
+- decodes tolerantly; lines that are not JSON-RPC messages are counted and logged, never fatal;
+- ends the connection as soon as the process dies, so that pending calls fail at once;
+- parses long answers off the event loop, and slows a flood down before it costs a core;
+- always drains stderr (`cordboard.mcp.stdio.stderr`) and leaves no process of the server behind.
 
 Used by `cordboard.mcp.supervision.server` only: enter and leave it in one task. Single use.
 """
@@ -47,29 +47,31 @@ from cordboard.mcp.stdio.stderr import StderrTail
 Incoming = SessionMessage | Exception
 
 STUCK_SECONDS = 30.0
-"""For so long a server may read nothing of what is written to it; then it is taken for dead. Until
-then messages queue up: a full queue would make callers wait for longer than they have time (the SDK
-waits 5 s more to tell a server that a call was given up; mcp 2.3.0, jsonrpc_dispatcher.py)."""
+"""Seconds without reading its input after which a server counts as dead. Until then messages queue
+up without limit: a full queue would make callers wait longer than their timeout (the SDK waits 5 s
+more to notify a server of a cancelled call; mcp 2.3.0, jsonrpc_dispatcher.py)."""
 FLUSH_SECONDS = 0.2
 DYING_SECONDS = 0.5
-"""Within which a process that closed its output by dying is seen to be dead."""
+"""Seconds within which a process that closed its output by dying is seen to be dead."""
 DRAIN_SECONDS = 0.05
-"""How long after a death its last words may still arrive before the connection is cut."""
+"""Seconds after a death during which its last output may still arrive."""
 LOGGED_GARBAGE = 5
 NEEDLESS_LINES = 1_000
-"""Lines per second that answer nothing (notifications, requests, garbage) before reading slows.
-Each costs up to 0.1 ms of the event loop."""
+"""Lines per second that answer nothing (notifications, requests, garbage) before reading slows
+down. Each costs up to 0.1 ms of the event loop."""
 NEEDLESS_BYTES = 400
+"""A needless line counts once more per this many bytes: parsing them costs as much."""
 NEEDLESS_LARGE_BYTES = 100
-"""A line counts once more for each so many bytes: reading them costs as much. In a long line, which
-is read piece by piece (`cordboard.tools.large_json`), they cost more."""
+"""The same for a long line, which is parsed piece by piece (`cordboard.tools.large_json`) at a
+higher cost per byte."""
 STDOUT_BYTES = 64 * 1024 * 1024
+"""Bytes of stdout read per second at most."""
 STDERR_BYTES = 32 * 1024 * 1024
-"""Bytes per second that are read."""
+"""Bytes of stderr read per second at most."""
 SLICE_BYTES = 16 * 1024
-"""Bytes that are cut into lines in one go: at worst 8,000 lines, which takes 3 ms."""
+"""Bytes that are split into lines in one go: at worst 8,000 lines, which takes 3 ms."""
 SLICE_SECONDS = 0.002
-"""For how long lines are worked off before the event loop gets its turn."""
+"""Seconds of processing lines before the event loop gets its turn."""
 
 _HEAD_ID = re.compile(rb'^\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*"?([0-9]+)"?\s*[,}]')
 _TAIL_ID = re.compile(rb'"id"\s*:\s*"?([0-9]+)"?\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
@@ -102,18 +104,18 @@ class StdioTransport:
         self._max_line = max_line
         self._splitter = LineSplitter(max_line)
         self._pending: dict[int, str] = {}
-        """The requests under way: id to method."""
+        """The requests in flight: id to method."""
         self._settled = 0
-        """How many requests have been answered."""
+        """Number of requests that have been answered."""
         self._needless = Allowance(NEEDLESS_LINES)
         self._flooding = False
         self._overlong_unclaimed = False
         self._garbage = 0
         self._stuck = False
         self._output_ended = False
-        """There is nothing more to read."""
+        """True at the end of the output."""
         self._closed_output = False
-        """It closed its output without ending."""
+        """True if it closed its output without ending."""
         self._process: ServerProcess | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.closed = asyncio.Event()
@@ -121,12 +123,12 @@ class StdioTransport:
 
     @property
     def pid(self) -> int | None:
-        """The server's process id (also its process group), None before it runs."""
+        """The server's process id (also its process group); None before it runs."""
         return self._process.pid if self._process is not None else None
 
     @property
     def ending(self) -> str:
-        """How the server ended, in words."""
+        """The end of the server, in words."""
         if self._stuck:
             return "does not read its input"
         if self._closed_output:
@@ -136,7 +138,7 @@ class StdioTransport:
     async def __aenter__(
         self,
     ) -> tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]:
-        """Start the server. Raises `McpError` when it cannot be started."""
+        """Start the server. Raises `McpError` if it cannot be started."""
         if self._process is not None:
             raise McpError("a transport serves one life of a server only")
         async with self._turns.turn():
@@ -159,7 +161,7 @@ class StdioTransport:
         exc_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """End the server; completes even when the owner is cancelled meanwhile."""
+        """End the server; completes even if the owner is cancelled meanwhile."""
         await see_through(self._shut_down())
 
     async def _shut_down(self) -> None:
@@ -178,7 +180,7 @@ class StdioTransport:
         self.closed.set()
 
     async def _watch(self, process: ServerProcess, reader: asyncio.Task[None]) -> None:
-        """On the leader's death: take the last words, then cut."""
+        """On the leader's death: read its last output, then stop reading."""
         await process.exited.wait()
         await asyncio.wait({reader}, timeout=DRAIN_SECONDS)
         reader.cancel()
@@ -202,7 +204,7 @@ class StdioTransport:
             self.closed.set()
 
     async def _work_off(self, chunk: bytes, session: MemoryObjectSendStream[Incoming]) -> None:
-        """Pass on the messages that a chunk completes, without holding up the event loop."""
+        """Pass on the messages that a chunk completes, without blocking the event loop."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         for event in self._splitter.feed(chunk):
@@ -231,7 +233,7 @@ class StdioTransport:
             await asyncio.sleep(pause)
 
     async def _read_large(self, line: bytes) -> list[Incoming]:
-        """Read a long line in a thread: parsing it here would hold up every call."""
+        """Parse a long line in a thread: parsing it here would delay every call."""
         tool_calls = {number for number, method in self._pending.items() if method == "tools/call"}
         try:
             message = await asyncio.to_thread(read_large, line, tool_calls)
@@ -244,7 +246,7 @@ class StdioTransport:
         return [SessionMessage(message)]
 
     async def _drain(self, process: ServerProcess) -> None:
-        """Read on into nothing, so that a server which is being stopped never blocks on us."""
+        """Read and discard output, so that a server which is being stopped never blocks on us."""
         while await process.stdout.read(READ_BYTES):
             pass
 
@@ -259,7 +261,7 @@ class StdioTransport:
     async def _write(
         self, process: ServerProcess, session: MemoryObjectReceiveStream[SessionMessage]
     ) -> None:
-        # A broken pipe ends the writing only; the death that caused it is seen by `_watch`.
+        # A broken pipe ends only the writing; `_watch` sees the death that caused it.
         with suppress(OSError):
             await self._write_all(process, session)
 
@@ -293,7 +295,7 @@ class StdioTransport:
             message = self._parse(event.data)
             if message is not None:
                 return [message]
-            if "tools/list" in self._pending.values():  # a schema that is nested too deep?
+            if "tools/list" in self._pending.values():  # a schema nested too deep?
                 return await self._read_large(event.data)
             return self._unreadable(event.data)
         if isinstance(event, OverlongBegan):
@@ -310,10 +312,10 @@ class StdioTransport:
         return None
 
     def _unreadable(self, line: bytes) -> list[Incoming]:
-        """Count a line that is no message; if it was meant as an answer, fail that call."""
+        """Count a line that is not a message; if it was meant as an answer, fail that call."""
         self._garbage += 1
         if self._garbage <= LOGGED_GARBAGE:
-            head = line[:4_000].decode("utf-8", "replace")  # cut further when it is masked
+            head = line[:4_000].decode("utf-8", "replace")  # cut further after masking
             shown = printable(self._stderr_tail.mask(head), 200)
             log.warning("mcp_garbage", server=self._server, line=shown, count=self._garbage)
         match = _HEAD_ID.match(line) or _TAIL_ID.search(line[-KEPT_BYTES:])
@@ -333,7 +335,7 @@ class StdioTransport:
         if match and int(match[1]) in self._pending:
             return [self._too_long(int(match[1]))]
         if not head.startswith(b"{") or _HEAD_METHOD.match(head):
-            return []  # no reply to anything
+            return []  # not a reply
         if len(self._pending) == 1:
             return [self._too_long(next(iter(self._pending)))]
         self._overlong_unclaimed = True

@@ -1,1 +1,1 @@
-"""An MCP server kept alive: started, watched, restarted, shared, given up."""
+"""Supervision of an MCP server: started, watched, restarted, shared, given up."""

@@ -1,16 +1,16 @@
-"""A circuit breaker: a server that does not answer is left alone for a while. Pure: no clock.
+"""A circuit breaker: a server that does not answer is not called for a while. Pure: no clock.
 
     closed ──`failures` in a row unanswered──► open ──`open_ms`──► probing ──answered──► closed
                                                 ▲                     │
                                                 └──────unanswered─────┘
 
-While it is open, calls are refused at once instead of each burning its whole timeout. Then one
-call, the probe, is let through; the others are refused until its outcome is known. An answer is an
-answer whatever it says: an error of the tool (`isError`) is no failure of the server.
+While it is open, calls are refused at once instead of each waiting for its whole timeout. Then one
+call, the probe, is let through; the others are refused until its outcome is known. Any answer
+counts as an answer: an error of the tool (`isError`) is not a failure of the server.
 
-Ask `admit` before each call and tell the outcome with exactly one of `answered`, `unanswered` and
-`abandoned`, all with the admission that `admit` gave. A call that is still waited for when its time
-is over is unanswered; its late answer is told as that of a further `CALL`.
+Call `admit` before each call and report the outcome with exactly one of `answered`, `unanswered`
+and `abandoned`, all with the admission that `admit` returned. A call that is still pending at its
+timeout is unanswered; its late answer is reported as that of a further `CALL`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from cordboard.config.mcp import McpBreaker
 
 
 class BreakerState(StrEnum):
-    """Whether calls pass."""
+    """State of the breaker."""
 
     CLOSED = "closed"
     OPEN = "open"
     PROBING = "probing"
-    """The pause is over: the next call, or the one under way, decides."""
+    """The pause is over: the next call, or the one in flight, decides."""
 
 
 class Admission(Enum):
-    """What `Breaker.admit` says to a call."""
+    """The decision of `Breaker.admit` about a call."""
 
     CALL = "call"
     PROBE = "probe"
@@ -41,7 +41,8 @@ class Breaker:
     """The breaker of one life of one server."""
 
     def __init__(self, config: McpBreaker, *, probe_first: bool = False) -> None:
-        """`probe_first`: begin with a probe, after a restart that this breaker's like has asked."""
+        """`probe_first`: begin with a probe, because the previous life's breaker asked for a
+        restart."""
         self._config = config
         self._unanswered = 0
         self._open_until: float | None = None
@@ -53,11 +54,11 @@ class Breaker:
         return self._state
 
     def refused_for(self, now: float) -> float:
-        """Seconds until a call may be tried, as far as that is known; 0 when it may be now."""
+        """Seconds until the next call may be tried, as far as known; 0 if it may be tried now."""
         return max(0.0, (self._open_until or now) - now)
 
     def admit(self, now: float) -> Admission:
-        """Whether a call may be made at `now`, in seconds on any steady clock."""
+        """Decide about a call at `now`, in seconds of any steady clock."""
         if self._state is BreakerState.CLOSED:
             return Admission.CALL
         if self._state is BreakerState.OPEN and now >= (self._open_until or now):
@@ -69,7 +70,7 @@ class Breaker:
         return Admission.PROBE
 
     def answered(self, admission: Admission) -> bool:
-        """The server answered. Returns whether calls pass again from now on."""
+        """Report an answer. Return True if calls pass again from now on."""
         was = self._state
         self.abandoned(admission)
         self._unanswered = 0
@@ -77,7 +78,7 @@ class Breaker:
         return was is not BreakerState.CLOSED
 
     def unanswered(self, admission: Admission, now: float) -> bool:
-        """The call timed out or broke. Returns whether calls are refused from now on."""
+        """Report a timeout or a broken call. Return True if calls are refused from now on."""
         self.abandoned(admission)
         self._unanswered += 1
         full = 0 < self._config.failures <= self._unanswered
@@ -89,6 +90,6 @@ class Breaker:
         return False
 
     def abandoned(self, admission: Admission) -> None:
-        """The caller gave the call up, or the connection ended: nothing is known of the server."""
+        """Report a cancelled call or an ended connection: it says nothing about the server."""
         if admission is Admission.PROBE:
             self._probe_under_way = False

@@ -1,4 +1,4 @@
-"""One life of a server, from ready to its end: the calls that go through it, and what ends it.
+"""One life of a server, from ready to its end: its calls, and the events that end it.
 
 Used by `cordboard.mcp.supervision.server` only, which makes a new one for each connection.
 """
@@ -19,13 +19,12 @@ if TYPE_CHECKING:  # the SDK is loaded later: `cordboard.mcp.sdk`
     from cordboard.mcp.connection import Connection, Progress, Transport
 
 LIST_AGAIN_SECONDS = 2.0
-"""Pause after the tools were listed again, whatever the server says meanwhile. Without it, 500
-tools that change all the time took a whole core, and 80 ms of the event loop each time (measured).
-"""
+"""Pause after a new listing, regardless of further notifications. Without it, 500 tools that change
+all the time took a whole core, and 80 ms of the event loop each time (measured)."""
 
 
 class Life:
-    """A connection that is ready, and the breaker of its calls."""
+    """A ready connection and the breaker of its calls."""
 
     def __init__(
         self,
@@ -36,12 +35,12 @@ class Life:
         *,
         may_hang: bool = False,
     ) -> None:
-        """`on_breaker` is called whenever the breaker has opened or closed. `may_hang`: the life
-        goes on although the breaker's probe is not answered; there is nothing to restart."""
+        """`on_breaker` is called when the breaker opens or closes. `may_hang`: the life continues
+        although the breaker's probe is not answered, because there is no process to restart."""
         self.connection = connection
         self.transport = transport
         self.hangs = asyncio.Event()
-        """Set when the life is to end because the breaker's probe was not answered either."""
+        """Set when the life must end because the breaker's probe was not answered either."""
         self._may_hang = may_hang
         self._breaker = breaker
         self._on_breaker = on_breaker
@@ -52,11 +51,11 @@ class Life:
 
     @property
     def breaker(self) -> BreakerState:
-        """Whether calls pass."""
+        """State of the breaker."""
         return self._breaker.state
 
     async def quiet(self, seconds: float) -> bool:
-        """Whether no call is under way at some moment within that time."""
+        """True if at some moment within `seconds` no call is in flight."""
         return await happens(self._quiet, seconds)
 
     async def call(
@@ -67,11 +66,11 @@ class Life:
         progress: Progress | None,
         patience: float = 0.0,
     ) -> types.CallToolResult:
-        """As `SupervisedServer.call`."""
+        """See `SupervisedServer.call`."""
         loop = asyncio.get_running_loop()
         admission = self._breaker.admit(loop.time())
         if admission is Admission.REFUSED:
-            raise McpUnavailable("the server has not answered lately and is left alone for a while")
+            raise McpUnavailable("the server has not answered lately and is not called for a while")
         answered: bool | None = None
         overdue = False
 
@@ -87,7 +86,7 @@ class Life:
             result = await self.connection.call(tool, arguments, timeout + patience, progress)
             answered = True
         except (McpTimeout, McpUnavailable):
-            # A break that ended this life is the restart policy's matter.
+            # If the break ended this life, the restart policy deals with it.
             answered = None if self._over or self.transport.closed.is_set() else False
             raise
         except McpError:
@@ -100,14 +99,14 @@ class Life:
             watch.cancel()
             if not overdue:
                 self._tell_breaker(admission, answered)
-            elif answered:  # it was counted as unanswered; the server is not dead after all
+            elif answered:  # it was counted as unanswered, but the server is not dead after all
                 self._tell_breaker(Admission.CALL, answered)
         return result
 
     async def until_over(
         self, stop: asyncio.Event, list_again: Callable[[Connection], Awaitable[None]]
     ) -> None:
-        """Wait for the end, or until `stop`; have the tools listed again when they change."""
+        """Wait for the end or for `stop`; list the tools again when they change."""
         changed, closed = self.connection.list_changed, self.transport.closed
         ends = [asyncio.ensure_future(event.wait()) for event in (stop, closed, self.hangs)]
         try:
@@ -141,7 +140,7 @@ class Life:
 
 
 async def happens(event: asyncio.Event, seconds: float) -> bool:
-    """Whether an event is set within that time."""
+    """True if the event is set within `seconds`."""
     if not event.is_set():
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):

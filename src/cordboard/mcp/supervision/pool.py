@@ -1,16 +1,16 @@
-"""The servers that run, shared by all generations that want them as they are.
+"""The running servers, shared by all generations with the same configuration of them.
 
-A generation's fleet asks for each of its servers and gets a lease. Who asks for one that runs
-already by the same configuration gets that one: a reload restarts nothing that has not changed.
-A server ends when its last lease is given back. Of a changed one, `Replacement` says what becomes:
+A generation's fleet leases each of its servers. If a server with the same configuration is already
+running, the lease refers to that one: a reload restarts nothing that has not changed. A server ends
+when its last lease is released. `Replacement` says how a changed server is replaced:
 
-    BESIDE   the new one starts at once; the old one serves whoever holds it
-    AFTER    the new one starts when the old one has ended (two might quarrel over a file or port)
-    LATER    whoever asks gets the old one for the time being; the lease says so (`outdated`); one
-             that nobody can miss, since it was given up, is replaced at once
+    BESIDE   the new one starts at once; the old one serves its remaining leases
+    AFTER    the new one starts when the old one has ended (both might need the same file or port)
+    LATER    new leases refer to the old one for now, and say so (`outdated`); an old one that has
+             been given up is replaced at once
 
-What only the engine looks at (`tools`, `defaults`, ...) makes no difference to a server: each fleet
-has its own. No start is waited for; `open` lets the first ones begin.
+Settings that only the engine uses (`tools`, `defaults`, ...) do not matter for sharing: each fleet
+has its own. Starting never blocks; `open` lets the first servers begin.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ log = structlog.get_logger()
 
 
 class Replacement(StrEnum):
-    """What becomes of a server whose configuration has changed."""
+    """Ways to replace a server with a changed configuration; see the module."""
 
     BESIDE = "beside"
     AFTER = "after"
@@ -46,38 +46,38 @@ class Replacement(StrEnum):
 
 
 class PoolObserver(ServerObserver, Protocol):
-    """A `ServerObserver` of servers that come and go."""
+    """A `ServerObserver` for servers that come and go."""
 
     def mcp_breaker(self, server: str, is_open: bool) -> None:
-        """Calls to the server are refused from now on, or pass again."""
+        """The breaker has opened or closed."""
         ...
 
     def mcp_server_gone(self, server: str) -> None:
-        """No server of that name runs any more, and none will."""
+        """The last server of that name has ended."""
         ...
 
 
 class SilentPoolObserver:
-    """A `PoolObserver` that wants to know nothing."""
+    """A `PoolObserver` that ignores everything."""
 
     def mcp_server_up(self, server: str, up: bool) -> None:
-        """Ignore it."""
+        """Ignore the event."""
 
     def mcp_server_restarted(self, server: str) -> None:
-        """Ignore it."""
+        """Ignore the event."""
 
     def mcp_breaker(self, server: str, is_open: bool) -> None:
-        """Ignore it."""
+        """Ignore the event."""
 
     def mcp_server_gone(self, server: str) -> None:
-        """Ignore it."""
+        """Ignore the event."""
 
     def internal_error(self, where: str) -> None:
-        """Ignore it."""
+        """Ignore the event."""
 
 
 class Lease:
-    """One fleet's claim on a server. Made by `ServerPool.lease`."""
+    """One fleet's lease of a server. Made by `ServerPool.lease`."""
 
     def __init__(self, shared: _Shared, wanted: McpServer, on_change: Callable[[], None]) -> None:
         self._shared = shared
@@ -85,22 +85,22 @@ class Lease:
         self._expected = expected_tools(wanted) if wanted.start == "lazy" else None
         self.changed = on_change
         self.server: SupervisedServer = shared.server
-        """The server; never start or close it but through the lease."""
+        """The server; start and close it only through the lease."""
 
     @property
     def outdated(self) -> bool:
-        """Whether the server runs by an older configuration than was asked for."""
+        """True if the server runs with an older configuration than the one requested."""
         return self._shared.config != _of_the_server(self._wanted)
 
     @property
     def begun(self) -> bool:
-        """Whether the server was ever to be started; a lazy one may not have been."""
+        """True if the server was ever requested to start; a lazy one may not have been."""
         return self._shared.begun
 
     @property
     def listing(self) -> tuple[types.Tool, ...]:
-        """The tools to offer now. A server that replaces another has those of the other until its
-        own are known, so that calls which begin meanwhile do not go without."""
+        """The tools to offer now. A server that replaces another one offers the other's tools until
+        its own are known, so that calls which begin meanwhile have them."""
         server = self.server
         if self._expected is not None and not server.discovered:
             return self._expected
@@ -108,33 +108,33 @@ class Lease:
         return server.listing or (self._shared.inherited if starts else ())
 
     def status(self) -> ServerStatus:
-        """A snapshot for the operator; who waits for a start is starting."""
+        """Return a snapshot for the operator; a server that waits for its start is `starting`."""
         status = self.server.status()
         return replace(status, state=ServerState.STARTING) if self._shared.waiting else status
 
     def start(self) -> None:
-        """Begin to start the server, unless that was done before; returns at once."""
+        """Begin to start the server, unless that was done before; return at once."""
         self._shared.begin()
 
     def start_again(self) -> None:
-        """The same for a server that was stopped or given up."""
+        """Like `start`, but also for a server that was stopped or given up."""
         self._shared.begin(again=True)
 
     async def stop(self) -> None:
-        """Stop the server, whoever holds it, until `start_again` or `restart`."""
+        """Stop the server for all its leases, until `start_again` or `restart`."""
         self._shared.stop_waiting()
         await self.server.stop()
 
     async def restart(self) -> None:
-        """Stop the server, whoever holds it, and begin to start it again."""
+        """Stop the server for all its leases, and begin to start it again."""
         if not self._shared.waiting:
             self._shared.begun = True
             await self.server.restart()
 
     def release(self) -> asyncio.Future[None]:
-        """Give the claim back, at once. Idempotent.
+        """Release the lease at once. Idempotent.
 
-        What is returned is done when nothing is left of the server, or others hold it.
+        The returned future is done when the server has ended completely, or has other leases.
         """
         return self._shared.release(self)
 
@@ -143,12 +143,12 @@ class ServerPool:
     """All running servers of an engine."""
 
     def __init__(self, observer: PoolObserver | None = None, *, is_open: bool = True) -> None:
-        """`is_open` False: nothing starts before `open` is called."""
+        """`is_open` False: no server starts before `open` is called."""
         self._observer: PoolObserver = observer or SilentPoolObserver()
         self._opened = asyncio.Event()
         self.turns = SpawnTurns()
-        """In which all servers begin their processes."""
-        self._shared: list[_Shared] = []  # the newest of a name last; those that end included
+        """Spaces the process starts of all servers."""
+        self._shared: list[_Shared] = []  # the newest of a name last; includes ending ones
         if is_open:
             self._opened.set()
 
@@ -163,9 +163,9 @@ class ServerPool:
         on_change: Callable[[], None],
         replacement: Replacement = Replacement.BESIDE,
     ) -> Lease:
-        """A claim on that server, which is not started by this alone (`Lease.start`).
+        """Lease that server. Leasing does not start it (`Lease.start`).
 
-        `on_change` is called whenever its state or its tools have changed.
+        `on_change` is called when its state or its tools change.
         """
         alive = [shared for shared in self._of(server_id) if shared.leases]
         wanted = _of_the_server(config)
@@ -184,17 +184,17 @@ class ServerPool:
         return lease
 
     async def close(self) -> None:
-        """End every server, whoever holds it, and wait until nothing is left. Idempotent."""
+        """End every server regardless of leases, and wait until nothing is left. Idempotent."""
         for shared in tuple(self._shared):
             for lease in tuple(shared.leases):
                 shared.release(lease)
         endings = [shared.ending for shared in self._shared if shared.ending is not None]
         await asyncio.gather(*endings)
 
-    # For the servers that are shared.
+    # For `_Shared`.
 
     async def wait_open(self) -> None:
-        """Until servers may start."""
+        """Wait until servers may start."""
         await self._opened.wait()
 
     @property
@@ -203,16 +203,17 @@ class ServerPool:
 
     @property
     def entries(self) -> tuple[_Shared, ...]:
-        """The servers that run or end, the oldest of a name first."""
+        """The running and ending servers, the oldest of a name first."""
         return tuple(self._shared)
 
     def forget(self, shared: _Shared) -> None:
-        """It has ended."""
+        """Remove a server that has ended."""
         self._shared.remove(shared)
         self.tell(shared.id)
 
     def tell(self, server_id: str) -> None:
-        """Tell the observer how the newest server of that name does: it is what new calls get."""
+        """Report the state of the newest server of that name, which new calls get, to the
+        observer."""
         known = self._of(server_id)
         if known:
             self._observer.mcp_server_up(server_id, known[-1].up)
@@ -221,19 +222,19 @@ class ServerPool:
             self._observer.mcp_server_gone(server_id)
 
     def restarted(self, server_id: str) -> None:
-        """A server has begun a new life."""
+        """Report that a server has begun a new life."""
         self._observer.mcp_server_restarted(server_id)
 
     def internal_error(self, where: str) -> None:
-        """A mistake of ours was caught."""
+        """Report an internal error that was caught."""
         self._observer.internal_error(where)
 
     def _in_the_way(self, server_id: str, replacement: Replacement) -> list[_Shared]:
-        """The servers whose end a new one of that name waits for."""
+        """Return the servers that must end before a new one of that name starts."""
         match replacement:
             case Replacement.AFTER:
                 return self._of(server_id)
-            case Replacement.LATER:  # one that was given up has no process
+            case Replacement.LATER:  # a server that was given up has no process
                 return [shared for shared in self._of(server_id) if not shared.leases]
         return []
 
@@ -242,8 +243,8 @@ class ServerPool:
 
 
 class _Shared:
-    """One server, its leases, and its way from the wish to start to the end. Is the observer of
-    its server, since metrics know servers by name, and of one name there may be several."""
+    """One server with its leases, from the request to start until its end. It observes its own
+    server, because metrics know servers by name, and several may share a name."""
 
     def __init__(
         self,
@@ -270,22 +271,22 @@ class _Shared:
 
     @property
     def waiting(self) -> bool:
-        """Whether it is to start when others have ended, or the pool is opened."""
+        """True while its start waits for others to end, or for the pool to open."""
         return self._waiting is not None and not self._waiting.done()
 
     @property
     def works(self) -> bool:
-        """Whether somebody could miss it."""
+        """True if it runs or is about to run, so that replacing it would be noticed."""
         states = {ServerState.STARTING, ServerState.READY, ServerState.RESTARTING}
         return self.waiting or self.server.state in states
 
     @property
     def inheritance(self) -> tuple[types.Tool, ...]:
-        """The tools that calls expect of whoever takes its place."""
+        """The tools that calls expect of its successor."""
         return self.server.listing or (self.inherited if self.waiting else ())
 
     def begin(self, *, again: bool = False) -> None:
-        """Start when nothing stands in the way."""
+        """Start as soon as nothing prevents it."""
         if self.waiting or (self.begun and not again):
             return
         self.begun = True
@@ -353,7 +354,7 @@ class _Shared:
 
 
 def _of_the_server(config: McpServer) -> McpServer:
-    """The part of a configuration that a running server depends on."""
+    """Return the part of a configuration that a running server depends on."""
     return config.model_copy(
         update={"tools": (), "defaults": McpDefaults(), "enabled": True, "start": "boot"}
     )

@@ -1,9 +1,9 @@
-"""When a server that went down is started again, and when it is given up. Pure: no clock, no task.
+"""Decides when a server that went down is restarted or given up. Pure: no clock, no task.
 
-The pause doubles with each failure that is not yet forgiven, up to `max_backoff_ms`. Up to a fifth
-is taken off it by chance, so that servers which died together do not come back in step. A failure
-is forgiven when it is older than `window_ms`, and all are when the server was ready for
-`healthy_ms`. More than `max_restarts` of them, and the server is given up.
+The pause doubles with each remembered failure, up to `max_backoff_ms`. Random jitter shortens it by
+up to a fifth, so that servers which died together do not restart in step. A failure is forgotten
+when it is older than `window_ms`; all are when the server was ready for `healthy_ms`. With
+`max_restarts` remembered failures, the next one gives the server up.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from cordboard.net.backoff import Backoff
 
 
 class RestartPolicy:
-    """The memory of one server's failures. A new one knows of none."""
+    """Remembers the failures of one server; begins without any."""
 
     def __init__(self, config: McpRestart, chance: Callable[[], float] = random.random) -> None:
-        """`chance` gives numbers from 0 to 1."""
+        """`chance` returns numbers from 0 to 1."""
         self._config = config
         self._backoff = Backoff(
             config.backoff_ms / 1000, config.max_backoff_ms / 1000, chance=chance
@@ -28,9 +28,10 @@ class RestartPolicy:
         self._failures: deque[float] = deque()
 
     def pause(self, now: float, ready_for: float) -> float | None:
-        """Note that a life ended; returns the seconds until the next one, None to give up.
+        """Record the end of a life; return the seconds until the next one, or None to give up.
 
-        `now` is on any steady clock; `ready_for` is for how many seconds the server was ready.
+        `now` is in seconds of any steady clock; `ready_for` is how many seconds the server was
+        ready.
         """
         config = self._config
         if not config.enabled:

@@ -1,15 +1,15 @@
 """One supervised MCP server: started, watched, restarted, stopped, and callable from every call.
 
-One owner task enters the connection, lists the tools, waits for the end of it and leaves it again;
-the SDK's cancel scopes allow nothing else. When a life ends unasked, `RestartPolicy` says how long
-to pause before the next one, or to give up. `Breaker` keeps calls away from a server that is up but
+One owner task enters the connection, lists the tools, waits for its end and leaves it again, as the
+SDK's cancel scopes require. When a life ends unexpectedly, `RestartPolicy` decides how long to
+pause before the next one, or to give up. `Breaker` keeps calls away from a server that is up but
 does not answer; a subprocess that does not answer the breaker's probe either is restarted.
 
     (idle ─►) starting ─► ready ◄─► restarting ─► failed          any ─► stopped ─► starting
 
-Calls never wait for a server that went down: they are answered with `McpUnavailable` at once, and
-those under way fail in that moment. Only a start that was asked for is waited for, within the
-call's own time. All waits are on events.
+Calls never wait for a server that went down: they fail with `McpUnavailable` at once, and calls in
+flight fail at that moment. Calls wait only for a requested start, within their own timeout. All
+waits are on events.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ log = structlog.get_logger()
 
 
 class SupervisedServer:
-    """One configured server. `start` it; `stop` or `restart` it at will; `close` it for good."""
+    """One configured server. `start`, `stop` and `restart` it as needed; `close` it for good."""
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class SupervisedServer:
         turns: SpawnTurns | None = None,
         transport: Callable[..., Transport] = transport_of,
     ) -> None:
-        """`on_change` is called whenever `listing` or the state has changed; `turns` are shared by
-        servers that are not to start all at once; `transport` makes the way to the server, and
-        takes the arguments of `transport_of`."""
+        """`on_change` is called when `listing` or the state has changed; `turns` is shared by
+        servers that must not start all at once; `transport` makes the transport and takes the
+        arguments of `transport_of`."""
         self.id = server_id
         self.config = config
         self._observer: ServerObserver = observer or SilentServerObserver()
@@ -81,34 +81,34 @@ class SupervisedServer:
         self._restarts = 0
         self._life: Life | None = None
         self._hung = False
-        """Whether the last life was ended because it did not answer."""
+        """True if the last life was ended because it did not answer."""
         self._breaker_told = False
         self._owner: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
-        """Held by whoever starts, stops or restarts it."""
+        """Held while the server is started, stopped or restarted."""
         self._later: asyncio.Task[None] | None = None
         """A start that waits for its turn."""
         self._closed = False
         self._stop = asyncio.Event()
         self._afterwards = ServerState.STOPPED
-        """The state when the owner task has ended."""
+        """The state to enter when the owner task has ended."""
         self._ready = asyncio.Event()
         self._started = asyncio.Event()
         """Set unless it is starting."""
         self.settled = asyncio.Event()
-        """Set once the outcome of the first start is known, good or bad."""
+        """Set once the first start has succeeded or failed."""
         self.discovered = False
-        """Whether `listing` is what the server itself has listed, at some time."""
+        """True once `listing` has come from the server itself."""
         self.listing: tuple[types.Tool, ...] = expected_tools(config) if lazy else ()
         """The tools as last listed; kept while the server restarts, empty when it is given up or
-        stopped. Of a lazy one that was never started, those that the operator has named."""
+        stopped. For a lazy server that was never started: the tools that the operator has named."""
 
     @property
     def state(self) -> ServerState:
         return self._state
 
     def status(self) -> ServerStatus:
-        """A snapshot for the operator."""
+        """Return a snapshot for the operator."""
         life = self._life
         return ServerStatus(
             server=self.id,
@@ -124,9 +124,9 @@ class SupervisedServer:
         )
 
     def start(self) -> None:
-        """Begin to start the server, unless it runs or was closed; returns at once.
+        """Begin to start the server, unless it runs or was closed; return at once.
 
-        One that is just being stopped is started when that is done.
+        If it is being stopped, it is started afterwards.
         """
         if self._turn.locked():
             self._later = asyncio.create_task(self._start_in_turn())
@@ -136,21 +136,22 @@ class SupervisedServer:
             self._begin(ServerState.STARTING)
 
     def request_start(self) -> None:
-        """Begin to start a lazy server that nobody has needed yet; returns at once."""
+        """Begin to start a lazy server that is still idle; return at once."""
         if self._state is ServerState.IDLE:
             self.start()
 
     async def stop(self) -> None:
-        """Stop the server until `start` or `restart`; calls under way get `stop_grace_ms` to end.
+        """Stop the server until `start` or `restart`; calls in flight get `stop_grace_ms` to end.
 
-        Nothing of it is left afterwards. Is seen through even when the caller is cancelled.
+        Nothing of it is left afterwards. Completes even if the caller is cancelled.
         """
         await see_through(self._stop_in_turn(drain=True))
 
     async def restart(self) -> None:
-        """Stop the server likewise, if it runs, and begin a new life, all failures forgiven.
+        """Stop the server like `stop`, if it runs, and begin a new life with all failures
+        forgotten.
 
-        Its tools stay offered. The new life is not waited for (`wait_ready`).
+        Its tools stay offered. Does not wait for the new life (`wait_ready`).
         """
         await see_through(self._restart_in_turn())
 
@@ -160,20 +161,20 @@ class SupervisedServer:
         await see_through(self._stop_in_turn(drain=False))
 
     def mask(self, text: str) -> str:
-        """The text without what the server was given to keep, for logs and error messages."""
+        """Return the text with the server's secrets masked, for logs and error messages."""
         return self._stderr.mask(text)
 
     @property
     def fetched_tokens(self) -> tuple[str, ...]:
-        """The last tokens that were fetched to log in."""
+        """The last tokens that were fetched for the login."""
         return self._stderr.fetched
 
     async def wait_ready(self, timeout: float) -> bool:
-        """Whether the server is ready within `timeout` seconds."""
+        """True if the server becomes ready within `timeout` seconds."""
         return await happens(self._ready, timeout)
 
     async def list_now(self, timeout: float) -> tuple[types.Tool, ...]:
-        """The server's tools, asked for at this moment; `listing` stays as it is.
+        """List the server's tools now, without changing `listing`.
 
         Raises `McpError`; `timeout` in seconds.
         """
@@ -190,13 +191,13 @@ class SupervisedServer:
         progress: Progress | None = None,
         patience: float = 0.0,
     ) -> types.CallToolResult:
-        """Call a tool by the server's own name; `timeout` in seconds, a start included.
+        """Call a tool by the server's own name; `timeout` in seconds, including a start.
 
-        For `patience` seconds more a late answer is still taken; for the breaker the call is
-        unanswered until it comes.
+        A late answer is still accepted for `patience` seconds more; until it arrives, the breaker
+        counts the call as unanswered.
 
-        Raises `McpUnavailable` at once when the server is down or left alone by its breaker;
-        `McpTimeout`; or `McpError`.
+        Raises `McpUnavailable` at once if the server is down or its breaker is open; `McpTimeout`;
+        or `McpError`.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
@@ -212,7 +213,7 @@ class SupervisedServer:
             raise type(error)(self._shown(error)) from None  # its cause quotes the server
 
     def _tell_breaker(self) -> None:
-        """Tell when calls are refused from now on, or pass again."""
+        """Report a change of the breaker to observer, log and `on_change`."""
         is_open = self._life is not None and self._life.breaker is not BreakerState.CLOSED
         if is_open != self._breaker_told:
             self._breaker_told = is_open
@@ -232,7 +233,7 @@ class SupervisedServer:
         self._hung = False
         self._afterwards = ServerState.STOPPED
         self._observer.mcp_server_up(self.id, False)
-        # Not in the context of a call that wakes it: its log lines and spans are not the call's.
+        # Not in the context of the call that wakes it: its log lines and spans are not the call's.
         context = contextvars.Context()
         name = f"mcp server {self.id}"
         self._owner = asyncio.create_task(self._own(), name=name, context=context)
@@ -257,7 +258,7 @@ class SupervisedServer:
                 return
             if self._runs:
                 await self._end(ServerState.RESTARTING, drain=True)
-            if self._owner is not None:  # else it is the first life
+            if self._owner is not None:  # otherwise it is the first life
                 self._restarts += 1
                 self._observer.mcp_server_restarted(self.id)
             self._begin(ServerState.STARTING)
@@ -271,7 +272,7 @@ class SupervisedServer:
         self._afterwards = afterwards
         self._stop.set()
         if self._life is None:
-            owner.cancel()  # out of a start or a pause; leaving cleans up all the same
+            owner.cancel()  # during a start or a pause; leaving still cleans up
         await asyncio.wait({owner})
 
     # The owner task.
@@ -288,7 +289,7 @@ class SupervisedServer:
             self._set_state(self._afterwards)
 
     async def _live_on(self) -> None:
-        """One life after another."""
+        """Run one life after another."""
         while True:
             error, ready_for = await self._live()
             if self._stop.is_set():
@@ -319,9 +320,9 @@ class SupervisedServer:
             self._observer.mcp_server_restarted(self.id)
 
     def _give_up(self) -> float:
-        """Nobody counts on the server any more; returns after how long it is tried again.
+        """Withdraw the tools; return the seconds until the server is tried again.
 
-        At night no operator restarts a server that has come back by itself.
+        Trying again matters at night, when no operator restarts a server that has recovered.
         """
         self.listing = ()
         self._policy = RestartPolicy(self.config.restart)
@@ -329,7 +330,7 @@ class SupervisedServer:
         return self.config.restart.window_ms / 1000
 
     async def _live(self) -> tuple[McpError, float]:
-        """One life, from start to end; returns why it ended and for how long it was ready."""
+        """Run one life from start to end; return why it ended and how many seconds it was ready."""
         from cordboard.mcp.connection import connect
 
         loop = asyncio.get_running_loop()
@@ -352,7 +353,7 @@ class SupervisedServer:
                 self._leave_ready()
         except McpError as failure:
             error = failure
-        except Exception as failure:  # noqa: BLE001 - task border: the supervision must go on
+        except Exception as failure:  # noqa: BLE001 - task border: supervision must continue
             seen = self.mask(traceback.format_exc())
             log.error("mcp_server_crashed", server=self.id, exception=seen)
             self._observer.internal_error("mcp_server")
@@ -365,16 +366,16 @@ class SupervisedServer:
         return self._why(error, transport, ready_at is not None), ready_for
 
     def _why(self, error: McpError, transport: Transport | None, was_ready: bool) -> McpError:
-        """The error, said with what is known of the process."""
+        """Return the error with the details known about the process."""
         if transport is None or not isinstance(error, McpUnavailable):
             return error
         words = f"it {transport.ending}" + ("" if was_ready else " before it was ready")
         if not was_ready and self._stderr.lines:
-            words += f"; its last words: {self._stderr.lines[-1][:200]}"
+            words += f"; its last line on stderr: {self._stderr.lines[-1][:200]}"
         return McpUnavailable(words)
 
     def _shown(self, error: McpError) -> str:
-        """The error for logs and operators: secrets masked first, then cut."""
+        """Return the error for logs and operators: secrets masked first, then cut."""
         return printable(self.mask(str(error)))
 
     async def _list_again(self, connection: Connection) -> None:
@@ -393,7 +394,7 @@ class SupervisedServer:
         listing: tuple[types.Tool, ...],
         took: float,
     ) -> Life:
-        # One that was restarted because it did not answer has to show first that it does.
+        # A server restarted because it did not answer must first show that it answers.
         breaker = Breaker(self.config.breaker, probe_first=self._hung)
         is_ours = self.config.transport == "stdio"
         life = Life(connection, transport, breaker, self._tell_breaker, may_hang=not is_ours)
@@ -414,7 +415,7 @@ class SupervisedServer:
         return life
 
     def _leave_ready(self) -> None:
-        """From this moment on no call is passed on."""
+        """Stop passing calls on."""
         if self._life is not None:
             self._hung = self._life.hangs.is_set()
             self._life = None

@@ -1,4 +1,4 @@
-"""What the operator and the metrics may know of a supervised MCP server."""
+"""The state of a supervised MCP server for the operator and the metrics."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from cordboard.mcp.supervision.breaker import BreakerState
 
 
 class ServerState(StrEnum):
-    """Where a server is in its life."""
+    """The states of a supervised server."""
 
     IDLE = "idle"
-    """A lazy one that nobody has needed yet. Nothing is wrong with it."""
+    """A lazy server that has not been needed yet. Not an error."""
     STARTING = "starting"
     READY = "ready"
     RESTARTING = "restarting"
     FAILED = "failed"
-    """Given up. `SupervisedServer.restart` tries afresh."""
+    """Given up. `SupervisedServer.restart` tries again."""
     STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """What the operator may know of a server at one moment."""
+    """A snapshot of a server for the operator."""
 
     server: str
     state: ServerState
@@ -33,23 +33,23 @@ class ServerStatus:
     pid: int | None
     protocol: str
     tools: tuple[str, ...]
-    """Names as the server gives them."""
+    """Names as the server lists them."""
     restarts: int
-    """Lives after the first, since the engine runs."""
+    """Number of lives after the first, since the engine started."""
     last_error: str
     stderr: tuple[str, ...]
-    """The last lines the server wrote there."""
+    """The last lines of its stderr."""
     breaker: BreakerState = BreakerState.CLOSED
-    """Whether calls pass. Open: refused at once, because the last ones were not answered."""
+    """State of the breaker. Open: calls are refused at once, the last ones were not answered."""
     quarantined: tuple[str, ...] = ()
     """Tools that are not offered until they are accepted (`mcp.lock: enforce`)."""
 
 
 class ServerObserver(Protocol):
-    """What metrics want to know. Called on the event loop; must return at once."""
+    """Receives the events for metrics. Called on the event loop; must return at once."""
 
     def mcp_server_up(self, server: str, up: bool) -> None:
-        """The server became ready, or is no longer."""
+        """The server became ready (`up`), or is no longer ready."""
         ...
 
     def mcp_server_restarted(self, server: str) -> None:
@@ -57,25 +57,25 @@ class ServerObserver(Protocol):
         ...
 
     def mcp_breaker(self, server: str, is_open: bool) -> None:
-        """Calls to the server are refused from now on, or pass again."""
+        """The breaker has opened or closed."""
         ...
 
     def internal_error(self, where: str) -> None:
-        """A mistake of ours was caught; `where` is a fixed word."""
+        """An internal error was caught; `where` is a fixed word."""
         ...
 
 
 class SilentServerObserver:
-    """A `ServerObserver` that wants to know nothing."""
+    """A `ServerObserver` that ignores everything."""
 
     def mcp_server_up(self, server: str, up: bool) -> None:
-        """Ignore it."""
+        """Ignore the event."""
 
     def mcp_server_restarted(self, server: str) -> None:
-        """Ignore it."""
+        """Ignore the event."""
 
     def mcp_breaker(self, server: str, is_open: bool) -> None:
-        """Ignore it."""
+        """Ignore the event."""
 
     def internal_error(self, where: str) -> None:
-        """Ignore it."""
+        """Ignore the event."""

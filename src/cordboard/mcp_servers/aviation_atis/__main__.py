@@ -55,16 +55,16 @@ def main(arguments: list[str] | None = None) -> int:
 def _leave() -> NoReturn:
     """End the process now.
 
-    Nothing here is worth a tidy shutdown (no files, no children), and a tidy one would wait: the
-    SDK reads stdin in a thread that cannot be interrupted.
+    An orderly shutdown has no benefit here (no files, no children), and it would wait: the SDK
+    reads stdin in a thread that cannot be interrupted.
     """
     logging.shutdown()
     os._exit(0)
 
 
 async def _serve(settings: SettingsFile) -> None:
-    # The SDK takes most of a second to import: not before the settings are good, and without the
-    # collector walking its many models again and again (measured: a tenth less).
+    # The SDK takes most of a second to import: import it only after the settings are valid, and
+    # without the garbage collector repeatedly traversing its many models (measured: a tenth less).
     gc.disable()
     from .server import build_server
     from .service import AtisService

@@ -1,9 +1,9 @@
-"""The settings file: what it may say, reading it, and noticing that it was edited.
+"""The settings file: its schema, reading it, and detecting edits.
 
-``load`` reads and checks a file; ``SettingsFile`` answers "the settings now" and re-reads the
-file when it has changed on disk. A broken edit does not take the server down: the last good
-settings stay in force, the problem goes to the log once and into every result
-(``settings_problem``) until the file is good again.
+``load`` reads and checks a file; ``SettingsFile`` returns the current settings and re-reads the
+file when it has changed on disk. A broken edit does not stop the server: the last good settings
+stay in force, and the problem goes to the log once and into every result (``settings_problem``)
+until the file is good again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FREQUENCY = re.compile(r"1[0-3]\d(\.\d{1,3})?")
 
 
 def _texts(value: Any) -> Any:
-    """One item or a list of items."""
+    """Convert one item to a list; return a list unchanged."""
     return [value] if isinstance(value, (str, int, float)) else value
 
 
@@ -76,7 +76,7 @@ class _Section(BaseModel):
 
 
 class MetnoSettings(_Section):
-    """How to ask met.no."""
+    """Settings of the requests to met.no."""
 
     base_url: str = MET_NO
     user_agent: str | None = None
@@ -97,14 +97,14 @@ class MetnoSettings(_Section):
 
 
 class Defaults(_Section):
-    """What holds for every aerodrome that does not say otherwise."""
+    """Settings for every aerodrome that does not override them."""
 
     explicit_not_available: bool = False
     information: Letter = "none"
 
 
 class AerodromeSettings(_Section):
-    """What the weather report does not know about an aerodrome."""
+    """Facts about an aerodrome that the weather report does not contain."""
 
     name: str | None = None
     aliases: Annotated[list[str], BeforeValidator(_texts)] = []
@@ -135,7 +135,7 @@ class Settings(_Section):
 
 
 def require_user_agent(user_agent: str | None) -> str:
-    """met.no's terms ask every client to say who it is and how to reach its operator."""
+    """Return a valid User-Agent: met.no's terms require clients to identify their operator."""
     if not user_agent or not user_agent.strip():
         raise ValueError(
             f"source: metno needs a User-Agent that names you: set {USER_AGENT_VARIABLE} or "
@@ -150,7 +150,7 @@ def require_user_agent(user_agent: str | None) -> str:
 
 
 def load(path: Path, environment: Mapping[str, str]) -> Settings:
-    """Read and check the file. The environment wins over it for the two met.no variables.
+    """Read and check the file. The environment overrides the two met.no settings.
 
     Raises ``SettingsError`` with a text for the operator.
     """
@@ -199,7 +199,7 @@ class SettingsFile:
     """The settings in force, kept in step with the file.
 
     Raises ``SettingsError`` on construction if the file cannot be used: without a first good
-    reading there is nothing to fall back to.
+    reading there are no settings to fall back to.
     """
 
     def __init__(self, path: Path, environment: Mapping[str, str]) -> None:
@@ -208,10 +208,11 @@ class SettingsFile:
         self._seen = self._signature()
         self._settings = load(path, self._environment)
         self.problem: str | None = None
-        """What is wrong with the present file; None while it is the one in force."""
+        """Problem of the present file; None while it is the one in force."""
 
     def current(self) -> Settings:
-        """The settings in force. One ``stat`` call; reads the file only if that has changed."""
+        """Return the settings in force. One ``stat`` call; reads the file only if it has
+        changed."""
         signature = self._signature()
         if signature == self._seen:
             return self._settings

@@ -1,4 +1,4 @@
-"""What can go wrong between a question and a spoken report."""
+"""The errors between a question and a spoken report."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class MalformedReportError(ValueError):
 
 
 class ReportUnavailableError(Exception):
-    """There is no report that may be read out.
+    """There is no report that may be spoken.
 
-    ``reason`` is a short machine-readable word, ``because`` a sentence that can be spoken to a
-    caller, ``detail`` goes to the log. ``retry_after`` is in seconds, where upstream named one.
+    ``reason`` is a short machine-readable word, ``because`` a sentence to speak to the caller,
+    ``detail`` is for the log. ``retry_after`` is in seconds, if upstream sent one.
     """
 
     def __init__(

@@ -1,9 +1,8 @@
-"""METARs from a file, for machines without internet. What is read here is sample data.
+"""METARs from a file, for machines without internet. Its reports count as sample data.
 
-One METAR a line; a closing ``=`` is allowed, ``#`` starts a comment line. A line with a date and
-time alone (``2026/11/15 13:50``, as NOAA writes above each report) dates the METARs below it:
-without one the day of the month is taken as the latest such day. The file is read again when it
-changes.
+One METAR per line; a closing ``=`` is allowed, ``#`` starts a comment line. A line with only a date
+and time (``2026/11/15 13:50``, as NOAA writes above each report) dates the METARs below it; without
+one, the day of the month is taken as the latest such day. The file is read again when it changes.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class MetarFile:
         return best
 
     async def close(self) -> None:
-        """Nothing stays open between two readings."""
+        """Do nothing: no file stays open between two readings."""
 
     def _read_if_changed(self) -> None:
         try:
@@ -78,7 +77,7 @@ def _dated_lines(text: str) -> list[tuple[datetime | None, str]]:
             continue
         try:
             year, month, day = (int(part) for part in date_line.groups())
-            # The end of that day: a METAR's own time then always lies before it.
+            # The end of that day: a METAR's own time is then always earlier.
             dated = datetime(year, month, day, tzinfo=UTC) + timedelta(days=1, minutes=-16)
         except ValueError:
             dated = None

@@ -1,11 +1,11 @@
-"""Asking met.no's tafmetar feed, as its terms of service want to be asked.
+"""Requests to met.no's tafmetar feed, in accordance with its terms of service.
 
-``GET /metar.txt?icao=ENGM`` gives the METARs of the last 24 hours as text, each closed by ``=``
-(api.met.no, Tafmetar 1.0 documentation). The terms ask for an identifying User-Agent, for
-``If-Modified-Since`` and respect for ``Expires``, and for not more than 20 requests a second.
+``GET /metar.txt?icao=ENGM`` returns the METARs of the last 24 hours as text, each closed by ``=``
+(api.met.no, Tafmetar 1.0 documentation). The terms require an identifying User-Agent,
+``If-Modified-Since``, respect for ``Expires``, and not more than 20 requests a second.
 
-Every failure becomes a ``ReportUnavailableError`` with its own reason; an answer is a whole body
-or nothing.
+Every failure becomes a ``ReportUnavailableError`` with its own reason; an answer is returned
+completely or not at all.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class MetnoFeed:
 
 
 class RequestSpacing:
-    """Lets at most so many requests a second start, evenly spaced."""
+    """Lets at most ``per_second`` requests start per second, evenly spaced."""
 
     def __init__(self, per_second: float) -> None:
         self._interval = 1.0 / per_second
@@ -80,7 +80,7 @@ class _Answer:
 
 
 class MetnoClient:
-    """One GET at a time and its outcome; no cache, no parsing of METARs."""
+    """Sends a GET and returns its outcome; no cache, no parsing of METARs."""
 
     def __init__(self, settings: MetnoSettings) -> None:
         self._url = f"{settings.base_url.rstrip('/')}/metar.txt"
@@ -93,7 +93,7 @@ class MetnoClient:
         )
 
     async def fetch(self, icao: str, last_modified: str | None) -> Fetched:
-        """Raises ``ReportUnavailableError``; never returns part of an answer."""
+        """Fetch a complete answer. Raises ``ReportUnavailableError``."""
         await self._spacing.turn()
         headers = {"If-Modified-Since": last_modified} if last_modified else {}
         try:
@@ -163,7 +163,7 @@ def _retry_after(value: str | None, now: datetime) -> float | None:
 
 
 def _seconds_until(http_date: str | None, now: datetime) -> float | None:
-    """None for a missing or unreadable date; met.no sends RFC 9110 dates in GMT."""
+    """Return seconds until a date, or None for an invalid one; met.no sends RFC 9110 dates."""
     if not http_date:
         return None
     try:

@@ -1,6 +1,6 @@
-"""The structured side of an ATIS answer: what the tools return, field by field.
+"""The structured part of an ATIS answer: the results of the tools, field by field.
 
-Units are in the field names or beside the value; ``None`` means the report does not say.
+Units are in the field names or beside the value; ``None`` means that the report has no value.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 Bound = Literal["at_least", "more_than", "less_than"]
-"""How a reported value limits the real one: 9999 is at least 10 km, P6SM more than 6 miles."""
+"""Relation to the real value: 9999 is at least 10 km, P6SM more than 6 miles."""
 
 
 class Wind(BaseModel):
@@ -61,7 +61,7 @@ class CloudLayer(BaseModel):
 
 
 class Conditions(BaseModel):
-    """Wind to cloud: the groups an observation and a trend have in common."""
+    """Wind to cloud: the groups common to observations and trends."""
 
     wind: Wind | None
     visibility: list[Visibility]
@@ -91,7 +91,7 @@ class ParsedReport(Conditions):
     remarks: str | None = Field(description="RMK section as reported; never spoken")
     not_reported: list[str] = Field(description="Groups the station filled with slashes")
     not_spoken: list[str] = Field(description="Groups understood but left out of the speech")
-    unparsed: list[str] = Field(description="Groups nobody could read; left out of the speech")
+    unparsed: list[str] = Field(description="Unreadable groups; left out of the speech")
 
 
 class Information(BaseModel):
@@ -100,7 +100,7 @@ class Information(BaseModel):
 
 
 class Atis(BaseModel):
-    """The answer of ``get_atis``."""
+    """The result of ``get_atis``."""
 
     atis_text: str = Field(description="Ready to be spoken: words, commas and full stops only")
     icao: str
@@ -127,7 +127,7 @@ class Aerodrome(BaseModel):
 
 
 class AerodromeList(BaseModel):
-    """The answer of ``list_aerodromes``."""
+    """The result of ``list_aerodromes``."""
 
     aerodromes: list[Aerodrome]
     source: Literal["metno", "file"]

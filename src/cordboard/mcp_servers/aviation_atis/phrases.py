@@ -1,8 +1,8 @@
-"""Numbers, letters and runways as a controller says them. Pure text, no weather.
+"""Numbers, letters and runways as a controller speaks them. Pure text, no weather.
 
-Digits one by one and whole hundreds and thousands as such: ICAO Annex 10 volume II, 5.2.1.4.1;
-spelling alphabet: the same volume, 5.2.1.3. Only "niner" is spelled as pronounced, the other
-digits as ordinary words, because a speech synthesiser reads the text.
+Digits one by one, whole hundreds and thousands as such: ICAO Annex 10 volume II, 5.2.1.4.1;
+spelling alphabet: the same volume, 5.2.1.3. Only "niner" is spelled as pronounced, the other digits
+are ordinary words, because a speech synthesiser reads the text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ALPHABET = dict(
 
 _SIDES = {"L": "left", "R": "right", "C": "centre"}
 _COMPASS = ("north", "northeast", "east", "southeast", "south", "southwest", "west", "northwest")
-# Letters that Unicode decomposition leaves whole, in the spelling aviation uses for them.
+# Letters that Unicode decomposition does not change, in the spelling aviation uses for them.
 _LETTERS = str.maketrans(
     {
         "æ": "ae",
@@ -43,7 +43,7 @@ _UNSPEAKABLE = re.compile(r"[^A-Za-z ,.']")
 
 
 def digits(number: int | str) -> str:
-    """``"1350"`` -> ``"one three five zero"``; anything that is no digit is dropped."""
+    """``"1350"`` -> ``"one three five zero"``; other characters than digits are dropped."""
     return " ".join(DIGITS[int(digit)] for digit in str(number) if digit in "0123456789")
 
 
@@ -52,7 +52,7 @@ def signed(number: int) -> str:
 
 
 def rounded(number: int) -> str:
-    """Heights and distances: whole hundreds and thousands as such, others digit by digit."""
+    """Speak a height or distance: whole hundreds and thousands as such, others by digit."""
     if number < 100 or number % 100:
         return digits(number)
     thousands, hundreds = number // 1000, number % 1000 // 100
@@ -72,7 +72,7 @@ def spelled(letters: str) -> str:
 
 
 def runway(name: str) -> str:
-    """``"22L"`` -> ``"two two left"``. A doubled side (``"RR"``, outermost) is said once."""
+    """``"22L"`` -> ``"two two left"``. A doubled side (``"RR"``, outermost) is spoken once."""
     side = _SIDES.get(name[-1:], "")
     return f"{digits(name)} {side}".strip()
 
@@ -93,11 +93,11 @@ def listed(items: list[str]) -> str:
 
 
 def speakable(text: str) -> str:
-    """Free text (names, advisories) with numbers in words and without symbols.
+    """Return free text (names, advisories) with numbers in words and without symbols.
 
-    The result has only ASCII letters, spaces, commas, full stops and apostrophes. Letters with
-    marks lose them (``Zürich`` -> ``Zurich``), other scripts are dropped. It begins and ends with a
-    letter, or is empty.
+    The result has only ASCII letters, spaces, commas, full stops and apostrophes. Diacritics are
+    removed (``Zürich`` -> ``Zurich``), other scripts are dropped. It begins and ends with a letter,
+    or is empty.
     """
     folded = unicodedata.normalize("NFKD", text.translate(_LETTERS))
     folded = "".join(letter for letter in folded if not unicodedata.combining(letter))

@@ -1,20 +1,19 @@
-"""METAR text -> ``ParsedReport``, by way of the ``metar`` library.
+"""METAR text -> ``ParsedReport``, by the ``metar`` library.
 
-The library does the parsing. This file guards its borders, so that nothing is invented (each
-case measured with metar 2.0.2):
+The library does the parsing. This module corrects its weaknesses, so that no value is invented
+(each case measured with metar 2.0.2):
 
-- ``////`` for visibility comes back as 10 km, ``//`` as a weather group: such groups are taken
-  out first and listed in ``not_reported``;
-- a bare number after the temperature is taken for a pressure, a wind without unit for m/s, and
-  of two pressure groups the last wins: those groups are taken out as well;
-- a visibility such as ``0800`` where a wind may stand is read as wind from 0 degrees with 800 m/s:
-  it is handed over as ``0800NDV``, which can only be a visibility;
-- runway state and colour groups are swallowed silently: listed in ``not_spoken``;
+- ``////`` for visibility is parsed as 10 km, ``//`` as a weather group: such groups are removed
+  first and listed in ``not_reported``;
+- a bare number after the temperature is parsed as a pressure, a wind without unit as m/s, and of
+  two pressure groups the last wins: those groups are removed as well;
+- a visibility such as ``0800`` where a wind may stand is parsed as wind from 0 degrees with 800
+  m/s: it is passed as ``0800NDV``, which can only be a visibility;
+- runway state and colour groups are ignored silently: they are listed in ``not_spoken``;
 - trends are kept as text only: each is parsed again as a small report of its own;
-- what the library itself cannot read is listed in ``unparsed``.
+- groups that the library itself cannot read are listed in ``unparsed``.
 
-The month and year, which a METAR lacks, are resolved here against a given moment and never from
-the clock.
+Month and year, which a METAR lacks, are derived from a given moment and never from the clock.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ _HPA_LIMITS = (850.0, 1100.0)
 
 @dataclass
 class _Sorted:
-    """The groups of one section, sorted by what may be done with them."""
+    """The groups of one section, sorted by how they are used."""
 
     kept: list[str] = field(default_factory=list)
     not_reported: list[str] = field(default_factory=list)
@@ -73,7 +72,7 @@ class _Sorted:
 
 
 def normalised(text: str) -> str:
-    """One line, upper case, without the closing ``=``."""
+    """Return one line, in upper case, without the closing ``=``."""
     return " ".join(text.upper().replace("=", " ").split())
 
 
@@ -83,9 +82,9 @@ def station_of(text: str) -> str | None:
 
 
 def observation_time(text: str, now: datetime) -> datetime:
-    """The observation time in UTC: the latest day before ``now`` that fits the METAR's day group.
+    """Return the observation time in UTC: the latest day before ``now`` that fits the day group.
 
-    Raises ``MalformedReportError`` if there is no such group or it names no real time.
+    Raises ``MalformedReportError`` if there is no such group or its time does not exist.
     """
     header = _HEADER.match(normalised(text))
     if header is None:
@@ -143,7 +142,7 @@ def parse(text: str, observed_at: datetime) -> ParsedReport:
 
 
 def is_nil(text: str) -> bool:
-    """A station's way to say that it has no report this time."""
+    """True if the station says that it has no report this time."""
     return "NIL" in normalised(text).split()[:4]
 
 
@@ -177,7 +176,7 @@ def _sorted_groups(groups: list[str]) -> _Sorted:
 
 
 def _impossible_direction(group: str) -> bool:
-    """The library gives up the whole report over a direction above 360 degrees."""
+    """True for a direction above 360 degrees: the library rejects the whole report for it."""
     directions = re.fullmatch(r"(\d{3})V(\d{3})", group) or re.match(r"(\d{3})\d{2}", group)
     if directions is None or not (_WIND.match(group) or "V" in group):
         return False
@@ -194,12 +193,12 @@ def _missing_name(group: str) -> str:
 
 
 def _library(station: str, sections: _Sorted, observed_at: datetime) -> Metar.Metar:
-    """Run the library over the kept groups; what it cannot read is added to ``unparsed``."""
+    """Run the library on the kept groups; groups it cannot read are added to ``unparsed``."""
     code = f"{station} {observed_at:%d%H%M}Z {' '.join(sections.kept)}"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         metar = Metar.Metar(code, observed_at.month, observed_at.year, strict=False)
-    # Not strict, the library turns its own exceptions into warnings and drops the rest.
+    # In non-strict mode the library turns its own exceptions into warnings and drops the rest.
     if any("failed while processing" in str(warning.message) for warning in caught):
         raise MalformedReportError(f"unreadable group in {code!r}")
     sections.unparsed.extend(group.removesuffix("NDV") for group in metar._unparsed_groups)
@@ -226,7 +225,7 @@ def _trends(
             weather=_weather(metar.weather, sections),
             clouds=_clouds(metar),
         )
-        if sections.unparsed:  # half a forecast may say the opposite of the whole
+        if sections.unparsed:  # half a forecast may mean the opposite of the whole
             odd.extend(groups[start:end])
         else:
             trends.append(trend)
@@ -343,7 +342,7 @@ def _clouds(metar: Metar.Metar) -> list[CloudLayer]:
 
 
 def _pressure(metar: Metar.Metar, sections: _Sorted) -> tuple[int | None, float | None]:
-    """QNH in hPa and altimeter setting in inches: the one that was reported, never converted."""
+    """Return QNH in hPa and altimeter setting in inches: only the reported one, no conversion."""
     if metar.press is None:
         return None, None
     if not _HPA_LIMITS[0] <= metar.press.value("HPA") <= _HPA_LIMITS[1]:

@@ -1,12 +1,11 @@
-"""Keeps the answers of a slow upstream for a while, politely and without ever passing off old ones.
+"""Caches the answers of a slow upstream for a while and never returns an outdated one.
 
-- An answer is fresh for the TTL, or until upstream's ``Expires`` if that is later (it asks not to
-  be asked again before; held to an hour). Fresh answers cost nothing.
-- Any number of callers wait for one request per key; one who gives up does not stop it.
-- Keys used of late are fetched again shortly before they stop being fresh.
-- After a failure upstream is left alone for a pause (longer if it named one in ``Retry-After``);
-  callers get that failure at once. An answer that is no longer fresh is used for nothing but
-  asking ``If-Modified-Since``.
+- An answer is fresh for the TTL, or until upstream's ``Expires`` if that is later (upstream's
+  request not to ask again earlier; limited to an hour). Fresh answers cost nothing.
+- Concurrent callers share one request per key; a cancelled caller does not stop it.
+- Recently used keys are fetched again shortly before they expire.
+- After a failure upstream is not contacted for a pause (longer if ``Retry-After`` says so); callers
+  get that failure at once. An expired answer is used only for ``If-Modified-Since``.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ logger = logging.getLogger(__name__)
 _EXPIRES_LIMIT_SECONDS = 3600.0
 _RETRY_AFTER_LIMIT_SECONDS = 600.0
 _LEAD_FRACTION = 0.1
-"""How much of the TTL before its end a background refresh starts."""
+"""Fraction of the TTL before its end at which a background refresh starts."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class _Entry:
 
 
 class ReportCache:
-    """``get(key)`` within a running event loop; ``close()`` ends the background refresh."""
+    """``get(key)`` needs a running event loop; ``close()`` ends the background refresh."""
 
     def __init__(
         self,
@@ -75,7 +74,7 @@ class ReportCache:
         self._refresher: asyncio.Task[None] | None = None
 
     async def get(self, key: str) -> str:
-        """The body for the key, at most so old as the class promises.
+        """Return the body for the key, at most as old as the class promises.
 
         Raises ``ReportUnavailableError``.
         """
@@ -110,7 +109,7 @@ class ReportCache:
         del self._under_way[key]
         self._changed.set()
         if not task.cancelled():
-            task.exception()  # the callers have it; without any, it was logged below
+            task.exception()  # callers have it; without callers, `_fetch_into` has logged it
 
     async def _fetch_into(self, key: str, entry: _Entry) -> str:
         conditional = entry.last_modified if entry.body is not None else None
@@ -124,7 +123,7 @@ class ReportCache:
             raise
         now = self._clock()
         body = fetched.body if fetched.body is not None else entry.body
-        assert body is not None  # noqa: S101 - "not modified" only answers a conditional request
+        assert body is not None  # noqa: S101 - "not modified" only follows a conditional request
         wait = min(max(fetched.expires_in or 0.0, 0.0), _EXPIRES_LIMIT_SECONDS)
         entry.body = body
         entry.last_modified = fetched.last_modified or entry.last_modified

@@ -1,8 +1,8 @@
 """The MCP side: two read-only tools over stdio.
 
-``get_atis`` answers with structured content (and the same as JSON text, for older clients). A
-report that may not be read out is a tool error whose text is one or two sentences fit to be
-spoken; the machine-readable reason is in ``_meta``.
+``get_atis`` returns structured content (and the same as JSON text, for older clients). A report
+that may not be spoken is a tool error whose text is one or two speakable sentences; the
+machine-readable reason is in ``_meta``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 REASON_META = "cordboard.atis/reason"
 
-# The pattern is published but not enforced by the SDK: its own refusal is not speakable.
+# The pattern is published but the SDK does not enforce it: its own refusal is not speakable.
 Icao = Annotated[
     str,
     Field(
@@ -34,7 +34,7 @@ Icao = Annotated[
 
 
 def build_server(service: AtisService) -> MCPServer:
-    """The server with its tools, not yet running."""
+    """Return the server with its tools, not yet running."""
     server: MCPServer = MCPServer(
         "aviation-atis",
         version=version("cordboard"),

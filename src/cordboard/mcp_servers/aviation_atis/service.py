@@ -1,8 +1,8 @@
-"""One question, one answer: settings, source, parser and speech put together.
+"""Combines settings, source, parser and speech to answer one question.
 
-Refuses what may not be read out: no report, an unreadable one, NIL, or from met.no one that is
-older than ``max_age_minutes``. A file's reports are sample data and of any age; the answer and
-its first spoken words say so.
+Refuses reports that may not be spoken: a missing or unreadable one, NIL, or one from met.no older
+than ``max_age_minutes``. A file's reports are sample data of any age; the answer and its first
+spoken words say so.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def utc_now() -> datetime:
 
 
 class AtisService:
-    """Answers for as long as the process lives; ``close()`` at its end."""
+    """Answers questions until ``close()`` at the end of the process."""
 
     def __init__(self, settings: SettingsFile, now: Callable[[], datetime] = utc_now) -> None:
         self._file = settings
@@ -42,7 +42,7 @@ class AtisService:
         self._retiring: set[asyncio.Task[None]] = set()
 
     async def atis(self, icao: str) -> Atis:
-        """Raises ``ReportUnavailableError``, its ``because`` ready to be spoken."""
+        """Return the answer. Raises ``ReportUnavailableError`` with a speakable ``because``."""
         code = icao.strip().upper()
         if not re.fullmatch("[A-Z]{4}", code):
             raise ReportUnavailableError(
@@ -76,7 +76,7 @@ class AtisService:
         await asyncio.gather(*self._retiring)
 
     def _settings(self) -> Settings:
-        """The settings in force, with a source that fits them."""
+        """Return the settings in force, after updating the source to match them."""
         settings = self._file.current()
         if _source_settings(settings) != _source_settings(self._built_for):
             retired = asyncio.create_task(self._source.close(), name="retire-source")
@@ -149,10 +149,10 @@ def _source_settings(settings: Settings) -> tuple[object, ...]:
 def _information(
     settings: Settings, aerodrome: AerodromeSettings, observed_at: datetime
 ) -> Information | None:
-    """The letter of this report.
+    """Return the information letter of this report.
 
-    A derived one steps with each half hour of the UTC day, so that everyone who hears the same
-    observation hears the same letter; it is not the letter the tower uses, and is said to be so.
+    A derived letter changes with each half hour of the UTC day, so that everyone who hears the same
+    observation hears the same letter. It is not the letter of the tower, and the speech says so.
     """
     letter = aerodrome.information or settings.defaults.information
     if letter == "none":

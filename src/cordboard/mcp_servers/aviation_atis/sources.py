@@ -1,4 +1,4 @@
-"""Where METARs come from: the one door both sources go through, and picking a report."""
+"""The interface of the METAR sources, and the selection of a report."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from .errors import MalformedReportError, ReportUnavailableError
 
 @dataclass(frozen=True)
 class RawReport:
-    """One METAR as it was received, and when the observation was made (UTC)."""
+    """One METAR as received, with the time of its observation (UTC)."""
 
     text: str
     observed_at: datetime
 
 
 class MetarSource(Protocol):
-    """Gives the latest report of an aerodrome."""
+    """Provides the latest report of an aerodrome."""
 
     kind: Literal["metno", "file"]
 
     async def latest(self, icao: str, now: datetime) -> RawReport:
-        """Raises ``ReportUnavailableError``."""
+        """Return the latest report. Raises ``ReportUnavailableError``."""
 
     async def close(self) -> None:
-        """Finish what is under way and let go of sockets."""
+        """Finish running requests and close all sockets."""
 
 
 def no_report(icao: str) -> ReportUnavailableError:
@@ -37,10 +37,11 @@ def no_report(icao: str) -> ReportUnavailableError:
 
 
 def newest(texts: list[str], icao: str, now: datetime) -> RawReport:
-    """The latest observation of that station among the texts; of equals the last (a correction).
+    """Return the latest observation of that station among the texts; of equals the last (a
+    correction).
 
-    Reports of other stations are never used. Raises ``ReportUnavailableError``: ``malformed`` if
-    nothing was readable, ``no_report`` if nothing was for this station.
+    Reports of other stations are never used. Raises ``ReportUnavailableError``: ``malformed`` if no
+    text was readable, ``no_report`` if none was for this station.
     """
     readable = 0
     best: RawReport | None = None

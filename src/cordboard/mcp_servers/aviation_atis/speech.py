@@ -1,9 +1,10 @@
 """``ParsedReport`` and an aerodrome's settings -> the text to be spoken.
 
-Short sentences in the order of ICAO Annex 11, 4.3.7: who, when, runway, wind, visibility, runway
-visual range, weather, cloud, temperature, dew point, pressure, trend, then what the operator
-added. The text has only letters, spaces, commas, full stops and apostrophes: no digit, no symbol.
-What the report lacks is said to be not available; what could not be read is said to be so.
+Short sentences in the order of ICAO Annex 11, 4.3.7: aerodrome, time, runway, wind, visibility,
+runway visual range, weather, cloud, temperature, dew point, pressure, trend, then the operator's
+additions. The text has only letters, spaces, commas, full stops and apostrophes: no digits, no
+symbols. Values missing in the report are announced as not available, unreadable parts as
+unreadable.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _TIME_WORDS = {"FM": "from", "TL": "until", "AT": "at"}
 
 
 def aerodrome_name(name: str | None, icao: str) -> str:
-    """The configured name as it can be said; without one the spelled ICAO code."""
+    """Return the configured name in speakable form; without one the spelled ICAO code."""
     return speakable(name or "") or spelled(icao)
 
 
@@ -69,7 +70,7 @@ def atis_text(
     explicit_not_available: bool = False,
     sample_data: bool = False,
 ) -> str:
-    """The whole announcement, sentences separated by one space."""
+    """Return the whole announcement, sentences separated by one space."""
     sentences = [SAMPLE_NOTICE] if sample_data else []
     sentences += _opening(report, observed_at, name, information)
     if runways:
@@ -230,7 +231,7 @@ def _runway_visual_range(value: RunwayVisualRange) -> str:
 
 
 def _clouds(layers: Sequence[CloudLayer]) -> list[str]:
-    """Clear-sky and vertical-visibility groups in sentences of their own, layers in one."""
+    """Return clear-sky and vertical-visibility groups as single sentences, layers as one."""
     sentences = [f"{_cloud(layer)}." for layer in layers if layer.cover in _WITHOUT_AMOUNT]
     counted = [_cloud(layer) for layer in layers if layer.cover not in _WITHOUT_AMOUNT]
     return [*sentences, f"Cloud {', '.join(counted)}."] if counted else sentences

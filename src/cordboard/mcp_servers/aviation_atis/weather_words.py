@@ -47,7 +47,7 @@ _DESCRIBED = {
 
 
 def words(intensity: str, descriptors: str, falling: str, obscuring: str, other: str) -> str | None:
-    """The group in words, or None if a code in it is unknown.
+    """Return the group in words, or None if a code in it is unknown.
 
     Codes come concatenated, two letters each (``"RASN"``), except ``other`` (``"NSW"``).
     """

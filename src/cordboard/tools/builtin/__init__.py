@@ -1,4 +1,4 @@
-"""The tools that are part of the engine: hanging up, passing on, keys, pausing the recording."""
+"""The tools built into the engine: hang-up, transfer, keys, pausing the recording."""
 
 from cordboard.tools.builtin.catalogue import BUILTIN_NAMES, builtin_tools
 

@@ -1,4 +1,4 @@
-"""Which built-in tools a configuration brings."""
+"""The built-in tools of a configuration."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ BUILTIN_NAMES = (
 
 
 def builtin_tools(config: Config) -> tuple[Tool, ...]:
-    """The built-in tools, under the rules that `tools:` gives them; `transfer` only exists where
-    there is somewhere to go.
+    """Return the built-in tools, with the operator's rules from `tools:`; `transfer` exists only if
+    destinations are configured.
 
-    A context has those that it lists, as with every tool.
+    As with every tool, a context has only those that it lists.
     """
     tools: tuple[Tool, ...] = (
         HangupCall(),

@@ -1,8 +1,8 @@
-"""`collect_digits`: have the caller enter something with the keys of the telephone.
+"""`collect_digits`: lets the caller enter digits with the telephone keys.
 
-Without `secret` the agent is given the digits. With it the agent is only told how many came, and a
-reference under which the call keeps them; they stand in no ledger, log or recording. Whether and
-into which tool's arguments a reference may be put is not for an agent to say (`CallLine.reveal`).
+Without `secret` the agent receives the digits. With `secret` it receives only their number and a
+reference under which the call keeps them; they appear in no ledger, log or recording. The agent
+does not decide which tools may receive the digits of a reference (`CallLine.reveal`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SPEC = ToolSpec(
                 "type": "integer",
                 "minimum": 0,
                 "maximum": 60,
-                "description": "So many digits are the whole input; 0 = until the terminator.",
+                "description": "Number of digits in the whole input; 0 = until the terminator.",
             },
             "terminator": {
                 "type": "string",
@@ -77,14 +77,14 @@ _SPEC = ToolSpec(
 
 
 class CollectDigits:
-    """Waits for keys of the caller. Needs no settings."""
+    """Waits for keys from the caller. Needs no settings."""
 
     @property
     def spec(self) -> ToolSpec:
         return _SPEC
 
     async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
-        """Say the prompt and collect; what is pressed during the prompt counts, and stops it."""
+        """Say the prompt and collect keys; keys pressed during the prompt count, and stop it."""
         prompt = str(arguments.get("prompt", "")).strip()
         if prompt:
             run.line.say(prompt)

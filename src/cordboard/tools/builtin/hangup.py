@@ -39,6 +39,6 @@ class HangupCall:
         return _SPEC
 
     async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
-        """Ask the line to end; returns at once, while the agent may still be speaking."""
+        """Request the hang-up; returns at once, while the agent may still be speaking."""
         run.line.end_after_speech(str(arguments.get("reason", "")).strip() or DEFAULT_REASON)
         return ToolResult(message="Goodbye.", data={"will_hangup": True})

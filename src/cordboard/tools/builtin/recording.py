@@ -1,4 +1,4 @@
-"""`pause_recording` and `resume_recording`: the caller decides what of a call is kept."""
+"""`pause_recording` and `resume_recording`: the caller decides which parts are recorded."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PauseRecording:
 class ResumeRecording:
     """Records sound again."""
 
-    spec = _spec("resume_recording", "Go on with the recording of this call after a pause.")
+    spec = _spec("resume_recording", "Resume the recording of this call after a pause.")
 
     async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
         if not run.line.resume_recording():

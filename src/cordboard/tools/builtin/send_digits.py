@@ -1,4 +1,4 @@
-"""`send_digits`: press keys for the far side, such as the menu of a machine that answers."""
+"""`send_digits`: sends keys to the far side, such as the menu of an answering machine."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class SendDigits:
         return _SPEC
 
     async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
-        """Send them; returns when the line has begun to."""
+        """Send the keys; returns when the line has begun to send."""
         digits: str = arguments["digits"]
         try:
             await run.line.send_keys(digits)

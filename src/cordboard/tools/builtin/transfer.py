@@ -1,7 +1,7 @@
-"""`transfer`: pass the caller on, blind, to a destination that the operator has named.
+"""`transfer`: transfers the caller, blind, to a destination that the operator has configured.
 
-The agent can only choose among the names under `tools.transfer.destinations`; numbers are never
-taken from a conversation. When the transfer fails the caller is still there and hears so.
+The agent can only choose among the names under `tools.transfer.destinations`; numbers from a
+conversation are never used. If the transfer fails, the caller is still connected and hears so.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Transfer:
         return self._spec
 
     async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
-        """Let the agent finish speaking, then transfer; `ToolError` when it did not happen."""
+        """Let the agent finish speaking, then transfer. Raises `ToolError` if that fails."""
         destination: str = arguments["destination"]
         spoken = destination.replace("_", " ").replace("-", " ")
         try:

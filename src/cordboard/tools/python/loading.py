@@ -1,8 +1,8 @@
-"""Finding the functions that the configuration names.
+"""Loads the functions that the configuration names.
 
-`load_functions` imports modules, so it runs code that is the operator's own, takes as long as that
-takes and belongs in a thread. A module is imported once in the life of an engine, as always in
-Python: a reload of the configuration finds new functions, but changed code needs a restart.
+`load_functions` imports modules: it runs the operator's own code, for as long as that takes, and
+belongs in a thread. A module is imported once per engine process, as usual in Python: a reload of
+the configuration finds new functions, but changed code needs a restart.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Function:
     description: str
     is_async: bool
     threads: FunctionThreads = field(repr=False)
-    """Where it runs if it is not async."""
+    """The threads in which it runs if it is not async."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,13 @@ class Unusable:
 
 
 Functions: TypeAlias = Mapping[str, Function | Unusable]
-"""By entry point."""
+"""Functions by entry point."""
 
 
 def load_functions(tools: Mapping[str, ToolEntry], earlier: Functions | None = None) -> Functions:
-    """Everything that the tools of `kind: python` name. Blocks.
+    """Load all functions that tools of `kind: python` name. Blocks.
 
-    What was found `earlier` stays the same object, with the threads that may hang in it.
+    Functions found in `earlier` stay the same objects, with the threads that may hang in them.
     """
     wanted = dict.fromkeys(
         entry.function for entry in tools.values() if isinstance(entry, PythonTool)
@@ -80,7 +80,7 @@ def _load(entry_point: str) -> Function | Unusable:
     if found is None:
         return Unusable(f"the module {module_name} has no function {name}")
     if not callable(found):
-        return Unusable(f"{name} in the module {module_name} is no function")
+        return Unusable(f"{name} in the module {module_name} is not a function")
     is_async = inspect.iscoroutinefunction(found) or inspect.iscoroutinefunction(
         getattr(found, "__call__", None)  # noqa: B004 - an object that is called
     )
@@ -91,7 +91,7 @@ def _load(entry_point: str) -> Function | Unusable:
     if signature.run and not is_async:
         return Unusable(
             f"its parameter {signature.run} is a ToolRun, which only an `async def` function can "
-            "use: it runs in no other thread than the engine's"
+            "use: it runs only in the engine's own thread"
         )
     threads = FunctionThreads(entry_point)
     return Function(entry_point, found, signature, description_of(found), is_async, threads)

@@ -1,11 +1,12 @@
-"""A function's typed signature as the JSON Schema of a tool's arguments, and back.
+"""Converts a function's typed signature to the JSON Schema of a tool's arguments, and back.
 
     def convert(amount: Annotated[float, Field(ge=0)], to: Literal["EUR", "USD"] = "EUR") -> str:
         \"""Convert an amount of Norwegian kroner.\"""
 
 pydantic makes the schema: descriptions and bounds from `Annotated[..., Field(...)]`, choices from
-`Literal` and enums, objects from dataclasses, `TypedDict`s and models. A parameter annotated
-`ToolRun` is the engine's to fill and stands in no schema. Pure; only the function is looked at.
+`Literal` and enums, objects from dataclasses, `TypedDict`s and models. The engine itself fills a
+parameter annotated `ToolRun`, which is not part of the schema. Pure; the function is inspected, not
+called.
 """
 
 from __future__ import annotations
@@ -25,29 +26,29 @@ from cordboard.errors import SchemaRefused
 from cordboard.tools.tool import JsonObject, ToolRun
 
 MAX_DESCRIPTION = 2_000
-"""Characters of a docstring that an agent is given."""
+"""Characters of a docstring that an agent receives."""
 MAX_PROBLEMS = 5
 
 _SECTION = re.compile(
     r"^(:\w|(Args|Arguments|Parameters|Params|Returns?|Raises|Yields|Examples?|Notes?)\s*:?\s*$)"
 )
-"""Where the part of a docstring begins that is for programmers."""
+"""Matches the line where the part of a docstring for programmers begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a function wants."""
+    """The parameters of a function."""
 
     model: type[BaseModel]
-    """Its arguments; each field stands under its parameter's name as alias."""
+    """Validates its arguments; each field has its parameter's name as alias."""
     parameters: JsonObject
     run: str = ""
-    """The parameter that takes the `ToolRun`; empty = none."""
+    """The parameter that takes the `ToolRun`; empty if there is none."""
 
     def read(self, arguments: JsonObject) -> dict[str, Any]:
-        """The arguments as the values that the function wants.
+        """Convert the arguments to the values that the function expects.
 
-        Raises `pydantic.ValidationError` for what no schema could say.
+        Raises `pydantic.ValidationError` for errors that the schema cannot express.
         """
         values = self.model.model_validate(arguments)
         return {
@@ -57,7 +58,7 @@ class Signature:
 
 
 class _Schema(GenerateJsonSchema):
-    """Without titles: they repeat the names."""
+    """Generates no titles, because they only repeat the names."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
 
@@ -66,7 +67,7 @@ class _Schema(GenerateJsonSchema):
 
 
 def read_signature(function: Callable[..., Any]) -> Signature:
-    """Raises `SchemaRefused`, with the reason."""
+    """Read a function's signature. Raises `SchemaRefused` with the reason."""
     try:
         hints = typing.get_type_hints(_annotated_part(function), include_extras=True)
         parameters = inspect.signature(function).parameters
@@ -92,7 +93,7 @@ def read_signature(function: Callable[..., Any]) -> Signature:
 
 
 def _annotated_part(function: Callable[..., Any]) -> Any:
-    """Where the annotations of a callable are."""
+    """Return the object that holds the annotations of a callable."""
     if inspect.isroutine(function) or inspect.isclass(function):
         return function
     return type(function).__call__
@@ -103,7 +104,7 @@ def _field(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> tuple[Any,
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         raise SchemaRefused(f"it takes any number of arguments ({parameter}); name each one")
     if parameter.kind is parameter.POSITIONAL_ONLY:
-        raise SchemaRefused(f"its parameter {name} cannot be given by name")
+        raise SchemaRefused(f"its parameter {name} cannot be passed by name")
     if name not in hints:
         raise SchemaRefused(f"its parameter {name} has no type")
     default = parameter.default
@@ -117,7 +118,7 @@ def _field(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> tuple[Any,
 
 
 def problems_of(error: ValidationError) -> list[str]:
-    """What is wrong, for the model that asked; no values."""
+    """Return the problems for the model that called the tool; without values."""
     found = [
         f"{'.'.join(map(str, details['loc']))}: {details['msg']}".removeprefix(": ")
         for details in error.errors(include_url=False, include_input=False, include_context=False)
@@ -126,7 +127,7 @@ def problems_of(error: ValidationError) -> list[str]:
 
 
 def description_of(function: Callable[..., Any]) -> str:
-    """The docstring up to the part for programmers; empty when there is none."""
+    """Return the docstring up to the part for programmers; empty if there is none."""
     told: list[str] = []
     for line in (inspect.getdoc(function) or "").splitlines():
         if _SECTION.match(line):

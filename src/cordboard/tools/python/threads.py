@@ -1,8 +1,8 @@
-"""The threads in which one function runs: a few of its own, so that a hanging one harms nobody.
+"""The threads of one function: a few of its own, so that a hanging run affects no other function.
 
-A thread cannot be killed. Whoever does not wait any longer for a run leaves its thread behind, and
-that counts as stuck until it comes back by itself; with `MOST_STUCK` of them the function is not
-called any more. All threads are daemons: none keeps the engine from ending.
+A thread cannot be killed. When the caller of a run stops waiting, its thread counts as stuck until
+it returns by itself; with `MOST_STUCK` stuck threads the function is not called any more. All
+threads are daemons, so they do not keep the engine from ending.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from typing import Any
 
 MOST_AT_ONCE = 8
-"""Runs at the same time; further ones wait for their turn."""
+"""Maximum concurrent runs; further ones wait for their turn."""
 MOST_STUCK = 4
-"""Threads that nobody waits for any more."""
+"""Maximum threads of runs that were given up."""
 IDLE_SECONDS = 10.0
-"""How long a thread waits for more to do before it ends."""
+"""Seconds that an idle thread waits for work before it ends."""
 
 
 class TooManyStuck(Exception):
-    """So many runs hang that no other is begun."""
+    """Too many runs hang to begin another one."""
 
 
 @dataclass(slots=True)
@@ -50,11 +50,12 @@ class FunctionThreads:
 
     @property
     def stuck(self) -> int:
-        """How many runs hang."""
+        """Number of runs that hang."""
         return self._stuck
 
     async def run(self, work: Callable[[], Any]) -> Any:
-        """What `work` returns or raises. Cancelled: its thread is left behind if it has begun.
+        """Run `work` in a thread; return or raise its result. When cancelled, a thread that has
+        begun is left behind.
 
         Raises `TooManyStuck`.
         """
@@ -87,7 +88,7 @@ class FunctionThreads:
                 self._stuck += 1
 
     def _serve(self) -> None:
-        """In a thread of its own."""
+        """Run jobs, in a thread of its own."""
         while True:
             try:
                 job = self._jobs.get(timeout=IDLE_SECONDS)
@@ -107,7 +108,7 @@ class FunctionThreads:
         try:
             if not job.abandoned:
                 result = job.work()
-        except BaseException as raised:  # noqa: BLE001 - whoever waits for it gets it
+        except BaseException as raised:  # noqa: BLE001 - passed on to the waiting caller
             error = raised
         with self._lock:
             job.finished = True
@@ -121,7 +122,7 @@ class FunctionThreads:
         if job.done.done():
             return
         if isinstance(error, StopIteration) or not isinstance(error, Exception | None):
-            error = RuntimeError(repr(error))  # it would end the loop, or no future takes it
+            error = RuntimeError(repr(error))  # it would end the loop, or a future refuses it
         if error is None:
             job.done.set_result(result)
         else:

@@ -2,11 +2,12 @@
 
 An `async def` function runs on the event loop, among the calls: it must not block (the loop's
 watchdog names the line if it does). Any other function runs in threads of its own, where it may
-block; one that hangs is answered by the timeout, and after a few such runs not called any more.
+block; a run that hangs is answered by the timeout, and after several hanging runs the function is
+not called any more.
 
-What it returns: a text is the message, a `ToolResult` is taken as it is, everything else is data
-(dictionaries, models, dataclasses, lists, numbers, None). What it raises: `ToolError` and
-`ToolTimeout` are told to the caller; the desk logs anything else and apologises.
+Return values: a string is the message, a `ToolResult` is used as it is, everything else is data
+(dictionaries, models, dataclasses, lists, numbers, None). Exceptions: the message of `ToolError`
+and `ToolTimeout` is spoken to the caller; the desk logs all others and apologises.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class PythonTool:
             description=function.description or name.replace("_", " "),
             parameters=function.signature.parameters,
             origin=f"python:{function.entry_point}",
-            # Nothing says what a function does but the operator.
+            # Only the operator knows the effects of a function.
             effects=Effects.DESTRUCTIVE,
         )
         self._spec = apply_rules(spec, config)
@@ -61,7 +62,7 @@ class PythonTool:
         return self._spec
 
     async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
-        """Call the function. Raises whatever it raises, and `ToolError` when too many runs of it
+        """Call the function. Raises what the function raises, and `ToolError` if too many runs
         hang."""
         function = self._function
         try:
@@ -74,7 +75,7 @@ class PythonTool:
             try:
                 return as_result(await function.call(**values))
             except SystemExit as error:  # would end the engine
-                raise RuntimeError(f"the function wanted to exit: {error}") from error
+                raise RuntimeError(f"the function tried to exit: {error}") from error
         try:
             result = await function.threads.run(partial(_called, function.call, values))
         except TooManyStuck:
@@ -85,12 +86,12 @@ class PythonTool:
                 threads=function.threads.stuck,
             )
             raise ToolError(self._spec.speech.errors.unavailable or NOT_AVAILABLE) from None
-        assert isinstance(result, ToolResult)  # noqa: S101 - of `_called`
+        assert isinstance(result, ToolResult)  # noqa: S101 - returned by `_called`
         return result
 
 
 def as_result(value: Any) -> ToolResult:
-    """What a function returned. Raises a `ValueError` for what is no JSON."""
+    """Convert a function's return value. Raises `ValueError` if it is not JSON."""
     if isinstance(value, ToolResult):
         return value
     if isinstance(value, str):
@@ -99,14 +100,14 @@ def as_result(value: Any) -> ToolResult:
 
 
 def _called(call: Callable[..., Any], values: Mapping[str, Any]) -> ToolResult:
-    """In a thread."""
+    """Call the function; runs in a thread."""
     return as_result(call(**values))
 
 
 def python_tools(
     tools: Mapping[str, ToolEntry], functions: Functions
 ) -> tuple[tuple[Tool, ...], tuple[ConfigProblem, ...]]:
-    """The tools of `kind: python`, and what is wrong with those that are not offered."""
+    """Make the tools of `kind: python`; return them and the problems of those not offered."""
     made: list[Tool] = []
     problems: list[ConfigProblem] = []
     for name, entry in tools.items():

@@ -1,1 +1,1 @@
-"""JSON Schemas from outside: made safe, checked against, and said in other languages."""
+"""JSON Schemas from outside: made safe, used for checks, and converted for providers."""

@@ -1,8 +1,8 @@
-"""A plain schema as alternatives of exactly one type each, for languages that want it so.
+"""Splits a plain schema into alternatives of exactly one type each, for languages that require it.
 
-`anyOf` beside other keywords becomes alternatives that each hold those keywords too; several types
-become one alternative for each, with the keywords that mean something for it; null is told apart.
-A schema that states no type gets the one that its keywords are about, or all.
+`anyOf` beside other keywords becomes alternatives that each contain those keywords too; several
+types become one alternative each, with the keywords that apply to it; null is reported separately.
+A schema without a type gets the type that its keywords apply to, or all types.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cordboard.tools.schema.merging import WORDS, Contradiction, both, either
 from cordboard.tools.tool import JsonObject
 
 MAX_CHOICES = 64
-"""Alternatives of one schema; more are not told apart."""
+"""Maximum alternatives of one schema; beyond it they are not split."""
 _ABOUT: dict[str, tuple[str, ...]] = {
     "string": ("minLength", "maxLength", "pattern", "format"),
     "number": (
@@ -40,19 +40,20 @@ _SCALARS: tuple[JsonObject, ...] = tuple(
 
 @dataclass(slots=True)
 class Alternatives:
-    """What a schema may be."""
+    """The alternatives of one schema."""
 
     choices: list[JsonObject]
     """At least one; each with a `type` of one entry, never null, and no `anyOf`."""
     nullable: bool
+    """True if null is allowed too."""
     outer: frozenset[str]
-    """Which of description and words are not part of the choices."""
+    """The keys among description and words that are not part of the choices."""
     guessed: bool = False
-    """No type was stated."""
+    """True if no type was stated."""
 
 
 def alternatives(plain: JsonObject) -> Alternatives:
-    """Tell the alternatives of a plain schema apart."""
+    """Split a plain schema into its alternatives."""
     if "anyOf" in plain:
         return _of_branches(plain)
     types = _types(plain)
@@ -77,7 +78,7 @@ def alternatives(plain: JsonObject) -> Alternatives:
 
 
 def collapsed(choices: list[JsonObject]) -> JsonObject:
-    """One choice in place of several, for a language without alternatives."""
+    """Merge several choices into one, for a language without alternatives."""
     kinds = list(dict.fromkeys(choice["type"][0] for choice in choices))
     if kinds == ["object"]:
         return {**either({"anyOf": choices}), "type": ["object"]}
@@ -148,9 +149,9 @@ def _type_of(value: Any) -> str:
 
 
 def only(plain: JsonObject, kind: str, alone: bool = True) -> JsonObject:
-    """The part of a schema that is about one type; `{}` when no value of that type fits.
+    """Return the part of a schema that applies to one type; `{}` if no value of that type fits.
 
-    `alone`: description and words of the whole are this part's too.
+    `alone`: the part also gets the description and words of the whole.
     """
     about = {*_ABOUT.get(kind, ()), "default", *(("description", WORDS) if alone else ())}
     part: JsonObject = {"type": [kind]}

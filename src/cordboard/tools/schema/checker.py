@@ -1,11 +1,11 @@
-"""The check of a tool call's arguments against the tool's own JSON Schema.
+"""Checks a tool call's arguments against the tool's own JSON Schema.
 
-MCP servers control their schemas, so a schema is material from outside: it is compiled once, when
-the tool is found, and refused there (`SchemaRefused`) if it is no schema, names anything outside
-itself, or could hold the event loop (`cordboard.tools.schema.safety`). No `$ref` is ever fetched.
-Patterns run in linear time; those that need more (look-ahead, back references) with a step limit.
+MCP servers control their schemas, so a schema is untrusted. It is compiled once, when the tool is
+found, and refused then (`SchemaRefused`) if it is not a valid schema, refers to anything outside
+itself, or could block the event loop (`cordboard.tools.schema.safety`). No `$ref` is ever fetched.
+Patterns run in linear time; those that cannot (look-ahead, back references) run with a step limit.
 
-Arguments that do not fit give texts written for a model that should mend them.
+For arguments that do not fit, the checker returns texts that help a model to correct them.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ MAX_ARGUMENT_BYTES = 256 * 1024
 MAX_PROBLEMS = 5
 MAX_PROBLEM_LENGTH = 240
 MAX_WORK = 2_000_000
-"""Sub-schemas passed in one check, all parts of the value together: about 60 ms (measured with
-jsonschema-rs 0.60; a tool call of a phone conversation needs some dozens)."""
+"""Sub-schemas visited in one check, over all parts of the value: about 60 ms (measured with
+jsonschema-rs 0.60; a tool call of a phone conversation needs a few dozen)."""
 MAX_DESCRIBED_WORK = 5_000
-"""The same where it is to be said what does not fit: that takes 17 µs each (measured)."""
+"""The same limit when the problems must be described, which takes 17 µs each (measured)."""
 
 MAX_COMPILING = 0.005
-"""Seconds that compiling may take in a call, on the event loop."""
+"""Seconds that compiling may take during a call, on the event loop."""
 
 Kind = jsonschema_rs.ValidationErrorKind
 IsSecret = Callable[[str], bool]
-"""Whether the value of a field of that name is repeated nowhere."""
+"""Returns True for a field name whose value must not be repeated."""
 _PATTERN_BYTES = 256 * 1024
 _BACKTRACK_LIMIT = 10_000
 _BACKTRACKING_COSTS = 50
-"""How many plain sub-schemas a pattern with a step limit may cost."""
+"""Cost of a pattern with a step limit, in plain sub-schemas."""
 
 
 class Validator(Protocol):
@@ -55,16 +55,16 @@ class Validator(Protocol):
 
 
 def compile_schema(schema: JsonObject, root_is_object: bool = True) -> Checker:
-    """Compile a schema from outside. Raises `SchemaRefused`.
+    """Compile an untrusted schema. Raises `SchemaRefused`.
 
-    A hostile one may take some hundred ms: where servers are listened to, off the event loop.
+    A hostile schema may take some hundred ms: compile schemas of servers off the event loop.
     """
     reach = examine(schema, root_is_object)
     return Checker(*_compile(schema, reach), reach.depth)
 
 
 class Checker:
-    """A compiled schema that is only asked what it can answer at once. By `compile_schema`."""
+    """A compiled schema that only checks values it can check quickly. Made by `compile_schema`."""
 
     __slots__ = ("_depth", "_per_part", "_validator")
 
@@ -74,7 +74,7 @@ class Checker:
         self._depth = depth
 
     def too_much(self, value: Any, depth: int | None = None) -> str:
-        """Why this value is not checked; empty when it can be. `depth`: its own, if it is known."""
+        """Return why a value is not checked; empty if it can be. `depth`: its depth, if known."""
         if (depth_of(value, self._depth) if depth is None else depth) > self._depth:
             return f"nested deeper than {self._depth} levels"
         if self._is_more(value, MAX_WORK, text=64):
@@ -82,11 +82,11 @@ class Checker:
         return ""
 
     def is_valid(self, value: Any) -> bool:
-        """Whether a value that is not `too_much` fits."""
+        """True if a value that is not `too_much` fits."""
         return self._validator.is_valid(value)
 
     def problems(self, value: Any, secret: IsSecret = looks_secret) -> Iterator[str]:
-        """What does not fit in a value that is not `too_much`, as short texts."""
+        """Yield the problems of a value that is not `too_much`, as short texts."""
         if self._is_more(value, MAX_DESCRIBED_WORK, text=10_000):
             yield "they do not fit the schema"
             return
@@ -94,15 +94,16 @@ class Checker:
             yield _describe(error, secret)
 
     def _is_more(self, value: Any, work: int, text: int) -> bool:
-        parts = work // self._per_part + 1  # the smallest object is one part, and is checked
+        parts = work // self._per_part + 1  # the smallest object is one part and is checked
         return weight_of(value, parts, text) > parts
 
 
 class ArgumentChecker:
-    """A schema that compiles; `problems` is empty when the arguments fit.
+    """Checks arguments; `problems` is empty if they fit.
 
     A compiled schema of 1 kB takes 12 kB of memory (measured), and most tools of a large catalogue
-    are never asked for: what is quickly compiled is compiled again with the first arguments.
+    are never called. So a schema that compiles quickly is not kept compiled, but compiled again for
+    the first arguments.
     """
 
     __slots__ = ("_compiled", "_schema")
@@ -123,9 +124,9 @@ class ArgumentChecker:
         return self._compiled
 
     def problems(self, arguments: JsonObject, secret: IsSecret = looks_secret) -> list[str]:
-        """What is wrong with the arguments, at most `MAX_PROBLEMS` texts; empty when they fit.
+        """Return the problems of the arguments, at most `MAX_PROBLEMS` texts; empty if they fit.
 
-        They do not repeat the values of fields that are `secret`.
+        The texts do not repeat the values of fields that are `secret`.
         """
         too_much = self._too_much(arguments)
         if too_much:
@@ -155,7 +156,7 @@ class ArgumentChecker:
 
 
 def _compile(schema: JsonObject, reach: Reach) -> tuple[Validator, int]:
-    """The compiled schema, and what one part of a value costs at most."""
+    """Return the compiled schema and the maximum cost of one part of a value."""
     try:
         linear = jsonschema_rs.RegexOptions(size_limit=_PATTERN_BYTES)
         return _validator(schema, linear), reach.work
@@ -179,7 +180,7 @@ def _validator(
 
 
 def _describe(error: jsonschema_rs.ValidationError, secret: IsSecret) -> str:
-    """Where, what was expected, what came; of a field named as a secret not what came."""
+    """Return path, expectation and value; without the value for a field named as a secret."""
     path = ".".join(str(part) for part in error.instance_path)
     text = _said(error, secret)
     if len(text) > MAX_PROBLEM_LENGTH:
@@ -204,7 +205,7 @@ def _said(error: jsonschema_rs.ValidationError, secret: IsSecret) -> str:
 
 
 def _is_secret(error: jsonschema_rs.ValidationError, secret: IsSecret) -> bool:
-    """Whether the value, or a part of it, is of a field that is named as a secret."""
+    """True if the value, or a part of it, belongs to a field named as a secret."""
     waiting: list[Any] = [{str(part): None for part in error.instance_path}, error.instance]
     while waiting:
         node = waiting.pop()

@@ -1,13 +1,13 @@
-"""A tool's JSON Schema as a plain one: no references, no `allOf`, every keyword well-formed.
+"""Converts a tool's JSON Schema to a plain one: no references, no `allOf`, valid keywords only.
 
-Schemas come from outside, so nothing here trusts their shape: local references are put in place
-(within a depth and a number of sub-schemas), cycles end in the bare type of what they lead to,
-references to elsewhere are never followed, and keywords with values of the wrong type do not count.
+Schemas come from outside, so their shape is not trusted: local references are inlined (up to a
+depth and a number of sub-schemas), cycles end in the bare type of their target, references to other
+documents are never followed, and keywords with values of the wrong type are ignored.
 
-The plain form accepts whatever the schema accepts, and sometimes more: what it cannot hold (`not`,
-`if`, `dependentRequired` ...) is kept in words under `WORDS`. In it `type` is a list, `const` an
-`enum`, `oneOf` an `anyOf`, a tuple a list of its alternatives; `false` appears only under
-`additionalProperties`.
+The plain form accepts everything that the schema accepts, and sometimes more: constraints that it
+cannot express (`not`, `if`, `dependentRequired` ...) are kept in words under `WORDS`. In the plain
+form `type` is a list, `const` an `enum`, `oneOf` an `anyOf`, a tuple a list of its alternatives;
+`false` appears only under `additionalProperties`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from cordboard.tools.schema.words import said
 from cordboard.tools.tool import JsonObject
 
 MAX_DEPTH = 32
-"""Levels of a value that are described; what is below is of any shape."""
+"""Levels of a value that are described; deeper parts may have any shape."""
 MAX_STEPS = 64
-"""Sub-schemas within one another, those for the same part of a value counted too."""
+"""Maximum nesting of sub-schemas, including those for the same part of a value."""
 MAX_INLINED = 10_000
-"""Sub-schemas that stand where a reference was."""
+"""Maximum number of sub-schemas that replace references."""
 MAX_VALUE_LEVELS = 16
 TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 
@@ -40,11 +40,11 @@ _ONLY_TOLD = (
 )
 _FORGOTTEN = ("$dynamicRef", "$recursiveRef", "unevaluatedProperties", "unevaluatedItems")
 _OLD_DRAFTS = ("draft-03", "draft-04", "draft-05", "draft-06", "draft-07")
-"""In these, what stands beside a `$ref` does not count."""
+"""In these drafts, keywords beside a `$ref` are ignored."""
 
 
 class Inliner:
-    """Makes one schema plain; `notes` says what could not be kept."""
+    """Makes one schema plain; `notes` lists what could not be kept."""
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root
@@ -54,11 +54,11 @@ class Inliner:
         self.notes: dict[str, None] = {}
 
     def plain(self) -> JsonObject:
-        """The plain schema of the whole; `{}` where nothing can be said."""
+        """Return the plain form of the whole schema; `{}` if nothing can be expressed."""
         return self._schema(self._root, _Place()) or {}
 
     def _schema(self, node: Any, place: _Place) -> JsonObject | None:
-        """A plain sub-schema; None when nothing can be valid under it."""
+        """Return a plain sub-schema; None if no value can be valid under it."""
         if node is False:
             return None
         if not isinstance(node, dict):
@@ -66,7 +66,7 @@ class Inliner:
         if place.references:
             self._left -= 1
         if place.level > MAX_DEPTH or place.steps > MAX_STEPS or self._left < 0:
-            self.notes["nested too deeply: its inner parts are of any shape"] = None
+            self.notes["nested too deeply: its inner parts may have any shape"] = None
             return _outline(node)
         if place.steps and isinstance(node.get("$id"), str):
             self.notes["a part with an `$id` of its own: left open"] = None
@@ -77,7 +77,7 @@ class Inliner:
         return self._joined(node, place, self._own(node, place))
 
     def _joined(self, node: JsonObject, place: _Place, plain: JsonObject) -> JsonObject | None:
-        """With what `$ref`, `allOf`, `oneOf` and `anyOf` add."""
+        """Add the constraints of `$ref`, `allOf`, `oneOf` and `anyOf`."""
         parts: list[JsonObject | None] = []
         if isinstance(node.get("$ref"), str):
             parts.append(self._referred(node["$ref"], place))
@@ -109,12 +109,12 @@ class Inliner:
             self.notes[f"the reference {reference[:80]!r} leads nowhere here: left open"] = None
             return {}
         if reference in place.references:
-            self.notes["a schema that contains itself: cut where it begins again"] = None
+            self.notes["a recursive schema: cut at its first repetition"] = None
             return _outline(target) if isinstance(target, dict) else {}
         return self._schema(target, place.through(reference))
 
     def _target(self, reference: str) -> Any:
-        """What a local reference points to; None for all others."""
+        """Return the target of a local reference; None for all others."""
         if not reference.startswith("#"):
             return None
         pointer = unquote(reference[1:])
@@ -131,7 +131,7 @@ class Inliner:
         return target
 
     def _own(self, node: JsonObject, place: _Place) -> JsonObject:
-        """What the keywords say that need no other part of the schema."""
+        """Convert the keywords that do not need other parts of the schema."""
         plain: JsonObject = {}
         for keyword in ("description", "pattern", "format"):
             if isinstance(node.get(keyword), str) and node[keyword]:
@@ -158,7 +158,7 @@ class Inliner:
                     str(name): self._schema(schema, place.below())
                     for name, schema in node[keyword].items()
                 }
-                # What may never be there is simply not described.
+                # Properties that can never be valid are left out.
                 plain[keyword] = {k: schema for k, schema in schemas.items() if schema is not None}
         if "additionalProperties" in node:
             rest = self._schema(node["additionalProperties"], place.below())
@@ -192,7 +192,7 @@ class Inliner:
 
 
 class _Place:
-    """Where the walk is: how deep, and within which references."""
+    """Position in the schema: depth, and the references that led there."""
 
     __slots__ = ("level", "references", "steps")
 
@@ -266,7 +266,7 @@ def _is_number(value: Any) -> TypeGuard[int | float]:
 
 
 def _is_json(value: Any) -> bool:
-    """Whether a value can be written: no number beyond 64 bits, not nested too deeply."""
+    """True if a value can be serialised: no number beyond 64 bits, not nested too deeply."""
     if depth_of(value, MAX_VALUE_LEVELS) > MAX_VALUE_LEVELS:
         return False
     try:

@@ -1,8 +1,8 @@
-"""Joining plain schemas: both at once (`allOf`), or either (alternatives as one object).
+"""Merges plain schemas: both at once (`allOf`), or either (alternatives as one object).
 
-"Plain" is the form that `cordboard.tools.schema.inlining` makes: no references, no `allOf`, types
-as lists, `anyOf` as the only alternative. What cannot be joined exactly becomes wider, never
-narrower: a value that both (or either) accept is accepted by what comes out. Nothing is modified.
+"Plain" is the form made by `cordboard.tools.schema.inlining`: no references, no `allOf`, types as
+lists, `anyOf` as the only alternative. A merge that cannot be exact becomes wider, never narrower:
+the result accepts every value that both (or either) accept. The inputs are not modified.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from cordboard.tools.schema.words import said
 from cordboard.tools.tool import JsonObject
 
 WORDS = "\0words"
-"""In a plain schema: constraints that are told in words, a list of texts."""
+"""Key of a plain schema: constraints expressed in words, a list of texts."""
 _NOT_COMPARED = 10_000
-"""Pairs of enum values beyond which enums are not intersected."""
+"""Number of pairs of enum values beyond which enums are not intersected."""
 
 
 class Contradiction(Exception):
-    """Nothing can be valid under both schemas."""
+    """No value can be valid under both schemas."""
 
 
 def both(first: JsonObject, second: JsonObject) -> JsonObject:
-    """One schema for what is valid under both. Raises `Contradiction`."""
+    """Return a schema for values valid under both. Raises `Contradiction`."""
     joined = dict(first)
     for keyword, other in second.items():
         if keyword not in first:
@@ -44,7 +44,7 @@ def both(first: JsonObject, second: JsonObject) -> JsonObject:
 
 
 def either(schema: JsonObject) -> JsonObject:
-    """An object schema with alternatives (`anyOf`) as one without, for where none may stand."""
+    """Merge the alternatives (`anyOf`) of an object schema, for places that allow none."""
     branches = [branch for branch in schema.get("anyOf", ()) if may_be(branch, "object")]
     outer = {keyword: value for keyword, value in schema.items() if keyword != "anyOf"}
     if not branches:
@@ -68,25 +68,25 @@ def either(schema: JsonObject) -> JsonObject:
 
 
 def may_be(schema: JsonObject, kind: str) -> bool:
-    """Whether the schema's type allows this kind of value."""
+    """True if the schema's type allows this kind of value."""
     types = schema.get("type")
     return types is None or kind in types or (kind == "integer" and "number" in types)
 
 
 def distinct(schemas: Iterable[JsonObject]) -> list[JsonObject]:
-    """The schemas in their order, each once."""
+    """Return the schemas in order, without duplicates."""
     kept: dict[bytes, JsonObject] = {}
     for schema in schemas:
         try:
             key = orjson.dumps(schema, option=orjson.OPT_SORT_KEYS)
-        except TypeError:  # nested too deeply to be written
+        except TypeError:  # nested too deeply to be serialised
             key = str(id(schema)).encode()
         kept.setdefault(key, schema)
     return list(kept.values())
 
 
 def same(first: Any, second: Any) -> bool:
-    """Equality of JSON values: 1 is 1.0 but not true."""
+    """True for equal JSON values: 1 equals 1.0 but not true."""
     if isinstance(first, bool) or isinstance(second, bool):
         return first is second
     if isinstance(first, dict) and isinstance(second, dict):
@@ -114,7 +114,7 @@ def _united_properties(branches: list[JsonObject]) -> JsonObject:
         schemas = distinct(schemas)
         if len(schemas) == 1:
             united[name] = schemas[0]
-        elif {} in schemas:  # one alternative allows anything here: only told, not demanded
+        elif {} in schemas:  # one alternative allows anything here: mention it in words only
             united[name] = _told(next(schema for schema in schemas if schema))
         else:
             united[name] = {"anyOf": schemas}
@@ -133,7 +133,7 @@ def _told(schema: JsonObject) -> JsonObject:
 
 
 def _sets(branches: list[JsonObject], required: list[str]) -> list[str]:
-    """In words: which further properties go together."""
+    """Describe in words which further properties belong together."""
     sets = [
         " with ".join(name for name in branch.get("required", ()) if name not in required)
         for branch in branches

@@ -1,7 +1,8 @@
-"""A plain schema (`cordboard.tools.schema.inlining`) in the language of one provider.
+"""Rewrites a plain schema (`cordboard.tools.schema.inlining`) in the language of one provider.
 
-Nothing is made narrower than it was, as far as the provider's language can say it; where it must be
-(one type each, no null), the notes say so. What is dropped is told in words in the description.
+The result is not narrower than the original, as far as the provider's language allows; where it
+must be (one type each, no null), the notes say so. Dropped constraints are put in words into the
+description.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from cordboard.tools.schema_profiles import SchemaProfile
 from cordboard.tools.tool import JsonObject
 
 MAX_REWRITTEN = 40_000
-"""Sub-schemas of one tool; what is beyond is of any shape."""
+"""Maximum sub-schemas of one tool; parts beyond it may have any shape."""
 _BEYOND_RE2 = re.compile(r"\(\?[=!<]|\\[1-9]|\(\?P=")
 _BOUNDS = ("minimum", "maximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems")
 _MORE_BOUNDS = ("uniqueItems", "minProperties", "maxProperties")
@@ -26,22 +27,22 @@ _EXCLUSIVE = (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
 
 
 class Rewriter:
-    """Rewrites the parameters of one tool; `notes` says what was changed."""
+    """Rewrites the parameters of one tool; `notes` lists the changes."""
 
     def __init__(self, profile: SchemaProfile) -> None:
         self._profile = profile
         self._left = MAX_REWRITTEN
         self.notes: dict[str, None] = {}
         self.cannot_give: list[str] = []
-        """Required parameters at the root that the provider has no name for."""
+        """Required parameters at the root whose names the provider does not allow."""
 
     def root(self, plain: JsonObject) -> JsonObject:
-        """The parameters: a plain object with `properties`."""
+        """Rewrite the parameters: a plain object with `properties`."""
         if "anyOf" in plain:
             self.notes["alternatives at the root became one object"] = None
         whole = only(either(plain), "object")
         if "enum" in plain:
-            self.notes["values at the root are only told"] = None
+            self.notes["values at the root appear only in the description"] = None
             whole.pop("enum", None)
             whole[WORDS] = [*whole.get(WORDS, []), said("enum", plain["enum"])]
         written = self._written(whole, "object", "", "")
@@ -50,7 +51,7 @@ class Rewriter:
     def _schema(self, plain: JsonObject, name: str, place: str) -> JsonObject:
         self._left -= 1
         if self._left < 0:
-            self.notes["too large: of the rest only the types are told"] = None
+            self.notes["too large: the rest has only types"] = None
             return self._bare(plain, name)
         if self._profile.one_type:
             return self._with_one_type(plain, name, place)
@@ -59,14 +60,14 @@ class Rewriter:
         written = self._written(plain, kind, name, place)
         if "anyOf" in plain:
             branches = distinct(self._schema(part, name, place) for part in plain["anyOf"])
-            if len(branches) == 1:  # they only differed in what cannot be said
+            if len(branches) == 1:  # they differed only in what the language cannot express
                 outer = {key: value for key, value in plain.items() if key != "anyOf"}
                 return self._schema(_narrowed(outer, plain["anyOf"][0]), name, place)
             written["anyOf"] = branches
         return written
 
     def _bare(self, plain: JsonObject, name: str) -> JsonObject:
-        """No more than a type, for what is beyond all bounds."""
+        """Return only the type, for parts beyond the limits."""
         types = plain.get("type", [])
         if self._profile.one_type:
             types = [next((kind for kind in types if kind != "null"), "string")]
@@ -88,7 +89,7 @@ class Rewriter:
             self.notes[f"alternatives became one{place}"] = None
             choices = [collapsed(choices)]
         if nullable and profile.null == "none":
-            self.notes[f"null cannot be said{place}"] = None
+            self.notes[f"null cannot be expressed{place}"] = None
         outer = {key: plain[key] for key in split.outer if key in plain}
         if len(choices) == 1:
             choices = [_described_by(outer, choices[0])]
@@ -113,7 +114,7 @@ class Rewriter:
     def _written(
         self, plain: JsonObject, kind: str | list[str] | None, name: str, place: str
     ) -> JsonObject:
-        """One schema without its alternatives, of one type (or as many as the profile takes)."""
+        """Rewrite one schema without its alternatives, of one type (or as many as allowed)."""
         written: JsonObject = {} if kind is None else {"type": kind}
         words: list[str] = list(plain.get(WORDS, []))
         for keyword in _BOUNDS + _MORE_BOUNDS:
@@ -139,7 +140,7 @@ class Rewriter:
             written[keyword] = value
         else:
             words.append(said(keyword, value))
-            self.notes[f"`{keyword}` is only told{place}"] = None
+            self.notes[f"`{keyword}` appears only in the description{place}"] = None
 
     def _bound(
         self,
@@ -178,7 +179,7 @@ class Rewriter:
         values = plain["enum"]
         if self._profile.string_enums and (kind != "string" or not all(values)):
             words.append(said("enum", values))
-            self.notes[f"`enum` is only told{place}"] = None
+            self.notes[f"`enum` appears only in the description{place}"] = None
         else:
             written["enum"] = list(values)
 
@@ -187,7 +188,7 @@ class Rewriter:
         if pattern is not None:
             if self._profile.plain_patterns and _BEYOND_RE2.search(pattern):
                 words.append(said("pattern", pattern))
-                self.notes[f"`pattern` is only told{place}"] = None
+                self.notes[f"`pattern` appears only in the description{place}"] = None
             else:
                 self._put("pattern", pattern, written, words, place)
         if form is not None:
@@ -198,7 +199,7 @@ class Rewriter:
                 written["format"] = form
             else:
                 words.append(said("format", form))
-                self.notes[f"`format` {form[:40]} is only told{place}"] = None
+                self.notes[f"`format` {form[:40]} appears only in the description{place}"] = None
 
     def _object(self, plain: JsonObject, written: JsonObject, words: list[str], place: str) -> None:
         profile = self._profile
@@ -211,7 +212,7 @@ class Rewriter:
             name for name in properties.keys() | set(required) if not self._name(name, place)
         }
         if refused:
-            self.notes[f"no such names here: {', '.join(sorted(refused))[:200]}{place}"] = None
+            self.notes[f"not accepted as names: {', '.join(sorted(refused))[:200]}{place}"] = None
             if not place:
                 self.cannot_give = [name for name in required if name in refused]
             properties = {name: part for name, part in properties.items() if name not in refused}
@@ -235,14 +236,14 @@ class Rewriter:
                 }
             else:
                 words.append(said("names match", list(patterns)))
-                self.notes[f"`patternProperties` is only told{place}"] = None
+                self.notes[f"`patternProperties` appears only in the description{place}"] = None
         if rest is None:
             return
         if "additionalProperties" in profile.keywords:
             written["additionalProperties"] = rest and self._schema(rest, "", f"{place} [others]")
         elif rest:
             words.append("also other names")
-            self.notes[f"`additionalProperties` is only told{place}"] = None
+            self.notes[f"`additionalProperties` appears only in the description{place}"] = None
 
     def _name(self, name: str, place: str) -> bool:
         if place and not self._profile.names_below_root:
@@ -267,7 +268,7 @@ def _narrowed(plain: JsonObject, branch: JsonObject) -> JsonObject:
 
 
 def _described_by(outer: JsonObject, choice: JsonObject) -> JsonObject:
-    """A choice with the description and words of the schema that it stands for."""
+    """Return a choice with the description and words of the schema that it replaces."""
     texts = [part["description"] for part in (outer, choice) if "description" in part]
     words = [*outer.get(WORDS, []), *choice.get(WORDS, [])]
     whole = dict(choice)

@@ -1,15 +1,15 @@
-"""Whether a JSON Schema from outside may be compiled, and how deep a value it may be asked about.
+"""Decides if an untrusted JSON Schema may be compiled, and for values of which depth.
 
-Pure and without recursion into what is not yet known to be bounded. Whoever writes the schema may
-also write the values that are checked with it (an MCP server's output schema and its results), so
-both the work of compiling and the work of one check are bounded here:
+Pure, and without recursion into parts that are not yet known to be bounded. The author of the
+schema may also be the author of the values that it checks (an MCP server's output schema and its
+results), so both the work of compiling and the work of one check are bounded here:
 
 - size, nesting, references (local ones only), number and length of patterns;
-- sub-schemas that one value has to pass, all local references followed (`allOf` of two references
-  to an `allOf` of two references ...);
-- the same for values that are nested: ten alternatives that each lead to the schema itself one
-  level down are 10^8 checks for a value eight levels deep. Such a schema (a filter language, say)
-  is not refused, it is asked about shallow values only.
+- sub-schemas that one value has to pass, with all local references followed (`allOf` of two
+  references to an `allOf` of two references ...);
+- the same for nested values: ten alternatives that each lead to the schema itself one level down
+  are 10^8 checks for a value eight levels deep. Such a schema (a filter language, say) is not
+  refused, but it checks shallow values only.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from cordboard.tools.tool import JsonObject
 MAX_SCHEMA_BYTES = 256 * 1024
 MAX_SCHEMA_DEPTH = 64
 MAX_EXPANSION = 20_000
-"""Sub-schemas that one value may have to pass."""
+"""Maximum sub-schemas that one value may have to pass."""
 MAX_VALUE_DEPTH = 16
-"""Levels of a value that may be checked, whatever the schema."""
+"""Maximum levels of a value that is checked, for any schema."""
 MAX_PATTERNS = 32
-"""Different patterns in a schema. One may take 1.2 ms to compile within the size limit that
-`cordboard.tools.schema` sets, and nothing else runs meanwhile (jsonschema-rs 0.60, measured)."""
+"""Maximum different patterns in a schema. One may take 1.2 ms to compile within the size limit of
+`cordboard.tools.schema`, and blocks everything else meanwhile (jsonschema-rs 0.60, measured)."""
 MAX_PATTERN_LENGTH = 1_000
 _LONGEST_CHAIN = 400
-"""Steps of the walk; well within Python's recursion limit."""
+"""Maximum steps of the traversal; well within Python's recursion limit."""
 
 _IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
 _IN_PLACE_SINGLE = ("not", "if", "then", "else")
@@ -49,21 +49,21 @@ _LEADING_ON = frozenset(
         *("properties", "patternProperties", "propertyNames", "prefixItems", "contains"),
     }
 )
-"""Keywords with sub-schemas; a schema without any is one check."""
+"""Keywords with sub-schemas; a schema without any of them counts as one check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a schema may be asked about."""
+    """The limits for values that a schema may check."""
 
     depth: int
-    """Levels of nesting of a value, a flat object having two."""
+    """Levels of nesting of a value; a flat object has two."""
     work: int
-    """Sub-schemas that one part of such a value may have to pass."""
+    """Maximum sub-schemas that one part of such a value may have to pass."""
 
 
 def examine(schema: JsonObject, root_is_object: bool = True) -> Reach:
-    """How far a schema may be used. Raises `SchemaRefused`."""
+    """Return the limits for a schema. Raises `SchemaRefused`."""
     if not isinstance(schema, dict):
         raise SchemaRefused(f"the schema is {type(schema).__name__}, expected an object")
     if depth_of(schema, MAX_SCHEMA_DEPTH) > MAX_SCHEMA_DEPTH:
@@ -82,7 +82,7 @@ def examine(schema: JsonObject, root_is_object: bool = True) -> Reach:
 
 
 def depth_of(value: Any, limit: int) -> int:
-    """Levels of nesting, counted no further than `limit + 1`, without recursion."""
+    """Return the levels of nesting, counted up to `limit + 1`, without recursion."""
     level = 0
     layer: list[Any] = [value]
     while layer and level <= limit:
@@ -98,9 +98,9 @@ def depth_of(value: Any, limit: int) -> int:
 
 
 def weight_of(value: Any, limit: int, text: int = 64) -> int:
-    """Values inside a value, counted little further than `limit`.
+    """Return the number of values inside a value, counted little further than `limit`.
 
-    A text counts once more for every `text` characters in it.
+    A string counts once more for every `text` characters in it.
     """
     weight = 0
     waiting: list[Any] = [value]
@@ -118,7 +118,7 @@ def weight_of(value: Any, limit: int, text: int = 64) -> int:
 
 
 def _anchors_and_references(schema: JsonObject) -> dict[str, JsonObject]:
-    """Named places in the schema; refuses references that lead, or could lead, out of it."""
+    """Return the schema's anchors; refuse references that lead, or could lead, out of it."""
     anchors: dict[str, JsonObject] = {}
     for node in _nodes(schema):
         for key in _REFERENCES:
@@ -154,7 +154,7 @@ def _refuse_many_patterns(schema: JsonObject) -> None:
 
 
 class _Expansion:
-    """Counts how many sub-schemas a value must pass: references may multiply."""
+    """Counts the sub-schemas that a value must pass: references may multiply."""
 
     def __init__(self, root: JsonObject, anchors: dict[str, JsonObject]) -> None:
         self._root = root
@@ -176,7 +176,7 @@ class _Expansion:
         return Reach(MAX_VALUE_DEPTH, work)
 
     def _faced(self, node: Any, below: int, chain: int) -> int:
-        """Sub-schemas that a value with `below` levels under it faces, along its worst path."""
+        """Return the sub-schemas for a value with `below` levels under it, along its worst path."""
         if not isinstance(node, dict) or _LEADING_ON.isdisjoint(node):
             return 1
         key = (id(node), below)
@@ -185,7 +185,7 @@ class _Expansion:
             return known
         if chain > _LONGEST_CHAIN:
             raise SchemaRefused("the schema's references form a chain that is too long")
-        self._known[key] = 1  # a circle in place is cut by the validator; count it once
+        self._known[key] = 1  # the validator cuts a cycle in place; count it once
         total = 1
         for child in self._in_place(node):
             total += self._faced(child, below, chain + 1)
@@ -200,7 +200,8 @@ class _Expansion:
         return total
 
     def _child(self, one_of: list[Any], all_of: list[Any], below: int, chain: int) -> int:
-        """What a part of the value faces: the worst of some sub-schemas, and all of others."""
+        """Return the sub-schemas for a part of the value: the worst of `one_of`, plus all of
+        `all_of`."""
         worst = 0
         for schema in one_of:
             worst = max(worst, self._faced(schema, below - 1, chain + 1))
@@ -260,7 +261,7 @@ def _for_an_item(node: JsonObject) -> tuple[list[Any], list[Any]]:
 
 
 def _nodes(schema: JsonObject) -> Iterator[JsonObject]:
-    """Every object inside the schema, the root included, without recursion."""
+    """Yield every object inside the schema, including the root, without recursion."""
     waiting: list[Any] = [schema]
     while waiting:
         node = waiting.pop()

@@ -1,7 +1,7 @@
-"""Constraints in words: what a provider's schema language cannot say stands in the description.
+"""Expresses constraints in words, for the description, if a provider's schema language cannot.
 
-The arguments are always checked against the original schema (`cordboard.tools.schema`), so a model
-that is not told of a constraint only learns of it by a refusal. Pure functions, short texts.
+The arguments are always checked against the original schema (`cordboard.tools.schema`); without the
+words a model would learn of a constraint only by a refusal. Pure functions, short texts.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import orjson
 from cordboard.tools.schema.safety import depth_of
 
 MAX_WORDS = 300
-"""Characters for all constraints of one sub-schema together."""
+"""Maximum characters for all constraints of one sub-schema together."""
 MAX_VALUE = 120
-"""Characters of one constraint's value."""
+"""Maximum characters of one constraint's value."""
 
 _PHRASES = {
     "minimum": "at least {}",
@@ -38,7 +38,7 @@ _PHRASES = {
 
 
 def said(keyword: str, value: Any) -> str:
-    """A constraint in words, as in "at least 1"; empty when it is too long to be told."""
+    """Return a constraint in words, such as "at least 1"; empty if it is too long."""
     if keyword == "enum" and isinstance(value, list):
         return f"one of {', '.join(map(_plain, value))}" if len(_json(value)) <= MAX_WORDS else ""
     text = _plain(value)
@@ -49,9 +49,9 @@ def said(keyword: str, value: Any) -> str:
 
 
 def described(description: str, words: Iterable[str], most: int) -> str:
-    """A description with constraints after it in brackets, at most `most` characters.
+    """Return a description followed by constraints in brackets, at most `most` characters.
 
-    Where there is too much, the description is cut first; constraints are told whole or not at all.
+    If that is too long, the description is cut first; constraints appear whole or not at all.
     """
     room = min(MAX_WORDS, most // 2)
     kept: list[str] = []
@@ -79,5 +79,5 @@ def _json(value: Any) -> str:
         return ""
     try:
         return orjson.dumps(value).decode()
-    except TypeError:  # a number beyond 64 bits, or no JSON
+    except TypeError:  # a number beyond 64 bits, or not JSON
         return ""

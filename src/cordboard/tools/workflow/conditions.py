@@ -1,6 +1,6 @@
-"""Whether a step of a workflow is run: `when`, over the values of the run. Pure; never raises.
+"""Evaluates `when`, the condition of a workflow step, on the run's values. Pure; never raises.
 
-A comparison with what is not there does not hold, whichever it is; only `exists: false` does.
+A comparison with a missing value is always false, except `exists: false`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cordboard.tools.templates import MISSING, fill_json, look_up
 
 
 def holds(condition: Condition, scope: Mapping[str, Any]) -> bool:
-    """Whether all that the condition says is so."""
+    """True if every part of the condition holds."""
     if condition.path is not None:
         value = look_up(scope, read_path(condition.path))
         said = condition.compared.items()
@@ -30,7 +30,7 @@ def holds(condition: Condition, scope: Mapping[str, Any]) -> bool:
 
 
 def _wanted(value: Any, scope: Mapping[str, Any]) -> Any:
-    """What is compared with; it may have placeholders of its own."""
+    """Return the value to compare with; it may contain placeholders."""
     if isinstance(value, tuple):
         return [_wanted(item, scope) for item in value]
     return fill_json(read_json_template(value), scope)
@@ -58,7 +58,7 @@ def _is_so(value: Any, key: str, wanted: Any) -> bool:
 
 
 def _same(value: Any, other: Any) -> bool:
-    """As in JSON: true is not 1, but 1 is 1.0."""
+    """Compare as in JSON: true is not 1, but 1 is 1.0."""
     if isinstance(value, bool) or isinstance(other, bool):
         return value is other
     return bool(value == other)

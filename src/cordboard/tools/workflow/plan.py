@@ -1,8 +1,8 @@
-"""A workflow without its running: what comes when, with which arguments, and the answer of it all.
+"""A workflow without its execution: the order of steps, their arguments, and the final result.
 
-`Plan` is made once from the configuration; `Answers` are those of one run. The shell
-(`cordboard.tools.workflow.tool`) asks which steps a block runs, with which arguments, and hands in
-their results. Pure: no clock, no loop, and nothing here raises, whatever the data are.
+`Plan` is made once from the configuration; `Answers` holds the state of one run. The shell
+(`cordboard.tools.workflow.tool`) asks which steps of a block to run, with which arguments, and
+hands in their results. Pure: no clock, no event loop, and nothing here raises, for any data.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from cordboard.tools.tool import ErrorWords, JsonObject, Status, ToolResult
 from cordboard.tools.workflow.conditions import holds
 
 SKIPPED = "skipped"
-"""The status of a step whose condition did not hold."""
+"""The status of a step whose condition was false."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """One tool that may be run."""
+    """One tool call of a workflow."""
 
     id: str
     tool: str
@@ -42,7 +42,7 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Steps that are run at the same time; mostly one."""
+    """Steps that run at the same time; usually one."""
 
     steps: tuple[PlannedStep, ...]
     when: Condition | None
@@ -50,11 +50,11 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A workflow, read."""
+    """A parsed workflow."""
 
     blocks: tuple[Block, ...]
     defaults: JsonObject
-    """Of the parameters that are left out."""
+    """Values of the parameters that are left out."""
     result: JsonTemplate | None
     template: Template | None
     field: tuple[str, ...] | None
@@ -62,12 +62,12 @@ class Plan:
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The exposed names of all that it may run."""
+        """The exposed names of all tools that it may run."""
         return tuple(dict.fromkeys(step.tool for block in self.blocks for step in block.steps))
 
 
 def read_plan(config: WorkflowTool) -> Plan:
-    """The plan of a checked configuration."""
+    """Return the plan of a checked configuration."""
     words = config.error_messages
     return Plan(
         blocks=tuple(_block(step) for step in config.steps),
@@ -97,33 +97,33 @@ def _block(step: Step) -> Block:
 
 @dataclass(slots=True)
 class Answers:
-    """What one run has come to so far."""
+    """The state of one run."""
 
     plan: Plan
     scope: JsonObject
-    """What texts may name: `args`, `call`, `steps`."""
+    """The values that templates may use: `args`, `call`, `steps`."""
     last: tuple[str, ...] = ()
-    """The good steps of the last block that has any."""
+    """The successful steps of the last block that has any."""
     control: dict[str, bool] = field(default_factory=dict)
     _good: dict[str, ToolResult] = field(default_factory=dict)
     _block: tuple[str, ...] = ()
-    """The steps that are run at this time."""
+    """The steps of the current block."""
     _failure: tuple[str, ToolResult] | None = None
 
     @property
     def failed(self) -> bool:
-        """Whether a step has ended it."""
+        """True if a failed step has ended the run."""
         return self._failure is not None
 
     @classmethod
     def begin(cls, plan: Plan, arguments: JsonObject, variables: Mapping[str, str]) -> Answers:
-        """Of a run that begins."""
+        """Return the state of a run that begins."""
         args = plan.defaults | arguments
         return cls(plan, {"args": args, "call": dict(variables), "steps": {}})
 
     def due(self, block: Block) -> tuple[tuple[PlannedStep, JsonObject], ...]:
-        """The steps of a block that are to be run now, with their arguments; the others count as
-        skipped from now on."""
+        """Return the steps of a block to run now, with their arguments; the other steps of the
+        block become `skipped`."""
         together = block.when is None or holds(block.when, self.scope)
         due = tuple(
             (step, fill_json(step.arguments, self.scope))
@@ -138,7 +138,7 @@ class Answers:
         return due
 
     def take(self, step: PlannedStep, result: ToolResult) -> None:
-        """The result of a step that was run."""
+        """Record the result of a step."""
         ok = result.status is Status.OK
         answer = {"status": str(result.status), "ok": ok, "message": result.message}
         if ok:
@@ -151,13 +151,13 @@ class Answers:
             self._failure = step.id, result
 
     def result(self) -> ToolResult:
-        """The answer of the workflow: of its failure, or when all steps are through."""
+        """Return the result of the workflow: of its failure, or after all steps."""
         return self._success() if self._failure is None else self._failed(*self._failure)
 
     def _success(self) -> ToolResult:
         data = self._data()
         said = (self._good[step].message for step in self.last)
-        # Steps without words of their own all say that there is a result: once is enough.
+        # Steps without speech settings all report the same sentence: once is enough.
         spoken = self._spoken(data) or " ".join(dict.fromkeys(filter(None, said)))
         return ToolResult(Status.OK, spoken, data, self.control)
 
@@ -177,7 +177,8 @@ class Answers:
         return text or ""
 
     def _failed(self, step: str, result: ToolResult) -> ToolResult:
-        """A refusal speaks to the model, as that of the step did; all else to the caller."""
+        """Return the result of a failure. A refusal addresses the model, other failures the
+        caller."""
         steps = {name: answer["status"] for name, answer in self.scope["steps"].items()}
         data = {"failed_step": step, "steps": steps}
         errors = self.plan.errors

@@ -1,15 +1,14 @@
 """A workflow as a `Tool`: runs the steps of its plan through the desk of the call.
 
-Each step is an ask like any other: a tool that is not in the toolbox of the call is refused, a
-destructive one asks the caller first, its own limits, timeout and speech hold. Steps of one block
-run at the same time and all come to their end, also when one of them fails. Cancelled, it cancels
-the steps that are at work.
+Each step is a tool call like any other: a tool outside the call's toolbox is refused, a destructive
+one asks the caller first, its own limits, timeout and speech apply. Steps of one block run at the
+same time, and all of them finish, even if one fails. Cancelling the workflow cancels its running
+steps.
 
-The workflows of a configuration are made anew whenever the tools around them change. The effects of
-a workflow are the strongest of those that its steps' tools have at that time, unless the operator
-states them. A tool that is not there, such as one of an MCP server that has not answered yet,
-counts as destructive. Nothing is asked of the caller for a workflow as such unless its `approval`
-says so: its steps ask for themselves.
+The workflows of a configuration are made again when the tools around them change. The effects of a
+workflow are the strongest effects of its steps' tools at that time, unless the operator states
+them. A missing tool, for example of an MCP server that has not answered yet, counts as destructive.
+A workflow itself asks for no approval unless its `approval` says so: its steps ask for their own.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class WorkflowTool:
         return self._spec
 
     async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
-        """Run the steps. Never raises for the failure of one."""
+        """Run the steps. A failing step does not raise."""
         answers = Answers.begin(self._plan, arguments, run.line.variables)
         for block in self._plan.blocks:
             due = answers.due(block)
@@ -70,7 +69,7 @@ class WorkflowTool:
 async def _together(
     due: tuple[tuple[PlannedStep, JsonObject], ...], run: ToolRun
 ) -> list[tuple[PlannedStep, ToolResult]]:
-    """Run them at the same time; their results in the order of the file."""
+    """Run the steps at the same time; return their results in the order of the file."""
     async with asyncio.TaskGroup() as group:
         tasks = [
             (step, group.create_task(run.step(step.tool, given), name=f"step {step.id}"))
