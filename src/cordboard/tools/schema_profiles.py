@@ -1,9 +1,9 @@
 """The JSON Schema features that a provider accepts in the parameters of a tool, as data.
 
 A `SchemaProfile` stands in the `limits.py` of its vendor, with the source of its rules. Where a
-service's rule is not published, the profile assumes the narrower one: a constraint that appears only
-in the description costs little, a refused tool list costs the call. The limits in bytes are our own:
-no provider documents one, all have reports of lists that were too large.
+service's rule is not published, the profile assumes the narrower one: a constraint that appears
+only in the description costs little, a refused tool list costs the call. The limits in bytes are
+our own: no provider documents one, all have reports of lists that were too large.
 """
 
 from __future__ import annotations

@@ -140,7 +140,8 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The result of a tool. `message` is short and fit to be spoken; `data` stays in the engine."""
+    """The result of a tool. `message` is short and fit to be spoken; the agent
+    gets `data` only within its payload limits."""
 
     status: Status = Status.OK
     message: str = ""
