@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 class ClientGone(Exception):
-    """Nobody waits for the answer any more; nothing was done."""
+    """The client no longer waits for the answer; no change was made."""
 
 
 class Api:
@@ -134,7 +134,7 @@ class Api:
         return _json(await asyncio.to_thread(self._book.cancel, request.path_params["code"]))
 
     def _guarded(self, scope: str, endpoint: Endpoint) -> Endpoint:
-        """The endpoint for those whose token has the scope; and what the faults make of it."""
+        """The endpoint for tokens with the scope, with the effects of the faults."""
 
         @functools.wraps(endpoint)
         async def guarded(request: Request) -> Response:
@@ -219,7 +219,7 @@ def _sentence(problems: list[Problem]) -> str:
 
 
 async def _still_there(request: Request) -> None:
-    """Who gave up waiting has been told that it did not work: then it must not work."""
+    """A client whose timeout is over has reported a failure: then the request must not succeed."""
     if await request.is_disconnected():
         raise ClientGone
 
