@@ -40,7 +40,7 @@ WAYS: tuple[tuple[str, str], ...] = (
     ("with a child that holds its output", "leaves_grandchild"),
     ("the same, in its own session", "escapes"),
 )
-"""How the server dies, and the tool that prepares it."""
+"""A way to die, and the tool that prepares it."""
 Progress = Callable[[str], None]
 
 

@@ -272,7 +272,7 @@ VAGUE = (
 )
 """Questions without an aerodrome: the desk asks back, a short answer to wait for."""
 ANSWERS = ("Bergen Flesland.", "It is Copenhagen Kastrup.", "Kilo Sierra Foxtrot Oscar.", "Paris.")
-"""What is said then."""
+"""The short answers."""
 
 SPELLED = (
     "ENGM", "ENBR", "ENVA", "ESSA", "EKCH", "EGLL", "EHAM", "LFPG", "EDDF", "KJFK", "KSFO", "KBOS",

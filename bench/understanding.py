@@ -1,4 +1,4 @@
-"""Does the engine hear what was said, and look up what was asked for?
+"""Measures the engine's recognition of spoken questions, and its lookups.
 
 Each question is a call of its own: a simulated caller on the AudioSocket protocol speaks it over an
 8 kHz u-law line to an engine in this process (the demo's configuration without its greeting) and

@@ -82,7 +82,7 @@ class Frames:
 async def opened(
     wire: Wire, way: Way, service: ServiceProcess, calls: int
 ) -> AsyncIterator[list[Line]]:
-    """So many lines, connected and accepted."""
+    """Open `calls` lines, connected and accepted."""
     url = f"http{'s' if service.certificate else ''}://127.0.0.1:{service.port}"
     tls = ssl.create_default_context(cafile=service.certificate or None)
     sender = BareSender()
@@ -143,8 +143,8 @@ class _settled_heap:  # noqa: N801 - reads as a function
 
 
 async def _cost(calls: int, windows: Windows, count: int) -> float:
-    """Microseconds of a call in 20 ms: the median of so many windows, in one of which the machine
-    may have had other things to do."""
+    """Microseconds of a call in 20 ms: the median of several windows, because the machine may have
+    been busy with other work in one."""
     await asyncio.sleep(windows.settle)
     costs = []
     for _ in range(count):

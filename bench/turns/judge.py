@@ -99,8 +99,9 @@ def overload(log: str) -> list[str]:
 
 
 def judge_turn(played: Played, continuers: int = 0) -> Turn:
-    """`continuers`: how many the ledger has. One is not an answer and takes no floor: the first so
-    many short sounds of the agent within the caller's turn are no cut; as sound they count."""
+    """`continuers`: their number in the ledger. A continuer is not an answer and takes no floor:
+    that many short sounds of the agent within the caller's turn do not count as cuts, but as
+    sound."""
     case, said_at = played.case, played.said_at
     if said_at is None:
         raise ValueError(f"{case.name} was never said")

@@ -160,7 +160,7 @@ class FakeAgent:
     def begin_ask(
         self, name: str, arguments: JsonObject, turn: int = 1
     ) -> tuple[str, asyncio.Future[ToolReply]]:
-        """Request a tool; returns the ask's id and a future of its answer."""
+        """Request a tool; returns the id of the call and a future of its answer."""
         ask_id = f"{turn}.{len(self._asks) + len(self.replies) + 1}"
         answer = self._asks[ask_id] = asyncio.get_running_loop().create_future()
         self.emit(ToolAsked(ToolAsk(ask_id, name, arguments, turn)))
@@ -171,7 +171,7 @@ class FakeAgent:
         return await self.begin_ask(name, arguments, turn)[1]
 
     def cancel_ask(self, ask_id: str) -> None:
-        """Cancel the ask."""
+        """Cancel the tool call."""
         self.emit(ToolCancelled(ask_id))
 
     def interrupt(self) -> None:
