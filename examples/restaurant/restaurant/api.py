@@ -210,7 +210,7 @@ async def _body(request: Request, kind: type[Asked]) -> Asked:
             for found in error.errors(include_url=False, include_input=False)
         ]
         if any(found["type"] == "json_invalid" for found in error.errors(include_url=False)):
-            raise BadRequest("the body is no JSON", problems) from None
+            raise BadRequest("the body is not JSON", problems) from None
         raise Invalid(_sentence(problems), problems) from None
 
 

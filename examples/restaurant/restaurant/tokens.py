@@ -56,7 +56,7 @@ class Verifier:
         try:
             header = jwt.get_unverified_header(token)
         except jwt.PyJWTError:
-            raise TokenRefused("this is no token") from None
+            raise TokenRefused("this is not a token") from None
         if header.get("alg") != "RS256":
             raise TokenRefused("the token is not signed with RS256")
         key = await self._key(str(header.get("kid", "")))
@@ -101,7 +101,7 @@ def _reason(error: jwt.PyJWTError) -> str:
         case jwt.ExpiredSignatureError():
             return "the token has expired"
         case jwt.InvalidAudienceError():
-            return "the token is for somebody else"
+            return "the token is for another audience"
         case jwt.InvalidIssuerError():
             return "the token is from another issuer"
         case _:

@@ -197,7 +197,7 @@ async def call_target(
             try:
                 await call.answered()
             except TimeoutError:
-                raise CallRefused(f"nobody answers SIP at {host}:{port}") from None
+                raise CallRefused(f"no SIP answer from {host}:{port}") from None
             line = call
         else:
             caller = await stack.enter_async_context(SimulatedCaller(host, port))

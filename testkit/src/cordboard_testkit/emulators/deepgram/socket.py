@@ -274,7 +274,7 @@ class DeepgramSocketEmulator(ABC):
             told = None
         self.received.append(Received(now, number, told))
         if not isinstance(told, dict):
-            await session.refuse("a text message is no JSON object")
+            await session.refuse("a text message is not a JSON object")
             return
         await session.fault("message")
         await session.take_text(told)

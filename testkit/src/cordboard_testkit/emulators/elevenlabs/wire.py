@@ -130,7 +130,7 @@ def _sound_problem(message: Mapping[str, Any], step: int) -> str:
     try:
         sound = base64.b64decode(coded, validate=True)
     except (binascii.Error, ValueError):
-        return "Invalid message received: user_audio_chunk is no base64"
+        return "Invalid message received: user_audio_chunk is not base64"
     return "Invalid message received: half a sample" if len(sound) % step else ""
 
 
@@ -140,7 +140,7 @@ def _initiation_problem(message: Mapping[str, Any]) -> str:
         return problem
     for name, value in (message.get("dynamic_variables") or {}).items():
         if not isinstance(value, (str, int, float, bool)):
-            return f"Invalid message received: dynamic variable {name!r} is no plain value"
+            return f"Invalid message received: dynamic variable {name!r} is not a plain value"
     return ""
 
 
@@ -152,14 +152,14 @@ def _override_problem(given: Mapping[str, Any], known: Mapping[str, Any], where:
             return f"Invalid override: unknown field '{place}'"
         if isinstance(kind, Mapping):
             if not isinstance(value, dict):
-                return f"Invalid override: '{place}' is no object"
+                return f"Invalid override: '{place}' is not an object"
             problem = _override_problem(value, kind, f"{place}.")
             if problem:
                 return problem
         elif value is not None and not _is(value, kind):
             return f"Invalid override: '{place}' is no {kind}"
         elif name == "llm" and value is not None and value not in LLMS:
-            return f"Invalid override: '{place}' is no language model"
+            return f"Invalid override: '{place}' is not a language model"
         elif name in _RANGES and value is not None:
             least, most = _RANGES[name]
             if not least <= value <= most:
