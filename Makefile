@@ -1,18 +1,18 @@
 # One command for each thing a developer does; `make` alone lists them.
 #
-# Every target sets up what it needs, once: Python packages into .venv; Asterisk, the MCP servers
-# and the unpacked images of the tests into the cache. Settings, on the command line or in the
-# environment:
-#   PYTHON=python3.12       the interpreter that .venv is made with
-#   CORDBOARD_CACHE=DIR     where those go (default .cache; may be shared by checkouts)
+# Every target installs its requirements, once: Python packages into .venv; Asterisk, the MCP
+# servers and the unpacked images of the tests into the cache. Settings, on the command line or in
+# the environment:
+#   PYTHON=python3.12       the interpreter of .venv
+#   CORDBOARD_CACHE=DIR     the cache folder (default .cache; may be shared by checkouts)
 #   CORDBOARD_ASTERISK=FILE the asterisk program to use, instead of looking for one
 #   PYTEST_ARGS="-k ari"    more arguments for `make test`
-#   ORDER=random            of the tests: `listed`, or the number of an order that was drawn before
-#   PROCESSES=3             how many processes share the tests (tests/conftest.py says how)
-#   PYTHONS="3.12 3.13"     which of them `make test-pythons` takes (default: 3.11 to 3.14)
-#   PYTHONS_MISSING=fail    one that is not on this machine is a failure, not only reported
+#   ORDER=random            order of the tests: `random`, `listed`, or the number of an earlier order
+#   PROCESSES=3             number of processes for the tests (see tests/conftest.py)
+#   PYTHONS="3.12 3.13"     versions for `make test-pythons` (default: 3.11 to 3.14)
+#   PYTHONS_MISSING=fail    a missing version is a failure, not only reported
 #   RESTAURANT=--engine     arguments for `make restaurant`
-#   BENCH="turns --json F"  which benchmarks, and arguments for them (default: all)
+#   BENCH="turns --json F"  benchmarks to run, and their arguments (default: all)
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -30,15 +30,15 @@ BIN := $(VENV)/bin
 CONFIG ?= config/ai-agent.yaml
 LOCKS := $(filter-out requirements/docs%.txt,$(wildcard requirements/*.txt))
 
-# In .venv and not in the cache: they say what is in .venv and vanish with it.
+# In .venv and not in the cache: they record the contents of .venv and vanish with it.
 RUN_READY := $(VENV)/.ready-run
 ALL_READY := $(VENV)/.ready-all
-# A checkout that has the test packages keeps them when a lock changes.
+# A checkout with the test packages keeps them when a lock changes.
 NEEDS_RUN := $(if $(wildcard $(ALL_READY)),$(ALL_READY),$(RUN_READY))
 
-# Says which asterisk to use, for the commands that place calls through a real one.
+# Sets the asterisk program, for the commands that place calls through a real one.
 WITH_ASTERISK := CORDBOARD_ASTERISK="$$(scripts/install-asterisk --print)"
-# Says where the MCP servers of other projects are, for the tests that talk to them.
+# Sets the folder of other projects' MCP servers, for the tests that talk to them.
 WITH_MCP_SERVERS := CORDBOARD_MCP_SERVERS="$$(scripts/install-mcp-servers --print)"
 
 .PHONY: help
@@ -59,7 +59,7 @@ run: $(NEEDS_RUN) ## run the engine with CONFIG (default config/ai-agent.yaml) u
 	@$(BIN)/cordboard run --config $(CONFIG)
 
 .PHONY: restaurant
-restaurant: $(ALL_READY) ## run the restaurant of examples/ (RESTAURANT=--engine: and the engine)
+restaurant: $(ALL_READY) ## run the restaurant of examples/ (RESTAURANT=--engine: also the engine)
 	@PYTHONPATH=examples/restaurant $(BIN)/python -m restaurant $(RESTAURANT)
 
 .PHONY: test
@@ -72,7 +72,7 @@ test-fast: $(ALL_READY) ## run the tests that need no Asterisk, no models and no
 	@$(BIN)/python -m pytest --fast --numprocesses=$(PROCESSES) --order=$(ORDER) $(PYTEST_ARGS)
 
 .PHONY: test-pythons
-test-pythons: ## run the fast tests with every Python of this machine, and print a table
+test-pythons: ## run the fast tests with every Python version on this machine, and print a table
 	@PYTHONS="$(PYTHONS)" PYTHONS_MISSING="$(PYTHONS_MISSING)" scripts/test-pythons --order=$(ORDER) $(PYTEST_ARGS)
 
 .PHONY: lint
@@ -120,7 +120,7 @@ images: $(ALL_READY) ## build both images into folders for the tests, without do
 	else echo "images: not built, their tests will be skipped: $$missing"; fi
 
 .PHONY: lock
-lock: ## write requirements/ anew from pyproject.toml (needs uv)
+lock: ## rewrite requirements/ from pyproject.toml (needs uv)
 	@scripts/lock
 	@scripts/lock-mcp-servers
 

@@ -1,7 +1,7 @@
-"""`python -m bench [name ...] [--json FILE]`: run the benchmarks, all of them when none is named.
+"""`python -m bench [name ...] [--json FILE]`: run the named benchmarks, or all.
 
-Exit status 0 when everything could be measured, whether or not a target was met: a target that is
-missed is printed as NOT met. See docs/benchmarks.md.
+Exit status 0 when every measurement worked. A missed target is printed as NOT met and does not
+change the status. See docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def main() -> int:
 
 
 def _run(name: str, options: Options, console: Console) -> dict[str, object] | None:
-    """Run one and show it; None when it could not be measured."""
+    """Run one and print it; None when the measurement failed."""
     load, began = os.getloadavg()[0], time.monotonic()
     console.rule(f"{name}: {BENCHMARKS[name]}", align="left")
     console.print(f"[dim]load average before: {load:.2f} on {os.cpu_count()} cores[/]")

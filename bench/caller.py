@@ -1,4 +1,4 @@
-"""The caller's side of the line: spoken texts as an 8 kHz u-law line brings them to the engine.
+"""The caller's side of the line: spoken texts as an 8 kHz u-law line carries them to the engine.
 
 The voice is synthetic, and the same one that answers; human callers will do worse. Recordings of a
 human are taken from Asterisk's own sounds where they are installed (`phonetic/`: a professional
@@ -28,7 +28,7 @@ Floats = NDArray[np.float32]
 PEAK = 0.5
 """-6 dBFS: a caller who speaks up."""
 TAIL_SECONDS = 1.5
-"""Noise goes on for so long after the last word, so that the end of the turn is found in it."""
+"""Seconds of noise after the last word, so that the end of the turn falls in the noise."""
 
 
 @functools.cache
@@ -48,7 +48,7 @@ def spoken(
 
 
 def on_the_line(sound: Floats, noise_dbfs: float | None = None) -> Samples:
-    """Sound at 8 kHz brought to `PEAK`, with noise, through u-law."""
+    """Scale 8 kHz audio to `PEAK`, add noise, and pass it through u-law."""
     sound = sound * np.float32(PEAK / np.abs(sound).max())
     if noise_dbfs is not None:
         sound = np.concatenate((sound, np.zeros(int(TAIL_SECONDS * RATE), np.float32)))
@@ -59,7 +59,7 @@ def on_the_line(sound: Floats, noise_dbfs: float | None = None) -> Samples:
 
 
 async def human_letters(letters: Sequence[str]) -> dict[str, Floats]:
-    """Each letter's word of the spelling alphabet as a human said it, silence around it cut.
+    """The words of the spelling alphabet by letter, spoken by a human, with the silence around cut.
 
     Empty when the recordings are not installed. Asterisk itself converts them from GSM. Raises
     `AsteriskMissing`.
@@ -80,7 +80,7 @@ async def human_letters(letters: Sequence[str]) -> dict[str, Floats]:
 
 
 def _trimmed(sound: Floats) -> Floats:
-    """Cut to what is heard; the quiet breath of a plosive before and after it stays."""
+    """Cut to the audible part, with the quiet breath of a plosive before and after it."""
     loud = np.flatnonzero(np.abs(sound) > 0.02 * np.abs(sound).max())
     margin = int(0.06 * RATE)
     return sound[max(0, int(loud[0]) - margin) : int(loud[-1]) + margin]

@@ -1,9 +1,9 @@
-"""What the desk and the supervised server add to a tool call.
+"""The overhead of the desk and the supervised server per tool call.
 
 The aviation ATIS server runs twice, both over stdio: once below the engine's fleet and a call's
 desk (arguments checked, policy, timeout, words, payload, ledger fields), once below a bare
-`ClientSession` of the official SDK. The same question goes to both in turns. What desk and toolbox
-cost without any server is `bench.desk_cost`.
+`ClientSession` of the official SDK. Both get the same question in turns. `bench.desk_cost` has the
+cost of desk and toolbox without any server.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ async def _both(
 
 @contextmanager
 def nowhere() -> Iterator[TextIO]:
-    """Where the bare server's log goes; the fleet keeps that of its own to itself as well."""
+    """Discards the bare server's log; the fleet also keeps its servers' logs off the screen."""
     with Path(os.devnull).open("w") as file:
         yield file
 

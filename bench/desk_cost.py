@@ -1,7 +1,7 @@
 """The desk and the toolbox without any server: time, memory, tools side by side, fillers.
 
-The tool here does nothing, so what an ask takes is the desk's own: a bare `Tool.run` in turns with
-it is the floor. `python -m bench.desk_cost` prints the memory of ten thousand tools; it is run in a
+The tool here does nothing, so the time of an ask is the desk's own: a bare `Tool.run` in turns with
+it is the floor. `python -m bench.desk_cost` prints the memory of ten thousand tools; it runs in a
 process of its own.
 """
 
@@ -37,7 +37,7 @@ from cordboard.tools.toolbox import Toolbox
 
 TOOLS = 10_000
 LISTED = 128
-"""Tools of one context: as many as OpenAI takes."""
+"""Tools of one context: the most that OpenAI accepts."""
 ASKS = 5_000
 LOOK_UPS = 200_000
 SIDE_BY_SIDE = 10
@@ -137,7 +137,7 @@ def _two(values: list[float], scale: float) -> tuple[float, float]:
 
 
 async def _costs() -> list[float]:
-    """What each ask takes longer than the bare run before it, in seconds."""
+    """Seconds by which each ask is slower than the bare run before it."""
     one = tool("weather")
     desk = Desk(box(one), NoCaller("bench", "demo"))
     arguments: JsonObject = {"place": "Oslo", "field_1": "the weather of tomorrow"}
@@ -163,7 +163,7 @@ def _nowhere() -> TextIO:
 
 
 async def _costs_with_log() -> list[float]:
-    """The same where log lines are made, as in an engine; they are written to nowhere."""
+    """The same with log lines, as in an engine; they are discarded."""
     with _nowhere() as nowhere:
         configure(json=True, level="INFO", stream=nowhere)
         try:
@@ -193,7 +193,7 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 def _look_up(toolbox: Toolbox, name: str) -> float:
-    """Seconds of one look-up, the best of five."""
+    """Seconds of one lookup, the best of five."""
 
     def many() -> None:
         find = toolbox.find
@@ -204,7 +204,7 @@ def _look_up(toolbox: Toolbox, name: str) -> float:
 
 
 async def _side_by_side() -> list[float]:
-    """Seconds until the last of three tools of 1 s that are asked for at once has answered."""
+    """Seconds until the last of three simultaneous tools of 1 s has answered."""
     desk = Desk(box(*(tool(name, 1.0) for name in "abc")), NoCaller("bench", "demo"))
     took = []
     for turn in range(SIDE_BY_SIDE):
@@ -216,7 +216,7 @@ async def _side_by_side() -> list[float]:
 
 
 class Stopwatch(SilentObserver):
-    """Notes when fillers come."""
+    """Records the times of fillers."""
 
     def __init__(self) -> None:
         self.began = 0.0
@@ -227,7 +227,7 @@ class Stopwatch(SilentObserver):
 
 
 async def _fillers() -> list[float]:
-    """How long after its threshold each filler comes, with many calls at once."""
+    """Delay of each filler after its threshold, with many calls at once."""
     slow = tool("slow", 1.0, Filler(THRESHOLD_MS, ("One moment.",)))
     watches = [Stopwatch() for _ in range(CALLS)]
     toolbox = box(slow)
@@ -242,7 +242,7 @@ async def _fillers() -> list[float]:
 
 
 async def _memory() -> float:
-    """Resident bytes of each of ten thousand tools more, in a process of its own."""
+    """Resident bytes per tool of ten thousand additional tools, in a process of its own."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "bench.desk_cost", stdout=asyncio.subprocess.PIPE
     )
@@ -251,7 +251,7 @@ async def _memory() -> float:
 
 
 def _memory_here() -> float:
-    """The first catalogue leaves gaps that the second one fills: what a tool more takes."""
+    """The first catalogue leaves gaps that the second one fills: the cost of one more tool."""
     process = psutil.Process()
     first = Catalogue(ToolEntry(tool(f"first_{number}")) for number in range(TOOLS))
     gc.collect()

@@ -1,12 +1,12 @@
-"""A stranger on the machine who wants into other people's calls, by the AudioSocket port.
+"""A stranger on the machine who tries to get into other people's calls by the AudioSocket port.
 
     stranger ──every open HTTP path──▶ the engine ◀──AudioSocket, up to 0.5 s late── calls
              ──AudioSocket, often────▶ (a process)
 
-`late`: a thousand calls of an Asterisk that is only pretended, each of which must hear itself come
-back; the stranger connects as fast as they can. `asterisk`: two hundred calls of callers with SIP
-phones through a real Asterisk, its connections held back likewise, and ten thousand attempts spread
-over that time. The stranger is a process of its own and stops when the calls are over.
+`late`: a thousand calls of a simulated Asterisk, each of which must hear its own echo; the stranger
+connects as fast as possible. `asterisk`: two hundred calls of SIP phones through a real Asterisk,
+its connections delayed likewise, and ten thousand attempts spread over that time. The stranger is a
+process of its own and stops when the calls are over.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from cordboard_testkit.free_ports import free_port
 from cordboard_testkit.late_asterisk import LateAsterisk, late_connections
 
 HOST, HELD_BACK = "127.0.0.1", "127.0.0.2"
-"""Both this machine; at the second, connections are held back."""
+"""Both are this machine; connections to the second are delayed."""
 CONTEXT = "doors"
 LATE = 0.5
 CALLS, AT_ONCE = 1000, 20
@@ -48,12 +48,12 @@ Progress = Callable[[str], None]
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of one part."""
+    """The outcome of one part."""
 
     name: str
     calls: int
     reached: int = 0
-    """Callers who reached an agent, and had it to themselves."""
+    """Callers who reached an agent of their own."""
     spoils: dict[str, Any] = field(default_factory=dict)
     """See `cordboard_testkit.stranger.Spoils`."""
     histories: list[CallHistory] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Outcome:
 
     @property
     def of_strangers(self) -> int:
-        """Calls made of strangers' connections, or reached by them."""
+        """Calls that a stranger's connection became or reached."""
         bare = sum(history.source != "asterisk" for history in self.histories)
         return max(bare, len(self.spoils["heard"]))
 
@@ -140,7 +140,7 @@ async def _through_asterisk(calls: int) -> Outcome:
                     failed = crowd.failed() if await crowd.done(60 + 5 * lasts) else 0
                 finally:
                     await crowd.stop()
-                await asyncio.sleep(1)  # the last of them are hung up
+                await asyncio.sleep(1)  # the last callers hang up
     ended = [h for h in outcome.histories if h.source == "asterisk" and h.connected_ms is not None]
     completed = sum(history.outcome == "completed" for history in ended)
     outcome.reached = min(completed, calls - failed)
@@ -151,7 +151,7 @@ async def _through_asterisk(calls: int) -> Outcome:
 async def _attacked(
     outcome: Outcome, ari: dict[str, Any], advertise_host: str, port: int, a_second: float = 0.0
 ) -> AsyncIterator[None]:
-    """The engine, and a stranger at it; what both have seen goes into the outcome."""
+    """The engine and an attacking stranger; the records of both go into the outcome."""
     http_port = free_port()
     with tempfile.TemporaryDirectory(prefix="bench") as name:
         ledgers = Path(name) / "ledger"
@@ -173,7 +173,7 @@ async def _attacked(
             )  # fmt: skip
             try:
                 assert stranger.stdout is not None
-                await stranger.stdout.readline()  # it is at work
+                await stranger.stdout.readline()  # it has started
                 yield
             finally:
                 said, _ = await stranger.communicate(b"")  # the end of its input stops it
@@ -183,7 +183,7 @@ async def _attacked(
 
 
 async def _count(outcome: Outcome, http_port: int) -> None:
-    """What the engine has counted."""
+    """Return the engine's counters."""
     reader, writer = await asyncio.open_connection(HOST, http_port)
     writer.write(f"GET /metrics HTTP/1.0\r\nHost: {HOST}\r\n\r\n".encode())
     page = (await reader.read()).partition(b"\r\n\r\n")[2].decode()

@@ -1,7 +1,7 @@
-"""An engine whose agent does nothing but pass the caller's sound back, or on to nowhere.
+"""An engine whose agent only echoes the caller's audio, or drops it.
 
-Everything else is the real thing: exchange, call, conversation, playout, ledger, transports. Used
-where the call path is measured and no model has a say (`peers`, `load`).
+Everything else is real: exchange, call, conversation, playout, ledger, transports. Used
+to measure the call path without models (`peers`, `load`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TURN = 1
 
 
 class EchoAgent:
-    """Implements `cordboard.agent_api.agent.Agent`. Takes the sound as the line has it."""
+    """Implements `cordboard.agent_api.agent.Agent`. Takes the audio in the line's format."""
 
     def __init__(
         self,
@@ -59,13 +59,13 @@ class EchoAgent:
             self._heard()
 
     def hear_key(self, key: str) -> None:
-        """Keys are of no account."""
+        """Keys are ignored."""
 
     def answer_tool(self, reply: ToolReply) -> None:
         """It asks for none."""
 
     def interrupted(self, heard: str) -> None:
-        """It goes on."""
+        """It continues."""
 
     def say(self, speech: Speech) -> None:
         """It has no voice."""
@@ -79,7 +79,7 @@ class EchoAgent:
 
 
 class EchoEngine(Engine):
-    """The engine, but every caller gets an agent of the bench's."""
+    """The engine, with the benchmark's agent for every caller."""
 
     def __init__(
         self,

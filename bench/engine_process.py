@@ -1,6 +1,6 @@
 """The engine as a process of its own, as it runs in service: `cordboard run` on free ports.
 
-Measurements that a caller makes must not share an interpreter with what they measure.
+A caller that measures must not share an interpreter with the engine.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class EngineProcess:
         self.http_port = http_port
         self.audiosocket_port = audiosocket_port
         self.ready_after = 0.0
-        """Seconds from exec until `GET /ready` said 200."""
+        """Seconds from exec until `GET /ready` returned 200."""
         self.process: asyncio.subprocess.Process | None = None
 
     @property
@@ -70,7 +70,7 @@ class EngineProcess:
         return int(head.split()[1]), body
 
     async def ready(self, *, tools: bool, timeout: float = 30.0) -> None:
-        """Wait until `/ready` says 200 and, with `tools`, until every MCP server is up too."""
+        """Wait until `/ready` returns 200 and, with `tools`, until every MCP server is up too."""
         async with asyncio.timeout(timeout):
             while not await self._is_ready(tools):
                 if self.process is not None and self.process.returncode is not None:
@@ -109,7 +109,7 @@ class EngineProcess:
 async def running_engine(
     config: Config, changes: Mapping[str, Any] | None = None
 ) -> AsyncIterator[EngineProcess]:
-    """`cordboard run` with `config` on free ports, ready when this gives it out."""
+    """Run `cordboard run` with `config` on free ports; yields it when it is ready."""
     with tempfile.TemporaryDirectory(prefix="bench") as name:
         folder = Path(name)
         engine = EngineProcess(folder, free_port(), free_port())

@@ -1,15 +1,15 @@
-"""What a 20 ms frame of a call costs the engine: processor time, and lateness of its event loop.
+"""The engine's cost of a 20 ms frame of a call: processor time, and lateness of its event loop.
 
 Simulated callers in this process talk AudioSocket to a server in another one: the engine (real
 voice activity model, no MCP), and a bare echo server on the same event loop, which is the floor.
 
-    silent         nobody speaks: frames in, frames of silence out
+    silent         neither side speaks: frames in, frames of silence out
     agent speaks   the agent reads a long greeting to a silent caller
     caller speaks  the caller speaks without a pause, so no recogniser runs: the call path alone
 
-Processor time is the kernel's own account of each thread (`/proc/PID/task/TID/schedstat`), so the
-engine's event loop thread is told from the rest (the voice activity model's thread). It is divided
-by the frames that came in; one goes out for each.
+Processor time is the kernel's own account of each thread (`/proc/PID/task/TID/schedstat`), which
+separates the engine's event loop thread from the rest (the voice activity model's thread). It is
+divided by the incoming frames; one goes out for each.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Load:
     process_us: float
     """Processor time of the whole process for one frame in (and one out), in microseconds."""
     loop_us: float
-    """Of it, what the event loop's thread took."""
+    """The share of the event loop's thread."""
     cores: float
     """Processor seconds per second, whole process."""
     lags: list[float]
@@ -72,7 +72,7 @@ class Server:
         self.port = 0
 
     async def answer(self) -> object:
-        """The next line it says. Raises `TimeoutError`."""
+        """Return its next line of output. Raises `TimeoutError`."""
         assert self._process.stdout is not None
         async with asyncio.timeout(30):
             line = await self._process.stdout.readline()
@@ -89,7 +89,7 @@ class Server:
         return answer
 
     def processor_seconds(self) -> tuple[float, float]:
-        """Of all threads, and of the first, which runs the event loop."""
+        """Times of all threads, and of the first, which runs the event loop."""
         tasks = Path(f"/proc/{self._process.pid}/task")
         spent = {
             int(task.name): int((task / "schedstat").read_text().split()[0]) / 1e9
@@ -143,7 +143,7 @@ def _write(path: Path, greeting: str) -> None:
 
 
 def without_pauses() -> Samples:
-    """Speech in which no 20 ms is much quieter than the rest."""
+    """Speech without pauses: no 20 ms is much quieter than the rest."""
     sound = np.concatenate([spoken(question.text) for question in QUESTIONS])
     frames = sound[: len(sound) // 160 * 160].reshape(-1, 160)
     loudness = np.abs(frames.astype(np.float32)).mean(axis=1)
@@ -248,7 +248,7 @@ def _report(loads: list[Load]) -> Report:
 
 
 def _per_call(loads: list[Load]) -> list[str]:
-    """What one more call costs: the slope from the fewest to the most calls."""
+    """Cost of one more call: the slope from the fewest to the most calls."""
     notes = []
     for (server, doing), group in itertools.groupby(loads, lambda load: (load.server, load.doing)):
         few, *_, many = group

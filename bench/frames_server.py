@@ -1,9 +1,9 @@
-"""What `frames` measures, as a process of its own: `python -m bench.frames_server engine|echo ...`.
+"""The subject of `frames`, a process of its own: `python -m bench.frames_server engine|echo ...`.
 
 `engine FILE` is the engine with that configuration; `echo` sends every audio frame straight back,
 the least that an AudioSocket server in Python can do. Both run on the event loop of `cordboard run`
-and say `{"port": ...}` when they take calls. For each line on standard input they answer with the
-event loop's lags (seconds late, of a timer every 10 ms) since the line before; at its end they
+and print `{"port": ...}` when they accept calls. For each line on standard input they answer with
+the event loop's lags (seconds late, of a timer every 10 ms) since the line before; at its end they
 stop.
 """
 
@@ -51,7 +51,7 @@ class Echo(asyncio.Protocol):
 
 
 class LagTimer:
-    """How late a timer runs, every 10 ms, in seconds.
+    """Delays of a 10 ms timer, in seconds.
 
     It reads the clock itself: uvloop's own time stands still within a round and counts in ms.
     """
@@ -74,13 +74,13 @@ class LagTimer:
 
 
 def say(answer: object) -> None:
-    """One line of JSON to whoever measures."""
+    """Print one line of JSON for the measuring process."""
     sys.stdout.buffer.write(orjson.dumps(answer) + b"\n")
     sys.stdout.buffer.flush()
 
 
 async def _answer(port: int) -> None:
-    """Tell the port, then the lags, until standard input ends."""
+    """Print the port, then the lags, until standard input ends."""
     timer = LagTimer()
     say({"port": port})
     loop = asyncio.get_running_loop()

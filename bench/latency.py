@@ -1,11 +1,11 @@
-"""How long a caller waits, measured where the caller is: at a SIP phone behind a real Asterisk.
+"""The caller's wait, measured at the caller: a SIP phone behind a real Asterisk.
 
     phone --SIP/RTP--> Asterisk --AudioSocket--> `cordboard run` (a process of its own)
 
-Twenty turns in sixteen calls: twelve calls ask a whole question, four ask a vague one, hear "Which
-aerodrome?" and answer it. The caller hangs up soon after each answer has begun, for an ATIS takes
-half a minute to read. Beside it: the engine's own figures from its ledgers, how far the two are
-apart in each turn, and what the same phone and Asterisk need without any engine (Echo()).
+Twenty turns in sixteen calls: twelve calls ask a complete question, four ask a vague one, hear
+"Which aerodrome?" and answer it. The caller hangs up soon after each answer has begun, because an
+ATIS takes half a minute to read. Also: the engine's own figures from its ledgers, the difference of
+the two in each turn, and the delay of the same phone and Asterisk without an engine (Echo()).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Progress = Callable[[str], None]
 
 @dataclass(slots=True)
 class Heard:
-    """What was measured at the phone, in seconds."""
+    """The measurements at the phone, in seconds."""
 
     greetings: list[float] = field(default_factory=list)
     calls: list[list[float]] = field(default_factory=list)
@@ -85,7 +85,7 @@ async def measure(progress: Progress) -> Report:
 
 
 async def _echo(asterisk: AsteriskInstance) -> list[float]:
-    """Tone bursts through Echo(): how late each comes back, in seconds."""
+    """Tone bursts through Echo(): round trip of each, in seconds."""
     tone = np.sin(2 * np.pi * 440 * np.arange(RATE // 10) / RATE) * 8000
     burst = np.concatenate((tone, np.zeros(RATE // 5))).astype(np.int16)
     async with SipPhone("echo") as phone:

@@ -1,11 +1,11 @@
-"""What the supervision of MCP servers costs, and what a broken server costs everybody else.
+"""The cost of supervising MCP servers, and the effect of a broken server on the others.
 
     calls    our connection beside the bare session of the official SDK
-    large    5 MB and 50 MB results: for how long the event loop is held
+    large    5 MB and 50 MB results: how long the event loop is blocked
     deaths   a killed server: noticed, back, and other servers' calls meanwhile
     boot     `cordboard run` with twenty servers, five of them broken, beside none
 
-Over stdio, on the event loop that the engine runs on. `--only` chooses among the four.
+Over stdio, on the event loop that the engine runs on. `--only` selects some of the four.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""How soon `cordboard run` is ready with twenty MCP servers, five of them broken, and with none.
+"""Start-up time of `cordboard run` with twenty MCP servers, five of them broken, and with none.
 
 Both are started as new processes, in turns, each several times; one start before is not counted.
-For some seconds after that `GET /ready` is asked again and again: an engine that is held up by its
-servers would answer late, or say that it is not ready.
+For some seconds after that `GET /ready` is polled: an engine that its servers hold up
+would answer late, or would not be ready.
 
-The same, but for the one that is not installed, are also started in this process, to see for how
-long that holds an event loop (`bench.mcp_hold`): calls may come in while they start, and a reload
-may start them during calls.
+The same servers, except for the one that is not installed, are also started in this process, to
+measure how long that blocks an event loop (`bench.mcp_hold`): calls may come in while they start,
+and a reload may start them during calls.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WATCHED = 5.0
 """Seconds for which the engine is watched after it was ready."""
 EVERY = 0.02
 STARTING = 2.0
-"""Seconds in which those that are not slow have started."""
+"""Seconds within which the servers that are not slow have started."""
 SLOW_START = 3
 CONTEXT = "reception"
 """A context of the demo without an MCP tool."""
@@ -47,8 +47,8 @@ BROKEN: Mapping[str, list[str]] = {
     "garbage": ["yes", "Loading the model..."],
     "slow_start": ["sh", "-c", f"sleep {SLOW_START}; exec {' '.join(COMMAND)}"],
 }
-"""Never answers; ends with an error; is not installed; writes without end what is no message;
-answers after some seconds."""
+"""In order: never answers; ends with an error; is not installed; writes endless garbage; answers
+after some seconds."""
 Progress = Callable[[str], None]
 
 
@@ -59,9 +59,9 @@ class Boots:
     what: str
     ready: list[float] = field(default_factory=list)
     slowest_answer: list[float] = field(default_factory=list)
-    """To `GET /ready`, of each boot, while it was watched."""
+    """Slowest `GET /ready` of each boot, while it was watched."""
     all_good: list[float] = field(default_factory=list)
-    """From exec until every sound server was ready."""
+    """From exec until every working server was ready."""
 
     @property
     def row(self) -> list[str]:
@@ -133,7 +133,7 @@ async def _measure_start(report: Report, progress: Progress) -> None:
 
 
 def servers() -> dict[str, dict[str, Any]]:
-    """The twenty, as they stand in a configuration file; the broken ones are in between."""
+    """The twenty, as in a configuration file; the broken ones are in between."""
     good = {f"good_{number}": {"command": list(COMMAND)} for number in range(GOOD)}
     broken = {name: {"command": command} for name, command in BROKEN.items()}
     return dict(sorted((good | broken).items()))
@@ -149,10 +149,10 @@ def _changes(config: Config, mcp_servers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _watch(engine: EngineProcess, boots: Boots | None) -> float:
-    """Ask for a while whether it is ready; returns what the slowest answer took, in seconds.
+    """Poll `GET /ready` for a while; return the seconds of the slowest answer.
 
-    With `boots`, notes there when the sound servers were all up. Raises `McpError` when the engine
-    is no longer ready, or those are not.
+    With `boots`, records there when all working servers were up. Raises `McpError` when the
+    engine is no longer ready, or they are not.
     """
     ready_at = time.monotonic()
     good_at = 0.0

@@ -1,4 +1,4 @@
-"""What our connection adds to a call over the bare SDK session: 1,000 calls each, in turns."""
+"""Overhead of our connection per call, against the bare SDK session: 1,000 calls each, in turns."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ async def measure_calls(
 async def _race(
     server: SupervisedServer, session: ClientSession, calls: int, warm_up: int
 ) -> tuple[list[float], list[float]]:
-    """The seconds of each call, ours and the SDK's. Who goes first changes with each turn: the
-    second finds the caches of the processor warm."""
+    """The seconds of each call, ours and the SDK's. The order alternates with each turn, because
+    the second call finds the processor's caches warm."""
     ours: list[float] = []
     bare: list[float] = []
 

@@ -1,12 +1,12 @@
-"""How soon a dead server is noticed and back, and what other servers' calls feel of it.
+"""Time until a dead server is noticed and back, and its effect on the calls of other servers.
 
-A server is killed (SIGKILL) while a call to it is under way: alone, with a child in its process
+A server is killed (SIGKILL) during a call: alone, with a child in its process
 group that holds its output open, and with one in a session of its own. Restart policy and all else
 are as in service; each death is the first of a new server, after which that policy pauses for up to
 a second.
 
     noticed      kill to the end of the state `ready`: from then on calls are refused at once
-    call failed  kill to the error of the call that was under way
+    call failed  kill to the error of the call in progress
     back         kill to `ready` again; the start itself takes as long as the first one took
 
 Three other servers are called all the time. Their calls between the kill and the return are
@@ -40,7 +40,7 @@ WAYS: tuple[tuple[str, str], ...] = (
     ("with a child that holds its output", "leaves_grandchild"),
     ("the same, in its own session", "escapes"),
 )
-"""How the server dies, and the tool that prepares it."""
+"""A way to die, and the tool that prepares it."""
 Progress = Callable[[str], None]
 
 
@@ -53,7 +53,7 @@ class Deaths:
     call_failed: list[float] = field(default_factory=list)
     back: list[float] = field(default_factory=list)
     start: list[float] = field(default_factory=list)
-    """What the first start has taken."""
+    """Duration of the first start."""
 
     @property
     def beyond_start(self) -> list[float]:
@@ -70,15 +70,15 @@ class Deaths:
 
 @dataclass(slots=True)
 class OtherCalls:
-    """What calls to the other servers took, in seconds."""
+    """Durations of the calls to the other servers, in seconds."""
 
     calls: list[tuple[float, float]] = field(default_factory=list)
-    """When each began, and what it took."""
+    """Start and duration of each."""
     before: list[float] = field(default_factory=list)
     during: list[float] = field(default_factory=list)
 
     def sort_in(self, killed_at: float, back_at: float) -> None:
-        """Tell the calls before a death from those until the return."""
+        """Separate the calls before a death from those until the return."""
         for began, took in self.calls:
             if killed_at - BEFORE <= began < killed_at:
                 self.before.append(took)
@@ -88,7 +88,7 @@ class OtherCalls:
 
 
 class Victim:
-    """A server that is going to be killed, and the moments of its life on `perf_counter`."""
+    """A server that will be killed, and the moments of its life on `perf_counter`."""
 
     def __init__(self) -> None:
         self.server = SupervisedServer("victim", config(), on_change=self._note)
@@ -103,7 +103,7 @@ class Victim:
         os.kill(pid, signal.SIGKILL)
 
     async def last_call(self) -> float:
-        """A call that is under way when the server dies; returns when it failed."""
+        """A call in progress when the server dies; returns the time of its failure."""
         try:
             await self.server.call("hangs", {}, TIMEOUT)
         except McpUnavailable:
@@ -188,7 +188,7 @@ async def _one_death(deaths: Deaths, tool: str, others: OtherCalls) -> None:
 
 @asynccontextmanager
 async def _others() -> AsyncIterator[OtherCalls]:
-    """Servers that nothing is wrong with, called all the time."""
+    """Healthy servers, called all the time."""
     calls = OtherCalls()
     async with AsyncExitStack() as stack:
         names = [f"other_{number}" for number in range(OTHERS)]
@@ -201,7 +201,7 @@ async def _others() -> AsyncIterator[OtherCalls]:
                 caller.cancel()
             ended = await asyncio.gather(*callers, return_exceptions=True)
         for end in ended:
-            if isinstance(end, McpError):  # a call failed that had nothing to do with the death
+            if isinstance(end, McpError):  # a call failed that was unrelated to the death
                 raise end
 
 

@@ -1,8 +1,8 @@
-"""For how long the event loop is held: a ticker that asks for its turn every millisecond.
+"""Measures blocks of the event loop: a ticker that schedules its turn every millisecond.
 
-The longest time between two of its turns is how long nothing else could run: no frame of any call
-was sent meanwhile. The millisecond itself is included, so the figure is never too good. What other
-processes take of the processor counts as well.
+In the longest time between two of its turns nothing else could run: no frame of any call
+was sent. The millisecond itself is included, so the figure is never too good. Processor time of
+other processes counts as well.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Gaps:
 
 @asynccontextmanager
 async def ticking() -> AsyncIterator[Gaps]:
-    """Watch the event loop from the inside, as an engine with frames to send would feel it."""
+    """Watch the event loop from the inside, as an engine with frames to send would see it."""
     gaps = Gaps()
 
     async def tick() -> None:
@@ -49,14 +49,14 @@ async def ticking() -> AsyncIterator[Gaps]:
         gaps.seconds.clear()
         try:
             yield gaps
-            await asyncio.sleep(2 * TICK)  # a hold that has just ended is seen at the next turn
+            await asyncio.sleep(2 * TICK)  # a block that has just ended shows at the next turn
         finally:
             ticker.cancel()
 
 
 @contextmanager
 def _collector_as_in_the_engine() -> Iterator[None]:
-    """What was imported is left out of garbage collections (`Engine.start` does so too)."""
+    """Imported objects are excluded from garbage collections (`Engine.start` does so too)."""
     gc.collect()
     gc.freeze()
     try:

@@ -1,9 +1,9 @@
-"""How long a large result holds the event loop, and how soon a far too large one is refused.
+"""Measures how long a large result blocks the event loop, and how soon a huge one is refused.
 
 The results are 5 MB in three shapes: one long text, an array of small objects (`structuredContent`)
-and many small parts, which is more than anybody can say: ours refuses them. *Desk* is the whole way
-that an agent's wish goes, the supervised server included: checked, capped for the agent, put in
-words. Each is asked for several times; the worst counts.
+and many small parts, which ours refuses as too many to speak. *Desk* is the full path of a tool
+call, the supervised server included: checks, the cap for the agent, the spoken words. Each is
+requested several times; the worst counts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LARGE: tuple[tuple[str, str, dict[str, int]], ...] = (
     ("138,000 objects", "rows", {"count": 138_000}),
     ("119,000 parts", "parts", {"count": 119_000}),
 )
-"""What it is, the tool, its arguments."""
+"""Its name, the tool, its arguments."""
 TOO_LARGE: tuple[tuple[str, str, dict[str, int]], ...] = (
     ("its id first", "huge", {"bytes": 50_000_000}),
     ("its id last", "huge_id_last", {"bytes": 50_000_000}),
@@ -45,12 +45,12 @@ TOO_LARGE: tuple[tuple[str, str, dict[str, int]], ...] = (
 TIMEOUT = 10.0
 Progress = Callable[[str], None]
 Ask = Callable[[str, dict[str, int]], Awaitable[str]]
-"""Calls a tool; returns in a word what became of it."""
+"""Calls a tool; returns its outcome in one word."""
 
 
 @dataclass(slots=True)
 class Large:
-    """One kind of result, one way."""
+    """One kind of result on one path."""
 
     shape: str
     way: str
@@ -127,7 +127,7 @@ async def _ask_often(
             began = time.perf_counter()
             outcome = await ask(tool, arguments)
             large.took.append(time.perf_counter() - began)
-            await asyncio.sleep(SETTLE)  # what is freed now counts too
+            await asyncio.sleep(SETTLE)  # objects freed now count too
         if large.outcome not in {"", outcome}:
             raise McpError(f"{large.shape}, {large.way}: {large.outcome}, then {outcome}")
         large.outcome = outcome
@@ -172,7 +172,7 @@ async def _desk() -> AsyncIterator[Ask]:
         if not await generation.fleet.wait_settled(READY_SECONDS):
             raise McpError("the server did not start")
         desk = Desk(generation.toolbox("demo"), NoCaller("bench", "demo"))
-        turns = itertools.count(1)  # of one turn the desk takes only so many
+        turns = itertools.count(1)  # the desk limits the calls of one turn
         yield lambda tool, arguments: _outcome_of_desk(desk, tool, arguments, next(turns))
     finally:
         await generation.close()

@@ -1,7 +1,7 @@
 """The servers that `bench mcp` measures: one program, below our supervision and below the SDK's.
 
-The program answers in a few hundred lines of the standard library, so that what is measured is the
-client and not the server.
+The program answers in a few hundred lines of the standard library, so that the client is measured
+and not the server.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COMMAND = (sys.executable, str(FAULTY_SERVER))
 
 
 def config(command: Sequence[str] = COMMAND, **settings: Any) -> McpServer:
-    """The configuration of a server over stdio; what is not set is as in service."""
+    """The configuration of a server over stdio, with the default settings."""
     return McpServer.model_validate({"command": list(command), **settings})
 
 
@@ -33,7 +33,7 @@ def config(command: Sequence[str] = COMMAND, **settings: Any) -> McpServer:
 async def supervised(
     server_id: str, on_change: Callable[[], None] = lambda: None
 ) -> AsyncIterator[SupervisedServer]:
-    """A server of ours, ready; nothing of it is left afterwards."""
+    """A server under our supervision, ready; closed completely afterwards."""
     server = SupervisedServer(server_id, config(), on_change=on_change)
     server.start()
     try:

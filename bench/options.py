@@ -1,4 +1,4 @@
-"""What the command line may choose; a benchmark that takes `options` gets them."""
+"""Options of the command line, for benchmarks with a parameter `options`."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ class Options:
     """The choices of one run."""
 
     half: Half = "held-out"
-    """Which half of the scripted callers: things are tuned on the one, and judged by the other."""
+    """The half of the scripted callers: one half is for tuning, the other for judging."""
     only: tuple[str, ...] = ()
     """The groups of cases to run, all when empty (turns, peers, load, mcp, providers)."""
     pictures: Path | None = None
     """The folder for plots; none are drawn without one."""
 
     together: int = 0
-    """Callers at the same time, at most (turns); 0 = as many as are foreseen."""
+    """Most simultaneous callers (turns); 0 = the benchmark's default."""
     calls: int = 0
-    """Calls of each part (doors); 0 = as many as are foreseen."""
+    """Calls of each part (doors); 0 = the benchmark's default."""
 
     def chosen(self, group: str) -> bool:
         return not self.only or group in self.only

@@ -1,12 +1,12 @@
 """Write a benchmark's figures into docs/benchmarks.md: `python -m bench.page results.json`.
 
-Only between the marks of a section that has them, for benchmarks that the file holds:
+It replaces the text between these marks, for the benchmarks in the file:
 
     <!-- figures of NAME -->
     ...
     <!-- end of figures -->
 
-The words around them are written by hand.
+The text around the marks is written by hand.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Ways to ask the demo's flight information desk, for twelve aerodromes.
 
 The wording is that of callers, not of the configuration's sentence templates; each question names
-its aerodrome by name, by letters or in the spelling alphabet. `SPEEDS` is how fast each is spoken.
-All but `HELD_OUT` have been looked at while the grammar and the recogniser's settings were made:
-their figures flatter. `HELD_OUT` has not: its figures are the ones to believe.
+its aerodrome by name, by letters or in the spelling alphabet. `SPEEDS` are the speeds of speech.
+All but `HELD_OUT` were in view while the grammar and the recogniser's settings were made, so
+their figures flatter. `HELD_OUT` was not: its figures are the ones to believe.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is said and what must be looked up for it."""
+    """A question and the lookup it must cause."""
 
     text: str
     icao: str
-    """Empty: nothing."""
+    """Empty: no lookup."""
     speed: float = 1.0
     british: bool = False
-    """With the words' British sounds, which the voice was not made for: an accent."""
+    """Spoken with British sounds, for which the voice was not made: an accent."""
 
 
 SPEEDS = (1.0, 0.85, 1.15, 0.95, 1.25)
@@ -217,8 +217,8 @@ _FIRST_BLIND_ASKED: tuple[tuple[str, str], ...] = (
     ("My husband's flight into London Heathrow is delayed. Is the weather terrible?", "EGLL"),
     ("Is there any fog at Kastrup this morning?", "EKCH"),
 )
-"""Written blind by somebody who had not seen the grammar. Run once (28 of 40 at once), and looked
-at since: when to ask back was changed because of them."""
+"""Written blind by an author who had not seen the grammar. Run once (28 of 40 at once), and in view
+since: the policy of asking back was changed because of them."""
 
 
 def _from_file(path: Path) -> tuple[Question, ...]:
@@ -262,7 +262,7 @@ CALLERS = tuple(question for question in _CALLERS if question.icao)
 """Nervous callers, stories, hedges, two sentences, names alone; half with an accent. Written
 before the second hearing of doubtful names, which was made with these in view."""
 NOTHING = tuple(question for question in _CALLERS if not question.icao)
-"""Nothing is to be looked up for these: it is over or not wanted, or the place is another one."""
+"""These must cause no lookup: it is over or not wanted, or the place is another one."""
 
 VAGUE = (
     "What is the weather?",
@@ -272,7 +272,7 @@ VAGUE = (
 )
 """Questions without an aerodrome: the desk asks back, a short answer to wait for."""
 ANSWERS = ("Bergen Flesland.", "It is Copenhagen Kastrup.", "Kilo Sierra Foxtrot Oscar.", "Paris.")
-"""What is said then."""
+"""The short answers."""
 
 SPELLED = (
     "ENGM", "ENBR", "ENVA", "ESSA", "EKCH", "EGLL", "EHAM", "LFPG", "EDDF", "KJFK", "KSFO", "KBOS",

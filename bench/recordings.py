@@ -22,7 +22,7 @@ from cordboard_testkit.timeline import RATE
 async def recordings(names: Iterable[str]) -> dict[str, Floats]:
     """Each prompt (`digits/7`, `vm-no`) as it is, 8 kHz, silence at its ends included.
 
-    Raises `AsteriskMissing`, and `KitError` for a prompt that this Asterisk has not got.
+    Raises `AsteriskMissing`, and `KitError` for a prompt that this Asterisk lacks.
     """
     folder = find_asterisk().data / "sounds/en"
     found: dict[str, Floats] = {}
@@ -52,7 +52,7 @@ async def _decoded(files: dict[str, Path]) -> dict[str, Floats]:
 
 
 def trimmed(sound: Floats, margin: float = 0.0) -> Floats:
-    """Cut to what is louder than 34 dB below the loudest, and `margin` seconds around it."""
+    """Cut to the part within 34 dB of the loudest sample, and `margin` seconds around it."""
     loud = np.flatnonzero(np.abs(sound) > 0.02 * np.abs(sound).max())
     around = int(margin * RATE)
     return sound[max(0, int(loud[0]) - around) : int(loud[-1]) + 1 + around]

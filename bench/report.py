@@ -1,4 +1,4 @@
-"""What a benchmark hands back and how it is shown: tables, targets met or not, figures."""
+"""The report of a benchmark and its output: tables, targets met or not, figures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Summary:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Summary:
-        """Raises `ValueError` for an empty sample: nothing was measured."""
+        """Raises `ValueError` for an empty sample."""
         if not values:
             raise ValueError("nothing was measured")
         cuts = (
@@ -38,14 +38,14 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A figure and what it should be."""
+    """A figure and its target."""
 
     name: str
     value: float
     limit: float
     unit: str
     at_least: bool = False
-    """The limit is the least that is good; else the most."""
+    """True if the limit is a minimum, else a maximum."""
 
     @property
     def met(self) -> bool:

@@ -1,7 +1,7 @@
-"""How long `cordboard run` takes to be ready, and what it occupies when idle.
+"""Start-up time of `cordboard run`, and its memory when idle.
 
 Each round starts the demo's configuration as a new process, with the files in the page cache (one
-round before is not counted), and waits until `GET /ready` says 200; the MCP server may come later.
+round before is not counted), and waits until `GET /ready` returns 200; the MCP server may follow.
 Memory is read one second after everything is up: resident set size, shared pages counted in full.
 """
 

@@ -1,14 +1,15 @@
-"""Does the engine hear what was said, and look up what was asked for?
+"""Measures the engine's recognition of spoken questions, and its lookups.
 
 Each question is a call of its own: a simulated caller on the AudioSocket protocol speaks it over an
 8 kHz u-law line to an engine in this process (the demo's configuration without its greeting) and
-hangs up when the tool was called. Heard is the recogniser's text, the ledger's `caller.text` of the
-question; as understood is what the engine went by, its `understood`: with names that another
-hearing has settled, and those that the brain was sure of in their own spelling. The target for word
-errors is held against what was heard, the stricter of the two. Looked up is the `icao` of the tool
-call. A lookup is right when the code asked for, and no other, was looked up; where nothing was
-asked for, when nothing was. When the agent asks back ("Did you mean Oslo Gardermoen?") and is
-right, the caller says yes; such a question is counted apart, not as understood at once.
+hangs up when the tool was called. *As heard* is the recogniser's text, the ledger's `caller.text`
+of the question; *as understood* is the text that the engine used, its `understood`: with names that
+a second recognition has settled, and those that the brain was certain of in their own spelling. The
+target for word errors applies to the text as heard, the stricter of the two. *Looked up* is the
+`icao` of the tool call. A lookup is right when it was for the requested code and no other; where no
+code was requested, when there was no lookup. When the agent asks back ("Did you mean Oslo
+Gardermoen?") and is right, the caller says yes; such a question is counted separately, not as
+understood at once.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ AT_ONCE = 4
 PATIENCE = 5.0
 """Seconds after the last word in which the tool must be called."""
 LAST_HEARD = 3.0
-"""Seconds for which a second sentence may still be heard; the engine may have taken both in one."""
+"""Seconds to wait for a second sentence; the engine may have taken both as one."""
 NOISE_DBFS = -37.0
 YES = "Yes."
 HELD_OUT_ROW = "held-out questions"
-"""The row that the targets are held against: nothing was tuned on it."""
+"""The row of the targets, which was not used for tuning."""
 RIGHT_AT_ONCE = 95.0
 WORD_ERRORS = 5.0
 """The targets, in percent."""
@@ -60,7 +61,7 @@ Progress = Callable[[str], None]
 
 @dataclass(slots=True)
 class Asked:
-    """One question and what became of it."""
+    """One question and its outcome."""
 
     text: str
     icao: str
@@ -69,12 +70,12 @@ class Asked:
     looked_up: list[str] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)
     understood: list[str] = field(default_factory=list)
-    """What was heard, as the engine went by it."""
+    """The heard text, as the engine used it."""
     confirmed: bool = False
     """The agent asked back and the caller said yes."""
     called: asyncio.Event = field(default_factory=asyncio.Event)
     all_heard: asyncio.Event = field(default_factory=asyncio.Event)
-    """As many turns were heard as there are sentences."""
+    """True if the engine heard as many turns as there are sentences."""
 
     @property
     def right(self) -> bool:
@@ -179,14 +180,14 @@ def _without_greeting(config: Config) -> Config:
 
 
 def _names(config: Config) -> dict[str, str]:
-    """How the agent calls each aerodrome."""
+    """The agent's name of each aerodrome."""
     rules = config.contexts[CONTEXT].rules
     assert rules is not None
     return {code: names[0] for code, names in rules.lists["aerodrome"].values.items()}
 
 
 class _Listener:
-    """Gives each question the events of its call, which the caller's UUID tells."""
+    """Assigns each question the events of its call, by the caller's UUID."""
 
     def __init__(self, everyone: dict[str, Asked]) -> None:
         self._everyone = everyone
@@ -201,7 +202,7 @@ class _Listener:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """What a call needs."""
+    """The parameters of a call."""
 
     port: int
     media: MediaThread
@@ -241,7 +242,7 @@ async def _ask(caller: SimulatedCaller, question: Asked, line: _Line) -> None:
 
 
 async def _called(question: Asked) -> bool:
-    """Whether the tool is called within `PATIENCE`."""
+    """True if the tool is called within `PATIENCE`."""
     with suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE):
             await question.called.wait()
@@ -249,7 +250,7 @@ async def _called(question: Asked) -> bool:
 
 
 def _outcome(question: Asked) -> str:
-    """The codes looked up; what the agent answered when it asked back or looked nothing up."""
+    """The codes looked up; the agent's answer when it asked back or made no lookup."""
     codes = " ".join(question.looked_up)
     if question.at_once:
         return codes

@@ -1,4 +1,4 @@
-"""How well and how fast the offline agent hears and speaks: ``python -m bench.voices``.
+"""Quality and speed of the offline agent's recogniser and voice: ``python -m bench.voices``.
 
 Requests for this product are spoken by the bundled voice at several speeds and pitches, carried
 over an 8 kHz u-law line, some with noise, and recognised with and without priming. Prints load
@@ -81,7 +81,7 @@ _FIGURES = dict(
 
 
 def caller(engine: Hibari, text: str, speed: float, pitch: float, noise: float | None) -> bytes:
-    """``text`` as the line brings it: s16 at 8 kHz after u-law."""
+    """``text`` as the line delivers it: s16 at 8 kHz after u-law."""
     said = text.replace("ATIS", "[ATIS](/ˈATɪs/)")  # noqa: RUF001
     samples = resample(engine(said, speed=speed, seed=1), 24000, int(800 / pitch) * 10)
     samples = np.concatenate((np.zeros(2400), samples / np.abs(samples).max() / 2, np.zeros(3200)))

@@ -1,4 +1,4 @@
-"""Word errors, counted so that ways of writing the same sound are no errors.
+"""Word errors, counted so that different spellings of the same sound are not errors.
 
 `words` makes text comparable: lower case, no punctuation, contractions written out ("what's" is
 "what is"), figures as words (up to 99 as a number, beyond digit by digit), a run of single letters

@@ -3,8 +3,8 @@
     sipp ──SIP, RTP──▶ Asterisk ──audiosocket | websocket | rtp──▶ the engine (its own process)
 
 For each transport: ten calls, then a hundred and one, all echoed by the agent; one of them is a
-SIP phone of our own that measures how late its sound comes back. Then the soak: short calls with
-the offline agent and its greeting; what the process holds must be what it held at the beginning.
+SIP phone of our own that measures the round trip of its audio. Then the soak: short calls with
+the offline agent and its greeting; afterwards the process must hold the same resources as before.
 Groups for `--only`: audiosocket, websocket, rtp, soak.
 """
 
@@ -37,14 +37,14 @@ from cordboard_testkit.timeline import FRAME_SECONDS, RATE, Samples
 TRANSPORTS = ("audiosocket", "websocket", "rtp")
 FEW, MANY = 10, 100
 STAY = 26.0
-"""Seconds that a caller stays: until all are there and have been measured."""
+"""Seconds that a caller stays: until all have arrived and been measured."""
 A_SECOND = 20.0
 SECONDS = 6.0
 SETTLE = 2.0
 BURSTS = 16
 SOAK_CALLS, SOAK_AT_ONCE, SOAK_SECONDS = 500, 3, 1.5
-"""Whole calls of the offline agent, as many a second as two cores can greet and understand: with 25
-at once the engine turned most away as overloaded, as it should (386 of 500, measured)."""
+"""Complete calls of the offline agent, at the rate that two cores can greet and understand: with 25
+at once the engine turned most of them away as overloaded, as it should (386 of 500, measured)."""
 SOAK_LASTS = 500
 """Seconds within which they are done."""
 WARM_UP = 60
@@ -59,7 +59,7 @@ class Crowded:
 
     transport: str
     counted: dict[str, Any]
-    """What the engine counted, see `bench.load.server`."""
+    """The engine's counts, see `bench.load.server`."""
     round_trips: list[float]
     """Seconds; the phone's tone bursts."""
     bursts_lost: int
@@ -76,7 +76,7 @@ class Server:
         self.pid = process.pid
 
     async def ask(self, order: str = "") -> dict[str, Any]:
-        """Send an order, if any, and take the next line it says."""
+        """Send a command, if any, and return its next line of output."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         if order:
@@ -208,7 +208,7 @@ async def _crowd(transport: str, sound: Samples, progress: Progress) -> Crowded:
 async def _with_phone(
     asterisk: AsteriskInstance, server: Server, pids: dict[str, int]
 ) -> tuple[dict[str, Any], list[float], dict[str, float]]:
-    """Our own phone calls too; everything is counted while it speaks."""
+    """Our own phone calls too; counting runs while it speaks."""
     tone = np.sin(2 * np.pi * 440 * np.arange(RATE // 10) / RATE) * 8000
     burst = np.concatenate((tone, np.zeros(RATE // 5))).astype(np.int16)
     async with SipPhone("measured") as phone:
@@ -233,7 +233,7 @@ async def _with_phone(
 
 
 def _round_trips(said: list[float], back: list[float]) -> list[float]:
-    """Each burst's way there and back; one that has none within 0.25 s is lost."""
+    """Round trip of each burst; a burst without one within 0.25 s is lost."""
     trips = []
     for start in said:
         found = next((at for at in back if 0 <= at - start < 0.25), None)
@@ -252,7 +252,7 @@ def spent(pid: int) -> tuple[float, float]:
 
 
 async def _soak(sound: Samples, report: Report, progress: Progress) -> None:
-    """Short calls by the hundred: what is held at the end beside the beginning."""
+    """Hundreds of short calls: resources at the end and at the beginning."""
     async with _running("audiosocket", "pipeline") as (asterisk, server):
         weights: list[dict[str, Any]] = []
         failed = 0

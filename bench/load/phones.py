@@ -1,6 +1,6 @@
 """Many of our own SIP phones in one process: `python -m bench.load.phones URI CALLS ... SPEECH`.
 
-Arguments: the address, how many calls, at once, new ones a second, seconds each, a u-law file.
+Arguments: address, number of calls, most at once, new ones per second, seconds each, u-law file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cordboard_testkit.timeline import RATE
 async def crowd(
     uri: str, calls: int, at_once: int, a_second: float, seconds: float, ulaw: bytes
 ) -> int:
-    """Returns how many calls failed."""
+    """Return the number of failed calls."""
     pcm = g711.ulaw_to_linear(ulaw)
     sound = np.resize(np.frombuffer(pcm, "<i2"), int(seconds * RATE)).astype(np.int16)
     places = asyncio.Semaphore(at_once)

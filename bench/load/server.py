@@ -1,7 +1,7 @@
-"""What `load` measures, as a process of its own: `python -m bench.load.server FILE echo|pipeline`.
+"""The subject of `load`, a process of its own: `python -m bench.load.server FILE echo|pipeline`.
 
-The engine with that configuration; with `echo` its callers get their own sound back and no model
-is asked. It says `{"ready": true}` when it takes calls, and answers each line on standard input:
+The engine with that configuration; with `echo` its callers get their own audio back and no model
+runs. It prints `{"ready": true}` when it accepts calls, and answers each line on standard input:
 
     start    counts from now on
     stop     {"lags": [...], "calls": n, "frames": n, "late": n, "lost": n, "ticks_late": n, ...}
@@ -33,7 +33,7 @@ FRAME = 0.02
 
 
 class Arrivals:
-    """One call's frames as they come in.
+    """The incoming frames of one call.
 
     Late is a frame that comes more than 40 ms after the one before it, which is one too late for
     the clock of the playout. The callers' own clocks are not trusted over a longer time.
@@ -59,7 +59,7 @@ class Arrivals:
 
     @property
     def lost(self) -> int:
-        """Whole frames fewer than the time has room for; one may be on its way at either end."""
+        """Whole frames missing in that time; one may be in transit at either end."""
         if self.count == 0:
             return 0
         return max(0, int((self.latest - self.first - FRAME) / FRAME) + 1 - self.count)
@@ -81,7 +81,7 @@ class LoadEngine(Engine):
         return _Counted(arrivals, self.arrivals)
 
     def pacing(self) -> dict[str, int]:
-        """Frames that went out late, and those that never did."""
+        """Frames that were sent late, and those that were not sent."""
         return {"ticks_late": self._pacer.late_ticks, "ticks_skipped": self._pacer.skipped_ticks}
 
 
@@ -98,7 +98,7 @@ class _Counted(EchoAgent):
 
 
 def weighed() -> dict[str, int]:
-    """What the process holds."""
+    """The resources that the process holds."""
     gc.collect()
     status = Path("/proc/self/status").read_text().splitlines()
     return {
@@ -137,7 +137,7 @@ async def _serve(file: Path, *, echo: bool) -> None:
 
 
 def _counted(engine: LoadEngine, before: dict[str, int]) -> dict[str, Any]:
-    # A call that came in the meantime has its own beginning; one that sends nothing has no frames.
+    # A call that arrived meanwhile has its own start; a silent one has no frames.
     calls = list(engine.arrivals.values())
     return {
         "calls": len(engine.exchange.calls),

@@ -1,7 +1,7 @@
 """Many callers at once: sipp (Debian: sip-tester), or our own SIP phones where it is missing.
 
-sipp's callers speak a u-law recording over and over and cannot hear. Our own phones share the
-machine's processors with what is measured and take more of them.
+sipp's callers speak a u-law recording over and over and cannot hear. Our own phones need more
+processor time, on the machine that also runs the engine.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Max-Forwards: 70
 
 
 def scenario(sound: str) -> str:
-    """Call, speak the file for as long as `-d` says, hang up."""
+    """Call, speak the file for the time of `-d`, hang up."""
     tag = "[peer_tag_param]"
     ringing = "".join(f'<recv response="{code}" optional="true"/>' for code in (100, 180, 183))
     return f"""<?xml version="1.0" encoding="UTF-8"?>
@@ -69,7 +69,7 @@ def scenario(sound: str) -> str:
 
 
 class Crowd:
-    """A process that makes the calls. Use `call`."""
+    """A process that places the calls. Use `call`."""
 
     def __init__(self, process: asyncio.subprocess.Process, output: Path) -> None:
         self._process = process
@@ -91,7 +91,7 @@ class Crowd:
             await self._process.wait()
 
     def failed(self) -> int:
-        """How many calls failed, as the callers counted; at least 1 when that cannot be read."""
+        """Number of failed calls, as the callers counted; at least 1 if that cannot be read."""
         found = re.findall(r"Failed call\s*\|[^|]*\|\s*(\d+)", self._output.read_text())
         return int(found[-1]) if found else max(1, self._process.returncode or 0)
 

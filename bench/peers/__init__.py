@@ -1,4 +1,4 @@
-"""What a 20 ms frame costs in Cordboard and in the frameworks beside it, in the same run.
+"""The cost of a 20 ms frame in Cordboard and in comparable frameworks, in the same run.
 
 Each engine runs in a process of its own with the same harness (`harness`): callers' frames are
 handed to its transport's door, paced; nothing is sent over a network. Pipecat and LiveKit Agents

@@ -1,4 +1,4 @@
-"""Runs every engine with the same sound and lays their figures side by side."""
+"""Runs every engine with the same audio and puts their figures side by side."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def compare(progress: Progress, options: Options) -> Report:
 
 
 async def _rows(engine: Engine, program: str, audio: Path) -> AsyncIterator[Row]:
-    """What one engine says, line by line. One that fails is a row less, not a run less."""
+    """The output of one engine, line by line. A failed engine costs its row, not the run."""
     process = await asyncio.create_subprocess_exec(
         program,
         "-m",
@@ -104,7 +104,7 @@ async def _rows(engine: Engine, program: str, audio: Path) -> AsyncIterator[Row]
 
 
 def _write_audio(folder: Path) -> None:
-    """The same two sounds for everybody, at both rates."""
+    """The same two recordings for every engine, at both rates."""
     speech = without_pauses()
     rng = np.random.default_rng(1)
     quiet = rng.standard_normal(len(speech)) * 32768 * 10 ** (QUIET_DBFS / 20)
@@ -193,7 +193,8 @@ def _targets(rows: list[Row]) -> list[Target]:
     for peer, times in (("pipecat", 5.0), ("livekit", 1.5)):
         theirs = found.get((peer, True, 50))
         if ours is not None and theirs is not None:
-            # An engine that falls behind has done only part of the work: count what it delivered.
+            # An engine that falls behind has done only part of the work: count its delivered
+            # frames.
             done = theirs["us_per_frame"] * theirs["frames"] / (theirs["frames"] - theirs["lost"])
             ratio = done / ours["us_per_frame"]
             targets.append(

@@ -1,4 +1,4 @@
-"""The harness itself: callers whose frames nobody does anything with. On our event loop."""
+"""The harness alone, on our event loop: the callers' frames are dropped."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """The harness that every engine is measured with: pacing, processor time, delays. Stdlib only.
 
 One task hands out the frames of all calls on an absolute schedule: call i gets its frame at one of
-ten moments within the 20 ms. Half of the callers speak without a pause (so that no recogniser has
-anything to finish), half are silent on a line with a little noise.
+ten moments within the 20 ms. Half of the callers speak without a pause (so that no recogniser
+finishes an utterance), half are silent on a line with a little noise.
 
-    taken    handed to the transport's door → the engine's recogniser has been given it
+    taken    handed to the transport's door → the engine's recogniser has it
     lateness the moment at which the frame was due → the same: stalls of the event loop included
 """
 
@@ -25,14 +25,14 @@ from typing import Protocol
 FRAME = 0.02
 MOMENTS = 10
 LATE = 0.02
-"""A frame later than its successor's moment is late."""
+"""A frame later than its successor's due time is late."""
 SETTLE = 0.4
 LEFT_OVER = 0.3
 
 
 @dataclass(slots=True)
 class Stamps:
-    """Where one call's frames arrive, as (due, handed over, taken) moments."""
+    """Collects the times (due, handed over, taken) of one call's frames."""
 
     taken: list[tuple[float, float, float]] = field(default_factory=list)
 
@@ -48,7 +48,7 @@ class Call(Protocol):
 
 
 Opener = Callable[[int, bool], AbstractAsyncContextManager[Sequence[Call]]]
-"""`open(calls, vad)`: that many calls, ready to take frames."""
+"""`open(calls, vad)`: opens that many calls, ready to take frames."""
 
 
 def arguments() -> argparse.Namespace:
@@ -72,7 +72,8 @@ def frames_of(path: Path) -> tuple[list[bytes], int]:
 async def run(
     name: str, opener: Opener, rate: int, more: Callable[[], dict[str, float]] = dict
 ) -> None:
-    """Measure every configuration asked for; one line of JSON for each, with `more` of it."""
+    """Measure every requested configuration; prints one line of JSON for each, extended by
+    `more`."""
     asked = arguments()
     speech, _ = frames_of(asked.audio / f"speech-{rate}.wav")
     quiet, _ = frames_of(asked.audio / f"quiet-{rate}.wav")
@@ -89,7 +90,7 @@ async def run(
 async def measured(
     calls: Sequence[Call], sounds: tuple[list[bytes], list[bytes]], seconds: float
 ) -> dict[str, float]:
-    """Feed all calls for a while and account for it."""
+    """Feed all calls for a while and measure it."""
     for call in calls:
         call.stamps.taken.clear()
     gc.collect()

@@ -22,7 +22,7 @@ _LEFT_OUT = "docopt"
 
 
 def interpreter() -> Path:
-    """Where the environment's Python is, or will be."""
+    """Path of the environment's Python, which may not exist yet."""
     cache = Path(os.environ.get("CORDBOARD_CACHE", _ROOT / ".cache")).expanduser()
     return cache / "peers" / "bin" / "python"
 

@@ -1,6 +1,6 @@
 """A caller's line without a telephone or a socket: the transport's door, and nothing behind it.
 
-What is written is paced out and thrown away, by the parts that real transports use for it.
+Written audio is paced out and dropped, by the same parts as in real transports.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class NullMedia:
 
     @property
     def connected(self) -> bool:
-        """Whether the call takes sound by now."""
+        """True once the call takes audio."""
         return self._audio is not None
 
     async def hand_over(self, frame: bytes, due: float) -> None:
@@ -61,7 +61,7 @@ class NullMedia:
         self._audio = callback
 
     def on_dtmf(self, callback: Callable[[str], None]) -> None:
-        """Nobody presses a key."""
+        """There are no keys."""
 
     def on_sent(self, callback: Callable[[bytes], None]) -> None:
         self._sent = callback
@@ -97,7 +97,7 @@ class NullMedia:
 
 
 class NullLine:
-    """Implements `LineControl`: whatever is asked of it is done already."""
+    """Implements `LineControl`: every request returns at once."""
 
     def __init__(self, media: NullMedia) -> None:
         self.media = media
@@ -115,13 +115,13 @@ class NullLine:
         """Gone already."""
 
     async def decline(self, status: str) -> None:
-        """Nobody waits."""
+        """There is no caller to turn away."""
 
     async def transfer(self, target: TransferTarget) -> None:
         """Nowhere to go."""
 
     async def dtmf(self, keys: str) -> None:
-        """Nobody listens."""
+        """Digits are dropped."""
 
     async def variable(self, name: str) -> str | None:
         return None

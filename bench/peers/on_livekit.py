@@ -1,7 +1,7 @@
 """LiveKit Agents: an `AgentSession` with audio input and output of our own instead of a room.
 
-Runs in the peers' environment. The frame has been taken when the recogniser's stream has it.
-Fed at 16 kHz, the rate of its voice activity model, so that it need not resample.
+Runs in the peers' environment. A frame counts as taken when the recogniser's stream has it.
+The input is 16 kHz, the rate of its voice activity model, so that no resampling is needed.
 """
 
 # mypy: disable-error-code="import-not-found, import-untyped, misc, no-untyped-call, override"
@@ -37,7 +37,7 @@ class Line(AudioInput):
 
 
 class Nowhere(AudioOutput):
-    """Takes what the agent says; nothing is said here."""
+    """Output of the agent, which never speaks here."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -55,7 +55,7 @@ class Nowhere(AudioOutput):
 
 
 class Recogniser(stt.STT):
-    """Takes the frames and understands nothing."""
+    """A recogniser that takes frames and returns no text."""
 
     def __init__(self, stamps: harness.Stamps) -> None:
         super().__init__(capabilities=stt.STTCapabilities(streaming=True, interim_results=False))

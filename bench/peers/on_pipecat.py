@@ -1,8 +1,8 @@
 """Pipecat: a bot's usual pipeline with a transport of our own.
 
 Runs in the peers' environment. Transport, recogniser, user aggregator (with the voice activity
-model), LLM, voice, transport, assistant aggregator. The frame has been taken when the recogniser
-has it. At 8 kHz, which its voice activity model takes as it is.
+model), LLM, voice, transport, assistant aggregator. A frame counts as taken when the recogniser
+has it. The input is 8 kHz, which its voice activity model accepts directly.
 """
 
 # mypy: disable-error-code="import-not-found, import-untyped, misc, no-untyped-call, override"
@@ -60,7 +60,7 @@ class Line(BaseInputTransport):
 
 
 class Nowhere(BaseOutputTransport):
-    """Takes what the agent says; nothing is said here."""
+    """Output of the agent, which never speaks here."""
 
     async def start(self, frame: Any) -> None:
         await super().start(frame)
@@ -71,7 +71,7 @@ class Nowhere(BaseOutputTransport):
 
 
 class Recogniser(STTService):
-    """Takes the frames and understands nothing."""
+    """A recogniser that takes frames and returns no text."""
 
     def __init__(self, stamps: harness.Stamps) -> None:
         super().__init__(

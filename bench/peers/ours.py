@@ -1,8 +1,8 @@
 """Cordboard: the whole engine in one process, its callers at the door of the media.
 
 Without VAD the agent only takes the frames (`--both-ways`: and passes them back to the caller);
-with it the agent is the offline pipeline with its real models, and nothing is ever said to the end.
-The frame has been taken when the agent has returned from it.
+with it the agent is the offline pipeline with its real models, and no utterance ever ends.
+A frame counts as taken when the agent has returned from it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BOTH_WAYS = "--both-ways"
 
 
 def configuration(folder: str) -> Config:
-    """One context that greets nobody and asks nobody whether they are there."""
+    """One context without greeting and re-prompts."""
     long = 3_600_000
     return Config.model_validate(
         {

@@ -1,8 +1,8 @@
-"""How late the voice detector's verdicts are, in an engine with many calls.
+"""Delay of the voice detector's verdicts in an engine with many calls.
 
-From the moment at which the last frame of a window was due to the moment at which the call's turn
-machine is told, on the event loop: with the frame's own way, all that the engine adds to the time
-that the detector needs to hear a voice. (What is held then is not sent at the next 20 ms tick.)
+From the due time of a window's last frame until the call's turn machine has the verdict, on the
+event loop: with the frame's own path, this is everything that the engine adds to the time
+that the detector needs to hear a voice. (Held speech is not sent at the next 20 ms tick.)
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ FRAME_SAMPLES = 160
 
 @dataclass(slots=True)
 class Door:
-    """Where frames come in, one after the other."""
+    """The input of frames, one after the other."""
 
     due: float = 0.0
-    """When the present frame was due."""
+    """Due time of the current frame."""
     lags: list[float] = field(default_factory=list)
     """Seconds, of each verdict."""
 
     def figures(self) -> dict[str, float]:
-        """In milliseconds; they are forgotten then."""
+        """Return them in milliseconds, and clear them."""
         ordered, self.lags = sorted(self.lags), []
         if not ordered:
             return {}
@@ -37,7 +37,7 @@ class Door:
 
 
 class TimedStream(VoiceActivityStream):
-    """Remembers when its frames were due."""
+    """Remembers the due times of its frames."""
 
     __slots__ = ("_door", "_dues")
 

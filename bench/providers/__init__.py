@@ -1,6 +1,6 @@
-"""What the realtime adapters cost and add, beside two floors and the vendors' own SDKs.
+"""Cost and delay of the realtime adapters, beside two floors and the vendors' own SDKs.
 
-Fifty calls in this process talk to a service in another one, which sends ready-made messages of the
+Fifty calls in this process talk to a service in another one, which sends prepared messages of the
 vendor's protocol. Four parts (`--only load`, `parsing`, `barge-in`, `gemini-drop`):
 
     load         processor time of a call in 20 ms, and delay, both ways
@@ -32,7 +32,7 @@ SERVICES: Sequence[tuple[str, bool]] = (
     ("elevenlabs", False),
     ("gemini", False),
 )
-"""And whether by TLS. Gemini's sound is resampled both ways."""
+"""And True for TLS. Gemini's audio is resampled both ways."""
 PASSTHROUGH = ("openai", "deepgram", "elevenlabs")
 MOST_US = 60.0
 MOST_ADDED_MS = 5.0

@@ -1,9 +1,9 @@
 """From the decision that the caller speaks to the truncation, with OpenAI's protocol.
 
 While all calls send frames, the service speaks on each, and cuts itself with `speech_started` after
-some frames. *Told and sent*: from the `Interrupted` that the call gets until it has said what was
-heard and the message is handed to the socket. *There and back*: from the moment before the service
-writes `speech_started` to the moment it has read `conversation.item.truncate`.
+some frames. *Told and sent*: from the `Interrupted` that the call gets until the adapter has the
+heard text and the message is handed to the socket. *There and back*: from just before the service
+writes `speech_started` until it has read `conversation.item.truncate`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bench.providers.wires import PAUSE, SPOKEN, WIRES
 from cordboard.audio.pacer import INTERVAL, Pacer
 
 ARRIVE = 5.0
-"""Seconds at most until the last truncation has come."""
+"""Timeout in seconds for the last truncation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Cuts:
 
 
 async def measure(calls: int, count: int) -> Cuts:
-    """So many cuts. Raises `ValueError`, `TimeoutError`."""
+    """Measure `cuts` cuts. Raises `ValueError`, `TimeoutError`."""
     wire = WIRES["openai"]
     async with serving("openai") as service, opened(wire, "adapter", service, calls) as lines:
         frames = Frames(lines)

@@ -1,11 +1,11 @@
-"""Gemini Live closes with 1011 in the middle of a tool call: when is its result taken again?
+"""Gemini Live closes with 1011 during a tool call: time until it takes the result again.
 
-The whole agent against the strict emulator, by TLS, in one process; each time anew. The caller
-speaks, the model asks for a tool, the service closes with 1011. *Before the result*: the tool
-answers when the connection is gone. *With the result*: the service closes when the result has come,
-before it has said anything to it; so it has to be given again. From the moment before the service
-closes to the moment at which it has the result on its next connection, and to the first sound of
-the answer.
+The complete agent against the strict emulator, with TLS, in one process; new for each round. The
+caller speaks, the model requests a tool, the service closes with 1011. *Before the result*: the
+tool answers while the connection is down. *With the result*: the service closes when the result has
+arrived, before it reacts to it, so the result must be sent again. Measured from just before the
+service closes until it has the result on its next connection, and until the first audio of the
+answer.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BOOK = ToolSpec("book", "mcp", "Books.", {"type": "object"}, effects=Effects.DE
 
 
 class Emulator(GeminiLiveEmulator):
-    """Notes when it closes."""
+    """Records when it closes."""
 
     def __init__(self, script: Script, pace: float) -> None:
         super().__init__(script, pace=pace)
@@ -55,7 +55,7 @@ class Drops:
     taken: list[float] = field(default_factory=list)
     """Seconds from the close to the result."""
     sounded: list[float] = field(default_factory=list)
-    """Seconds from the close to the first sound of the answer."""
+    """Seconds from the close to the first audio of the answer."""
 
 
 class Call:
@@ -135,7 +135,7 @@ async def _once(when: When, drops: Drops) -> None:
 
 
 def _speak(agent: RealtimeAgent) -> None:
-    """0.3 s of a voice and 0.6 s of silence, at once: the emulator's clock is the sound."""
+    """0.3 s of a voice and 0.6 s of silence, at once: the emulator counts time in audio."""
     times = np.arange(2400) / 8_000
     speech = (8000 * np.sin(2 * np.pi * 300 * times)).astype("<i2").tobytes()
     pcm = speech + bytes(16 * 600)

@@ -1,11 +1,11 @@
-"""What the benchmark drives: calls of the adapter, and two floors below it, with one face.
+"""The lines of the benchmark: calls of the adapter, and two floors below it, with one interface.
 
     AdapterLine    `RealtimeAgent` with the service's protocol, as a call has it
     OwnSocketLine  the adapter's own connection (`net.service_websocket`), and nothing above it
     BareLine       the `websockets` library as its documentation shows it: a task that receives
                    on each, one that sends on all: the floor
 
-Each hears a frame when it is told to and notes when; each notes when a sound has come.
+Each sends a frame on request and records the time; each records the arrival of audio.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from cordboard.vendors.gemini.config import GeminiLiveProvider
 from cordboard.vendors.openai.config import OpenAIRealtimeProvider
 
 HEARD_MS = 60
-"""What the calls say was heard of an answer that was cut."""
+"""The heard text that the calls report for a cut answer."""
 _PROVIDERS: Sequence[type[RealtimeProvider]] = (
     OpenAIRealtimeProvider,
     DeepgramAgentProvider,
@@ -61,9 +61,9 @@ class Line(Protocol):
     """One call's way to the service."""
 
     heard: list[float]
-    """When each frame was given to it, by `time.monotonic`."""
+    """Time at which each frame was handed to it, by `time.monotonic`."""
     sounded: list[float]
-    """When each sound was there."""
+    """Arrival time of each piece of audio."""
 
     async def open(self) -> None: ...
 
@@ -81,7 +81,8 @@ class AdapterLine:
         self.heard: list[float] = []
         self.sounded: list[float] = []
         self.cuts: list[float] = []
-        """Seconds from `Interrupted` until the protocol had been told and had sent its message."""
+        """Seconds from `Interrupted` until the protocol had been notified and had sent its
+        message."""
         self.troubles: list[str] = []
         self._speaking = False
         self._turn = 0
@@ -170,7 +171,7 @@ class OwnSocketLine:
 
 
 class BareSender:
-    """Sends for all bare lines, in one task, what became due since it last ran."""
+    """Sends the due frames of all bare lines, in one task."""
 
     def __init__(self) -> None:
         self._due: list[BareLine] = []

@@ -4,9 +4,9 @@
     hear       each call sends a frame every 20 ms
     both ways  and the service sends 20 ms of sound every 20 ms
 
-Processor time is that of this process, divided by calls and 20 ms. Delay *down*: from the moment
-before the service writes a sound to the moment the call has it; *up*: from the moment before a call
-hands its frame over to the moment the service has read it. Both processes read one clock.
+Processor time is that of this process, divided by calls and 20 ms. Delay *down*: from just before
+the service writes a piece of audio until the call has it; *up*: from just before a call
+hands over its frame until the service has read it. Both processes read one clock.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class Windows:
 
 
 ARRIVE = 5.0
-"""Seconds at most until everything under way has arrived."""
+"""Timeout in seconds for everything in transit."""
 
 
 @dataclass(slots=True)
 class Load:
-    """One measurement of one way to one service."""
+    """One measurement of one kind of line to one service."""
 
     service: str
     way: Way
@@ -82,7 +82,7 @@ class Frames:
 async def opened(
     wire: Wire, way: Way, service: ServiceProcess, calls: int
 ) -> AsyncIterator[list[Line]]:
-    """So many lines, connected and accepted."""
+    """Open `calls` lines, connected and accepted."""
     url = f"http{'s' if service.certificate else ''}://127.0.0.1:{service.port}"
     tls = ssl.create_default_context(cafile=service.certificate or None)
     sender = BareSender()
@@ -107,7 +107,7 @@ async def opened(
 async def measure(
     name: str, way: Way, calls: int, *, tls: bool = False, windows: Windows = Windows()
 ) -> Load:
-    """Raises `ValueError` when something was lost."""
+    """Raises `ValueError` when a frame was lost."""
     wire = WIRES[name]
     load = Load(name, way, tls, calls)
     async with serving(name, tls=tls) as service, opened(wire, way, service, calls) as lines:
@@ -132,7 +132,7 @@ async def measure(
 
 
 class _settled_heap:  # noqa: N801 - reads as a function
-    """What there is now is left out of the garbage collector's rounds, as in the engine."""
+    """Exclude the current objects from garbage collections, as in the engine."""
 
     def __enter__(self) -> None:
         gc.collect()
@@ -143,8 +143,8 @@ class _settled_heap:  # noqa: N801 - reads as a function
 
 
 async def _cost(calls: int, windows: Windows, count: int) -> float:
-    """Microseconds of a call in 20 ms: the median of so many windows, in one of which the machine
-    may have had other things to do."""
+    """Microseconds of a call in 20 ms: the median of several windows, because the machine may have
+    been busy with other work in one."""
     await asyncio.sleep(windows.settle)
     costs = []
     for _ in range(count):
@@ -159,7 +159,7 @@ Times: TypeAlias = Sequence[Mapping[str, Sequence[float]]]
 
 
 async def _arrived(service: ServiceProcess, lines: Sequence[Line]) -> Times:
-    """The service's times, once nothing is under way any more, or has been for too long."""
+    """The service's times, once nothing is in transit, or the timeout is over."""
     deadline = time.monotonic() + ARRIVE
     while True:
         times: Times = await service.do("times")
@@ -198,7 +198,7 @@ def _apart(sent: Sequence[float], come: Sequence[float], since: int) -> list[flo
 
 
 def _sound(lines: Sequence[Line]) -> None:
-    """Whether all went well. Raises `ValueError`."""
+    """Check the measurement. Raises `ValueError`."""
     for line in lines:
         if isinstance(line, AdapterLine) and line.troubles:
             raise ValueError(f"a call was in trouble: {line.troubles[0]}")

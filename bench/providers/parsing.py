@@ -1,4 +1,4 @@
-"""What reading and writing one message costs: our protocols, and the vendors' own SDKs.
+"""Cost of reading and writing one message: our protocols, and the vendors' own SDKs.
 
 The same bytes go to both, from a connection that is only a list: no socket, no waiting. The SDKs
 are used as their documentation shows it. Of ElevenLabs' SDK the conversation's message loop is

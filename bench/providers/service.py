@@ -1,11 +1,11 @@
 """The services of the benchmark, as a process: `python -m bench.providers.service WIRE [tls]`.
 
-A websocket server that does as little as it can: it does not look into what it is sent, beyond the
-moment of its arrival, and sends ready-made messages. Each connection says by the first part of its
-path which call it is. Each of the calls has its own phase within the 20 ms, as calls have.
+A websocket server that does as little as possible: it records the arrival of messages without
+reading them, and sends prepared messages. The first part of a connection's path names its call.
+Each call has its own phase within the 20 ms, as real calls have.
 
-It says `{"port": ..., "certificate": ...}` when it takes connections. For each line of JSON on its
-standard input it does what that says and answers with one line; at the end of its input it stops.
+It prints `{"port": ..., "certificate": ...}` when it accepts connections. It executes each line of
+JSON on its standard input and answers with one line; at the end of its input it stops.
 
     {"do": "sound", "on": true}    begin to send sound on every connection, or stop
     {"do": "barge_in", "on": true} speak on every connection, and interrupt it (OpenAI's wire)
@@ -165,7 +165,7 @@ class Connection(asyncio.Protocol):
 
 
 def _whole(buffer: bytearray) -> int | None:
-    """How long the first frame is; None while it is not all there."""
+    """Length of the first frame; None while it is incomplete."""
     if len(buffer) < 2:
         return None
     size, head = buffer[1] & 0x7F, 6
@@ -190,7 +190,7 @@ class Service:
         self.connections: dict[int, Connection] = {}
         self.cuts: list[tuple[float, float]] = []
         self.listens_for_cuts = False
-        """What arrives is looked into, for truncations."""
+        """Incoming messages are searched for truncations."""
         self.sound = orjson.loads(WIRES["openai"].sound(0)[1])["delta"]
         self._speaking = self._cutting = False
         self._phase = 0
@@ -199,7 +199,7 @@ class Service:
         self._tick()
 
     def do(self, wish: Mapping[str, Any]) -> object:
-        """One command; its answer."""
+        """Execute one command; return its answer."""
         match wish["do"]:
             case "sound":
                 self._speaking = wish["on"]
@@ -215,7 +215,7 @@ class Service:
         return {}
 
     def _tick(self) -> None:
-        """Every ms: those whose turn it is send."""
+        """Every ms: send for the calls of this phase."""
         while self._next <= self._loop.time():
             self._next += 0.001
             self._phase = (self._phase + 1) % PHASES

@@ -26,7 +26,7 @@ class ServiceProcess:
         """The file of its certificate; empty without TLS."""
 
     async def do(self, what: str, **more: Any) -> Any:
-        """Have it do something, and get its answer. Raises `TimeoutError`."""
+        """Send a command and return its answer. Raises `TimeoutError`."""
         assert self._process.stdin is not None
         self._process.stdin.write(orjson.dumps({"do": what} | more) + b"\n")
         return await self.answer()

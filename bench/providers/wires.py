@@ -1,8 +1,8 @@
-"""What the services of the benchmark say, and what is said to them: the wire of a call at ease.
+"""The wires of the benchmark's services: the messages of an undisturbed call, both ways.
 
 The shapes are those of the vendors' SDKs (see `bench.providers.parsing`, which reads them with
-these). A sound is 20 ms here, where real services send larger pieces: the most messages a call can
-have.
+these). A piece of audio is 20 ms here; real services send larger pieces, so this is the highest
+number of messages per call.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SPOKEN, PAUSE = 8, 4
 """Frames of an answer that is cut, and frames until the next."""
 KEY = "key-of-the-benchmark"
 Message = tuple[bool, bytes]
-"""Whether it is binary, and its content."""
+"""True if it is binary, and its content."""
 
 
 def text(content: str) -> Message:
@@ -41,13 +41,13 @@ class Wire:
     sound: Callable[[int], Message]
     """The nth 20 ms of an answer."""
     caller: Message
-    """20 ms of a caller, as a client that has nothing to do sends them."""
+    """20 ms of a caller, as an idle client sends them."""
     words: Callable[[int], Message]
     """The nth message of an answer's words."""
     welcome: tuple[Message, ...] = ()
-    """Said as soon as there is a connection."""
+    """Sent as soon as there is a connection."""
     accepted: tuple[Message, ...] = ()
-    """Said to the client's first message."""
+    """Sent in reply to the client's first message."""
     frame: bytes = field(default=b"", repr=False)
     """20 ms of a caller as the call has them."""
 

@@ -4,7 +4,7 @@
 
 Two engines one after the other: callers take turns with an agent that asks a short question, and
 callers speak, hum, cough or just listen while an agent says one long sentence. The corpus has two
-halves: things are tuned on `--half tune`, the figures are those of `--half held-out`. Groups for
+halves: `--half tune` is for tuning, `--half held-out` gives the figures. Groups for
 `--only`: turns, talk, or the beginning of a kind (`echo`, `backchannel`, `mid-phrase`).
 """
 
@@ -29,8 +29,8 @@ from cordboard_testkit.media_thread import MediaThread
 CONTEXT = "turns"
 QUESTION = "Hello. Shall I go on?"
 TOGETHER = {TURNS: 3, TALK: 4, "listen": 6}
-"""Calls at the same time. Listeners need no recogniser, so more of them fit. An engine that gives
-something up under it says so in its log, and the report repeats it."""
+"""Simultaneous calls. Listeners need no recogniser, so more of them fit. An engine that degrades
+under the load logs it, and the report repeats it."""
 _EVERY = 25
 Progress = Callable[[str], None]
 
@@ -99,7 +99,7 @@ async def _speak_over(
 
 
 def _changes(greeting: str, half: Half) -> dict[str, Any]:
-    """A context that says so first, and answers everything with the half's long sentence."""
+    """A context with that greeting that answers everything with the half's long sentence."""
     answer = ANSWERS[half] + "."
     rules = {
         "lists": {"number": {"type": "number", "minimum": 0, "maximum": 99}},
@@ -128,7 +128,7 @@ def _changes(greeting: str, half: Half) -> dict[str, Any]:
 async def _play(
     engine: EngineProcess, chosen: Sequence[Case], together: int, progress: Progress
 ) -> list[Played]:
-    """Play cases, so many at the same time; in their order."""
+    """Play cases, `at_once` at a time; return them in order."""
     places = asyncio.Semaphore(together)
     done = 0
 
@@ -146,6 +146,6 @@ async def _play(
 
 
 def _whole(played: Sequence[Played], verdict: Verdict) -> list[Played]:
-    """Those that could be played to their end; the others are named."""
+    """Return the calls that were played to their end, and name the others."""
     verdict.failures += [f"{p.case.kind}, {p.case.name}: {p.failed}" for p in played if p.failed]
     return [one for one in played if not one.failed]

@@ -1,7 +1,7 @@
-"""The cases: what each scripted caller says, when, and from what kind of room.
+"""The cases: each scripted caller's speech, its timing, and the room.
 
-Everything random comes from one generator with a fixed seed, so that a half of the corpus is the
-same sound in every run.
+Everything random comes from one generator with a fixed seed, so that a half of the corpus has the
+same audio in every run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cordboard_testkit.timeline import RATE, Samples
 FLOOR_DBFS = -62.0
 """Noise of every line: a quiet room. Digital silence is not found on telephones."""
 _SEED: dict[Half, int] = {"tune": 41, "held-out": 42}
-"""Drawn anew on 2026-11-22, with twice the murmurs and a third more interruptions: the half held
+"""Redrawn on 2026-11-22, with twice the murmurs and a third more interruptions: the half held
 out had been run five times before."""
 TURNS, TALK = "turns", "talk"
 """A caller who takes turns with the agent; one who listens to its long sentence."""
@@ -37,9 +37,9 @@ class Case:
     kind: str
     name: str
     sound: Samples = field(default_factory=lambda: np.zeros(0, np.int16))
-    """What the caller says; empty = listens only."""
+    """The caller's speech; empty = listens only."""
     pauses: tuple[tuple[float, float], ...] = ()
-    """Where in it there is no speech in the middle of a phrase, in seconds: start and end."""
+    """Pauses in the middle of a phrase, in seconds: start and end."""
     after: float = 0.5
     """Seconds: of silence after the greeting (turns), since the agent's first sample (talk)."""
     keys: str = ""
@@ -255,7 +255,8 @@ class _Maker:
         return on_line(np.concatenate(parts), 0.3)
 
     def echoes(self) -> list[Case]:
-        """The agent's own voice comes back: a hundred long sentences at -20 dB, some at others."""
+        """Echo of the agent's own voice: a hundred long sentences at -20 dB, some at other
+        levels."""
         made = []
         delays = (0.02, 0.06, 0.12, 0.2, 0.4)
         for level, count in ((-20.0, 100), (-30.0, 10), (-12.0, 10), (-6.0, 10)):
@@ -273,7 +274,7 @@ class _Maker:
         return made
 
     def noises(self) -> list[Case]:
-        """What is no speech: line noise, clicks, coughs, keys. All of it made, none recorded."""
+        """Sounds that are not speech: line noise, clicks, coughs, keys. All are synthetic."""
         made = [
             Case(TALK, f"noise {level:.0f} dBFS", f"{n}", noise_dbfs=level)
             for level in (-45.0, -37.0)

@@ -1,8 +1,9 @@
-"""What the scripted callers say: which of Asterisk's prompts, and where they are cut.
+"""The speech of the scripted callers: the prompts of Asterisk, and the places of the cuts.
 
 One professional speaker recorded all of them as sentences for callers; here she is the caller. The
-corpus is divided in two by prompt (`half_of`), so that figures can be taken on prompts that
-nothing was tuned on. Single digits and the words that phrases are joined from are in both halves.
+corpus is divided in two by prompt (`half_of`), so that the figures are from prompts
+that were not used for tuning. Single digits and the words that phrases are joined from are in both
+halves.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ GREETINGS: dict[Half, str] = {
     "held-out": "The harbour office looks after the pleasure boats and the fishing vessels that "
     "come into our little port during the season",
 }
-"""What the agent says to be spoken over: one sentence of six seconds. The voice pauses for breath
+"""The agent's sentence that callers speak over: six seconds long. The voice pauses for breath
 in it, 0.3 to 0.5 s long."""
 INTERRUPTED_AT: dict[Half, tuple[float, ...]] = {
     "tune": (0.3, 1.3, 1.7, 2.3, 2.9),
@@ -147,7 +148,7 @@ ANSWERS: dict[Half, str] = {
 
 
 def half_of(name: str) -> Half:
-    """To which half a prompt belongs; by its name alone."""
+    """Return the half of a prompt, by its name alone."""
     return "tune" if hashlib.sha256(name.encode()).digest()[0] % 2 else "held-out"
 
 

@@ -1,4 +1,4 @@
-"""From what was played to figures: nothing here listens or waits.
+"""Turns recorded calls into figures; nothing here listens or waits.
 
 cut off      the agent began to speak before the caller's turn was over
 latency      last speech sample of the turn to the agent's next one, at the caller
@@ -24,7 +24,7 @@ from cordboard.calls.history import LedgerLine, read_lines
 from cordboard_testkit.timeline import Samples, Segment
 
 _AFTER_PAUSE = 0.15
-"""Seconds: who begins so shortly after the caller went on has decided in the pause."""
+"""Seconds: an agent that begins this soon after the caller resumed decided in the pause."""
 _LONGEST_CONTINUER = 0.9
 _YIELDS_WITHIN = 1.0
 _FELL_SILENT = 0.25
@@ -49,7 +49,7 @@ class Turn:
 
 @dataclass(slots=True)
 class Overlap:
-    """Something that sounded while the agent spoke its long sentence."""
+    """A sound during the agent's long sentence."""
 
     kind: str
     name: str
@@ -57,11 +57,11 @@ class Overlap:
     whole: bool
     held: int
     dismissed: list[str]
-    """Why each hold was given up, as the engine says."""
+    """The engine's reason for the end of each hold."""
     turns: int
-    """How many turns of the caller the engine believes to have heard."""
+    """Number of the caller's turns, according to the engine."""
     decided: list[float] = field(default_factory=list)
-    """Seconds: each hold, until the speech went on or was given up."""
+    """Seconds of each hold, until the speech resumed or was dropped."""
     obeyed: bool = False
     yielded: float | None = None
     """Seconds; None when the agent did not yield."""
@@ -81,17 +81,17 @@ class Verdict:
     """The ledgers' stages of the caller's wait, in seconds."""
     failures: list[str] = field(default_factory=list)
     overload: list[str] = field(default_factory=list)
-    """What the engine's log says of overload: figures of such a run are of an overloaded engine."""
+    """Overload lines of the engine's log: figures of such a run are of an overloaded engine."""
 
 
 def ledgers(folder: Path) -> dict[str, list[LedgerLine]]:
-    """Every call's ledger below a folder, by the UUID under which it came."""
+    """Every call's ledger below a folder, by the UUID of its connection."""
     books = map(read_lines, folder.glob("*/*.jsonl"))
     return {str(book[0]["external_id"]): book for book in books if book}
 
 
 def overload(log: str) -> list[str]:
-    """The lines of an engine's log that tell of overload, and how many callers were refused."""
+    """The overload lines of an engine's log, and the number of refused callers."""
     lines = [_COLOUR.sub("", line) for line in log.splitlines()]
     told = [line for line in lines if "degraded" in line or "event_loop_was_blocked" in line]
     refused = sum("offer_refused" in line or "caller_turned_away" in line for line in lines)
@@ -99,8 +99,9 @@ def overload(log: str) -> list[str]:
 
 
 def judge_turn(played: Played, continuers: int = 0) -> Turn:
-    """`continuers`: how many the ledger has. One is not an answer and takes no floor: the first so
-    many short sounds of the agent within the caller's turn are no cut; as sound they count."""
+    """`continuers`: their number in the ledger. A continuer is not an answer and takes no floor:
+    that many short sounds of the agent within the caller's turn do not count as cuts, but as
+    sound."""
     case, said_at = played.case, played.said_at
     if said_at is None:
         raise ValueError(f"{case.name} was never said")

@@ -1,4 +1,4 @@
-"""Plays a case: one call to the engine by AudioSocket, and what was said and heard, when."""
+"""Plays a case: one call to the engine by AudioSocket, with the timing of both voices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HEARD_ENOUGH = 0.5
 _BEHIND_CONTINUER = 1.2
 """Seconds from a continuer's first sample within which the answer behind it is heard."""
 _LISTENED = 1.6
-"""Seconds of silence after which the agent's long sentence is over. A held one goes on sooner."""
+"""Seconds of silence after which the agent's long sentence is over. A held one resumes sooner."""
 _LONGEST = 15.0
 """Seconds after which a listener hangs up in any case."""
 _JOIN = 0.06
@@ -30,12 +30,12 @@ _JOIN = 0.06
 
 @dataclass(slots=True)
 class Played:
-    """One call as its caller lived it. Moments are `time.monotonic()` seconds."""
+    """One call from the caller's side. Moments are `time.monotonic()` seconds."""
 
     case: Case
     uuid: str
     said_at: float | None = None
-    """The first sample of what the caller says; None when nothing was said."""
+    """The first sample of the caller's speech; None when the caller was silent."""
     said_until: float = 0.0
     """Its last speech sample."""
     agent: list[Segment] = field(default_factory=list)
@@ -43,11 +43,11 @@ class Played:
     heard: Samples = field(default_factory=lambda: np.zeros(0, np.int16))
     """The agent's sound without any silence: what is not zero."""
     failed: str = ""
-    """Why it could not be played to its end."""
+    """The reason why it could not be played to its end."""
 
 
 async def play(port: int, case: Case, media: MediaThread) -> Played:
-    """Place the call and hang up when there is nothing more to learn."""
+    """Place the call and hang up when everything has been observed."""
     async with SimulatedCaller("127.0.0.1", port, media=media) as caller:
         played = Played(case, str(caller.uuid))
         caller.stand_in(case.room())
@@ -81,7 +81,7 @@ async def _speak_over(caller: SimulatedCaller, case: Case, played: Played) -> No
         await _say(caller, case, played)
         caller.press(case.keys)
         await caller.said()
-    with contextlib.suppress(TimeoutError, CallOver):  # an agent that talks on was learnt of
+    with contextlib.suppress(TimeoutError, CallOver):  # an agent that keeps talking is known by now
         if case.kind.startswith("interruption"):
             await caller.hear_speech(_ANSWER, after=played.said_until + 0.1)
             await asyncio.sleep(_HEARD_ENOUGH)
@@ -90,7 +90,7 @@ async def _speak_over(caller: SimulatedCaller, case: Case, played: Played) -> No
 
 
 async def _say(caller: SimulatedCaller, case: Case, played: Played) -> None:
-    """Begin to speak, and note when the first sample left."""
+    """Begin to speak, and record when the first sample left."""
     began = time.monotonic()
     caller.say(case.sound)
     loud = np.flatnonzero(np.abs(case.sound.astype(np.int32)) > SPEECH_LEVEL)

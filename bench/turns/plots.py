@@ -13,7 +13,7 @@ RESPONSE_LIMIT_MS, YIELD_LIMIT_MS = 1000.0, 250.0
 
 
 def draw(verdict: Verdict, folder: Path) -> list[Path]:
-    """Draw what there are figures for; returns the files."""
+    """Draw the available figures; returns the files."""
     drawn = {
         "turns-response.svg": _response(verdict),
         "turns-waterfall.svg": _waterfall(verdict),
@@ -65,7 +65,7 @@ def _yield(verdict: Verdict) -> str:
 
 
 def _shares(verdict: Verdict) -> str:
-    """For each kind: the share of cases in which the agent did what it should not."""
+    """For each kind: the share of cases with a wrong decision of the agent."""
     wrong: dict[str, list[bool]] = {}
     for turn in verdict.turns:
         wrong.setdefault(f"cut off: {turn.kind}", []).append(turn.cut_off)

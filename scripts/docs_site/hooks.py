@@ -1,11 +1,11 @@
-"""What mkdocs does besides for `make docs`.
+"""The mkdocs hooks of `make docs`.
 
-The pages of the repository link to each other as a code host wants it: `../README.md`,
+The pages of the repository link to each other in the form of code hosts: `../README.md`,
 `docs/tools.md`, `../examples/providers/ai-agent.yaml`. The site holds docs/, so this
 
 - takes the pages at the root of the repository into the site (`ROOT_PAGES`),
 - makes a page of every other file that a page links to, with its text as code,
-- rewrites those links to where the pages are in the site; a link to a folder becomes plain text,
+- rewrites those links to the pages' addresses in the site; a link to a folder becomes plain text,
 - gives headings the anchors, and `|` in tables the look, that code hosts give them,
 - adds mermaid.js, from a locked package, to the pages with a diagram,
 - adds the stand-in for web workers that search needs when the site is opened from a disk.
@@ -28,7 +28,7 @@ ROOT_PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
 }
-"""Pages at the root of the repository, and where they are in the site."""
+"""Pages at the root of the repository, and their place in the site."""
 FILES = "files"
 """Folder of the site with the files of the repository that pages link to."""
 MERMAID = "javascripts/mermaid.js"
@@ -116,14 +116,14 @@ def _outside_code(markdown: str, rewritten: Any) -> str:
 
 
 def _in_repository(src_uri: str, link: str) -> str:
-    """The path in the repository that a link on a page of the site leads to."""
+    """Return the path in the repository of a link on a page of the site."""
     at_root = {page: name for name, page in ROOT_PAGES.items()}
     source = at_root.get(src_uri, f"docs/{src_uri}")
     return posixpath.normpath(posixpath.join(posixpath.dirname(source), link))
 
 
 def _in_site(path: str) -> str:
-    """Where a file of the repository is in the site."""
+    """Return the place of a repository's file in the site."""
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
     return ROOT_PAGES.get(path, f"{FILES}/{path}.md")

@@ -46,8 +46,8 @@ async def test_no_token_and_tokens_that_do_not_count_are_refused(system: System)
     good = await system.token()
     mcp = await system.token(ENGINE_CLIENT, audience="mcp")
     assert await _refused(system, "") == "a bearer token is needed"
-    assert await _refused(system, "abc") == "this is no token"
-    assert await _refused(system, mcp) == "the token is for somebody else"
+    assert await _refused(system, "abc") == "this is not a token"
+    assert await _refused(system, mcp) == "the token is for another audience"
     assert await _refused(system, _changed(good)) == "the token is not valid"
     unsigned = ".".join([*good.split(".")[:2], ""])
     assert await _refused(system, unsigned) == "the token is not valid"

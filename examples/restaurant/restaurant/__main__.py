@@ -25,7 +25,7 @@ _PROGRAM = Path(sys.executable).with_name("cordboard")
 ENGINE_PORT = 15000
 """`health.port` of the configuration that comes with the example."""
 ENGINE_SECONDS = 20.0
-"""How long the engine may take to end before it is killed."""
+"""Timeout for the engine's end before it is killed."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -77,11 +77,11 @@ async def _run(config: Path, env_file: Path, *, engine: bool) -> int:
 
 
 async def _with_engine(config: Path, environment: Mapping[str, str], stop: asyncio.Event) -> int:
-    """Run the engine until it ends by itself or we are to stop; its exit status."""
+    """Run the engine until it ends or a stop is requested; return its exit status."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "cordboard", "run", "--config", str(config)),
         env={**os.environ, **environment},
-        start_new_session=True,  # Ctrl-C reaches it through us, once
+        start_new_session=True,  # Ctrl-C reaches it through this process, once
     )
     ended = asyncio.create_task(process.wait())
     stopped = asyncio.create_task(stop.wait())
@@ -134,7 +134,7 @@ def _tell(restaurant: Restaurant, config: Path, env_file: Path, *, engine: bool)
 
 
 def _short(path: Path) -> str:
-    """As seen from here, if it is below."""
+    """Return it relative to the working folder, if it is below."""
     path, here = path.absolute(), Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 

@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 class ClientGone(Exception):
-    """Nobody waits for the answer any more; nothing was done."""
+    """The client no longer waits for the answer; no change was made."""
 
 
 class Api:
@@ -134,7 +134,7 @@ class Api:
         return _json(await asyncio.to_thread(self._book.cancel, request.path_params["code"]))
 
     def _guarded(self, scope: str, endpoint: Endpoint) -> Endpoint:
-        """The endpoint for those whose token has the scope; and what the faults make of it."""
+        """The endpoint for tokens with the scope, with the effects of the faults."""
 
         @functools.wraps(endpoint)
         async def guarded(request: Request) -> Response:
@@ -210,7 +210,7 @@ async def _body(request: Request, kind: type[Asked]) -> Asked:
             for found in error.errors(include_url=False, include_input=False)
         ]
         if any(found["type"] == "json_invalid" for found in error.errors(include_url=False)):
-            raise BadRequest("the body is no JSON", problems) from None
+            raise BadRequest("the body is not JSON", problems) from None
         raise Invalid(_sentence(problems), problems) from None
 
 
@@ -219,7 +219,7 @@ def _sentence(problems: list[Problem]) -> str:
 
 
 async def _still_there(request: Request) -> None:
-    """Who gave up waiting has been told that it did not work: then it must not work."""
+    """A client whose timeout is over has reported a failure: then the request must not succeed."""
     if await request.is_disconnected():
         raise ClientGone
 

@@ -1,7 +1,7 @@
-"""The MCP server's way to the backend: with its own token, within a time, errors made speakable.
+"""The MCP server's client of the backend: own token, timeout, errors as spoken sentences.
 
 The token is fetched by client credentials, shared by all calls, renewed shortly before its end, and
-once more when the backend does not take it. A `BackendError` carries a sentence for the guest.
+once more when the backend refuses it. A `BackendError` carries a sentence for the guest.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ BROKEN = "I am sorry, our booking system has a problem at the moment. Please cal
 NO_ACCESS = "I am sorry, I have no access to our booking system at the moment."
 _SPEAKABLE = (404, 409, 422)
 _AHEAD_SHARE, _MOST_AHEAD = 0.2, 30.0
-"""A token is renewed when this share of its life is left, at most so many seconds."""
+"""A token is renewed when this share of its lifetime is left, but at most this many seconds."""
 
 Answer = TypeVar("Answer", bound=BaseModel)
 log = logging.getLogger(__name__)
 
 
 class BackendError(Exception):
-    """It did not work; the text may be spoken."""
+    """The request failed; the text may be spoken."""
 
 
 class BackendLogin:
@@ -45,15 +45,15 @@ class BackendLogin:
         self._lock = asyncio.Lock()
 
     async def token(self) -> str:
-        """A token that is good for now. Raises `httpx2.HTTPError` or `BackendError`."""
+        """Return a valid token. Raises `httpx2.HTTPError` or `BackendError`."""
         if time.monotonic() >= self._renew_at:
-            async with self._lock:  # fetched once, however many wait
+            async with self._lock:  # fetched once for all who wait
                 if time.monotonic() >= self._renew_at:
                     await self._fetch()
         return self._token
 
     def refused(self, token: str) -> None:
-        """The backend does not take this one."""
+        """The backend refused this token: drop it."""
         if token == self._token:
             self._renew_at = 0.0
 
@@ -76,7 +76,7 @@ class BackendClient:
     def __init__(
         self, url: str, login: BackendLogin, http: httpx2.AsyncClient, timeout: float
     ) -> None:
-        """`timeout` in seconds, for everything that one question takes."""
+        """`timeout` in seconds, for all requests of one question."""
         self._url = url
         self._login = login
         self._http = http
@@ -91,7 +91,7 @@ class BackendClient:
         query: dict[str, Any] | None = None,
         body: dict[str, Any] | None = None,
     ) -> Answer:
-        """What the backend answers. Raises `BackendError`."""
+        """Return the backend's answer. Raises `BackendError`."""
         try:
             async with asyncio.timeout(self._timeout):
                 answer = await self._request(method, path, query, body)
@@ -138,7 +138,7 @@ class BackendClient:
 
 
 def _error(method: str, path: str, answer: httpx2.Response) -> BackendError:
-    """What is said of an answer that is none."""
+    """The sentence for an invalid answer."""
     status = answer.status_code
     if status in _SPEAKABLE:
         try:

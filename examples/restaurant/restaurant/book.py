@@ -1,9 +1,9 @@
-"""The book of reservations: which table is free, booking one, finding and cancelling by code.
+"""The book of reservations: availability, booking, finding and cancelling by code.
 
 A booking lasts two hours, begins on a quarter of an hour, and lies within the opening hours of its
 day. Two callers cannot get the same table: the rows of `seating` are written in the transaction
-that made sure of them, and their primary key refuses a second owner (see `schema`). Who loses such
-a race is given another table, or told that there is none.
+that checked them, and their primary key refuses a second owner (see `schema`). The loser of such
+a race gets another table, or a refusal.
 
 Blocking; the API calls it in threads.
 """
@@ -31,7 +31,7 @@ QUARTER = dt.timedelta(minutes=15)
 FURTHEST = dt.timedelta(days=180)
 MOST_ALTERNATIVES = 3
 _TRIES = 10
-"""Each lost race takes a table or a code away from the next try."""
+"""Each lost race removes a table or a code from the next try."""
 
 Taken = Mapping[int, Collection[dt.datetime]]
 """Table → the quarters of an hour in which it is taken."""
@@ -45,7 +45,7 @@ class Book:
         self._now = now
 
     def availability(self, people: int, date: dt.date, time: dt.time) -> Availability:
-        """Whether a table is free. Raises `Invalid` or `Closed`."""
+        """Check whether a table is free. Raises `Invalid` or `Closed`."""
         starts = self._moment(date, time)
         with self._database.reading() as session:
             opens, closes = _opening(session, starts)
@@ -74,7 +74,7 @@ class Book:
                 with self._database.writing() as session:
                     return self._book(session, new, starts)
             except IntegrityError:
-                continue  # somebody was quicker: look again
+                continue  # another guest was quicker: look again
         raise NoTableFree("There are too many callers at once. Please try again.")
 
     def find(self, code: str) -> Booking:
@@ -83,7 +83,7 @@ class Book:
             return _booking(_row(session, code))
 
     def cancel(self, code: str) -> Booking:
-        """Give the table back; cancelling twice is the same as once. Raises `NotFound`."""
+        """Free the table; idempotent. Raises `NotFound`."""
         with self._database.writing() as session:
             row = _row(session, code)
             row.status = "cancelled"
@@ -177,7 +177,7 @@ def nearest_starts(
 
 
 def _opening(session: Session, starts: dt.datetime) -> tuple[dt.datetime, dt.datetime]:
-    """From when to when a day is open. Raises `Closed` when the stay does not fit in."""
+    """Opening hours of a day. Raises `Closed` when the stay does not fit in."""
     date = starts.date()
     day = day_of(session, date)
     if day.opens is None or day.closes is None:

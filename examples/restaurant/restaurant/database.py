@@ -1,8 +1,8 @@
-"""The database: SQLite for one machine, PostgreSQL by URL; made and filled when it is empty.
+"""The database: SQLite for one machine, PostgreSQL by URL; created and filled when it is empty.
 
 Everything in here blocks; the API calls it in threads. Reading and writing have sessions of their
-own: on SQLite a writer takes the write lock at once (`BEGIN IMMEDIATE`), so that two writers wait
-for one another instead of failing half-way.
+own: on SQLite a writer takes the write lock at once (`BEGIN IMMEDIATE`), so that the second writer
+waits instead of failing half-way.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from .schema import Base, TableRow
 from .seed import fill
 
 LOCK_SECONDS = 10
-"""How long a writer waits for another one (SQLite)."""
+"""Timeout of a writer that waits for another one (SQLite)."""
 _WRITES = "restaurant_writes"
 
 
 class DatabaseError(Exception):
-    """The database cannot be used; the text says why, without its password."""
+    """The database cannot be used; the text has the reason, without the password."""
 
 
 class Database:
@@ -39,7 +39,7 @@ class Database:
 
     @property
     def url(self) -> str:
-        """Where it is, without the password."""
+        """Its address, without the password."""
         return self._engine.url.render_as_string(hide_password=True)
 
     @contextmanager
@@ -49,7 +49,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
-        """A transaction: committed at the end, undone when anything is raised."""
+        """A transaction: committed at the end, rolled back on an exception."""
         with Session(self._writer) as session, session.begin():
             yield session
 
@@ -91,7 +91,8 @@ def _engine(url: str) -> Engine:
 
 
 def _on_connect(connection: Any, _record: object) -> None:
-    """Leave transactions to us, check references, and let readers go on while one writes."""
+    """Turn off the driver's transactions, check references, and let readers continue during a
+    write."""
     connection.isolation_level = None
     for pragma in ("foreign_keys=ON", "journal_mode=WAL", "synchronous=NORMAL"):
         connection.execute(f"PRAGMA {pragma}")

@@ -1,4 +1,4 @@
-"""What can go wrong in the backend, each with its HTTP status, a code for programs and a sentence.
+"""The errors of the backend, each with its HTTP status, a code for programs and a sentence.
 
 The sentences of 404, 409 and 422 are fit to be read to a guest; the MCP server passes them on.
 """
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong with a request."""
+    """One problem of a request."""
 
     field: str
     problem: str
 
 
 class ApiError(Exception):
-    """Answered to the client as it is."""
+    """Base of errors that are returned to the client."""
 
     status = 400
     code = "bad_request"
@@ -43,7 +43,7 @@ class TooLarge(ApiError):
 
 
 class Unauthorized(ApiError):
-    """No token, or none that counts."""
+    """No token, or an invalid one."""
 
     status, code = 401, "invalid_token"
 
@@ -53,7 +53,7 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """The token does not reach so far."""
+    """The token lacks the scope."""
 
     status, code = 403, "insufficient_scope"
 
@@ -77,12 +77,12 @@ class Closed(ApiError):
 
 
 class Invalid(ApiError):
-    """A value that cannot be."""
+    """An invalid value."""
 
     status, code = 422, "invalid"
 
 
 class IssuerUnavailable(ApiError):
-    """The keys of the issuer cannot be had, so nobody can be let in."""
+    """The issuer's keys cannot be fetched, so no token can be checked."""
 
     status, code = 503, "issuer_unavailable"

@@ -1,7 +1,7 @@
 """Switches that make the system misbehave, for tests and demonstrations.
 
 One `Faults` is shared by the backend and the issuer of a run. Tests set its fields; people use
-`PUT /admin/faults` of the backend, which exists only when it was asked for and answers only to this
+`PUT /admin/faults` of the backend, which exists only when it was enabled and answers only to this
 machine.
 """
 
@@ -15,17 +15,17 @@ from pydantic import BaseModel, ConfigDict, Field
 
 @dataclass(slots=True)
 class Faults:
-    """What goes wrong now; by itself nothing."""
+    """The current faults; by default none."""
 
     delay_ms: int = 0
-    """The backend thinks so long before it does anything."""
+    """Delay of the backend before it handles a request."""
     status: int = 0
     """The backend answers every request with this HTTP status, when not 0."""
     expired_tokens: bool = False
-    """The issuer gives out tokens whose time is over, and says they are good."""
+    """The issuer issues expired tokens and reports them as valid."""
 
     def change(self, asked: FaultsAsked) -> dict[str, int | bool]:
-        """Take over what was asked for; all of it as it is then."""
+        """Apply the request; return all faults afterwards."""
         for name, value in asked.model_dump(exclude_none=True).items():
             setattr(self, name, value)
         return self.as_dict()
@@ -35,7 +35,7 @@ class Faults:
 
 
 class FaultsAsked(BaseModel):
-    """The body of `PUT /admin/faults`; what is left out stays as it is."""
+    """The body of `PUT /admin/faults`; missing fields stay unchanged."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -6,8 +6,8 @@
     GET /.well-known/oauth-authorization-server   where these are (RFC 8414)
 
 A client gets tokens for the audiences it is registered for, with the scopes it has there. The key
-is made at the start and kept nowhere, so a restart ends all tokens. Errors are those of RFC 6749
-5.2; a secret is in none of them.
+is made at the start and not stored, so a restart invalidates all tokens. Errors are those of RFC
+6749 5.2 and never contain a secret.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A program that may ask for tokens."""
+    """A program that may request tokens."""
 
     client_id: str
     secret: str
     audiences: Mapping[str, tuple[str, ...]]
-    """For whom it gets tokens, and with which scopes."""
+    """The audiences of its tokens, each with the scopes."""
 
 
 class OAuthError(Exception):
@@ -76,22 +76,22 @@ class SigningKey:
 
 
 class Issuer:
-    """Gives out tokens."""
+    """Issues tokens."""
 
     def __init__(
         self, url: str, clients: tuple[Client, ...], lifetime: float, faults: Faults
     ) -> None:
-        """`url` is what the tokens name as their issuer; `lifetime` is in seconds."""
+        """`url` is the issuer in the tokens; `lifetime` is in seconds."""
         self.url = url
         self.issued = 0
-        """How many tokens were given out."""
+        """Number of issued tokens."""
         self._clients = {client.client_id: client for client in clients}
         self._lifetime = lifetime
         self._faults = faults
         self._key = SigningKey()
 
     async def change_key(self) -> None:
-        """Sign with a new key from now on, and no longer vouch for the old one."""
+        """Sign with a new key from now on, and withdraw the old one."""
         self._key = await asyncio.to_thread(SigningKey)
 
     def token(self, form: Mapping[str, str], authorization: str | None) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def _basic(authorization: str) -> tuple[str, str]:
 
 
 def _only(audiences: Mapping[str, object]) -> str:
-    """The audience of a client that has but one."""
+    """The audience of a client that has only one."""
     if len(audiences) != 1:
         raise OAuthError("invalid_request", "audience: expected one")
     return next(iter(audiences))

@@ -3,12 +3,12 @@
 
     query      condition { "and" condition }
     condition  field operator value
-    operator   =  !=  <  <=  >  >=  ~ (contains, whatever the case)
+    operator   =  !=  <  <=  >  >=  ~ (contains, ignoring case)
     value      a number, a date or time (2026-11-27, 2026-11-27T19:30), a word, or "words"
 
-Pure but for SQLAlchemy's expressions: what a client writes becomes a bound value, never SQL, and
-only the fields of a `Listing` can be named. Raises `Invalid` with a text that says what was
-expected.
+Pure, except for SQLAlchemy's expressions: a client's input becomes a bound value, never SQL, and
+only the fields of a `Listing` can be named. Raises `Invalid` with a text that names the expected
+input.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a list may be sorted and filtered by: public name → column."""
+    """The fields for sorting and filtering a list: public name → column."""
 
     columns: Mapping[str, Column]
     default_sort: str
 
     def order(self, sort: str) -> list[ColumnElement[Any]]:
-        """The columns to order by; the last one makes the order a total one."""
+        """The columns to order by; the last one makes the order total."""
         ordered: list[ColumnElement[Any]] = []
         for part in (sort or self.default_sort).split(","):
             name = part.strip()

@@ -1,8 +1,8 @@
-"""The MCP side: the restaurant's tools over streamable HTTP, for whoever shows a token.
+"""The MCP side: the restaurant's tools over streamable HTTP, for clients with a token.
 
 A caller's token must be for the audience `mcp` with the scope `mcp.read`, and `mcp.write` for the
-tools that change something. The caller's token ends here: the backend is asked with our own.
-Results have structured content of the shape that the tool's output schema tells; a failure is a
+tools that change something. The caller's token ends here: requests to the backend use our own.
+Results have structured content that fits the tool's output schema; a failure is a
 result with `isError` whose only text is a sentence for the guest.
 """
 
@@ -46,13 +46,13 @@ _READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_h
 _ADDS = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
 )
-"""Adds something, and twice when called twice; what is there stays."""
+"""Adds data, twice when called twice; changes no existing data."""
 _REMOVES = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
 )
 
-# Formats and patterns are published but not enforced here: a refusal of the SDK is not speakable,
-# and the backend says what it expects.
+# Formats and patterns are published but not enforced here: the SDK's refusals cannot be spoken,
+# and the backend names the expected value.
 People = Annotated[
     int,
     Field(
@@ -109,7 +109,7 @@ class CallerTokens:
 def build_server(
     backend: BackendClient, verifier: Verifier, *, issuer_url: str, mcp_url: str
 ) -> MCPServer:
-    """The server with its tools, not yet served."""
+    """The server with its tools, not serving yet."""
     server: MCPServer = MCPServer(
         "restaurant",
         version="1.0.0",
@@ -212,7 +212,7 @@ def _path_of(code: str) -> str:
 
 
 async def _change(ask: Ask) -> CallToolResult:
-    """The same as `_answer`, for those who may change something."""
+    """The same as `_answer`, for tokens that may change data."""
     token = get_access_token()
     if token is None or WRITE not in token.scopes:
         return _failure(NOT_ALLOWED)

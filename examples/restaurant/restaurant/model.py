@@ -1,4 +1,4 @@
-"""The shapes that go over the wire: of the REST API, and the same of the MCP tools' results.
+"""The shapes on the wire: those of the REST API, and the same in the MCP tools' results.
 
 Times are those of the restaurant's own clock, without a zone: `date` is `2026-11-27`, `time` is
 `19:30`, `starts_at` is `2026-11-27T19:30`. Money is in whole cents.
@@ -17,7 +17,7 @@ CODE = r"^[0-9]{6}$"
 
 
 def _tidy(text: str) -> str:
-    """Spaces in one piece; nothing that cannot be seen."""
+    """Collapse white space; remove invisible characters."""
     tidied = re.sub(r"\s+", " ", text).strip()
     if not tidied or not tidied.isprintable():
         raise ValueError("expected visible characters")

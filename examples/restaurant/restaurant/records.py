@@ -1,4 +1,4 @@
-"""Reading what the restaurant knows: tables, customers, feedback, opening hours; taking feedback.
+"""Reads the restaurant's records: tables, customers, feedback, opening hours; stores feedback.
 
 Blocking; the API calls it in threads. Answers are the shapes of `model`.
 """

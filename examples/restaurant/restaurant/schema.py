@@ -1,8 +1,8 @@
 """The tables of the database, for SQLite and PostgreSQL alike.
 
-`seating` is what keeps two guests from one table: a booking holds one row for each quarter of an
+`seating` keeps two guests from one table: a booking holds one row for each quarter of an
 hour that it lasts, and (table, quarter) is its primary key. So the database itself refuses the
-second of two bookings, whatever the isolation level and however many backends there are.
+second of two bookings, at any isolation level and with any number of backends.
 
 Times are naive: those of the restaurant's own clock.
 """

@@ -1,4 +1,4 @@
-"""What an empty database is filled with: always the same, so that tests can name it."""
+"""The initial contents of the database: always the same, so that tests can name them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _CHRISTMAS = (24, 25)
 
 
 def fill(session: Session, today: dt.date) -> None:
-    """Put everything in; the caller commits. `today` decides only which Christmas is meant."""
+    """Insert everything; the caller commits. `today` decides only the year of Christmas."""
     for name, area, seats in _TABLES:
         session.add(TableRow(name=name, area=area, seats=seats))
     for weekday, (opens, closes) in _HOURS.items():

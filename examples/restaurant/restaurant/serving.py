@@ -15,7 +15,7 @@ _BACKLOG = 128
 
 
 class PortTaken(Exception):
-    """A port cannot be opened; the text says which and why."""
+    """A port cannot be opened; the text names it and the reason."""
 
 
 def listener(host: str, port: int) -> socket.socket:

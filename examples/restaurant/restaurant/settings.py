@@ -1,8 +1,8 @@
-"""What the example is run with: every value from the environment, with a default that works.
+"""The settings of the example: every value from the environment, with a default that works.
 
 `Settings()` is usable as it is: loopback, fixed ports, a SQLite file beside this package and
-secrets made up for this run. `from_environment` reads the `RESTAURANT_...` variables (and the
-engine's `CORDBOARD_TOKEN`) and says which one is wrong. Nothing else in the package looks at the
+secrets generated for this run. `from_environment` reads the `RESTAURANT_...` variables (and the
+engine's `CORDBOARD_TOKEN`) and names an invalid one. No other module of the package reads the
 environment.
 """
 
@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 VAR = Path(__file__).resolve().parents[1] / "var"
-"""Where the example keeps its files, unless told otherwise."""
+"""The default folder of the example's files."""
 
 
 class SettingsError(Exception):
-    """A variable that cannot be used; the text names it and says what was expected."""
+    """An invalid variable; the text names it and the expected value."""
 
 
 def _secret() -> str:
@@ -27,7 +27,7 @@ def _secret() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How the example runs. Times in seconds."""
+    """The settings of one run. Times are in seconds."""
 
     host: str = "127.0.0.1"
     issuer_port: int = 8180
@@ -38,19 +38,19 @@ class Settings:
     """SQLAlchemy's; SQLite or PostgreSQL."""
     token_lifetime: float = 300.0
     backend_timeout: float = 5.0
-    """How long the MCP server waits for the backend."""
+    """The MCP server's timeout for the backend."""
     engine_secret: str = field(default_factory=_secret, repr=False)
-    """Of the client `cordboard`, which may use the MCP server."""
+    """Secret of the client `cordboard`, which may use the MCP server."""
     mcp_secret: str = field(default_factory=_secret, repr=False)
-    """Of the client `restaurant-mcp`, which may use the backend."""
+    """Secret of the client `restaurant-mcp`, which may use the backend."""
     admin_token: str = field(default_factory=_secret, repr=False)
-    """Of the engine, for those who talk with it in writing (`cordboard chat --url`)."""
+    """Token of the engine, for conversations in writing (`cordboard chat --url`)."""
     faults_route: bool = False
-    """Whether the backend has `/admin/faults`, for this machine only."""
+    """True if the backend has `/admin/faults`, for this machine only."""
 
 
 def from_environment(environ: Mapping[str, str]) -> Settings:
-    """The settings that the environment asks for. Raises `SettingsError`."""
+    """Read the settings from the environment. Raises `SettingsError`."""
     plain = Settings()
     return Settings(
         host=environ.get("RESTAURANT_HOST") or plain.host,

@@ -1,4 +1,4 @@
-"""Days, times and opening hours as one says them. English. Pure."""
+"""Days, times and opening hours in spoken English. Pure."""
 
 from __future__ import annotations
 

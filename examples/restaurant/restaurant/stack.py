@@ -47,7 +47,7 @@ class Restaurant:
         return f"{self.issuer_url}/token"
 
     def engine_environment(self) -> dict[str, str]:
-        """What ai-agent.yaml wants to know of this run. The secrets are among it."""
+        """The variables of this run for ai-agent.yaml, secrets included."""
         return {
             "RESTAURANT_MCP_URL": self.mcp_url,
             "RESTAURANT_TOKEN_URL": self.token_url,
@@ -65,7 +65,7 @@ def local_time() -> dt.datetime:
 async def running(
     settings: Settings, *, now: Callable[[], dt.datetime] = local_time
 ) -> AsyncIterator[Restaurant]:
-    """The system, from ports open to ports closed. Raises `PortTaken` or `DatabaseError`."""
+    """Run the system, from open to closed ports. Raises `PortTaken` or `DatabaseError`."""
     faults = Faults()
     async with AsyncExitStack() as stack:
         ports = (settings.issuer_port, settings.backend_port, settings.mcp_port)

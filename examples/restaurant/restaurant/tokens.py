@@ -1,9 +1,9 @@
-"""Who may come in: checks the tokens that callers of the backend and of the MCP server show.
+"""Access control: checks the tokens of the clients of the backend and of the MCP server.
 
 A `Verifier` knows one issuer and one audience. It fetches the issuer's public keys when it needs
 them, keeps them for a while, and fetches again for a key it does not know (but not more often than
 once a second). A token must be signed with RS256 by such a key, be for this audience, from this
-issuer, and not be over; there is no leeway.
+issuer, and not expired; there is no leeway.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _NEEDED = ["exp", "iat", "iss", "aud", "sub"]
 
 
 class TokenRefused(Exception):
-    """A token that does not count; the text says why and is fit for `error_description`."""
+    """An invalid token; the text has the reason and is fit for `error_description`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a token says."""
+    """The contents of a token."""
 
     client_id: str
     scopes: frozenset[str]
@@ -52,11 +52,11 @@ class Verifier:
         self._lock = asyncio.Lock()
 
     async def verify(self, token: str) -> Grant:
-        """What the token allows. Raises `TokenRefused`, or `IssuerUnavailable`."""
+        """Return the token's contents. Raises `TokenRefused`, or `IssuerUnavailable`."""
         try:
             header = jwt.get_unverified_header(token)
         except jwt.PyJWTError:
-            raise TokenRefused("this is no token") from None
+            raise TokenRefused("this is not a token") from None
         if header.get("alg") != "RS256":
             raise TokenRefused("the token is not signed with RS256")
         key = await self._key(str(header.get("kid", "")))
@@ -101,7 +101,7 @@ def _reason(error: jwt.PyJWTError) -> str:
         case jwt.ExpiredSignatureError():
             return "the token has expired"
         case jwt.InvalidAudienceError():
-            return "the token is for somebody else"
+            return "the token is for another audience"
         case jwt.InvalidIssuerError():
             return "the token is from another issuer"
         case _:

@@ -2,15 +2,15 @@
 
 Only tests and the commands `demo`, `call` and `bench` import it; it may import any room.
 
-| part                            | what it gives                                                 |
+| part                            | contents                                                      |
 |---------------------------------|---------------------------------------------------------------|
 | `asterisk`                      | `AsteriskInstance`: a throw-away real Asterisk                 |
 | `sip`                           | `SipPhone`, `PhoneCall`: a SIP telephone                       |
 | `audiosocket_caller`            | `SimulatedCaller`: a caller without SIP and Asterisk           |
-| `voice_line`                    | what both callers can do: say, hear, press, wait, record       |
+| `voice_line`                    | the interface of both callers: say, hear, press, wait, record  |
 | `timeline`, `correlation`       | sound on the wall clock: speech segments, latencies, likeness  |
 | `scenario`, `caller_voice`      | `Conversation`: a caller with a script and a voice             |
-| `leaks`                         | what a call left behind, in this process and in Asterisk       |
+| `leaks`                         | finds remains of a call, in this process and in Asterisk       |
 | `media_thread`                  | the thread that keeps the callers' 20 ms exact                 |
 
 Nothing is imported here, so that each part costs only itself.

@@ -1,11 +1,11 @@
 """`SimulatedCaller`: a caller on the AudioSocket protocol, without SIP and without Asterisk.
 
-It behaves as the `AudioSocket()` application of Asterisk 22 does: it connects, names the call by
+It behaves like the `AudioSocket()` application of Asterisk 22: it connects, names the call by
 its UUID, sends 20 ms of audio every 20 ms (silence included, none while a key is down), and ends
-the call for whatever Asterisk ends it: a hangup frame, a closed connection, a frame that is neither
-audio nor hangup, one without payload, or a server that does not read.
+the call for the reasons for which Asterisk ends it: a hangup frame, a closed connection, a frame
+that is neither audio nor hangup, one without payload, or a server that does not read.
 
-What it hears is laid on the clock as a telephone behind Asterisk plays it, see `timeline`.
+Incoming audio is placed on the clock as a telephone behind Asterisk plays it, see `timeline`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from cordboard_testkit.patience import PATIENCE
 from cordboard_testkit.timeline import FRAME_SECONDS, RATE, Samples
 from cordboard_testkit.voice_line import CallEnd, VoiceLine
 
-_STALL = 0.2  # s; after a longer stall the schedule starts anew instead of sending a flood
+_STALL = 0.2  # s; after a longer stall the schedule restarts instead of sending a flood
 _TICKS_KEY_DOWN = 6
 _TICKS_BETWEEN_KEYS = 4
 _READ_SIZE = 65536
@@ -47,7 +47,7 @@ _READ_SIZE = 65536
 class SimulatedCaller(VoiceLine):
     """One call to an AudioSocket server. `async with`, or `start` and `close`.
 
-    `uuid` is sent as the name of the call: a new one unless given.
+    `uuid` is sent as the name of the call; by default a new one.
     """
 
     def __init__(
@@ -61,14 +61,14 @@ class SimulatedCaller(VoiceLine):
         super().__init__()
         self.uuid = uuid or uuid4()
         self.answered_at: float | None = None
-        """When the connection stood."""
+        """Time at which the connection was established."""
         self._address = (host, port)
         self._media = media or MediaThread()
         self._owns_media = media is None
         self._stream: _AudioSocketStream | None = None
 
     async def start(self) -> None:
-        """Connect and begin to send. Raises `CallRefused` when nobody listens."""
+        """Connect and begin to send. Raises `CallRefused` if the port is closed."""
         connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         connection.setblocking(False)
         try:
@@ -86,11 +86,11 @@ class SimulatedCaller(VoiceLine):
         self._media.add(self._stream)
 
     async def answered(self, timeout: float = PATIENCE) -> float:
-        """When the call was connected; a caller of this kind is answered at once."""
+        """Time of the connection; a caller of this kind is answered at once."""
         return await self._until(lambda: self.answered_at, timeout)
 
     def hangup(self) -> None:
-        """End the call as a caller does who hangs up: the connection is closed."""
+        """Hang up: close the connection."""
         self._over("us", "")
 
     async def close(self) -> None:
@@ -178,7 +178,7 @@ class _AudioSocketStream:
             self._end(f"Asterisk would refuse this: {event.message}")
 
     def _to_8k(self, audio: Audio) -> Samples:
-        """The sound at the line's rate; Asterisk transcodes whatever rate a frame has."""
+        """The audio at the line's rate; Asterisk transcodes any rate of a frame."""
         sound = np.frombuffer(audio.pcm, "<i2")
         if audio.rate == RATE:
             return sound.astype(np.int16)

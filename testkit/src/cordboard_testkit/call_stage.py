@@ -3,10 +3,10 @@
     stage = play_call(tmp_path, FakeAgent(script), scenario)
     assert stage.ended.reason == "caller_hangup"
 
-The line and the agent are stand-ins, everything between is the real thing: call, conversation,
-desk, toolbox, generation, ledger. `play_call` asserts after every call what must hold after every
-call: line released, media and agent closed, generation given back, no task left, a whole ledger,
-nothing for the next engine to do.
+The line and the agent are stand-ins, everything between is real: call, conversation,
+desk, toolbox, generation, ledger. After every call `play_call` asserts: line released, media and
+agent closed, generation given back, no task left, a whole ledger, nothing for the next engine to
+do.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from cordboard_testkit.virtual_time import virtual_time
 
 
 class FakeTool:
-    """A tool that takes `seconds` and remembers what became of it."""
+    """A tool that takes `seconds` and remembers its outcome."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class FakeTool:
 
 
 class FakeGeneration(Generation):
-    """A generation with tools of the test's own besides the built-in ones."""
+    """A generation with the test's own tools and the built-in ones."""
 
     def __init__(self, config: Config, tools: Sequence[Tool] = ()) -> None:
         super().__init__(config)
@@ -102,7 +102,8 @@ def stage_config(
 ) -> Config:
     """One context `demo` that greets, with a place to transfer to.
 
-    Silence is left alone: a script is silent as long as it wants unless the test says otherwise.
+    Silence has no effect: the script may be silent as long as it wants, unless the test changes
+    that.
     """
     sales = {"target": "6001", "context": "internal"}
     calm = {"filler_after_ms": 0, "caller_after_ms": 3_600_000, "agent_after_ms": 3_600_000}
@@ -122,7 +123,7 @@ def stage_config(
 
 
 class CallStage:
-    """One call and all that is around it. Make it inside the running loop."""
+    """One call and its surroundings. Create it inside the running loop."""
 
     def __init__(
         self,
@@ -188,7 +189,7 @@ class CallStage:
         return CallHistory.from_lines(self.lines())
 
     def check(self) -> None:
-        """Assert that nothing of the call is left."""
+        """Assert that the call has left nothing behind."""
         left = asyncio.all_tasks() - {asyncio.current_task()}
         assert not left, f"tasks left behind: {left}"  # noqa: S101
         assert self.line.released >= 1, "the line was not released"  # noqa: S101
@@ -216,7 +217,7 @@ def play_call(
     prices: Mapping[str, Any] | None = None,
     apology: Apology | None = None,
 ) -> CallStage:
-    """Play a call to its end while `scenario` does what the caller and the world do."""
+    """Play a call to its end while `scenario` acts for the caller and the world."""
 
     async def run() -> CallStage:
         config = stage_config(context, prices)

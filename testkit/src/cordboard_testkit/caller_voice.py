@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 async def render_speech(voice: Voice, text: str) -> Samples:
-    """The sound of `text` at 8 kHz, sentence after sentence. Raises what the voice raises."""
+    """Return `text` as 8 kHz audio, sentence after sentence. Raises the errors of the voice."""
     chunks = [chunk async for chunk in voice.speak(text, rate=RATE)]
     return np.frombuffer(b"".join(chunks), "<i2").astype(np.int16)
 
 
 async def render_script(voice: Voice, texts: list[str]) -> list[ScriptLine]:
-    """Every line of a script with its sound."""
+    """Return every line of a script with its audio."""
     return [ScriptLine(text, await render_speech(voice, text)) for text in texts]

@@ -1,4 +1,4 @@
-"""How alike two recordings are, and how far apart in time. Pure numpy."""
+"""Compares two recordings: their likeness and their shift in time. Pure numpy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Alignment:
     """The shift at which one recording resembles the other most."""
 
     lag_seconds: float
-    """How much later the second recording is; negative = earlier."""
+    """Delay of the second recording; negative = earlier."""
     correlation: float
     """1 = the same sound at that shift, 0 = nothing in common."""
 
@@ -41,10 +41,11 @@ def align(said: Samples, heard: Samples, longest_lag: float = 1.5) -> Alignment:
 
 
 def share_heard(said: Samples, heard: Samples, *, piece_ms: int = 40, alike: float = 0.9) -> float:
-    """How much of the sound in `said` occurs in `heard`, in pieces, wherever each may be; 0 to 1.
+    """Return the share (0 to 1) of the sound in `said` that occurs in `heard`, in pieces at any
+    place.
 
-    Unlike `align` it does not mind a pause that a late frame put between two pieces, which is all
-    that a busy machine does to a call. Pieces without sound do not count.
+    Unlike `align` it ignores pauses that late frames put between two pieces, the only effect of a
+    busy machine on a call. Pieces without sound do not count.
     """
     size = piece_ms * RATE // 1000
     pieces = said[: len(said) // size * size].reshape(-1, size).astype(float)
@@ -63,9 +64,9 @@ def share_heard(said: Samples, heard: Samples, *, piece_ms: int = 40, alike: flo
 
 
 def came_through(said: Samples, heard: Samples, *, alike: float = 0.9) -> bool:
-    """Whether a line carried `said`: at least eight in ten of its frames are in `heard`.
+    """True if a line carried `said`: at least eight in ten of its frames are in `heard`.
 
-    A stall of the machine parts frames and may cost a line some of them; a wrong coding or a wrong
+    A stall of the machine separates frames and may lose some of them; a wrong coding or a wrong
     rate leaves none.
     """
     return share_heard(said, heard, piece_ms=20, alike=alike) >= 0.8

@@ -1,7 +1,7 @@
-"""An administration without an engine, for whatever speaks to the HTTP port.
+"""An administration without an engine, for clients of the HTTP port.
 
-It knows one MCP server, `atis`, does nothing, answers what it was told to, and remembers what was
-asked of it.
+It knows one MCP server, `atis`, does nothing, returns the configured answers, and records its
+requests.
 """
 
 from __future__ import annotations
@@ -69,17 +69,17 @@ class FakeAdministration:
         self.asked: list[str] = []
         """`restart atis`, `reload`, ..., in order."""
         self.status = ATIS
-        """What its server is, whatever it is told to do."""
+        """The status of its server, which no command changes."""
         self.mcp_listing: list[Mapping[str, Any]] = []
         self.listing = ToolListing(None, (), ())
         self.report = Report()
         self.reloaded = Reloaded()
         self.failure: Exception | None = None
-        """Raised by whatever is asked of the server."""
+        """Raised by every command for the server."""
         self.hold: asyncio.Event | None = None
-        """Whatever is asked of the server waits for it."""
+        """Every command for the server waits for it."""
         self.held = asyncio.Event()
-        """Set when something waits."""
+        """Set when a command waits."""
 
     def mcp_status(self) -> Sequence[ServerStatus]:
         return [self.status]

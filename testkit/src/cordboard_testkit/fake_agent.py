@@ -1,12 +1,12 @@
-"""An agent that follows a script, for tests of what a call makes of what agents do.
+"""An agent that follows a script, for tests of a call's reaction to its agent.
 
     async def script(agent: FakeAgent) -> None:
         await agent.caller_says(1, "What is the weather?")
         reply = await agent.ask("get_weather", {"place": "Bergen"}, turn=1)
         await agent.speak(1, reply.message)
 
-It keeps to the door (`cordboard.agent_api.agent`), its sound lasts as long as the words would, all
-its times are the event loop's, and it can be told to be slow, to fail, or to lose its voice.
+It implements the door (`cordboard.agent_api.agent`), its audio lasts as long as the words would,
+all its times are the event loop's, and it can be made slow, made to fail, or lose its voice.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
 from cordboard_testkit.fake_pipeline import MS_PER_WORD
 
 ENDPOINT, RECOGNISER, VOICE = 0.5, 0.1, 0.05
-"""Seconds of silence before a turn is over, of recognition, and until a sentence has sound."""
+"""Seconds of silence before a turn is over, of recognition, and until a sentence has audio."""
 
 Script = Callable[["FakeAgent"], Awaitable[None]]
 
@@ -59,14 +59,14 @@ class FakeAgent:
         self.heard = bytearray()
         self.keys: list[str] = []
         self.said: list[str] = []
-        """What the call wanted said."""
+        """Sentences that the call requested by `say`."""
         self.late: list[Speech] = []
         self.aside: Callable[[str], None] | None = None
         self.interruptions: list[str] = []
         self.replies: list[ToolReply] = []
         self.closed = False
         self.problem: BaseException | None = None
-        """What was wrong with the script."""
+        """The error of the script."""
 
     # cordboard.agent_api.agent.Agent
 
@@ -126,7 +126,7 @@ class FakeAgent:
         if self.close_error is not None:
             raise self.close_error
 
-    # What a script may do.
+    # Actions of a script.
 
     def emit(self, event: AgentEvent) -> None:
         assert self.session is not None  # noqa: S101 - a script runs after `start`
@@ -135,7 +135,7 @@ class FakeAgent:
         self.session.emit(event)
 
     async def caller_says(self, turn: int, text: str, ms: int = 1000) -> None:
-        """Report a turn of the caller, as long as it takes."""
+        """Report a turn of the caller, in real duration."""
         time = asyncio.get_running_loop().time
         began = time()
         self.emit(CallerStarted(began))
@@ -147,7 +147,7 @@ class FakeAgent:
             self.aside(text)
 
     async def speak(self, turn: int, *sentences: str | Speech, done: bool = True) -> None:
-        """Give an answer, or say a sentence of the engine: each at once, long before the caller has
+        """Emit an answer or a sentence of the engine: each at once, long before the caller has
         heard it."""
         self._turn = max(turn, self._turn)
         for sentence in sentences:
@@ -162,18 +162,18 @@ class FakeAgent:
     def begin_ask(
         self, name: str, arguments: JsonObject, turn: int = 1
     ) -> tuple[str, asyncio.Future[ToolReply]]:
-        """Ask for a tool; returns the ask's id and its answer to come."""
+        """Request a tool; returns the id of the call and a future of its answer."""
         ask_id = f"{turn}.{len(self._asks) + len(self.replies) + 1}"
         answer = self._asks[ask_id] = asyncio.get_running_loop().create_future()
         self.emit(ToolAsked(ToolAsk(ask_id, name, arguments, turn)))
         return ask_id, answer
 
     async def ask(self, name: str, arguments: JsonObject, turn: int = 1) -> ToolReply:
-        """Ask for a tool and wait for the answer."""
+        """Request a tool and wait for the answer."""
         return await self.begin_ask(name, arguments, turn)[1]
 
     def cancel_ask(self, ask_id: str) -> None:
-        """No longer want the answer."""
+        """Cancel the tool call."""
         self.emit(ToolCancelled(ask_id))
 
     def interrupt(self) -> None:
@@ -181,7 +181,7 @@ class FakeAgent:
         self.emit(Interrupted(asyncio.get_running_loop().time()))
 
     def spawn(self, work: Coroutine[None, None, None]) -> None:
-        """Do something on the side."""
+        """Run a task beside the script."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._finished)

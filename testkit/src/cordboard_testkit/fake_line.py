@@ -1,6 +1,6 @@
-"""A caller's line without a telephone: media and control that keep to the doors of `calls.offer`.
+"""A caller's line without a telephone: media and control that implement the doors of `calls.offer`.
 
-The media plays what is written at the pace of the event loop's clock, as a pacer would, so that
+The media plays written audio at the pace of the event loop's clock, as a pacer would, so that
 `heard_ms`, marks and `flush` behave as on a real line, in virtual time too.
 """
 
@@ -18,19 +18,19 @@ FRAME = 0.02
 
 
 class FakeMedia(PacedMedia):
-    """Implements `cordboard.calls.offer.Media`; sends a frame every 20 ms, as a real one does."""
+    """Implements `cordboard.calls.offer.Media`; sends a frame every 20 ms, like a real one."""
 
     def __init__(self) -> None:
         super().__init__(SLIN_8K)
         self._pacer = Pacer(asyncio.get_running_loop())
         self._pacer.register(self)
         self.played = bytearray()
-        """What the caller has heard of what was written."""
+        """The written audio that the caller has heard."""
         self.holds = 0
-        """How often our sound was held."""
+        """Number of holds of the agent's audio."""
 
     def tick(self, count: int) -> None:
-        """One frame is on its way."""
+        """One frame is sent."""
         for _ in range(count):
             heard, frame = self._outgoing.heard_ms, self._outgoing.frame()
             self.played += frame[: 16 * (self._outgoing.heard_ms - heard)]
@@ -62,7 +62,7 @@ class FakeMedia(PacedMedia):
     # The caller's side.
 
     async def say(self, pcm: bytes) -> None:
-        """Let the caller be heard, frame by frame, in real (or virtual) time."""
+        """Play the caller's audio, frame by frame, in real (or virtual) time."""
         for start in range(0, len(pcm), 320):
             await asyncio.sleep(FRAME)
             if self._on_audio is not None:

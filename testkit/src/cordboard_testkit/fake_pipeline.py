@@ -1,7 +1,7 @@
-"""Stand-ins for the parts of a pipeline, for tests of what happens between them.
+"""Stand-ins for the parts of a pipeline, for tests of their interaction.
 
-They need no models and keep to the doors: a voice activity model that goes by loudness, a
-recogniser that returns scripted texts, a brain that answers from a function, a voice whose sound
+They need no models and implement the doors: a voice activity model that judges loudness, a
+recogniser that returns scripted texts, a brain that answers from a function, a voice whose audio
 lasts as long as the words would. All times are the event loop's, so they work in virtual time.
 """
 
@@ -29,7 +29,7 @@ def silence(ms: int) -> bytes:
 
 
 def speech(ms: int) -> bytes:
-    """A loud 250 Hz tone at 8 kHz: what `LoudnessModel` takes for a voice."""
+    """A loud 250 Hz tone at 8 kHz, which `LoudnessModel` takes for a voice."""
     time = np.arange(8 * ms) / 8000
     return (np.sin(2 * np.pi * 250 * time) * SPEECH_LEVEL).astype("<i2").tobytes()
 
@@ -54,7 +54,7 @@ class InlineExecutor(Executor):
 
 
 class ScriptedRecogniser:
-    """Gives the next text of the script; a draft that is dropped is asked for again."""
+    """Returns the next text of the script; a dropped draft is returned again."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class ScriptedRecogniser:
         seconds: float = 0.1,
         again: Sequence[str | Exception] = (),
     ) -> None:
-        """`again`: what each second hearing gives; without any it cannot listen again."""
+        """`again`: the results of second hearings; without it, it cannot listen again."""
         self._texts = list(texts)
         self._seconds = seconds
         self._again = list(again)
@@ -91,7 +91,7 @@ class ScriptedRecogniser:
 
 
 class TalkingClock:
-    """A voice: `MS_PER_WORD` of sound for each word, after `seconds`."""
+    """A voice: `MS_PER_WORD` of audio for each word, after `seconds`."""
 
     def __init__(self, seconds: float = 0.02) -> None:
         self._seconds = seconds
@@ -128,7 +128,7 @@ class FunctionDialogue:
         return text.replace("Gulf", "Golf")
 
     def doubt(self, text: str) -> Doubt | None:
-        """In doubt is what has a question mark in brackets: `(?)`."""
+        """A text with a question mark in brackets, `(?)`, is in doubt."""
         return Doubt(("Oslo",)) if "(?)" in text else None
 
     def meaning(self, text: str, doubt: Doubt) -> str:

@@ -1,7 +1,7 @@
-"""Free loopback ports below the range from which the kernel gives out ephemeral ones.
+"""Free loopback ports below the kernel's range of ephemeral ports.
 
 A port taken there stays free while its owner is down (a restarted Asterisk finds it again), because
-no outgoing connection of a busy test run can be given the same number.
+no outgoing connection of a busy test run can get the same number.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import socket
 
 from cordboard.errors import KitError
 
-# Linux gives out 32768-60999 by default (ip_local_port_range); Debian's services live below 10000.
+# Linux assigns 32768-60999 by default (ip_local_port_range); Debian's services live below 10000.
 _LOWEST, _HIGHEST = 10_000, 32_000
 _ATTEMPTS = 400
 

@@ -1,13 +1,12 @@
-"""Media connections that come late: of an Asterisk that is only pretended, and of a real one.
+"""Media connections that arrive late, of a simulated Asterisk and of a real one.
 
-    async with LateAsterisk(delays) as asterisk:      # asterisk.url is what `asterisk.url` may say
+    async with LateAsterisk(delays) as asterisk:      # asterisk.url is for the key `asterisk.url`
         call = await asterisk.call("4711")            # a caller in Stasis
-        reached = await call.reached_itself()         # whether what they say comes back to them
+        reached = await call.reached_itself()         # True if they hear their own voice
         await call.hang_up()
 
-`LateAsterisk` speaks as much of ARI and AudioSocket as a call needs whose agent echoes
-what it hears. `late_connections` stands between a real Asterisk and an engine, and holds back each
-connection for a while.
+`LateAsterisk` speaks as much of ARI and AudioSocket as a call with an echoing agent needs.
+`late_connections` sits between a real Asterisk and an engine, and delays each connection.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _NOT_FOUND = {"message": "Provided variable was not found"}
 
 
 class LateCall:
-    """One caller in Stasis. Their voice is a sound that no other caller has."""
+    """One caller in Stasis. Their voice is unlike that of any other caller."""
 
     def __init__(self, asterisk: LateAsterisk, number: int, delay: float) -> None:
         self.channel_id = f"late.{number}"
@@ -41,13 +40,13 @@ class LateCall:
         self._asterisk = asterisk
         self._delay = delay
         self._silent = number % 2 == 0
-        """Connects at once, but says its name late; the others connect late."""
+        """Connects at once, but sends its UUID late; the others connect late."""
         self._voice = (number % 0x7000 + 1).to_bytes(2, "little") * 160
         self._echoed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def reached_itself(self) -> bool:
-        """Whether the caller hears what they say, and so has the agent to themselves."""
+        """True if the caller hears their own words, and so is the agent's only caller."""
         waiting = [asyncio.create_task(event.wait()) for event in (self._echoed, self.closed)]
         await asyncio.wait(waiting, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
         for task in waiting:
@@ -55,7 +54,7 @@ class LateCall:
         return self._echoed.is_set()
 
     async def hang_up(self) -> None:
-        """The caller hangs up; returns when the engine has let the media go."""
+        """Hang up; returns when the engine has released the media."""
         await self._asterisk.tell("ChannelHangupRequest", self.channel_id)
         await self._asterisk.tell("StasisEnd", self.channel_id)
         async with asyncio.timeout(PATIENCE):
@@ -105,7 +104,7 @@ class LateCall:
 
 
 class LateAsterisk:
-    """An Asterisk of one engine. `delays` gives the seconds by which each connection is late."""
+    """An Asterisk for one engine. `delays` is the delay of each connection in seconds."""
 
     def __init__(self, delays: Iterator[float]) -> None:
         self._delays = delays
@@ -114,7 +113,7 @@ class LateAsterisk:
         self._connected = asyncio.Event()
         self._calls: dict[str, LateCall] = {}
         self._media: dict[str, dict[str, str]] = {}
-        """What was asked for as ExternalMedia, by the begin of its id."""
+        """The ExternalMedia requests, by the beginning of their id."""
         self._count = 0
         self.url = ""
 
@@ -132,7 +131,7 @@ class LateAsterisk:
             await self._server.wait_closed()
 
     async def call(self, number: str = "100") -> LateCall:
-        """Somebody calls. Waits for the engine to be there."""
+        """Place a call. Waits for the engine to connect."""
         async with asyncio.timeout(PATIENCE):
             await self._connected.wait()
         self._count += 1
@@ -206,7 +205,8 @@ def _query(request: dict[str, Any]) -> dict[str, str]:
 async def late_connections(
     delays: Iterator[float], host: str, port: int, to_host: str
 ) -> AsyncIterator[None]:
-    """Take connections at `host:port` and make each at `to_host:port`, so many seconds later."""
+    """Accept connections at `host:port` and forward each to `to_host:port` after its delay in
+    seconds."""
     tasks: set[asyncio.Task[None]] = set()
 
     async def passed_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

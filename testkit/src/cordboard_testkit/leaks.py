@@ -1,4 +1,4 @@
-"""What a call left behind: tasks, threads, child processes, file handles, files, channels.
+"""Finds remains of a call: tasks, threads, child processes, file handles, files, channels.
 
     before = LeakSnapshot.take()
     ...  # calls
@@ -22,14 +22,14 @@ from pathlib import Path
 from cordboard_testkit.asterisk.instance import AsteriskInstance
 from cordboard_testkit.patience import PATIENCE
 
-_POLL = 0.05  # seconds between two looks while things are still being put away
-# Threads that a library starts once and keeps, however many calls there are.
+_POLL = 0.05  # seconds between two checks while cleanup is still running
+# Threads that a library starts once and keeps, for any number of calls.
 _KEPT_THREADS = ("asyncio_", "ThreadPoolExecutor", "asyncio-waitpid")
 
 
 @dataclass(frozen=True, slots=True)
 class LeakSnapshot:
-    """All that this process holds at one moment, each thing by a name one can read."""
+    """All resources of this process at one moment, by readable names."""
 
     tasks: Counter[str]
     threads: Counter[str]
@@ -37,13 +37,13 @@ class LeakSnapshot:
     handles: Counter[str]
     """Open files, pipes and sockets by kind or path."""
     files: Counter[str]
-    """What lies in the watched folder."""
+    """The contents of the watched folder."""
     folder: Path | None = None
 
     @classmethod
     def take(cls, folder: Path | None = None) -> LeakSnapshot:
-        """Look now; inside a running event loop. `folder`: where no files may be left."""
-        gc.collect()  # a socket in unreachable garbage is not held by anyone
+        """Take a snapshot; inside a running event loop. `folder`: where no files may be left."""
+        gc.collect()  # a socket in unreachable garbage has no owner
         current = asyncio.current_task()
         tasks = (task for task in asyncio.all_tasks() if task is not current)
         threads = (thread.name for thread in threading.enumerate())
@@ -57,7 +57,7 @@ class LeakSnapshot:
         )
 
     def left_by(self, later: LeakSnapshot) -> list[str]:
-        """What `later` has and this one has not, one line each; empty = nothing leaked."""
+        """Return the resources that only `later` has, one line each; empty = no leak."""
         lines = []
         for kind in ("tasks", "threads", "children", "handles", "files"):
             more: Counter[str] = getattr(later, kind) - getattr(self, kind)
@@ -65,7 +65,7 @@ class LeakSnapshot:
         return lines
 
     async def assert_nothing_left(self, timeout: float = PATIENCE) -> None:
-        """Wait until nothing is left since this snapshot. Raises `AssertionError` naming it."""
+        """Wait until no resource is left since this snapshot. Raises `AssertionError` naming it."""
         deadline = time.monotonic() + timeout
         while left := self.left_by(LeakSnapshot.take(self.folder)):
             if time.monotonic() > deadline:
@@ -103,6 +103,6 @@ def _handles() -> list[str]:
             target = str(handle.readlink())
         except OSError:  # closed while we looked
             continue
-        # Inode numbers say nothing to a reader and differ each time.
+        # Inode numbers mean nothing to a reader and differ each time.
         found.append(target.split(":[")[0] if ":[" in target else target)
     return found

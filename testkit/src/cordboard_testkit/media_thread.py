@@ -1,4 +1,4 @@
-"""One thread that moves the sound of all simulated callers, so that the engine cannot skew it.
+"""One thread that moves the audio of all simulated callers, so that the engine cannot skew it.
 
 Measurements are worth nothing when the caller's own packets leave late because the event loop of
 the engine under test, in the same process, is busy. Every stream (RTP, AudioSocket) therefore lives
@@ -31,7 +31,7 @@ _IDLE_WAIT = 3600.0
 
 
 class MediaStream(Protocol):
-    """What the media thread can serve. All methods run in the thread; none may block."""
+    """A stream that the media thread serves. All methods run in the thread; none may block."""
 
     due: float
     """`time.monotonic()` of the next tick."""
@@ -39,11 +39,11 @@ class MediaStream(Protocol):
     def fileno(self) -> int: ...
 
     def receive(self) -> None:
-        """Read all that the socket has."""
+        """Read all packets of the socket."""
         ...
 
     def tick(self) -> None:
-        """Send what is due and set `due` to the next moment."""
+        """Send the due packets and set `due` to the next time."""
         ...
 
     def finish(self) -> None:
@@ -97,7 +97,7 @@ class MediaThread:
         self._command("add", stream)
 
     def remove(self, stream: MediaStream) -> None:
-        """Serve it no more and finish it. Once the thread has stopped there is nothing to do."""
+        """Stop serving it and finish it. A no-op once the thread has stopped."""
         if self._stopped is not None:
             self._command("remove", stream)
 
@@ -137,7 +137,7 @@ class MediaThread:
         return True
 
     def _serve(self, poller: select.epoll) -> None:
-        """Wait for the next moment that matters and do what it asks for."""
+        """Wait for the next event or due time, and handle it."""
         now = time.monotonic()
         wait = min((s.due for s in self._streams.values()), default=now + _IDLE_WAIT) - now
         # epoll counts in whole milliseconds and rounds up: the rest below one is slept.

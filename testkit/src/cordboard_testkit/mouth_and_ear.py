@@ -1,6 +1,6 @@
-"""The two ends of a simulated caller's audio: what is to be said, and what has been heard.
+"""The two ends of a simulated caller's audio: outgoing speech and incoming audio.
 
-Both are shared by two threads: the test's event loop fills the mouth and asks the ear; the media
+Both are shared by two threads: the test's event loop fills the mouth and reads the ear; the media
 thread takes frames from the mouth and gives frames to the ear.
 """
 
@@ -20,28 +20,29 @@ SILENT_FRAME.flags.writeable = False
 
 
 class Mouth:
-    """Speech waiting to be sent in 20 ms frames, keys waiting to be pressed, and what was sent."""
+    """Speech to be sent in 20 ms frames, keys to be pressed, and the audio that was sent."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self.track = Track()
         self.finished_at: float | None = None
-        """When the last sample of the last utterance was sent; None while there is more."""
+        """Time at which the last sample of the last utterance was sent; None while there is
+        more."""
         self.room: Room | None = None
-        """What the microphone picks up besides; None: nothing."""
+        """Echo and noise at the microphone; None: neither."""
         self._changed = changed
         self._lock = threading.Lock()
         self._speech: deque[Samples] = deque()
         self._keys: deque[str] = deque()
 
     def say(self, samples: Samples) -> None:
-        """Queue speech after what is queued already. Starts with the next frame."""
+        """Queue speech after the queued speech. Starts with the next frame."""
         if len(samples):
             with self._lock:
                 self._speech.append(samples)
                 self.finished_at = None
 
     def stop(self) -> None:
-        """Fall silent: what has not been sent is dropped."""
+        """Fall silent: drop the speech that has not been sent."""
         with self._lock:
             self._speech.clear()
 
@@ -67,11 +68,11 @@ class Mouth:
         return frame
 
     def picked_up(self, at: float, frame: Samples) -> Samples:
-        """What is to be sent for `frame` at `at`: with the room's echo and noise."""
+        """Return `frame`, sent at `at`, with the room's echo and noise."""
         return frame if self.room is None else self.room.picked_up(at, frame)
 
     def sent(self, at: float, frame: Samples) -> None:
-        """Note that a frame has left at `at`."""
+        """Record that a frame left at `at`."""
         self.track.append(at, frame)
         if frame is SILENT_FRAME:
             return
@@ -82,7 +83,7 @@ class Mouth:
 
 
 class Ear:
-    """What has arrived: sound with its arrival times, and keys."""
+    """Incoming audio with its arrival times, and keys."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self.track = Track()

@@ -1,7 +1,7 @@
-"""How long the test kit and the tests wait for an event before they call it missing.
+"""Timeout of the test kit and the tests for an event.
 
-A test waits for events; only a broken engine lets it wait to the end. The time is therefore chosen
-for the slowest machine, and nothing is measured against it.
+A test waits for events; only a broken engine makes it wait to the end. The time is therefore chosen
+for the slowest machine, and is not a measure of speed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ PATIENCE = 60.0
 
 
 async def until(reached: Callable[[], bool], what: str = "") -> None:
-    """Wait for a state that announces itself by no event: look every 5 ms.
+    """Wait for a state without an event of its own: poll every 5 ms.
 
     Raises `AssertionError` with `what` was waited for.
     """

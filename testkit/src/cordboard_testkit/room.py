@@ -1,9 +1,9 @@
-"""What a telephone's microphone picks up besides its caller: the far side's voice, and noise.
+"""Echo and noise at a telephone's microphone: the far side's voice, and the room.
 
     caller.stand_in(Room(echo_db=-20, echo_delay=0.12, noise=white))
 
-The echo is made of what this very call has heard, so it comes and goes with the agent's speech.
-It belongs to what is sent, not to what was said: `spoken` and its segments are the caller's own.
+The echo is made from the incoming audio of this call, so it comes and goes with the agent's speech.
+It is added to the sent audio only: `spoken` and its segments are the caller's own.
 Runs in the media thread.
 """
 
@@ -16,15 +16,15 @@ import numpy as np
 from cordboard_testkit.timeline import FRAME_SAMPLES, RATE, Samples, TrackFrame
 
 _KEEP = 0.1
-"""Seconds of heard sound kept beyond the delay."""
+"""Seconds of incoming audio kept beyond the delay."""
 BUFFER = 0.02
 """Seconds after its arrival at which the telephone plays a frame: the least jitter buffer."""
 _CLOCK_SLIP = 0.06
-"""Seconds off its schedule after which the microphone's clock starts anew (a stalled machine)."""
+"""Seconds off its schedule after which the microphone's clock restarts (a stalled machine)."""
 
 
 class Room:
-    """The surroundings of one caller. Not to be shared between calls."""
+    """The surroundings of one caller. Do not share it between calls."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Room:
         self._noise_at = 0
         self._heard: deque[TrackFrame] = deque()
         self._next_at = float("-inf")
-        """When the microphone's next frame begins: it counts samples, whatever the wire does."""
+        """Start of the microphone's next frame, by a count of samples, independent of the wire."""
 
     def played(self, frame: TrackFrame) -> None:
         """The telephone plays this frame of the far side's."""
@@ -53,7 +53,7 @@ class Room:
             self._heard.popleft()
 
     def picked_up(self, at: float, frame: Samples) -> Samples:
-        """What the microphone gives for the 20 ms of the caller's that leave at about `at`."""
+        """Return the microphone's audio for the caller's 20 ms that leave at about `at`."""
         if abs(at - self._next_at) > _CLOCK_SLIP:
             self._next_at = at
         sound = frame.astype(np.float32)
@@ -67,7 +67,7 @@ class Room:
         return np.clip(np.rint(sound), -32768, 32767).astype(np.int16)
 
     def _echo(self, start: float) -> Samples:
-        """What was played from `start` on, for as long as a frame."""
+        """Return one frame of the played audio, from `start`."""
         sound = np.zeros(FRAME_SAMPLES, np.int16)
         for frame in self._heard:
             first = round((frame.played_at - start) * RATE)

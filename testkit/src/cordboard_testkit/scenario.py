@@ -1,6 +1,6 @@
 """A caller with a script: says each line when the agent has finished speaking.
 
-Works on anything that can speak and listen (`SpeakingLine`): a `PhoneCall`, a `SimulatedCaller`.
+Works on any line that can speak and listen (`SpeakingLine`): a `PhoneCall`, a `SimulatedCaller`.
 Used by the demo, by `cordboard call` and by tests of whole calls.
 """
 
@@ -19,7 +19,7 @@ from cordboard_testkit.voice_line import CallEnd
 
 
 class SpeakingLine(Protocol):
-    """What a conversation needs of a call; see `VoiceLine` for the promises."""
+    """A call, as a conversation sees it; see `VoiceLine` for the promises."""
 
     @property
     def end(self) -> CallEnd | None: ...
@@ -39,12 +39,13 @@ class SpeakingLine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ScriptLine:
-    """One line of the caller: its words, for the record, and its sound."""
+    """One line of the caller: its words, for the record, and its audio."""
 
     text: str
     sound: Samples
     interrupts_after: float | None = None
-    """Begin so many seconds after the agent's answer began, instead of waiting for its end."""
+    """Begin this many seconds after the start of the agent's answer, instead of waiting for its
+    end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +54,14 @@ class Exchange:
 
     text: str
     said_at: float
-    """When the last sample of the line was sent."""
+    """Time of the line's last sample."""
     answered_at: float | None
-    """When the agent's answer began; None when it did not answer in time."""
+    """Start of the agent's answer; None when it did not answer in time."""
 
 
 @dataclass(slots=True)
 class ConversationRecord:
-    """How a scripted conversation went."""
+    """The result of a scripted conversation."""
 
     greeted_at: float | None = None
     exchanges: list[Exchange] = field(default_factory=list)
@@ -74,7 +75,7 @@ class ConversationRecord:
 class Conversation:
     """Plays a script on a line.
 
-    `pause_ms`: the agent has finished when it was silent for so long after having spoken.
+    `pause_ms`: silence after which the agent has finished.
     `patience`: seconds to wait for the agent to begin, and again for it to finish.
     `on_line` is called with the text of each line as the caller begins to say it.
     """
@@ -99,7 +100,7 @@ class Conversation:
         wait_for_greeting: bool = True,
         wait_for_hangup: float = 0.0,
     ) -> ConversationRecord:
-        """Say every line in turn, then hang up. Ends early, without error, when the agent does.
+        """Say every line in turn, then hang up. Ends early, without error, when the agent hangs up.
 
         `wait_for_hangup`: seconds given to the agent to hang up itself after the last answer.
         """
@@ -140,7 +141,7 @@ class Conversation:
             return None
 
     async def _hear_out(self, following: ScriptLine | None) -> None:
-        """Listen to the end of the answer, or as long as the caller's patience lasts."""
+        """Listen to the end of the answer, or until the caller's patience is over."""
         if following is None or following.interrupts_after is None:
             await self._hear_end()
             return

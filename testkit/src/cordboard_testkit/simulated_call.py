@@ -33,10 +33,10 @@ from cordboard_testkit.scenario import Conversation, ConversationRecord, ScriptL
 from cordboard_testkit.sip import PhoneCall, SipPhone
 
 PATIENCE = 60.0
-"""Seconds in which an answer must begin, and end: a long weather report takes half a minute."""
+"""Seconds within which an answer must begin, and end: a long weather report takes half a minute."""
 SETTLE_SECONDS = 20.0
 CALLS_PER_MINUTE = 600
-"""The benchmarks place more than an engine takes from its port by default."""
+"""The benchmarks place more calls than an engine accepts from its port by default."""
 Via = Literal["audiosocket", "sip"]
 CallerLine = SimulatedCaller | PhoneCall
 Listener = Callable[[str, int, LedgerEvent], None]
@@ -44,7 +44,7 @@ Listener = Callable[[str, int, LedgerEvent], None]
 
 @dataclass(slots=True)
 class PlacedCall:
-    """A call that is over, as both sides saw it."""
+    """A finished call, as both sides saw it."""
 
     line: CallerLine
     record: ConversationRecord
@@ -58,7 +58,7 @@ class PlacedCall:
 
 
 class Bench:
-    """An engine for simulated calls, and the way to it."""
+    """An engine for simulated calls, and the caller's transport to it."""
 
     def __init__(
         self, engine: Engine, config: Config, via: Via, asterisk: AsteriskInstance | None
@@ -160,7 +160,7 @@ def voice_of(engine: Engine) -> Voice:
 
 @asynccontextmanager
 async def loaded_voice(*, needed: bool) -> AsyncIterator[Voice | None]:
-    """The offline voice without an engine; None when nothing has to be spoken."""
+    """The offline voice without an engine; None when there is no text to speak."""
     if not needed:
         yield None
         return
@@ -182,10 +182,10 @@ async def call_target(
     port: int,
     on_line: Callable[[str], None],
 ) -> PlacedCall:
-    """Call a running engine (or an Asterisk in front of one) instead of one of our own.
+    """Call a running engine (or an Asterisk in front of one) instead of starting an engine.
 
     The ledger of an AudioSocket call is found by its UUID when `config` is that of the engine.
-    Raises `CallRefused` when nobody answers.
+    Raises `CallRefused` when the call is not answered.
     """
     async with AsyncExitStack() as stack:
         line: CallerLine
@@ -197,7 +197,7 @@ async def call_target(
             try:
                 await call.answered()
             except TimeoutError:
-                raise CallRefused(f"nobody answers SIP at {host}:{port}") from None
+                raise CallRefused(f"no SIP answer from {host}:{port}") from None
             line = call
         else:
             caller = await stack.enter_async_context(SimulatedCaller(host, port))
@@ -211,7 +211,7 @@ async def call_target(
 
 
 def _ledger_of(directory: Path, uuid: str, since: float) -> list[dict[str, object]]:
-    """The ledger of the call that came under this UUID, written to after that `time.time()`."""
+    """The ledger of the call with this UUID, written after that `time.time()`."""
     for path in directory.glob("*/*.jsonl"):
         with contextlib.suppress(OSError):  # it may be deleted meanwhile
             lines = read_lines(path) if path.stat().st_mtime >= since - 1 else []

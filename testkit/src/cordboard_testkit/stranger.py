@@ -1,10 +1,10 @@
-"""A stranger on the machine, or on the network, who wants into other people's calls.
+"""A stranger on the machine, or on the network, who tries to get into other people's calls.
 
-They read all that the engine tells without a token, and connect to its AudioSocket port as fast as
-they can: under every UUID that they find there, under UUIDs of their own, and some without a word,
-to keep the places. `python -m cordboard_testkit.stranger HOST PORT HTTP_PORT A_SECOND` is one as a
-process of its own, with so many attempts a second (0: as many as can be); it prints a line when it
-is at work and, at the end of its input, what they reached as JSON.
+The stranger reads every HTTP path that needs no token, and connects to the AudioSocket port as fast
+as possible: with every UUID found there, with UUIDs of its own, and on some connections with no
+data, to occupy the places. `python -m cordboard_testkit.stranger HOST PORT HTTP_PORT A_SECOND` runs
+one as a process of its own, with `A_SECOND` attempts a second (0: as many as possible); it prints a
+line when it has started and, at the end of its input, its results as JSON.
 """
 
 from __future__ import annotations
@@ -28,41 +28,41 @@ PATHS = (
     "/", "/live", "/ready", "/health", "/metrics", "/mcp", "/mcp/status", "/tools", "/tools/usage",
     "/calls", "/chat", "/config", "/openapi.json",
 )  # fmt: skip
-"""What anybody may ask for."""
+"""The HTTP paths that need no token."""
 TRY_AGAIN = (5, 10)
-"""A UUID that was found is tried so often for each one that is made up, in both orders."""
+"""Tries of found UUIDs per invented one, in both orders."""
 SILENT = 16
-"""So many connections at a time say nothing."""
+"""Number of simultaneous connections that send nothing."""
 PATIENCE = 0.5
-"""Seconds that a connection is listened to."""
+"""Seconds to listen on a connection."""
 _UUID = re.compile(rb"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 
 @dataclass(slots=True)
 class Spoils:
-    """What a stranger has reached."""
+    """The results of a stranger."""
 
     attempts: int = 0
-    """Connections that said a UUID."""
+    """Connections that sent a UUID."""
     silent: int = 0
-    """Connections that said nothing."""
+    """Connections that sent nothing."""
     closed: int = 0
-    """Connections that were closed without a sound."""
+    """Connections that were closed without audio."""
     refused: int = 0
-    """Connections that did not come about."""
+    """Connections that failed."""
     heard: list[str] = field(default_factory=list)
-    """UUIDs under which sound came back: somebody's call, or one of their own."""
+    """UUIDs that got audio back: another caller's call, or one of the stranger's own."""
     found: list[str] = field(default_factory=list)
-    """UUIDs that the engine has told."""
+    """UUIDs found in the engine's answers."""
 
 
 class Stranger:
-    """Attacks from `async with` on until it is left."""
+    """Attacks while the context manager is open."""
 
     def __init__(
         self, host: str, port: int, http_port: int, *, together: int = 32, a_second: float = 0
     ) -> None:
-        """`together`: connections at the same time. `a_second`: attempts; 0 = as many as can be."""
+        """`together`: simultaneous connections. `a_second`: attempts; 0 = as many as possible."""
         self.spoils = Spoils()
         self._host, self._port, self._http_port = host, port, http_port
         self._together = together
@@ -88,7 +88,7 @@ class Stranger:
                 raise error
 
     def _all_names(self) -> Iterator[UUID]:
-        """Those that were found again and again, and made-up ones between."""
+        """Yield found UUIDs again and again, with invented ones between."""
         for number in itertools.count():
             if self._found and number % TRY_AGAIN[1] < TRY_AGAIN[0]:
                 yield random.choice(tuple(self._found))  # noqa: S311 - no secret
@@ -126,7 +126,7 @@ class Stranger:
                 self.spoils.heard.append("")
 
     async def _hears_something(self, first: bytes) -> bool:
-        """Connect, say this, and listen until there is sound or the end."""
+        """Connect, send this, and listen until there is audio or the connection ends."""
         try:
             reader, writer = await asyncio.open_connection(self._host, self._port)
         except OSError:

@@ -1,4 +1,4 @@
-"""Sound on the wall clock: what a caller said and heard, when, to the sample.
+"""Audio on the wall clock: a caller's speech and hearing, timed to the sample.
 
 A `Track` holds one direction as frames with the moment each was put on, or came off, the wire
 (`time.monotonic()` seconds). Convention for both directions: sample `i` of a frame that passed the
@@ -49,7 +49,7 @@ class TrackFrame:
 
     @property
     def audible_at(self) -> float:
-        """When the first sample is truly heard: on arrival, or later if it had to queue."""
+        """Time at which the first sample is heard: on arrival, or later if it had to queue."""
         queued = self.played_at - self.passed_at > _JITTER
         return self.played_at if queued else self.passed_at
 
@@ -90,7 +90,7 @@ class Track:
         self._last_passed_at = float("-inf")
 
     def append(self, passed_at: float, samples: Samples) -> TrackFrame:
-        """Lay the next frame on the clock."""
+        """Place the next frame on the clock."""
         loud = np.flatnonzero(np.abs(samples.astype(np.int32)) > SPEECH_LEVEL)
         if passed_at > self._played_until + _LATE_TOLERANCE:
             played_at = passed_at
@@ -112,7 +112,8 @@ class Track:
         return frame
 
     def _lags_for_no_reason(self, passed_at: float) -> bool:
-        """True when the playout is behind the wire although frames come one by one, not bunched."""
+        """True when the playout is behind the wire although frames arrive one by one, not in
+        bunches."""
         behind = self._played_until - passed_at > _JITTER
         return behind and passed_at - self._last_passed_at > FRAME_SECONDS / 2
 
@@ -128,7 +129,7 @@ class Track:
         return self._frames[0].played_at, self._played_until
 
     def render(self, start: float, end: float) -> Samples:
-        """The sound between two moments, silence where there was none."""
+        """The audio between two moments, with silence in gaps."""
         sound = np.zeros(max(0, round((end - start) * RATE)), np.int16)
         for frame in self.frames:
             first = round((frame.played_at - start) * RATE)
@@ -141,8 +142,8 @@ class Track:
     def utterances(self, since: float = float("-inf"), *, join: float = 0.6) -> list[Samples]:
         """The sound of each stretch of speech heard after `since`, with `_LEAD` around it.
 
-        Frames stand one after the other as they came: a gap that a late frame made on the clock is
-        not in the sound. Pauses shorter than `join` seconds do not divide it.
+        Frames follow each other in order of arrival, without the gaps that late frames leave on the
+        clock. Pauses shorter than `join` seconds do not divide it.
         """
         frames = [frame.samples for frame in self.frames if frame.audible_at >= since - _LEAD]
         sound = np.concatenate(frames) if frames else np.zeros(0, np.int16)
@@ -152,9 +153,9 @@ class Track:
         return [sound[max(0, s[0] - edge) : s[-1] + edge] for s in stretches if len(s)]
 
     def first_loud_after(self, moment: float) -> float | None:
-        """When the first speech sample later than `moment` was audible; None if there is none.
+        """Time of the first audible speech sample after `moment`; None if there is none.
 
-        Looks at the frames since then only, so that asking costs the event loop nothing.
+        Looks only at the frames since then, so the call costs the event loop nothing.
         """
         if self.last_loud_at is None or self.last_loud_at <= moment:
             return None
@@ -213,7 +214,7 @@ class Track:
 
 
 def _moment(frames: list[TrackFrame], sample: int) -> float:
-    """When that sample of these frames, taken together, was heard."""
+    """Time at which that sample of these joined frames was heard."""
     for frame in frames:
         if sample < len(frame.samples):
             return frame.audible_at + sample / RATE

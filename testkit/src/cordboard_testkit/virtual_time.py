@@ -8,7 +8,7 @@
 
 `loop.time()` starts at 1000.0 and moves only when nothing is left to run: straight to the next
 timer. Real sockets and threads do not belong in such a loop; waiting for them raises
-`RuntimeError` instead of hanging for ever.
+`RuntimeError` instead of hanging forever.
 """
 
 from __future__ import annotations

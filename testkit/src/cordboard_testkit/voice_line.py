@@ -1,8 +1,8 @@
-"""`VoiceLine`: what every simulated caller can do, whatever carries the sound.
+"""`VoiceLine`: the interface of every simulated caller, on any transport.
 
 `PhoneCall` (SIP) and `SimulatedCaller` (AudioSocket) are voice lines. All times are
 `time.monotonic()` seconds; all sound is 8 kHz int16. Waiting methods raise `TimeoutError` when
-their time is over and `CallOver` when the call ends first.
+their timeout is over and `CallOver` when the call ends first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class CallEnd:
-    """How a call ended."""
+    """The end of a call."""
 
     by: Literal["us", "them"]
     at: float
@@ -37,24 +37,24 @@ class CallEnd:
     status: int = 0
     """The SIP status of a call that was never answered; 0 after an answered one."""
     reason: str = ""
-    """Why, as far as the far side or the protocol tells."""
+    """The reason, if the far side or the protocol gives one."""
 
 
 class VoiceLine:
-    """One call as its caller lives it. Made inside a running event loop."""
+    """One call from the caller's side. Create it inside a running event loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._waiters: set[asyncio.Future[None]] = set()
         self.end: CallEnd | None = None
-        """How the call ended; None while it lives."""
+        """The end of the call; None while it is live."""
         self._mouth = Mouth(self._changed)
         self._ear = Ear(self._changed)
 
     # -- speaking ----------------------------------------------------------------------------
 
     def say(self, sound: Samples) -> None:
-        """Speak after what is queued already. Returns at once; `said` waits for the end."""
+        """Speak after the queued speech. Returns at once; `said` waits for the end."""
         if self.end is not None:
             raise CallOver(f"cannot speak: {_words(self.end)}")
         self._mouth.say(sound)
@@ -73,11 +73,11 @@ class VoiceLine:
         self._mouth.stop()
 
     async def said(self, timeout: float = PATIENCE) -> float:
-        """Wait until all that was queued has been sent; the moment of its last sample."""
+        """Wait until all queued speech has been sent; return the time of its last sample."""
         return await self._until(lambda: self._mouth.finished_at, timeout)
 
     async def spoke_after(self, moment: float, timeout: float = PATIENCE) -> float:
-        """Wait for a speech sample of this caller's later than `moment`; when it left."""
+        """Wait for a speech sample of this caller after `moment`; return its time."""
         return await self._until(lambda: self._mouth.track.first_loud_after(moment), timeout)
 
     def press(self, keys: str) -> None:
@@ -99,12 +99,12 @@ class VoiceLine:
 
     @property
     def first_heard_at(self) -> float | None:
-        """When the first speech sample was heard."""
+        """Time of the first speech sample heard."""
         return self._ear.track.first_loud_at
 
     @property
     def last_heard_at(self) -> float | None:
-        """When the latest speech sample so far was heard."""
+        """Time of the latest speech sample heard so far."""
         return self._ear.track.last_loud_at
 
     async def hear_speech(self, timeout: float = PATIENCE, *, after: float | None = None) -> float:
@@ -116,7 +116,7 @@ class VoiceLine:
         return await self._until(lambda: self._ear.track.first_loud_after(since), timeout)
 
     async def hear_silence(self, ms: int = 700, timeout: float = PATIENCE) -> float:
-        """Wait until nothing loud was heard for `ms`; returns when the silence began."""
+        """Wait for `ms` of silence; return the time at which it began."""
         called_at = time.monotonic()
         quiet_from: float | None = None
         async with asyncio.timeout(timeout):
@@ -130,7 +130,7 @@ class VoiceLine:
                     await self._until(lambda: None, missing)
 
     async def ended(self, timeout: float = PATIENCE) -> CallEnd:
-        """Wait until the call has ended, whoever ends it."""
+        """Wait until either side has ended the call."""
         return await self._until(lambda: self.end, timeout)
 
     # -- the record --------------------------------------------------------------------------
@@ -140,11 +140,11 @@ class VoiceLine:
         return min((span[0] for span in self._spans()), default=time.monotonic())
 
     def spoken(self) -> Samples:
-        """All that was said, as long as `heard` and on the same clock."""
+        """All audio of this caller, as long as `heard` and on the same clock."""
         return self._mouth.track.render(*self._bounds())
 
     def heard(self) -> Samples:
-        """All that was heard, as a caller's ear would have got it."""
+        """All incoming audio, as at a caller's ear."""
         return self._ear.track.render(*self._bounds())
 
     def spoken_segments(self, join: float = 0.3) -> list[Segment]:
@@ -167,7 +167,7 @@ class VoiceLine:
     def turn_latencies(self, join: float = 0.6) -> list[TurnLatency]:
         """Last audible sample of each turn of the caller to the far side's first, per turn.
 
-        Audible by the rule by which the engine's ledger counts (`cordboard.audio.levels`).
+        Audible by the same rule as in the engine's ledger (`cordboard.audio.levels`).
         """
         ear = self._ear.track
         heard = [ear.audible(segment) for segment in ear.segments(join=join)]
@@ -198,7 +198,7 @@ class VoiceLine:
         self._waiters.clear()
 
     async def _until(self, look: Callable[[], Found | None], timeout: float) -> Found:
-        """Wait until `look` finds something. It is asked again after every change."""
+        """Wait until `look` finds something. It runs again after every change."""
         async with asyncio.timeout(timeout):
             while True:
                 waiter: asyncio.Future[None] = self._loop.create_future()
@@ -213,7 +213,7 @@ class VoiceLine:
                     self._waiters.discard(waiter)
 
     def _line_over(self, end: CallEnd) -> None:
-        """The call has ended; nothing more will be said or heard. Any thread."""
+        """The call has ended; no more audio in either direction. Any thread."""
         if self.end is None:
             self.end = end
             self._changed()

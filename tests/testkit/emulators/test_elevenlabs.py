@@ -81,7 +81,7 @@ def override(**parts: Any) -> dict[str, Any]:
         (override(agent={"greeting": "Hi."}), "unknown field 'agent.greeting'"),
         (override(tts={"speed": 3}), "'tts.speed' is not from 0.7 to 1.2"),
         (override(tts={"voice_id": "nobody"}), "A voice for the voice_id 'nobody' was not found"),
-        (override(agent={"prompt": "Be kind."}), "'agent.prompt' is no object"),
+        (override(agent={"prompt": "Be kind."}), "'agent.prompt' is not an object"),
         (BEGIN | {"dynamic_variables": {"a": []}}, "dynamic variable 'a'"),
         (override(agent={"first_message": "Hi {{who}}."}), "Missing required dynamic variables"),
         (BEGIN | {"custom_llm_extra_body": {"a": 1}}, "not allowed by config"),
@@ -111,7 +111,7 @@ async def test_an_override_needs_its_permission() -> None:
     ("message", "reason"),
     [
         (BEGIN, "the conversation has begun"),
-        ({"user_audio_chunk": "%%"}, "no base64"),
+        ({"user_audio_chunk": "%%"}, "not base64"),
         ({"user_audio_chunk": base64.b64encode(b"abc").decode()}, "half a sample"),
         ({"user_audio_chunk": "", "type": "x"}, "a text alone"),
         ({"type": "pong"}, "Missing required fields: event_id"),

@@ -1,7 +1,7 @@
 """Writes the configuration folder of a throw-away Asterisk.
 
 Everything lives under one root: `etc`, `var`, `run` (the control socket), `log`, `spool`.
-Called by `AsteriskInstance` before the first start; a restart keeps what was written.
+Called by `AsteriskInstance` before the first start; a restart keeps the files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FOLDERS = (
     "spool/monitor",
 )
 
-# Modules that wait for a service or a device a test machine has not, or that only complain.
+# Modules that wait for a service or device that a test machine lacks, or that only log warnings.
 _NOT_LOADED = """
 app_adsiprog app_agent_pool app_alarmreceiver app_festival app_getcpeid app_meetme app_minivm
 app_voicemail app_voicemail_imap app_voicemail_odbc cdr_adaptive_odbc cdr_csv cdr_custom cdr_manager
@@ -49,7 +49,7 @@ res_speech_aeap res_statsd res_stir_shaken res_stun_monitor res_timing_dahdi res
 res_xmpp
 """.split()
 
-# Files that Asterisk wants to see, empty, before it is content.
+# Empty files, without which Asterisk logs errors.
 _EMPTY_FILES = """
 acl amd ccss cdr_manager chan_websocket cli_aliases confbridge followme pjproject res_parking
 websocket_client
@@ -58,7 +58,7 @@ websocket_client
 
 @dataclass(frozen=True, slots=True)
 class AsteriskConfiguration:
-    """All that decides what the files say."""
+    """The parameters of the files."""
 
     root: Path
     installation: AsteriskInstallation
@@ -67,7 +67,7 @@ class AsteriskConfiguration:
     rtp_ports: range
     ari_user: str
     ari_password_hash: str
-    """As crypt(3) makes it: any ARI user can read what stands in `ari.conf`."""
+    """A hash of crypt(3), because any ARI user can read `ari.conf`."""
     dialplan: DialplanSettings
     pjsip: str = ""
     modules: str = ""

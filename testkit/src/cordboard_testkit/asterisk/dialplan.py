@@ -2,12 +2,12 @@
 
 Callers arrive in the dialplan context `from-test`, without authentication, from any loopback port.
 
-| dialled       | what happens                                                                   |
+| dialled       | result                                                                         |
 |---------------|--------------------------------------------------------------------------------|
 | `agent`       | `Stasis(<app>)`, no `AI_CONTEXT` unless a header gives one                      |
 | `ctx-<name>`  | `Set(AI_CONTEXT=<name>)`, then `Stasis(<app>)`                                  |
 | `bare`        | `AudioSocket(<new uuid>, ${AUDIOSOCKET})`, the application without ARI          |
-| `echo`        | `Echo()`: what the caller says comes back                                       |
+| `echo`        | `Echo()`: the caller hears their own voice                                      |
 | `moh`         | music on hold                                                                   |
 | a number      | the phone connected under that number, through the context `internal`          |
 
@@ -27,7 +27,7 @@ PHONES_PJSIP_FILE = "pjsip_phones.conf"
 
 @dataclass(frozen=True, slots=True)
 class DialplanSettings:
-    """What the stock dialplan needs to know."""
+    """Parameters of the stock dialplan."""
 
     app: str = "cordboard"
     """The Stasis application of the engine under test."""

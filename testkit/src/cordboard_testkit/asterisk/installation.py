@@ -1,4 +1,4 @@
-"""Where the Asterisk of this machine is: its launcher, its modules and its data folder.
+"""Finds the Asterisk of this machine: its launcher, its modules and its data folder.
 
 Two layouts are known. *Extracted*: a folder made by `scripts/install-asterisk` whose launcher
 `asterisk` starts the binary with the folder's own dynamic loader; modules and data are inside it.
@@ -29,7 +29,7 @@ class AsteriskInstallation:
     """The three places that a configuration of Asterisk must know."""
 
     launcher: Path
-    """What is executed; takes the arguments of `asterisk`."""
+    """The program to execute; it takes the arguments of `asterisk`."""
     modules: Path
     """The folder of the `.so` modules (`astmoddir`)."""
     data: Path

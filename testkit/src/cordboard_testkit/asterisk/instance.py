@@ -2,7 +2,7 @@
 
 It boots in about a second, is killed with this process if this process dies, and removes its folder
 when it stops. When the `async with` block ends by an exception the folder is kept and named.
-What callers may dial is in `cordboard_testkit.asterisk.dialplan`.
+The extensions are listed in `cordboard_testkit.asterisk.dialplan`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from cordboard_testkit.child_process import start_child
 from cordboard_testkit.free_ports import free_port, free_port_range
 from cordboard_testkit.patience import PATIENCE
 
-_BOOT_POLL = 0.02  # seconds between two looks at a booting Asterisk
+_BOOT_POLL = 0.02  # seconds between two checks of a booting Asterisk
 _RTP_PORTS = 200  # a call through ExternalMedia RTP takes 4
 
 log = structlog.get_logger()
@@ -48,8 +48,8 @@ class AsteriskInstance:
     ari_user = "cordboard"
     ari_password = "test-ari-password"  # noqa: S105 - loopback only, dies with the test
     ari_password_hash = "$6$rounds=1000$cordboardtestkit$Dc71X7MKjsT5eMe/tIZ37t5Ugj4un3nstcqVFjiU2.mMPCRTZ3oY4Tmr.kqvoUFFDik.ZP.OYsqFEI.aek3j70"  # noqa: S105, E501 - as above
-    """Of `ari_password`. 1,000 rounds, the fewest there are: Asterisk makes them at every request,
-    also on a websocket that stands (0.45 ms each; the usual 5,000 take 2.3 ms)."""
+    """Hash of `ari_password`. It has 1,000 rounds, the minimum, because Asterisk computes them for
+    every request, also on an open websocket (0.45 ms each; the usual 5,000 take 2.3 ms)."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class AsteriskInstance:
     ) -> None:
         self.app = app
         self.boot_seconds = 0.0
-        """How long the last start took, until ARI answered."""
+        """Duration of the last start, until ARI answered."""
         self.root = Path()
         """The instance's folder, once started."""
         self._dialplan = DialplanSettings(app=app, audiosocket=audiosocket, extra=dialplan)
@@ -96,7 +96,7 @@ class AsteriskInstance:
 
     @property
     def ari_url(self) -> str:
-        """The base URL, as the key `asterisk.url` of the engine's file wants it."""
+        """The base URL, for the key `asterisk.url` of the engine's file."""
         return f"http://{self.host}:{self.http_port}"
 
     @property
@@ -146,7 +146,7 @@ class AsteriskInstance:
         await self.start()
 
     async def kill(self, *, graceful: bool = False) -> None:
-        """End Asterisk but keep folder and ports, so that `start` brings the same one back."""
+        """End Asterisk but keep folder and ports, so that `start` boots the same one again."""
         await self._end_process(signal.SIGTERM if graceful else signal.SIGKILL)
 
     async def __aenter__(self) -> Self:
@@ -167,10 +167,10 @@ class AsteriskInstance:
             log.warning("asterisk_folder_kept", folder=str(self.root), error=repr(error))
         await self.stop(keep_folder=kind is not None)
 
-    # -- looking in --------------------------------------------------------------------------
+    # -- inspection --------------------------------------------------------------------------
 
     async def cli(self, command: str) -> str:
-        """Run a command as on Asterisk's console and return what it prints."""
+        """Run a command as on Asterisk's console and return its output."""
         return await run_command(self.root / "run/asterisk.ctl", command)
 
     async def channels(self) -> list[str]:
@@ -191,11 +191,12 @@ class AsteriskInstance:
         await self.cli("dialplan reload")
 
     async def set_global(self, name: str, value: str) -> None:
-        """Set a global dialplan variable, e.g. `AUDIOSOCKET` to where `bare` shall connect."""
+        """Set a global dialplan variable, e.g. `AUDIOSOCKET` to the address that `bare` connects
+        to."""
         await self.cli(f"dialplan set global {name} {value}")
 
     def log_text(self) -> str:
-        """Everything that Asterisk wrote on its console so far."""
+        """All console output of Asterisk so far."""
         return (self.root / "log/console.txt").read_text(errors="replace")
 
     # -- inside ------------------------------------------------------------------------------

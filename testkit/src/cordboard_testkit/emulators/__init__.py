@@ -1,6 +1,6 @@
-"""Strict emulators of the paid services: what stands in for them where there is no key.
+"""Strict emulators of the paid services, for use without a key.
 
 They speak the services' own protocols, refuse what the services refuse, answer by a `Script`, and
 fail on demand (`Fault`). The vendors' own SDKs pass against them.
-Each vendor has a folder; what they have in common is beside these.
+Each vendor has a folder; the shared parts are beside the folders.
 """

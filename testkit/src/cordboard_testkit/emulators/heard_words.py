@@ -1,4 +1,4 @@
-"""How an emulated recogniser understands: scripted words, spread over the voice that is heard."""
+"""The ears of an emulated recogniser: scripted words, spread over the detected voice."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from cordboard.audio.g711 import alaw_to_linear, ulaw_to_linear
 from cordboard_testkit.emulators.script import Prompter
 
 MS_PER_WORD = 250
-"""While the voice goes on, so much of it is taken for one word."""
+"""Duration of voice that counts as one word."""
 ENOUGH_QUIET_MS = 60
-"""After so much silence all words are there."""
+"""Silence after which all words are recognised."""
 ONSET_MS = 60
 _LOUD = 500
 
@@ -91,7 +91,7 @@ class Ear:
         return "started"
 
     def words(self) -> list[HeardWord]:
-        """All words of the turn that are understood by now."""
+        """All words of the turn that are recognised by now."""
         count = len(self._words)
         if not count:
             return []
@@ -106,11 +106,11 @@ class Ear:
         ]
 
     def new_words(self) -> list[HeardWord]:
-        """Those that have not been given as final."""
+        """The words that have not been returned as final."""
         return self.words()[self._given :]
 
     def give(self) -> list[HeardWord]:
-        """The same, and they are final now."""
+        """Return the words that were not final, and make them final."""
         new = self.new_words()
         self._given += len(new)
         return new

@@ -1,7 +1,7 @@
 """An emulated service by HTTP: a small application on uvicorn, on loopback, port 0.
 
-The emulators of the services that answer a POST with JSON, events or sound stand on it. It keeps
-what was asked (`Book`), says no as the service words it (`Refused`), and resets a connection in the
+Base of the emulators that answer a POST with JSON, events or audio. It records
+requests (`Book`), refuses in the service's words (`Refused`), and resets a connection in the
 middle of an answer (`HttpService.drop`).
 """
 
@@ -34,11 +34,11 @@ class Asked:
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: Any = None
-    """Parsed, where it was JSON."""
+    """The parsed JSON, if it was JSON."""
 
 
 class Refused(Exception):
-    """The service says no. The emulator words it in its protocol."""
+    """The service refuses. The emulator writes it in its protocol."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Refused(Exception):
 
 @dataclass(slots=True)
 class Book:
-    """What came, and what was wrong with it."""
+    """The requests, and their violations."""
 
     received: list[Asked] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
@@ -92,7 +92,7 @@ class HttpService:
         return f"http://127.0.0.1:{self.port}"
 
     async def __aenter__(self) -> Self:
-        # By its protocol asyncio sees that TCP_NODELAY can be set; else each answer takes 40 ms.
+        # The protocol number lets asyncio set TCP_NODELAY; without it each answer takes 40 ms.
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", 0))
@@ -103,7 +103,7 @@ class HttpService:
         return self
 
     def drop(self, request: Request) -> None:
-        """Reset the connection that this request came by."""
+        """Reset the connection of this request."""
         if self._server is None:
             return
         for connection in list(self._server.server_state.connections):
@@ -144,7 +144,7 @@ class _Guest(uvicorn.Server):
         self.ending = asyncio.Event()
 
     async def main_loop(self) -> None:
-        """uvicorn's own looks ten times a second whether it is to end; this one is told."""
+        """Wait for an event, where uvicorn's own loop polls ten times a second for its end."""
         await self.on_tick(0)
         await self.ending.wait()
 
@@ -153,7 +153,7 @@ class _Guest(uvicorn.Server):
         self.serving.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """At once: nobody is waiting for what is left."""
+        """Shut down at once: no client waits for the remaining answers."""
         for server in self.servers:
             server.close()
         for listener in sockets or ():
@@ -171,7 +171,7 @@ class _Guest(uvicorn.Server):
 async def in_pieces(
     events: AsyncGenerator[bytes, None], most: int = 40
 ) -> AsyncGenerator[bytes, None]:
-    """Each event in pieces of at most `most` bytes, as networks may cut them."""
+    """Split each event into pieces of at most `most` bytes, as networks may do."""
     async with contextlib.aclosing(events):
         async for event in events:
             for start in range(0, len(event), most):

@@ -1,4 +1,4 @@
-"""What an emulated service says and does: the same words for all of them.
+"""The script of an emulated service; one format for all of them.
 
     Script(
         answers=(
@@ -9,8 +9,8 @@
     )
 
 A script is consumed in order, one `Answer` for each turn of the caller; after the last one the
-service says `otherwise`. It never looks at what the caller says: recognition is not what is
-emulated, but `Answer.heard` is what the service claims to have understood.
+service says `otherwise`. It ignores the caller's words: recognition is not
+emulated, but `Answer.heard` is the text that the service claims to have understood.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from typing import Any, Literal, TypeAlias
 When: TypeAlias = Literal[
     "connect", "setup", "greeting", "turn", "sound", "ask", "result", "answer", "message"
 ]
-"""When a fault happens: before the connection is accepted; instead of accepting the session; at the
-first sound of the greeting; when a turn of the caller has ended; in the middle of the sound of an
-answer; right after a tool was asked for; right after a tool's result has come, before anything is
-said to it; when an answer is to begin; at any message after `after` ones."""
+"""The moment of a fault: before the connection is accepted; instead of accepting the session; at
+the first sound of the greeting; when a turn of the caller has ended; in the middle of the sound of
+an answer; right after a tool call; right after a tool's result has arrived, before the answer to
+it; at the beginning of an answer; at any message after the first `after`."""
 Do: TypeAlias = Literal[
     "refuse", "close", "drop", "stall", "garbage", "error", "duplicate", "go_away", "cancel_tool"
 ]
-"""What happens: HTTP `code` instead of the connection; close with `code`; the socket is reset; the
-service says nothing more and reads on; it sends what makes no sense; it sends its protocol's error
-`code`; it sends its last message twice; it tells that it will close soon; it takes back the tools
-that it has asked for."""
+"""The effect of a fault: HTTP `code` instead of the connection; close with `code`; the socket is
+reset; the service goes silent and continues to read; it sends garbage; it sends its protocol's
+error `code`; it sends its last message twice; it announces that it will close soon; it cancels the
+tools that it has requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A tool that the service asks for."""
+    """A tool that the service requests."""
 
     name: str
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -45,28 +45,28 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the service does about one turn of the caller."""
+    """The service's reaction to one turn of the caller."""
 
     says: str = ""
-    """Said at once (before its tools, if it has any)."""
+    """Spoken at once (before its tools, if it has any)."""
     asks: tuple[Use, ...] = ()
-    """Asked for together."""
+    """Tools requested together."""
     then: str = "{results}"
-    """Said when all results are there; `{results}` = their messages, one after the other."""
+    """Spoken when all results have arrived; `{results}` = their messages, one after the other."""
     heard: str = "something"
-    """What the service claims that the caller has said."""
+    """The caller's words, as the service claims to have understood them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that goes wrong, once."""
+    """A fault that happens once."""
 
     when: When
     do: Do
     code: int | str = 0
     """HTTP status, close code or the protocol's error code, by `do`."""
     after: int = 0
-    """So many times it goes right before."""
+    """Number of occasions without the fault before it happens."""
     connection: int = 0
     """Only on this connection, counted from 1; 0 = on any."""
 
@@ -79,7 +79,7 @@ class Script:
     otherwise: Answer = Answer("I have nothing more to say.")
     faults: tuple[Fault, ...] = ()
     thinking_ms: int = 50
-    """From the end of a turn, or the last result, to the first sound."""
+    """Time from the end of a turn, or the last result, to the first audio."""
 
 
 class Prompter:
@@ -91,7 +91,7 @@ class Prompter:
         self._left: list[Fault] = list(script.faults)
         self._passed: dict[int, int] = {}
         self.connections = 0
-        """How many there have been; the emulator counts it up."""
+        """Number of connections so far; the emulator increments it."""
 
     @property
     def thinking(self) -> float:
@@ -99,7 +99,7 @@ class Prompter:
         return self._script.thinking_ms / 1000
 
     def answer(self) -> Answer:
-        """What is done about the next turn."""
+        """Return the reaction to the next turn."""
         at, self._next = self._next, self._next + 1
         answers = self._script.answers
         return answers[at] if at < len(answers) else self._script.otherwise

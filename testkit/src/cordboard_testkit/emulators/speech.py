@@ -1,7 +1,8 @@
-"""The voices of emulated services, and their ears: sound by length, silence by loudness.
+"""The voices and ears of emulated services: audio by the length of words, turns by loudness.
 
-`Beeper` is the voice of quick tests: each word a tone of as many ms as it has letters, so that what
-was heard can be measured. `Rendered` is real speech, made beforehand by the offline voice.
+`Beeper` is the voice of quick tests: each word is a tone whose length follows its letters, so
+that the heard part can be measured. `Rendered` is real speech, made in advance by the offline
+voice.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ _LOUD = 500
 
 
 class Speaker(Protocol):
-    """Makes the sound of a service's words."""
+    """Turns a service's words into audio."""
 
     def speak(self, text: str, rate: int) -> bytes:
-        """s16 mono at `rate`. The same text always gives the same sound."""
+        """s16 mono at `rate`. The same text always gives the same audio."""
         ...
 
 
@@ -56,7 +57,7 @@ class Rendered:
 
     @classmethod
     async def of(cls, voice: Voice, texts: Iterable[str]) -> Rendered:
-        """Have these sentences spoken by a voice."""
+        """Render these sentences with a voice."""
         sounds = {}
         for text in texts:
             sounds[text] = b"".join([pcm async for pcm in voice.speak(text, rate=8000)])
@@ -74,7 +75,7 @@ class Rendered:
 
 
 class TurnGate:
-    """Finds the caller's turns in what a service hears: loud means speech. Time is in ms of sound,
+    """Finds the caller's turns in the incoming audio: loud means speech. Time is in ms of audio,
     as the services count it."""
 
     def __init__(self, rate: int, silence_ms: int = 400, onset_ms: int = 60) -> None:
@@ -86,9 +87,9 @@ class TurnGate:
         self._quiet_ms = 0.0
         self.speaking = False
         self.started_ms = 0
-        """Where the present or last turn began."""
+        """Start of the current or last turn."""
         self.stopped_ms = 0
-        """Where its speech ended."""
+        """End of the speech of that turn."""
 
     def hear(self, pcm: bytes) -> str:
         """Take s16 sound; returns `started`, `stopped` (the silence is long enough), or ""."""

@@ -1,4 +1,4 @@
-"""What the emulated voices by HTTP have in common: a script, its faults, and sound in pieces."""
+"""Shared part of the emulated voices by HTTP: a script, its faults, and audio in pieces."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BEFORE: tuple[When, ...] = ("connect", "answer")
 
 
 class SpeechEmulator:
-    """An emulated service, from `async with` to its end."""
+    """An emulated service; a context manager."""
 
     def __init__(
         self,
@@ -28,12 +28,12 @@ class SpeechEmulator:
         speaker: Speaker | None,
         piece_seconds: float,
     ) -> None:
-        """`piece_seconds`: from one piece of sound to the next."""
+        """`piece_seconds`: time from one piece of audio to the next."""
         self.prompter = Prompter(script or Script())
         self.book = Book()
         self.spoken: list[str] = []
         self.cut_off = 0
-        """How many answers the client did not wait for."""
+        """Number of answers that the client abandoned."""
         self._speaker = speaker or Beeper()
         self._piece_seconds = piece_seconds
         self._service = HttpService(routes)
@@ -60,7 +60,7 @@ class SpeechEmulator:
         self.book.note(request.method, request.url.path, query, dict(request.headers), body)
 
     def _fault(self, request: Request) -> Fault | None:
-        """What the script has in mind before the answer. Raises `Refused`."""
+        """Apply the script's fault before the answer. Raises `Refused`."""
         for when in _BEFORE:
             fault = self.prompter.fault(when)
             if fault is None:
@@ -75,7 +75,7 @@ class SpeechEmulator:
         return None
 
     def _error(self, fault: Fault) -> Refused:
-        """How the service words a fault that is an error."""
+        """Return the service's error text of a fault."""
         return Refused(int(fault.code or 500), "refused by the script")
 
     async def _pieces(

@@ -1,7 +1,7 @@
-"""What the emulated language models have in common: a script, its faults, and events by HTTP.
+"""Shared part of the emulated language models: a script, its faults, and events by HTTP.
 
-A request's place in the script is the number of the caller's texts in it, so that the same turn
-asked twice (begun ahead, tried again) gets the same answer. Results of tools are answered by
+A request's place in the script is the number of the caller's texts in it, so that a repeated
+request for a turn (an eager start, a retry) gets the same answer. Results of tools are answered by
 `Answer.then`. A fault before the answer is an HTTP status, or silence; one within it cuts, stalls
 or spoils the stream.
 """
@@ -46,29 +46,29 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a request that was accepted wants."""
+    """The content of an accepted request."""
 
     caller_texts: int
-    """How many texts of the caller's it has."""
+    """Number of the caller's texts."""
     results: tuple[str, ...]
-    """Contents of the tools' results, if it ends with such."""
+    """Contents of the tools' results, if it ends with results."""
     stream: bool = True
     may_ask: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What is answered."""
+    """The answer."""
 
     text: str
     asks: tuple[Use, ...] = ()
 
 
 class Language(Protocol):
-    """One vendor's way to be asked and to answer."""
+    """The requests and answers of one vendor's protocol."""
 
     def model(self, request: Request, name: Any) -> str:
-        """The model of that name, if there is one for who asks. Raises `Refused`."""
+        """Return the model of that name. Raises `Refused` for a wrong key or name."""
         ...
 
     def check(self, request: Request, body: Any) -> Wanted:
@@ -89,7 +89,7 @@ class Language(Protocol):
 
 
 class TextEmulator:
-    """An emulated language model, from `async with` to its end."""
+    """An emulated language model; a context manager."""
 
     def __init__(self, script: Script, routes: Sequence[Route], retry_after: float = 1) -> None:
         self.script = script
@@ -99,7 +99,7 @@ class TextEmulator:
         self._service = HttpService([*routes])
         self._book = Book()
         self.gave_up = 0
-        """Answers whose reader went away before their end."""
+        """Number of answers whose reader left before the end."""
 
     @property
     def origin(self) -> str:
@@ -259,7 +259,7 @@ class TextEmulator:
 
 
 def in_words(text: str) -> list[str]:
-    """As a model writes: word by word, the spaces before them."""
+    """Split as a model writes: word by word, each with the space before it."""
     words = text.split(" ")
     return [word if at == 0 else f" {word}" for at, word in enumerate(words)] if text else []
 
@@ -269,7 +269,7 @@ def pieces(text: str, most: int = 7) -> list[str]:
 
 
 def tokens(text: str) -> int:
-    """A count that is the same each time."""
+    """Return a deterministic token count."""
     return max(1, len(text) // 4)
 
 

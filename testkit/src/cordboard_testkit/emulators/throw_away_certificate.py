@@ -1,8 +1,8 @@
-"""A certificate for one test: of an emulator on loopback, trusted by nobody but who is told.
+"""A certificate for one test: for an emulator on loopback, trusted only where it is configured.
 
 with ThrowAwayCertificate() as certificate:
     certificate.server_context   # for the emulator
-    certificate.client_context   # for who trusts it
+    certificate.client_context   # for the client that trusts it
     certificate.path             # the same by file: SSL_CERT_FILE
 """
 

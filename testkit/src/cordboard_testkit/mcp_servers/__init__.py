@@ -5,4 +5,4 @@ from __future__ import annotations
 from pathlib import Path
 
 FAULTY_SERVER = Path(__file__).with_name("faulty.py")
-"""A program; its one argument is how it behaves at start (see there)."""
+"""A program; its one argument is its behaviour at start (see there)."""

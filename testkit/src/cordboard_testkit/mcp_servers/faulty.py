@@ -1,4 +1,4 @@
-"""An MCP server over stdio that fails in any way asked for. Standard library only, no SDK.
+"""An MCP server over stdio that fails in any requested way. Standard library only, no SDK.
 
     python faulty.py [BEHAVIOUR]
 
@@ -8,7 +8,7 @@ BEHAVIOUR at start: `good` (default), `exits`, `mute`, `slow-start`, `bad-list`,
 `names` (tools with unusual names), `hostile` (schemas that must be refused), `endless` (pages
 without end), `circle` (its second page leads to the second page), `lists FILE` (lists what the JSON
 array in FILE holds at that moment, as it is; any tool works, and says that the tools have changed).
-With `--tells` as the last argument it says on stderr what it is asked.
+With `--tells` as the last argument it logs its requests on stderr.
 
 With `good`, each fault is a tool of its own; see the functions named `tool_*`.
 """
@@ -92,11 +92,12 @@ def tool_rpc_error(request_id: Any, arguments: dict[str, Any]) -> None:
 
 
 def tool_hangs(request_id: Any, arguments: dict[str, Any]) -> None:
-    """Never answers; says on stderr when it is told to stop (see `serve`)."""
+    """Never answers; logs a cancellation on stderr (see `serve`)."""
 
 
 def tool_waits(request_id: Any, arguments: dict[str, Any]) -> None:
-    """Never answers either, but only reads (see `definition`): nothing is lost by giving it up."""
+    """Never answers either, but is read-only (see `definition`): it can be cancelled without
+    loss."""
 
 
 def tool_slow(request_id: Any, arguments: dict[str, Any]) -> None:
@@ -168,7 +169,7 @@ def tool_parts(request_id: Any, arguments: dict[str, Any]) -> None:
 
 
 def tool_floods(request_id: Any, arguments: dict[str, Any]) -> None:
-    """Answer, then write without end until somebody reads no more, or for 10 s."""
+    """Answer, then write without end until the reader stops, or for 10 s."""
     text(request_id, "here it comes")
     line = arguments["line"].encode() + b"\n"
     end = time.monotonic() + 10
@@ -302,7 +303,7 @@ def definition(name: str, schema: dict[str, Any] | None = None) -> dict[str, Any
 
 
 def tools(behaviour: str) -> list[dict[str, Any]]:
-    """What is listed."""
+    """Return the listed tools."""
     if behaviour == "names":
         return [definition(name) for name in ("get-atis", "getAtis", "v1.café/ü", "t" * 128, "✈")]
     if behaviour == "hostile":
@@ -417,7 +418,7 @@ def serve(behaviour: str) -> None:
 
 
 def main() -> None:
-    """Behave as asked."""
+    """Run the requested behaviour."""
     behaviour = sys.argv[1] if len(sys.argv) > 1 else "good"
     if behaviour == "exits":
         sys.exit("cannot open the database")

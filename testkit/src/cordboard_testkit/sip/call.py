@@ -1,8 +1,8 @@
-"""`PhoneCall`: one call of a `SipPhone`, its signalling and its sound.
+"""`PhoneCall`: one call of a `SipPhone`, its signalling and its audio.
 
-What a caller can do and hear is in `VoiceLine`; here is what a telephone adds: answer, hang up,
-hold, transfer. `OutgoingCall` and `IncomingCall` add how a call begins. Signalling runs on the
-event loop, sound in the media thread.
+`VoiceLine` has the caller's speech and hearing; this module adds those of a telephone: answer, hang
+up, hold, transfer. `OutgoingCall` and `IncomingCall` add the start of a call. Signalling runs on
+the event loop, audio in the media thread.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CallState = Literal["calling", "ringing", "answered", "ended"]
 
 @dataclass(frozen=True, slots=True)
 class PhoneServices:
-    """What a call needs of its phone."""
+    """The phone, as its calls see it."""
 
     address: tuple[str, int]
     send: Callable[[SipMessage, tuple[str, int]], None]
@@ -71,7 +71,8 @@ class PhoneCall(VoiceLine):
     # -- the caller's hands --------------------------------------------------------------------
 
     async def answered(self, timeout: float = PATIENCE) -> float:
-        """Wait until the call is answered; when that was. Raises `CallRefused`, `TimeoutError`."""
+        """Wait until the call is answered; return the time. Raises `CallRefused`,
+        `TimeoutError`."""
 
         def look() -> float | None:
             if self.answered_at is None and self.end is not None:
@@ -88,7 +89,7 @@ class PhoneCall(VoiceLine):
             self._finish("us")
 
     async def hold(self, timeout: float = PATIENCE) -> None:
-        """Put the far side on hold by a re-INVITE; nothing is sent until `resume`."""
+        """Put the far side on hold by a re-INVITE; no audio is sent until `resume`."""
         await self._reinvite("sendonly", timeout)
         self._stream.muted = True
 
@@ -98,7 +99,7 @@ class PhoneCall(VoiceLine):
         self._stream.muted = False
 
     def mute(self, on: bool = True) -> None:
-        """Send no RTP at all, as a phone does that suppresses silence."""
+        """Send no RTP at all, like a phone that suppresses silence."""
         self._stream.muted = on
 
     async def transfer(self, uri: str, timeout: float = PATIENCE) -> int:
@@ -136,7 +137,7 @@ class PhoneCall(VoiceLine):
             future.set_result(response)
 
     def abandon(self) -> None:
-        """The phone is going away: leave the call and free what it holds."""
+        """The phone is closing: leave the call and free its resources."""
         self.hangup()
         if self._follow is not None:
             self._follow.cancel()
@@ -234,7 +235,7 @@ class PhoneCall(VoiceLine):
         self._follow = asyncio.create_task(self._report_transfer(self.transferred_to))
 
     async def _report_transfer(self, elsewhere: PhoneCall) -> None:
-        """Tell the far side how the call went that its REFER asked for (RFC 3515)."""
+        """Report to the far side the outcome of the call that its REFER requested (RFC 3515)."""
         self._notify("SIP/2.0 100 Trying", "active;expires=60")
         try:
             await elsewhere.answered()

@@ -1,4 +1,4 @@
-"""A call that comes to the phone: ringing, answering, refusing, and the caller who gives up."""
+"""A call to the phone: ringing, answering, refusing, and a caller who gives up."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class IncomingCall(PhoneCall):
 
     @property
     def caller(self) -> NameAddress:
-        """Who calls, as the From header says."""
+        """The caller, from the From header."""
         return parse_name_address(self.invite.headers.get("from"))
 
     def ring(self, answer_after: float | None) -> None:
-        """Say that it rings; answer after so many seconds, or never by itself."""
+        """Send Ringing; answer after `seconds`, or never without `answer`."""
         self.state = "ringing"
         if not self._remote_audio.speaks_ulaw:
             self.reject(488, "Not Acceptable Here")

@@ -40,7 +40,7 @@ class OutgoingCall(PhoneCall):
         self._invite = self._new_invite()
 
     def place(self) -> None:
-        """Send the INVITE, again and again until something answers."""
+        """Send the INVITE, and repeat it until a response arrives."""
         self._transmit(_FIRST_RETRANSMISSION)
 
     def hangup(self) -> None:
@@ -119,7 +119,7 @@ class OutgoingCall(PhoneCall):
         self._finish("us" if self._cancelled else "them", response.status, response.reason)
 
     def _redirect(self, contact: str) -> None:
-        """Try again where the far side sends us."""
+        """Retry at the address to which the far side redirects us."""
         try:
             target = parse_name_address(contact).uri
             self._peer = uri_address(target)

@@ -43,7 +43,7 @@ class SipPhone(asyncio.DatagramProtocol):
     """A telephone. Share one `media` thread among the phones of a test that has many.
 
     `answers` false: an incoming call rings until `answer()` is called on it. `ring_seconds`: how
-    long an answering phone rings. `follows_transfers`: whether a REFER is obeyed.
+    long an answering phone rings. `follows_transfers`: True if a REFER is obeyed.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class SipPhone(asyncio.DatagramProtocol):
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where this phone takes SIP; known once started."""
+        """This phone's SIP address; known once started."""
         return self._host, self._port
 
     # -- calls -------------------------------------------------------------------------------

@@ -88,7 +88,7 @@ class TelephoneEvent:
 
     @property
     def key(self) -> str | None:
-        """The telephone key; None for events that are no key."""
+        """The telephone key; None for events that are not keys."""
         return KEYS[self.event] if self.event < len(KEYS) else None
 
 

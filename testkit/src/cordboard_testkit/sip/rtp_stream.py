@@ -1,4 +1,4 @@
-"""The RTP of one call: sends what the mouth says every 20 ms, gives the ear what arrives.
+"""The RTP of one call: sends the mouth's audio every 20 ms, gives the ear the incoming audio.
 
 Runs in the `MediaThread`. Arrival times are the kernel's (`SO_TIMESTAMPNS`), so they hold even when
 this thread is woken late. Payload: G.711 u-law, and telephone events for keys.
@@ -30,7 +30,7 @@ _SO_TIMESTAMPNS = 35  # asm-generic/socket.h; the ancillary message has the same
 _TIMESPEC = struct.Struct("@qq")
 _RECEIVE_BUFFER = 1 << 20
 _LARGEST_DATAGRAM = 4096
-_STALL = 0.2  # s; after a longer stall the schedule starts anew instead of sending a flood
+_STALL = 0.2  # s; after a longer stall the schedule restarts instead of sending a flood
 _TICKS_BETWEEN_KEYS = 4
 
 
@@ -40,9 +40,9 @@ class RtpStream:
     def __init__(self, mouth: Mouth, ear: Ear, host: str) -> None:
         self.due = 0.0
         self.remote: tuple[str, int] | None = None
-        """Where to send; nothing is sent before the far side is known."""
+        """The far side's address; no packet is sent before it is known."""
         self.muted = False
-        """True: send nothing at all, as a phone on hold."""
+        """True: send no packets at all, like a phone on hold."""
         self.event_type = TELEPHONE_EVENT
         self._mouth, self._ear = mouth, ear
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -141,7 +141,7 @@ class RtpStream:
 
 
 def _arrival(notes: list[tuple[int, int, bytes]]) -> float:
-    """The kernel's arrival time on the monotonic clock; now, where the kernel gives none."""
+    """The kernel's arrival time on the monotonic clock; the current time if the kernel has none."""
     now = time.monotonic()
     for level, kind, data in notes:
         if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS:

@@ -34,7 +34,7 @@ class AudioDescription:
         return PCMU in self.payload_types
 
     def answer(self, host: str, port: int) -> AudioDescription:
-        """What this phone answers to the offer."""
+        """Return this phone's answer to the offer."""
         events = self.event_type if self.event_type is not None else TELEPHONE_EVENT
         return AudioDescription(host, port, (PCMU, events), events, _MIRROR[self.direction])
 

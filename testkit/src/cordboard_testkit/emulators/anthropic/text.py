@@ -1,9 +1,9 @@
 """Anthropic's Messages, emulated.
 
-What is refused, and in which words, after the types of anthropic 2.12 and error messages in public
+Refusals and their words follow the types of anthropic 2.12 and error messages in public
 reports: unknown fields, a missing version, a wrong key, tools with bad names or schemas, results
-that are missing, late or belong to nothing, empty texts, conversations that do not end with the
-caller, thoughts that do not come back.
+that are missing, late or without a call, empty texts, conversations that do not end with the
+caller, missing thoughts of earlier turns.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ def _check_tool(tool: Any, at: int) -> None:
 
 
 def _check_messages(messages: Any, *, thinks: bool) -> tuple[int, tuple[str, ...]]:
-    """Returns how many texts the caller said, and the results that it ends with."""
+    """Return the number of the caller's texts, and the results at the end."""
     if not isinstance(messages, list) or not messages:
         raise Refused(400, "messages: at least one message is required")
     said = 0

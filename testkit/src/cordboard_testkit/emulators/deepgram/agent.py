@@ -4,14 +4,14 @@
         ...  # base_url: emulator.url, api_key: emulator.key
 
 It is a state machine of its own, written from deepgram-sdk 7.17 and the service's documentation of
-November 2026: Welcome before anything may be said, Settings once and first, sound only when they
-are applied, no field that is not known, a function's answer awaited for ever, an error after 10 s
-without a word. What it refused is in `violations`. It sends sound faster than it is spoken, as the
-service does, and counts it as being spoken for as long as it lasts.
+November 2026: Welcome precedes all messages, Settings come once and first, audio only after they
+are applied, unknown fields are refused, a function's answer is awaited forever, and 10 s
+without a message are an error. Refusals are in `violations`. It sends audio faster than real time,
+as the service does, and counts it as being spoken for its duration.
 
-Where the documentation is silent, it does what users report, or the least convenient: an answer
-that the caller cuts has no `AgentAudioDone`; functions are asked for before the caller's words are
-there (`speculative`), unless they are deferred; every error is followed by a close with 1011.
+Where the documentation is silent, it behaves as users report, or in the least convenient way: an
+answer that the caller cuts has no `AgentAudioDone`; function calls precede the caller's text
+(`speculative`), unless they are deferred; every error is followed by a close with 1011.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from cordboard_testkit.emulators.speech import Beeper, Speaker
 PATH = "/v1/agent/converse"
 KEY_PATH = "/v1/auth/token"
 IDLE_S = 10.0
-"""Without a message of the client's."""
+"""Timeout without a message from the client."""
 
 
 class DeepgramAgentEmulator:
-    """Serves while it is entered; one script for one call, over all its connections."""
+    """The server; a context manager. One script serves one call, over all its connections."""
 
     def __init__(
         self,
@@ -52,10 +52,10 @@ class DeepgramAgentEmulator:
         speculative: bool = True,
         idle_s: float = IDLE_S,
     ) -> None:
-        """`speculative`: whether functions are asked for before the caller's turn is sure."""
+        """`speculative`: request functions before the end of the caller's turn is certain."""
         self.key = key
         self.close_codes: list[int] = []
-        """With which connections were closed by the service."""
+        """Codes with which the service closed connections."""
         self._prompter = Prompter(script)
         self._habits = Habits(speaker or Beeper(), speculative, idle_s)
         self._book = Book()
@@ -63,7 +63,7 @@ class DeepgramAgentEmulator:
 
     @property
     def connections(self) -> int:
-        """How many there have been."""
+        """Number of connections so far."""
         return self._prompter.connections
 
     @property
@@ -78,17 +78,17 @@ class DeepgramAgentEmulator:
 
     @property
     def sound_bytes(self) -> int:
-        """Of the callers' sound."""
+        """Bytes of the callers' audio."""
         return self._book.sound_bytes
 
     @property
     def violations(self) -> list[str]:
-        """What was refused, and why."""
+        """The refusals, with their reasons."""
         return self._book.violations
 
     @property
     def url(self) -> str:
-        """For `base_url`; the SDK wants it with `ws`."""
+        """For `base_url`; the SDK expects the scheme `ws`."""
         if self._server is None:
             raise RuntimeError("the emulator is not running")
         port = next(iter(self._server.sockets)).getsockname()[1]
@@ -99,7 +99,7 @@ class DeepgramAgentEmulator:
         return [entry.message for entry in self.received if entry.message.get("type") == kind]
 
     async def until_received(self, kind: str, count: int = 1) -> None:
-        """Wait until so many messages of that type have come."""
+        """Wait until `count` messages of that type have arrived."""
         while len(self.received_of(kind)) < count:
             self._book.news.clear()
             await self._book.news.wait()

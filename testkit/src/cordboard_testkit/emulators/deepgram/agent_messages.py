@@ -1,8 +1,8 @@
-"""What Deepgram Voice Agent takes from its clients: each message, field by field.
+"""The messages that Deepgram Voice Agent accepts from its clients, field by field.
 
 Written from deepgram-sdk 7.17 (`agent/v1/types`) and the service's documentation of November 2026.
-A field that is not here is refused, as the service refuses it (`UNPARSABLE_CLIENT_MESSAGE`); what
-parses but cannot be is refused in `objections` (`INVALID_SETTINGS`).
+Any other field is refused, as by the service (`UNPARSABLE_CLIENT_MESSAGE`); messages that
+parse but are invalid are refused in `objections` (`INVALID_SETTINGS`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 MAX_PROMPT_CHARACTERS = 25_000
-"""Of a prompt for a managed model; more is cut, with a warning."""
+"""Longest prompt for a managed model; the rest is cut, with a warning."""
 _LISTEN_V1 = re.compile(r"nova-[23](-[a-z]+)?|nova|enhanced|base")
 _LISTEN_V2 = re.compile(r"flux-general-(en|multi)")
 
@@ -271,11 +271,11 @@ ClientMessage: TypeAlias = (
 READER: TypeAdapter[ClientMessage] = TypeAdapter(
     Annotated[ClientMessage, Field(discriminator="type")]
 )
-"""Raises `pydantic.ValidationError` for whatever the service would not take."""
+"""Raises `pydantic.ValidationError` for messages that the service would not accept."""
 
 
 def objections(settings: Settings) -> Iterator[str]:
-    """What is wrong with settings that parse."""
+    """Return the errors of settings that parse."""
     agent = settings.agent
     if settings.audio.input.sample_rate not in _RATES:
         yield "audio.input.sample_rate is not supported"
@@ -335,7 +335,7 @@ def _of_think(think: Think) -> Iterator[str]:
 
 
 def _has_default(schema: Any) -> bool:
-    """Whether any schema within has a default; a property of that name is none."""
+    """True if any schema within has a default (a property named `default` does not count)."""
     if isinstance(schema, list):
         return any(map(_has_default, schema))
     if not isinstance(schema, dict):

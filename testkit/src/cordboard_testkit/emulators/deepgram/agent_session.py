@@ -1,4 +1,4 @@
-"""One connection to the emulated Deepgram Voice Agent: what it takes, refuses, says and spoils.
+"""One connection to the emulated Deepgram Voice Agent: its input, refusals, speech and faults.
 
 Only `agent`, the server around it, uses this.
 """
@@ -22,12 +22,12 @@ from cordboard_testkit.emulators.script import Answer, Fault, Prompter, Use, Whe
 from cordboard_testkit.emulators.speech import Speaker, TurnGate
 
 WELCOME_S = 0.01
-"""A client that speaks before Welcome is noticed."""
+"""Delay of Welcome, to notice a client that sends before it."""
 CONFIRM_S = 0.1
-"""From the first guess that the caller has finished until it is sure."""
+"""Time from the first guess of the caller's end of turn until it is certain."""
 CHUNK_MS = 100
 FASTER = 5.0
-"""How much faster than it is spoken sound is sent."""
+"""Speed of the outgoing audio, as a multiple of real time."""
 CLOSE_CODE = 1011
 
 
@@ -44,7 +44,7 @@ class Received:
 
 @dataclass(slots=True)
 class Book:
-    """What has happened, on all connections."""
+    """Record of all connections."""
 
     received: list[Received] = field(default_factory=list)
     sent: list[dict[str, Any]] = field(default_factory=list)
@@ -54,14 +54,14 @@ class Book:
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def keep(self, connection: int, message: dict[str, Any]) -> None:
-        """A message has come."""
+        """Notify that a message has arrived."""
         self.received.append(Received(time.monotonic(), connection, message))
         self.news.set()
 
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """How the service behaves where it may choose."""
+    """Optional behaviour of the service."""
 
     speaker: Speaker
     speculative: bool
@@ -75,16 +75,16 @@ class _Refused(Exception):
         super().__init__(f"{code}: {description}")
         self.code, self.description = code, description
         self.scripted = scripted
-        """The script wants it; nobody has violated anything."""
+        """True if the script caused the error and no client violated the protocol."""
 
 
 class _Over(Exception):
-    """The connection is at its end."""
+    """The connection has ended."""
 
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    """A function that was asked for."""
+    """A requested function."""
 
     call_id: str
     use: Use
@@ -107,9 +107,9 @@ class ClientSession:
         self._settings: wire.Settings | None = None
         self._gate: TurnGate | None = None
         self._turn: asyncio.Task[None] | None = None
-        """The answer being worked on."""
+        """The answer in progress."""
         self._said: asyncio.Task[None] | None = None
-        """What is said besides answers: the greeting, injected sentences."""
+        """Speech that is not an answer: the greeting, injected sentences."""
         self._calls: dict[str, _Call] = {}
         self._functions: dict[str, wire.Function] = {}
         self._mouth = asyncio.Lock()
@@ -150,7 +150,7 @@ class ClientSession:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._end.cancel()
 
-    # What the client says.
+    # Messages from the client.
 
     async def _read(self) -> None:
         while True:
@@ -222,7 +222,7 @@ class ClientSession:
             self._begin_turn(None, spoken=True)
 
     async def _caller_started(self) -> None:
-        """The caller has the floor: whatever was said or asked for is given up."""
+        """The caller has the floor: drop speech and requests in progress."""
         loop = asyncio.get_running_loop()
         tasks = [task for task in (self._turn, self._said) if task is not None and not task.done()]
         for task in tasks:
@@ -267,7 +267,7 @@ class ClientSession:
             await asyncio.gather(*tasks, return_exceptions=True)
         self._said = asyncio.create_task(self._guarded(self._say(message.message, after=before)))
 
-    # What the service does.
+    # Actions of the service.
 
     def _begin_turn(self, text: str | None, *, spoken: bool) -> None:
         if self._turn is not None:
@@ -304,7 +304,7 @@ class ClientSession:
         return _Call(f"call_{self._book.calls_made}", use)
 
     def _waits(self, call: _Call) -> bool:
-        """Whether it is to be asked for only when the turn is sure."""
+        """True if the function is requested only when the end of the turn is certain."""
         function = self._functions.get(call.use.name)
         return function is not None and function.defer_until_eot
 
@@ -327,7 +327,7 @@ class ClientSession:
     async def _say(
         self, text: str, when: When = "sound", after: asyncio.Task[None] | None = None
     ) -> None:
-        """Say it, when whatever is being said has been."""
+        """Speak it after the current speech."""
         loop = asyncio.get_running_loop()
         if after is not None and not after.done():
             await asyncio.wait((after,))
@@ -367,7 +367,7 @@ class ClientSession:
         return self._settings.audio.output
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        """A task of the service's: what ends it ends the connection."""
+        """A task of the service; an error in it ends the connection."""
         try:
             await work
         except (_Refused, _Over) as error:
@@ -391,10 +391,10 @@ class ClientSession:
             self._last = data
             await self._connection.send(data)
 
-    # What goes wrong.
+    # Faults.
 
     async def _fault(self, when: When) -> bool:
-        """Whether what was to happen now does not."""
+        """True if a fault replaces the current action."""
         fault = self._prompter.fault(when)
         return fault is not None and await self._break(fault)
 
@@ -426,7 +426,7 @@ class ClientSession:
 
 
 def _message_in(content: str) -> str:
-    """What a function's answer says."""
+    """Return the text of a function's answer."""
     try:
         parsed = json.loads(content)
     except ValueError:

@@ -1,7 +1,7 @@
 """Deepgram's streaming recognisers, emulated: `/v1/listen` (Nova) and `/v2/listen` (Flux).
 
-They hear loudness and understand the script (`Answer.heard`). Written after the vendor's published
-specification and the types of its SDK (deepgram-sdk 7.17.0).
+They detect speech by loudness and take its text from the script (`Answer.heard`). Written after the
+vendor's published specification and the types of its SDK (deepgram-sdk 7.17.0).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from cordboard_testkit.emulators.heard_words import Ear, HeardWord, decoded
 from cordboard_testkit.emulators.script import Script
 
 INTERIM_MS = 200
-"""Sound between two interim results; Flux tells the state about every 250 ms."""
+"""Audio between two interim results; Flux reports its state about every 250 ms."""
 UPDATE_MS = 240
 CONFIDENCE = 0.97
 EAGER_MS, SURE_MS = 160, 360
-"""Silence after which Flux thinks so, with any threshold below 1."""
+"""Silence after which Flux reports an eager end of turn, with any threshold below 1."""
 _ENCODINGS = ("linear16", "mulaw", "alaw")
 _FLUX_MODELS = ("flux-general-en", "flux-general-multi")
 _RATES = one_of("8000", "16000", "24000", "44100", "48000")
@@ -94,8 +94,8 @@ class DeepgramListenEmulator(DeepgramSocketEmulator):
         turn_silence_ms: int = 600,
         idle_seconds: float = 10.0,
     ) -> None:
-        """`turn_silence_ms`: after so much silence the next voice is the script's next answer; Flux
-        has its own sense of that."""
+        """`turn_silence_ms`: silence after which the next voice is the script's next answer; Flux
+        has a detector of its own."""
         super().__init__(script, key=key)
         self.turn_silence_ms = turn_silence_ms
         self.idle_seconds = idle_seconds
@@ -128,7 +128,7 @@ class DeepgramListenEmulator(DeepgramSocketEmulator):
 
 
 class _Listening(Session):
-    """What both versions do with sound."""
+    """The audio handling of both versions."""
 
     def __init__(
         self, service: DeepgramListenEmulator, connection: ServerConnection, query: Query
@@ -175,11 +175,11 @@ class _V1(_Listening):
         self._interim = query.get("interim_results") == ("true",)
         self._vad_events = query.get("vad_events") == ("true",)
         self._final_ms = 0.0
-        """What is before this is final."""
+        """Position up to which results are final."""
         self._endpointed = True
 
     async def begin(self) -> None:
-        """It says nothing at first."""
+        """It sends no message at first."""
 
     async def heard(self, news: str) -> None:
         ear = self.ear

@@ -1,8 +1,8 @@
-"""What Deepgram's websockets have in common, emulated: the key, the query, faults, the record.
+"""Shared part of the emulated websockets of Deepgram: the key, the query, faults, the record.
 
 Refusals are those of the service: 401 for the key, 400 with `err_code` and `err_msg` for the query,
-an `Error` message and the close code 1008 for what cannot be parsed, 1011 for a client that has
-fallen silent.
+an `Error` message and the close code 1008 for messages that cannot be parsed, 1011 for a silent
+client.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Check = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One message of a client: its JSON, or how many bytes of sound."""
+    """One message of a client: its JSON, or its number of audio bytes."""
 
     at: float
     """`time.monotonic`."""
@@ -41,7 +41,7 @@ class Received:
 
 
 class Refusal(Exception):
-    """The query is not what the service takes."""
+    """The service does not accept the query."""
 
 
 def one_of(*allowed: str) -> Check:
@@ -71,7 +71,7 @@ def text(value: str) -> bool:
 
 
 def checked(query: Query, known: Mapping[str, Check], several: tuple[str, ...]) -> None:
-    """Refuse what the service does not know, or not with this value."""
+    """Refuse parameters and values that the service does not know."""
     for name, values in query.items():
         check = known.get(name)
         if check is None:
@@ -91,7 +91,7 @@ class Session(ABC):
     """One connection. The service's state machine; it sends by `say` and `sound`."""
 
     idle_seconds = 10.0
-    """Without a message for so long the service closes."""
+    """Time without a message after which the service closes the connection."""
 
     def __init__(
         self, service: DeepgramSocketEmulator, connection: ServerConnection, query: Query
@@ -125,7 +125,7 @@ class Session(ABC):
             await self._connection.send(data)
 
     async def refuse(self, description: str, code: int = 1008) -> None:
-        """What the client sent is not allowed."""
+        """The client's message is not allowed."""
         self.service.violations.append(description)
         await self.say(self.error(description))
         await self.close(code, "DATA-0000")
@@ -136,7 +136,7 @@ class Session(ABC):
         raise Ended
 
     async def fault(self, when: When) -> None:
-        """Let happen what the script wants to happen now."""
+        """Cause the script's fault for this moment, if any."""
         fault = self.service.prompter.fault(when)
         if fault is not None:
             await self._do(fault)
@@ -178,7 +178,7 @@ class DeepgramSocketEmulator(ABC):
 
     @abstractmethod
     def check(self, path: str, query: Query) -> None:
-        """Raises `Refusal`; `KeyError` where there is nothing at this path."""
+        """Raises `Refusal`; `KeyError` for an unknown path."""
 
     @abstractmethod
     def session(self, path: str, connection: ServerConnection, query: Query) -> Session: ...
@@ -189,7 +189,7 @@ class DeepgramSocketEmulator(ABC):
 
     @property
     def url(self) -> str:
-        """The base address, as it is put into the configuration."""
+        """The base address, for the configuration."""
         port = self._server.sockets[0].getsockname()[1] if self._server is not None else 0
         return f"http://127.0.0.1:{port}"
 
@@ -274,7 +274,7 @@ class DeepgramSocketEmulator(ABC):
             told = None
         self.received.append(Received(now, number, told))
         if not isinstance(told, dict):
-            await session.refuse("a text message is no JSON object")
+            await session.refuse("a text message is not a JSON object")
             return
         await session.fault("message")
         await session.take_text(told)

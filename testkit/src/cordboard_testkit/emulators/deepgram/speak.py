@@ -45,7 +45,7 @@ SPEAK_QUERY: Mapping[str, Check] = {
 
 
 class DeepgramSpeakEmulator(DeepgramSocketEmulator):
-    """The voice: tones unless told otherwise."""
+    """The voice; by default tones."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class DeepgramSpeakEmulator(DeepgramSocketEmulator):
         speaker: Speaker | None = None,
         piece_seconds: float = 0.0,
     ) -> None:
-        """`piece_seconds`: from one piece of sound to the next."""
+        """`piece_seconds`: time from one piece of audio to the next."""
         super().__init__(script, key=key)
         self.speaker = speaker or Beeper()
         self.piece_seconds = piece_seconds
@@ -142,7 +142,7 @@ class _Speaking(Session):
         self._speaking = asyncio.create_task(self._speak(text, before))
 
     async def _speak(self, text: str, before: asyncio.Task[None] | None) -> None:
-        """Task border: what ends the connection ends it here too."""
+        """Task border: errors that end the connection end here."""
         if before is not None:
             await asyncio.gather(before, return_exceptions=True)
         try:

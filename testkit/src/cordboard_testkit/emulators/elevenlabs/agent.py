@@ -5,8 +5,8 @@
 
 Written from the service's AsyncAPI document and the types of its SDK. It refuses what the service
 refuses: wrong keys, unknown agents, fields and message types, overrides that the agent does not
-permit, sound in halves of samples, results of no call. What the documents do not say (which words
-come with a close, whether a late result is minded) is a guess, told so where it is made.
+permit, audio with half samples, results without a call. Where the documents are silent (the words
+of a close, the effect of a late result) the behaviour is a guess and marked as one.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class Received:
     connection: int
     """Counted from 1."""
     message: Any
-    """Parsed; None when it was no JSON."""
+    """The parsed JSON; None if it was not JSON."""
 
 
 class ElevenLabsEmulator:
-    """From `async with` to its end."""
+    """The server; a context manager."""
 
     def __init__(
         self,
@@ -64,9 +64,9 @@ class ElevenLabsEmulator:
         faster: float = 4.0,
         voices: tuple[str, ...] = (VOICE,),
     ) -> None:
-        """`agent`: of `new_agent`; the default permits all overrides and speaks ulaw. `any_tool`:
-        the script may ask for tools that the agent does not have. `faster`: than it is spoken its
-        sound is sent."""
+        """`agent`: made by `new_agent`; the default permits all overrides and speaks ulaw.
+        `any_tool`: the script may request tools that the agent does not have. `faster`: speed of
+        the outgoing audio, as a multiple of real time."""
         self._prompter = Prompter(script or Script())
         self._speaker = speaker or Beeper()
         self._key = key
@@ -79,14 +79,14 @@ class ElevenLabsEmulator:
         self.workspace = Workspace()
         self.workspace.agents[self.agent_id] = agent
         self.received: list[Received] = []
-        """What came by websocket, in order."""
+        """Messages received by websocket, in order."""
         self.book = Book()
-        """What came by HTTP."""
+        """Requests received by HTTP."""
         self.violations: list[str] = []
         self.closes: list[tuple[int, str]] = []
-        """The codes with which it closed connections, and why."""
+        """The codes with which it closed connections, and the reasons."""
         self.open = 0
-        """Conversations that are going on."""
+        """Open conversations."""
         self._signatures: dict[str, float] = {}
         self._news = asyncio.Event()
         routes = [
@@ -113,7 +113,7 @@ class ElevenLabsEmulator:
 
     @property
     def connections(self) -> int:
-        """Websockets that were asked for, so far."""
+        """Number of websocket handshakes so far."""
         return self._prompter.connections
 
     def of(self, kind: str) -> list[Any]:
@@ -122,7 +122,7 @@ class ElevenLabsEmulator:
         return [message for message in messages if message.get("type") == kind]
 
     async def until(self, condition: Callable[[], bool], seconds: float = 5.0) -> None:
-        """Wait until something that came makes this true."""
+        """Wait until received messages make the condition true."""
         async with asyncio.timeout(seconds):
             while not condition():
                 self._news.clear()

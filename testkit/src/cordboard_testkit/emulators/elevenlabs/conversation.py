@@ -2,8 +2,8 @@
 
     initiation → metadata → greeting → (turn → transcript → words and sound, tools)* → close
 
-Sound goes out faster than it is spoken, as the service sends it; that it is being spoken, and hence
-interrupted, is reckoned by the clock. Event ids count up over all events that have one.
+Audio is sent faster than real time, as by the service; the clock determines the part that has been
+spoken, and hence interruptions. Event ids count up over all events that have one.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ class Over(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a conversation is given."""
+    """The parameters of a conversation."""
 
     agent: JsonObject
     tools: Mapping[str, JsonObject]
     """The agent's client tools, by name."""
     any_tool: bool
-    """Whether it may also ask for tools that the agent does not have."""
+    """True if it may also request tools that the agent does not have."""
     prompter: Prompter
     speaker: Speaker
     ping_s: float
     faster: float
-    """How much faster than it is spoken sound is sent."""
+    """Speed of the outgoing audio, as a multiple of real time."""
     voices: frozenset[str]
     note: Callable[[Any], None]
-    """Takes each message of the client."""
+    """Callback for each message of the client."""
     violate: Callable[[str], None]
     closed: Callable[[int, str], None]
 
@@ -86,7 +86,7 @@ class Conversation:
         self._turn: asyncio.Task[None] | None = None
         self._pinging: asyncio.Task[None] | None = None
         self._spoken = ("", 0.0, 0.0)
-        """The sentence, when it began, how long it lasts."""
+        """The sentence, its start and its duration."""
         self._waiting: dict[str, asyncio.Future[str]] = {}
         self._was_waiting: set[str] = set()
         self._pings: dict[int, bool] = {}
@@ -108,7 +108,7 @@ class Conversation:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    # What the client says.
+    # Messages from the client.
 
     async def _take(self, received: Mapping[str, Any]) -> None:
         text = received.get("text")
@@ -339,7 +339,7 @@ class Conversation:
                 await asyncio.sleep(self._setting.ping_s)
 
     async def _refuse(self, error_type: str, reason: str) -> NoReturn:
-        """Say why, close, and be over."""
+        """Send the reason, close, and end the conversation."""
         self._setting.violate(reason)
         await self._fail(error_type, reason, 1008)
 
@@ -356,8 +356,8 @@ class Conversation:
         raise Over
 
     async def _suffer(self, when: When) -> bool:
-        """Let the script's fault happen; whether nothing more is to be said here. `go_away` and
-        `cancel_tool` are passed over: this service has no word for them."""
+        """Cause the script's fault; return True if no speech follows. `go_away` and
+        `cancel_tool` are ignored: this service has no message for them."""
         fault = self._setting.prompter.fault(when)
         if fault is None:
             return self._stalled
@@ -390,7 +390,7 @@ def _rate(name: str) -> int:
 
 
 def _message_of(result: str) -> str:
-    """What of a result may be said."""
+    """Return the part of a result that may be spoken."""
     try:
         told = json.loads(result)
     except ValueError:

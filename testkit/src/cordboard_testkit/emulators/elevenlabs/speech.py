@@ -1,6 +1,7 @@
 """ElevenLabs' speech synthesis, emulated: `POST /v1/text-to-speech/{voice_id}/stream`.
 
-Written after the types of the vendor's SDK (elevenlabs 2.78.0). Errors are worded as ElevenLabs'.
+Written after the types of the vendor's SDK (elevenlabs 2.78.0). Error texts are those of
+ElevenLabs.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ FORMATS = frozenset(
         *("ulaw_8000", "alaw_8000"),
     )
 )
-"""Those with raw sound; others exist, and are not emulated."""
+"""The formats with raw audio; the others are not emulated."""
 _FIELDS = frozenset(
     (
         *("text", "model_id", "language_code", "voice_settings", "seed", "previous_text"),
@@ -62,7 +63,7 @@ class ElevenLabsSpeechEmulator(SpeechEmulator):
         speaker: Speaker | None = None,
         piece_seconds: float = 0.0,
     ) -> None:
-        """`piece_seconds`: from one piece of sound to the next."""
+        """`piece_seconds`: time from one piece of audio to the next."""
         self._key = key
         self._voices = voices
         path = "/v1/text-to-speech/{voice_id}/stream"
@@ -93,7 +94,7 @@ class ElevenLabsSpeechEmulator(SpeechEmulator):
         )
 
     def _admit(self, request: Request) -> Fault | None:
-        """Who asks, and what the script has in mind. Raises `Refused`."""
+        """Check the key and apply the script's fault. Raises `Refused`."""
         if request.headers.get("xi-api-key") != self._key:
             raise Refused(401, "Invalid API key", "invalid_api_key")
         if request.path_params["voice_id"] not in self._voices:

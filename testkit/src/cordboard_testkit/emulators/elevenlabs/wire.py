@@ -1,8 +1,8 @@
-"""What a client may say to an ElevenLabs agent, checked as its AsyncAPI document has it.
+"""The messages of an ElevenLabs agent's clients, checked against its AsyncAPI document.
 
-`problem_of` finds what the service would close the connection for; `permitted` what an agent lets a
-conversation override, in the words of the service ("Override for field 'voice_id' is not allowed by
-config."). Where the SDK sends a field that the document does not have, it is taken too.
+`problem_of` finds the errors for which the service closes the connection; `permitted` checks the
+overrides of a conversation, with the service's words ("Override for field 'voice_id' is not allowed
+by config."). Fields that the SDK sends but the document lacks are accepted too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MESSAGES: Mapping[str, Mapping[str, tuple[str, bool]]] = {
         "tool_mock_config": (_OBJECT, False),
     },
 }
-"""By type: each field's kind, and whether it must be there."""
+"""By type: each field's kind, and whether it is required."""
 
 OVERRIDES: Mapping[str, Any] = {
     "agent": {
@@ -100,8 +100,8 @@ _PLACE = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
 
 
 def problem_of(message: Any, sound_step: int) -> str:
-    """What is wrong with a client's message; empty when nothing is. `sound_step`: bytes of one
-    sample of what it is to send."""
+    """Return the error of a client's message, or an empty string. `sound_step`: bytes of one
+    sample of the audio that the client sends."""
     if not isinstance(message, dict):
         return "Invalid message received"
     if "user_audio_chunk" in message:
@@ -130,7 +130,7 @@ def _sound_problem(message: Mapping[str, Any], step: int) -> str:
     try:
         sound = base64.b64decode(coded, validate=True)
     except (binascii.Error, ValueError):
-        return "Invalid message received: user_audio_chunk is no base64"
+        return "Invalid message received: user_audio_chunk is not base64"
     return "Invalid message received: half a sample" if len(sound) % step else ""
 
 
@@ -140,7 +140,7 @@ def _initiation_problem(message: Mapping[str, Any]) -> str:
         return problem
     for name, value in (message.get("dynamic_variables") or {}).items():
         if not isinstance(value, (str, int, float, bool)):
-            return f"Invalid message received: dynamic variable {name!r} is no plain value"
+            return f"Invalid message received: dynamic variable {name!r} is not a plain value"
     return ""
 
 
@@ -152,14 +152,14 @@ def _override_problem(given: Mapping[str, Any], known: Mapping[str, Any], where:
             return f"Invalid override: unknown field '{place}'"
         if isinstance(kind, Mapping):
             if not isinstance(value, dict):
-                return f"Invalid override: '{place}' is no object"
+                return f"Invalid override: '{place}' is not an object"
             problem = _override_problem(value, kind, f"{place}.")
             if problem:
                 return problem
         elif value is not None and not _is(value, kind):
             return f"Invalid override: '{place}' is no {kind}"
         elif name == "llm" and value is not None and value not in LLMS:
-            return f"Invalid override: '{place}' is no language model"
+            return f"Invalid override: '{place}' is not a language model"
         elif name in _RANGES and value is not None:
             least, most = _RANGES[name]
             if not least <= value <= most:
@@ -168,7 +168,7 @@ def _override_problem(given: Mapping[str, Any], known: Mapping[str, Any], where:
 
 
 def permitted(overrides: Mapping[str, Any], permits: Mapping[str, Any]) -> str:
-    """Why the agent does not let these be overridden; empty when it does."""
+    """Return the reason why the agent forbids these overrides; empty if it permits them."""
     for path in _leaves(overrides, ()):
         level: Any = permits
         for name in path:
@@ -187,13 +187,13 @@ def _leaves(value: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[s
 
 
 def missing_variables(texts: tuple[str, ...], given: Mapping[str, Any]) -> list[str]:
-    """Places in an agent's texts that nothing fills."""
+    """Placeholders in an agent's texts that have no value."""
     wanted = {name for text in texts for name in _PLACE.findall(text)}
     return sorted(name for name in wanted - set(given) if not name.startswith("system__"))
 
 
 def filled(text: str, given: Mapping[str, Any]) -> str:
-    """A text with its places filled."""
+    """Return a text with its placeholders filled."""
     return _PLACE.sub(lambda match: str(given.get(match.group(1), "")), text)
 
 

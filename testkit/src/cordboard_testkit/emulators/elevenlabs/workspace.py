@@ -1,7 +1,7 @@
 """An emulated ElevenLabs workspace: agents and their tools, as its HTTP interface keeps them.
 
-Fields, ranges and enumerations are those of the SDK's types (version 2.78). A change is laid over
-what is there; what the service would refuse is refused with 422 and a place.
+Fields, ranges and enumerations are those of the SDK's types (version 2.78). A change is merged
+into the stored object; invalid changes are refused, as by the service, with 422 and their place.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def new_agent(
 
 
 def checked_tool(body: Any) -> JsonObject:
-    """The configuration of a client tool as it is kept, with what was left out. Raises `Refused`
+    """Return a client tool's configuration with the defaults filled in. Raises `Refused`
     (422)."""
     _known(body, frozenset({"tool_config", "response_mocks"}), "body")
     config = body.get("tool_config")

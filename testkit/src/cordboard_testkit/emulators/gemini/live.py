@@ -1,11 +1,11 @@
-"""An emulated Gemini Live: TLS with a throw-away certificate, strict about what it is told.
+"""An emulated Gemini Live: TLS with a throw-away certificate, strict about its input.
 
     async with GeminiLiveEmulator(script) as emulator:
         emulator.url              # https://127.0.0.1:…, for `base_url` or the vendor's SDK
         emulator.certificate      # .client_context, or .path for SSL_CERT_FILE
 
-It keeps the state of sessions under handles, as the service does: what happens after a handle was
-given out is not known to who goes on with it. One script is one call, over all its connections;
+It keeps the state of sessions under handles, as the service does: a client that resumes with a
+handle loses events after the handle was issued. One script is one call, over all its connections;
 with `many_calls`, each new session follows the script from its beginning.
 """
 
@@ -50,14 +50,14 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a handle stands for."""
+    """The state behind a handle."""
 
     state: CallState
     pending: dict[str, bool]
 
 
 class GeminiLiveEmulator:
-    """Serves from `async with` to its end."""
+    """The server; a context manager."""
 
     def __init__(
         self,
@@ -68,8 +68,8 @@ class GeminiLiveEmulator:
         pace: float = 8.0,
         many_calls: bool = False,
     ) -> None:
-        """`pace`: how much faster than it is heard the sound is sent. The end of a turn waits until
-        the sound has been heard, as the service's does."""
+        """`pace`: speed of the outgoing audio, as a multiple of real time. The end of a turn waits
+        until the audio has been heard, as with the service."""
         self._script = script or Script()
         self._prompter = Prompter(self._script)
         self._key = key
@@ -79,9 +79,9 @@ class GeminiLiveEmulator:
         self.certificate = ThrowAwayCertificate()
         self.received: list[Received] = []
         self.violations: list[str] = []
-        """What was refused, with its reason."""
+        """The refusals, with their reasons."""
         self.close_codes: list[int] = []
-        """With which codes the service closed connections."""
+        """Codes with which the service closed connections."""
         self.connections = 0
         self.url = ""
         self._handles: dict[str, Kept] = {}
@@ -120,17 +120,17 @@ class GeminiLiveEmulator:
         ]
 
     async def until(self, kind: str, count: int = 1) -> None:
-        """Wait until so many messages of a kind have come; ten seconds at most."""
+        """Wait until `count` messages of a kind have arrived; ten seconds at most."""
         async with asyncio.timeout(10):
             while len(self.messages(kind)) < count:
                 self._news.clear()
                 await self._news.wait()
 
     def forget_handles(self) -> None:
-        """As if they had run out."""
+        """Make all handles invalid, as if they had expired."""
         self._handles.clear()
 
-    # What the sessions need.
+    # Interface for the sessions.
 
     def new_handle(self, state: CallState) -> str:
         """Keep this state as it is now."""
@@ -166,7 +166,7 @@ class GeminiLiveEmulator:
         return None
 
     def _model(self, connection: ServerConnection, name: str) -> Response:
-        """`GET /v1beta/models/{model}`: whether there is one."""
+        """`GET /v1beta/models/{model}`: 200 if the model exists."""
         if name not in MODELS:
             return self._deny(connection, http.HTTPStatus.NOT_FOUND, f"no model {name}")
         found = {"name": f"models/{name}", "supportedGenerationMethods": ["bidiGenerateContent"]}

@@ -1,4 +1,4 @@
-"""One connection of the emulated Gemini Live: what it hears, says, asks and takes back."""
+"""One connection of the emulated Gemini Live: its input, speech, tool calls and cancellations."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from cordboard_testkit.emulators.speech import TurnGate
 RATE_OUT = 24_000
 CHUNK_MS = 100
 GRACE = 0.5
-"""Seconds after a blocking function call in which sound may still have been under way."""
+"""Seconds after a blocking function call in which audio may still be in transit."""
 GO_AWAY = 3.0
-"""Seconds that are left after a goAway."""
+"""Seconds until the close after a goAway."""
 _QUOTED = re.compile(r"“(.+?)”", re.DOTALL)
 _ANSWERED = re.compile(r"has answered: (\{.*?\})\]", re.DOTALL)
 _GO_ON = re.compile(r"\[The line to you was interrupted")
@@ -41,7 +41,7 @@ _TOLD = re.compile(r"\[Tell the caller now: (.+)\]", re.DOTALL)
 
 
 class Gone(Exception):
-    """The connection was ended, or says nothing more."""
+    """The connection has ended, or has gone silent."""
 
 
 class LiveSession:
@@ -73,11 +73,11 @@ class LiveSession:
         self._stalled = False
         self._asked_at = 0.0
         self._results: dict[str, str] = {}
-        """Messages of results that are there, of the calls that are being answered."""
+        """Messages of the results that have arrived, for the calls in progress."""
         self._last: bytes = b""
 
     async def accept(self) -> bool:
-        """Answer the setup. Whether the connection goes on."""
+        """Answer the setup. Return True if the connection continues."""
         try:
             await self._happen("setup")
             await self._send({"setupComplete": {"sessionId": "emulated"}})
@@ -87,7 +87,7 @@ class LiveSession:
         return True
 
     async def take(self, message: ClientMessage, size: int) -> bool:
-        """Take one message after the setup. Whether the connection goes on."""
+        """Take one message after the setup. Return True if the connection continues."""
         try:
             await self._taken(message, size)
         except Gone:
@@ -111,7 +111,7 @@ class LiveSession:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # What comes.
+    # Incoming messages.
 
     async def _realtime(self, given: RealtimeInput) -> None:
         if self._initial_history:
@@ -179,7 +179,7 @@ class LiveSession:
         if wake and not state.pending:
             self._begin(self._conclude(), after=self._act)
 
-    # What is done.
+    # Actions.
 
     def _next_answer(self) -> Answer:
         self._state.owed = self._state.current = self._prompter.answer()
@@ -253,7 +253,7 @@ class LiveSession:
         await self._complete(await self._speak(text, greeting=greeting))
 
     async def _speak(self, text: str, *, greeting: bool = False, ends: bool = True) -> float:
-        """Returns when its sound will have been heard."""
+        """Returns the time at which its audio will have been heard."""
         self._generating = True
         pcm = self._emulator.speaker.speak(text, RATE_OUT)
         size = RATE_OUT * 2 * CHUNK_MS // 1000
@@ -298,7 +298,7 @@ class LiveSession:
         await self._keep()
 
     async def _cut(self) -> None:
-        """End what is being said."""
+        """End the current speech."""
         if self._act is not None:
             self._act.cancel()
         if self._generating:
@@ -332,7 +332,7 @@ class LiveSession:
             await self._socket.send(self._last)
 
     async def _happen(self, when: When) -> None:
-        """Let go wrong what is to go wrong now. Raises `Gone` when nothing follows."""
+        """Cause the script's fault for this moment. Raises `Gone` if it ends the connection."""
         fault = self._prompter.fault(when)
         if fault is None:
             return
@@ -377,7 +377,7 @@ class LiveSession:
 
 
 async def _settled(work: Coroutine[Any, Any, None], after: asyncio.Task[None] | None) -> None:
-    """Do it once `after` is done, and let the end of the connection be its end."""
+    """Run it once `after` is done; it ends with the connection."""
     if after is not None:
         await asyncio.wait([after])
     with contextlib.suppress(Gone, ConnectionClosed):

@@ -1,4 +1,4 @@
-"""What the connections of an emulated Gemini Live share: a conversation, and the service itself."""
+"""Shared state of the connections of an emulated Gemini Live: a conversation, and the service."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from cordboard_testkit.emulators.speech import Speaker
 
 @dataclass(slots=True)
 class CallState:
-    """What the service knows of one conversation now."""
+    """The service's current state of one conversation."""
 
     prompter: Prompter
     pending: dict[str, bool] = field(default_factory=dict)
-    """Function calls that are not answered: whether the model waits for them."""
+    """Function calls without an answer; the value is True if the model waits for it."""
     cancelled: set[str] = field(default_factory=set)
     current: Answer | None = None
     """The answer to the caller's last turn."""
     asked: Answer | None = None
-    """The answer whose tools are being waited for."""
+    """The answer whose tools are still running."""
     owed: Answer | None = None
-    """The same, until all of it was given."""
+    """The answer to the caller's last turn, until all of it was sent."""
 
 
 class LiveService(Protocol):
-    """What a connection needs of the service."""
+    """The service, as a connection sees it."""
 
     pace: float
-    """How much faster than it is heard the sound is sent."""
+    """Speed of the outgoing audio, as a multiple of real time."""
 
     @property
     def speaker(self) -> Speaker: ...

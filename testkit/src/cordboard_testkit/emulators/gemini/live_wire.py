@@ -1,9 +1,9 @@
-"""What Gemini Live takes from its clients: each message, field by field, and what it refuses.
+"""The messages that Gemini Live accepts from its clients, field by field, and its refusals.
 
 Written from google-genai 3.4 (`types.py`, `_live_converters.py`) and from reports on closed
-sessions. Field names may be camel or snake case, as Google's JSON allows; one that is not here
-closes the connection with 1007 (`Unknown name`), and so does a value of the wrong kind. What
-parses but cannot be is refused by `objection`.
+sessions. Field names may be camel or snake case, as Google's JSON allows; an unknown name
+closes the connection with 1007 (`Unknown name`), and so does a value of the wrong kind. Messages
+that parse but are invalid are refused by `objection`.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ class ClientMessage(_Message):
 
 
 def read(message: Any) -> ClientMessage:
-    """A message as the service takes it. Raises `Refused`."""
+    """Return a message as the service parses it. Raises `Refused`."""
     if not isinstance(message, dict):
         raise Refused(1007, "Request contains an invalid argument.")
     try:
@@ -266,7 +266,7 @@ def read(message: Any) -> ClientMessage:
 
 
 def check_setup(setup: Setup) -> None:
-    """Refuse what parses but cannot be. Raises `Refused`."""
+    """Check a message that parses. Raises `Refused` if it is invalid."""
     name = setup.model.removeprefix("models/")
     if name == setup.model or name not in MODELS:
         words = f"{setup.model} is not found for API version v1, or is not supported for bidi"
@@ -295,7 +295,7 @@ def check_setup(setup: Setup) -> None:
 
 
 def check_blob(blob: Blob) -> None:
-    """Raises `Refused` for what is no sound."""
+    """Raises `Refused` for data that is not audio."""
     if not _MIME.fullmatch(blob.mime_type):
         raise Refused(1007, f"Unsupported mime type {blob.mime_type[:60]}")
     if blob.mime_type != "audio/pcm;rate=16000":

@@ -1,9 +1,9 @@
 """Gemini's `generateContent` and `streamGenerateContent`, emulated.
 
-What is refused, and in which words, after the types of google-genai 3.4 and error messages in
+Refusals and their words follow the types of google-genai 3.4 and error messages in
 public reports: unknown names (at their place), a wrong key (with 400), unknown models, tools
-outside the OpenAPI subset, calls and results that do not fit, a call's seal that does not come
-back. Names are taken as `camelCase` and as `snake_case`, as the service does.
+outside the OpenAPI subset, calls and results that do not match, a missing seal of an earlier
+call. Names are accepted as `camelCase` and as `snake_case`, as the service does.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class _Words:
         return b"data: " + orjson.dumps({"error": error}) + b"\r\n\r\n"
 
     def _calls(self, reply: Reply) -> list[dict[str, Any]]:
-        """The first of those that are asked for together bears the seal."""
+        """The first of several calls in one answer carries the seal."""
         calls: list[dict[str, Any]] = []
         for at, ask in enumerate(reply.asks):
             self._number += 1
@@ -258,7 +258,7 @@ def _check_schema(schema: Any, where: str) -> None:
 
 
 def _check_contents(contents: Any, *, seals: bool) -> tuple[int, tuple[str, ...]]:
-    """Returns how many texts the caller said, and the results that it ends with."""
+    """Return the number of the caller's texts, and the results at the end."""
     if not isinstance(contents, list) or not contents:
         raise Refused(400, "* GenerateContentRequest.contents: contents is not specified")
     said = 0

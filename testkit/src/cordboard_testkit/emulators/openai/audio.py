@@ -1,6 +1,6 @@
 """OpenAI's `/v1/audio/transcriptions` and `/v1/audio/speech`, emulated.
 
-Written after the types of the vendor's SDK (openai 3.54.0). Errors are worded as OpenAI's.
+Written after the types of the vendor's SDK (openai 3.54.0). Error texts are those of OpenAI.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class OpenAIAudioEmulator(SpeechEmulator):
         speaker: Speaker | None = None,
         piece_seconds: float = 0.0,
     ) -> None:
-        """`piece_seconds`: from one piece of sound to the next."""
+        """`piece_seconds`: time from one piece of audio to the next."""
         self._key = key
         routes = [
             Route("/v1/audio/speech", self._speech, methods=["POST"]),
@@ -114,7 +114,7 @@ class OpenAIAudioEmulator(SpeechEmulator):
     # Both.
 
     def _admit(self, request: Request) -> Fault | None:
-        """Who asks, and what the script has in mind. Raises `Refused`."""
+        """Check the key and apply the script's fault. Raises `Refused`."""
         if request.headers.get("authorization") != f"Bearer {self._key}":
             begins = request.headers.get("authorization", "").removeprefix("Bearer ")[:8]
             raise Refused(401, f"Incorrect API key provided: {begins}***.", "invalid_api_key")
@@ -151,7 +151,7 @@ def _check_speech(body: Any) -> None:
 
 
 async def _checked_form(form: FormData) -> float:
-    """Seconds of the sound. Raises `Refused`."""
+    """Duration of the audio in seconds. Raises `Refused`."""
     for name in form:
         if name not in _FIELDS:
             raise Refused(400, _UNKNOWN.format(where=name))

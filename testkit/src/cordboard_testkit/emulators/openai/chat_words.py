@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions, emulated: what is refused, and how answers stream."""
+"""OpenAI's Chat Completions, emulated: refusals and streamed answers."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ _ROLES = {
 
 
 def _check_messages(messages: Any) -> tuple[str, ...]:
-    """Returns the results that it ends with."""
+    """Return the results at the end."""
     if not isinstance(messages, list) or not messages:
         raise Refused(400, "Invalid 'messages': empty array. Expected at least 1 message.")
     open_ids: list[str] = []

@@ -4,10 +4,10 @@
         ...  # base_url: emulator.url, key: emulator.key
     assert not emulator.violations
 
-It hears with `TurnGate`, speaks by its `Speaker` (several times as fast as time), and follows the
-script; asked for a response with instructions, it says their last paragraph. What it refuses it
-answers with the service's `error` and keeps in `violations`. The model's obedience is the only
-thing that is easier than at the real service.
+It hears with `TurnGate`, speaks with its `Speaker` (several times as fast as real time), and
+follows the script; for a response with instructions it speaks their last paragraph. It answers
+refused messages with the service's `error` and keeps them in `violations`. Only the model's
+obedience is easier than with the real service.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from cordboard_testkit.emulators.script import Fault, Prompter, Script, When
 from cordboard_testkit.emulators.speech import Beeper, Speaker, TurnGate
 
 _BENIGN = frozenset({"conversation_already_has_active_response", "response_cancel_not_active"})
-"""What happens when messages cross: refused, and no violation."""
+"""Errors that crossing messages cause: refused, but not violations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,8 @@ class OpenAIRealtimeEmulator:
         speed: float = 8.0,
         transcription_seconds: float = 0.03,
     ) -> None:
-        """`speed`: how much faster than time it speaks; `transcription_seconds`: from the end of
-        the caller's turn to its text."""
+        """`speed`: speed of the audio, as a multiple of real time; `transcription_seconds`: from
+        the end of the caller's turn to its text."""
         self.key = key
         self.speaker = speaker or Beeper()
         self.speed = speed
@@ -100,7 +100,7 @@ class OpenAIRealtimeEmulator:
         return f"http://127.0.0.1:{port}/v1"
 
     def play(self, script: Script) -> None:
-        """Another script from now on."""
+        """Replace the script from now on."""
         self.prompter, self.works = Prompter(script), []
 
     def of_type(self, kind: str) -> list[Event]:
@@ -144,7 +144,7 @@ class OpenAIRealtimeEmulator:
         return None
 
     def _model(self, connection: ServerConnection, name: str) -> Response:
-        """`GET /v1/models/{model}`: whether there is one."""
+        """`GET /v1/models/{model}`: 200 if the model exists."""
         if name in MODELS or name in TRANSCRIBERS:
             return connection.respond(HTTPStatus.OK, json.dumps({"id": name, "object": "model"}))
         return self._no(connection, HTTPStatus.NOT_FOUND, "model_not_found")
@@ -194,7 +194,7 @@ class _Session:
         self._ids = 0
         self._last = ""
         self._ear = 24000, 500
-        """Rate of the caller's sound, silence that ends a turn."""
+        """Rate of the caller's audio; silence that ends a turn."""
         self._gate = TurnGate(*self._ear)
         self._gate_from_ms, self._in_gate_ms = 0, 0.0
         self._speech_item = ""
@@ -236,7 +236,7 @@ class _Session:
             if event.get("item", {}).get("type") == "function_call_output":
                 await self.fault("result")
         except Gone:
-            pass  # if it is only stalled, it reads on
+            pass  # a stalled service continues to read
         except Refused as refused:
             self.refuse(refused, event.get("event_id") if isinstance(event, dict) else None)
         except ValueError:
@@ -254,7 +254,7 @@ class _Session:
         self._write(self._last)
 
     def _write(self, text: str) -> None:
-        # The protocol below takes it at once: order is kept without a task for each message.
+        # The protocol below takes it at once: this keeps the order without a task per message.
         if self.connection.state.name == "OPEN":
             self.connection.protocol.send_text(text.encode())
             self.connection.send_data()
@@ -293,7 +293,7 @@ class _Session:
     # Faults.
 
     async def fault(self, when: When) -> bool:
-        """Whether there was one. Raises `Gone` when nothing more happens on this connection."""
+        """Return True if there was one. Raises `Gone` when the connection is dead."""
         fault = self.emulator.prompter.fault(when)
         if fault is not None:
             await self.perform(fault)
@@ -328,7 +328,7 @@ class _Session:
                 await self.connection.close(1001, words)
                 raise Gone
             case "cancel_tool":
-                pass  # this service cannot
+                pass  # this service has no such message
 
     # The session and its items.
 

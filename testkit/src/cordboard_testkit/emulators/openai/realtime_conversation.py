@@ -1,6 +1,6 @@
-"""What OpenAI Realtime keeps of a session: its settings, its conversation, what of it was heard.
+"""State of an OpenAI Realtime session: its settings, its conversation, the part that was heard.
 
-No socket and no clock. Whatever the service would refuse raises `Refused`.
+It has no socket and no clock. Anything that the service would refuse raises `Refused`.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ Event = dict[str, Any]
 
 @dataclass(slots=True)
 class Work:
-    """What is done about one turn of the caller: it outlives a connection."""
+    """The work on one turn of the caller; it outlives a connection."""
 
     answer: Answer
     said: bool = False
-    """Its first part was said to the end, and its tools asked for."""
+    """True when its first part was spoken to the end and its tools were requested."""
     calls: list[str] = field(default_factory=list)
     results: dict[str, str] = field(default_factory=dict)
     """The messages of its tools, by call."""
     telling: int = 0
-    """The connection on which a response speaks, or spoke, of the results."""
+    """The connection on which a response speaks, or spoke, about the results."""
     told: bool = False
-    """That response is over."""
+    """True when that response has ended."""
 
     @property
     def missing(self) -> bool:
         return any(call not in self.results for call in self.calls)
 
     def ripe(self, connection: int) -> bool:
-        """All its results are there, and nobody has spoken of them."""
+        """True if all results have arrived and no response has spoken about them."""
         ready = self.said and bool(self.calls) and not self.missing
         return ready and not self.told and self.telling != connection
 
@@ -48,13 +48,13 @@ class Conversation:
         self.items: dict[str, Event] = {}
         """By id, in order."""
         self.made_ms: dict[str, int] = {}
-        """How much sound of the model's there is in an item."""
+        """Amount of the model's audio in an item."""
         self.truncated: dict[str, int] = {}
         self.unanswered: set[str] = set()
         """Calls without output."""
         self._cached = (0, 0)
         self.heard_ms = 0
-        """The caller's sound that was committed."""
+        """The caller's committed audio."""
 
     @property
     def last_id(self) -> str | None:
@@ -107,8 +107,8 @@ class Conversation:
         return str(content[0]["text"]).split("] ", 1)[-1]
 
     def usage(self, instructions: str, said: str, sound_ms: int, calls: int) -> Event:
-        """Tokens of one response: a word is one, 100 ms heard or 50 ms spoken are one. All that was
-        there at the response before is cached."""
+        """Tokens of one response: one per word, per 100 ms heard and per 50 ms spoken. Everything
+        that was there at the previous response is cached."""
         words = len(instructions.split()) + sum(_words(item) for item in self.items.values())
         heard = self.heard_ms // 100
         cached_text, cached_audio = self._cached
@@ -135,7 +135,7 @@ class Conversation:
 
 
 def message_of(output: str) -> str:
-    """What a tool's output says in words."""
+    """Return the words of a tool's output."""
     try:
         value = json.loads(output)
     except ValueError:

@@ -1,7 +1,7 @@
-"""The responses of an emulated OpenAI Realtime session: what is said, in which events, how fast.
+"""The responses of an emulated OpenAI Realtime session: their speech, events and pace.
 
-One response at a time belongs to the conversation; others run beside it. Sound is made in pieces of
-100 ms, several times as fast as time, so that it can be cut in the middle.
+One response at a time belongs to the conversation; others run beside it. Audio is made in pieces of
+100 ms, several times as fast as real time, so that it can be cut in the middle.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from cordboard_testkit.emulators.script import Use, results_said
 
 PIECE_MS = 100
 FAULT_PIECE = 3
-"""The piece before which a fault in the middle of the sound happens."""
+"""The piece before which a fault in the middle of the audio happens."""
 
 
 @dataclass(slots=True)
 class Plan:
-    """What one response does."""
+    """The task of one response."""
 
     says: str = ""
     asks: tuple[Use, ...] = ()
     work: Work | None = None
-    """What it begins."""
+    """The work that it begins."""
     tells: tuple[Work, ...] = ()
-    """Of whose results it speaks."""
+    """The work whose results it speaks about."""
     greets: bool = False
 
 
@@ -92,7 +92,7 @@ class Responses:
         self._stop(running, "client_cancelled")
 
     def interrupt(self) -> None:
-        """The caller speaks: what belongs to the conversation is cut."""
+        """The caller speaks: cut the response of the conversation."""
         if self._active is not None:
             self._stop(self._active, "turn_detected")
 
@@ -105,7 +105,7 @@ class Responses:
                 self._say_of(running, "response.output_item.done", item=item)
         self._done(running, "cancelled", {"type": "cancelled", "reason": reason})
 
-    # What it says.
+    # Content.
 
     def _instructions(self, wanted: Event) -> Plan:
         self._instructed += 1
@@ -134,7 +134,7 @@ class Responses:
         number = self._session.number
         return tuple(work for work in self._session.emulator.works if work.ripe(number))
 
-    # How it is made.
+    # Generation.
 
     def _begin(self, plan: Plan, in_conversation: bool, metadata: Any = None) -> None:
         session = self._session
@@ -301,7 +301,7 @@ def _told(work: Work) -> str:
 
 
 def _share(words: list[str], pieces: int) -> tuple[str, list[str]]:
-    """The words that belong to the next of so many pieces of sound."""
+    """Return the words that belong to the next of `pieces` pieces of audio."""
     count = -(-len(words) // max(1, pieces))
     return "".join(words[:count]), words[count:]
 

@@ -1,4 +1,4 @@
-"""What the responses of an emulated OpenAI Realtime session need of it, and of the service."""
+"""The emulated OpenAI Realtime session and its service, as the responses see them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cordboard_testkit.emulators.speech import Speaker
 
 
 class Gone(Exception):
-    """Nothing more happens on this connection."""
+    """The connection is dead."""
 
 
 class RealtimeService(Protocol):
@@ -22,7 +22,7 @@ class RealtimeService(Protocol):
     """The caller's turns, the last one last."""
     violations: list[str]
     speed: float
-    """How much faster than time it speaks."""
+    """Speed of the audio, as a multiple of real time."""
 
     @property
     def speaker(self) -> Speaker: ...
@@ -46,13 +46,13 @@ class RealtimeSession(Protocol):
     def new_id(self, prefix: str) -> str: ...
 
     def spawn(self, work: Any) -> asyncio.Task[None]:
-        """Have it done; it ends with the connection."""
+        """Run it as a task; it ends with the connection."""
         ...
 
     async def fault(self, when: When) -> bool:
-        """Whether there was one. Raises `Gone` when nothing more happens on this connection."""
+        """Return True if there was one. Raises `Gone` when the connection is dead."""
         ...
 
     async def perform(self, fault: Fault) -> None:
-        """Let it go wrong. Raises `Gone`, like `fault`."""
+        """Cause the fault. Raises `Gone`, like `fault`."""
         ...

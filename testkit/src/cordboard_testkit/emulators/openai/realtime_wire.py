@@ -1,7 +1,7 @@
-"""What a client may say to OpenAI Realtime, checked as its published types have it.
+"""The messages of OpenAI Realtime's clients, checked against its published types.
 
-Written from openai 3.54, `types/realtime` (client events, session, response). `check` finds what
-the service answers with an `error`; codes and words are those it uses in public reports
+Written from openai 3.54, `types/realtime` (client events, session, response). `check` finds errors
+that the service answers with an `error`; codes and words are those of public reports
 (`unknown_parameter`, `invalid_value`, `missing_required_parameter`).
 """
 
@@ -125,7 +125,7 @@ def by_type(shapes: Mapping[str, Shape]) -> Shape:
 
 
 def sound(value: Any, path: str) -> None:
-    """Base64, not more than the service takes at once."""
+    """Base64, no longer than the service accepts in one message."""
     try:
         data = base64.b64decode(value, validate=True) if isinstance(value, str) else b""
     except (binascii.Error, ValueError):
@@ -281,7 +281,7 @@ _BY_ROLE = {
     "system": _message("system", "input_text"),
     "assistant": _message("assistant", "output_text"),
 }
-"""An assistant's sound cannot be put in ("cannot populate assistant audio messages")."""
+"""An assistant's audio cannot be inserted ("cannot populate assistant audio messages")."""
 
 
 def _any_message(value: Any, path: str) -> None:
@@ -345,4 +345,4 @@ check: Shape = by_type(
         "response.cancel": _client_event({}, response_id=text(64)),
     }
 )
-"""Raises `Refused` for what the service would not take."""
+"""Raises `Refused` for messages that the service would not accept."""

@@ -1,4 +1,4 @@
-"""OpenAI's Responses, emulated: what is refused, and how answers stream."""
+"""OpenAI's Responses, emulated: refusals and streamed answers."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _item_events(item: dict[str, Any], index: int, event: Any) -> Iterator[Event
 
 
 def _check_input(items: Any) -> tuple[int, tuple[str, ...]]:
-    """Returns how many texts the caller said, and the results that it ends with."""
+    """Return the number of the caller's texts, and the results at the end."""
     if isinstance(items, str):
         return 1, ()
     if not isinstance(items, list) or not items:

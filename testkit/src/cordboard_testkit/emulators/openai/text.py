@@ -1,8 +1,8 @@
 """OpenAI's Chat Completions and Responses, emulated.
 
-What is refused, and in which words, after OpenAI's OpenAPI description and error messages in public
+Refusals and their words follow OpenAI's OpenAPI description and error messages in public
 reports: unknown fields, a wrong key, unknown models, tools with bad names or schemas, results that
-are missing or belong to nothing, parameters that reasoning models no longer take.
+are missing or have no call, parameters that reasoning models no longer accept.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What OpenAI's two ways to ask for text have in common, emulated: keys, models, tools."""
+"""Shared part of OpenAI's two emulated text interfaces: keys, models, tools."""
 
 from __future__ import annotations
 
