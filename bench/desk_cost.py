@@ -220,10 +220,10 @@ class Stopwatch(SilentObserver):
 
     def __init__(self) -> None:
         self.began = 0.0
-        self.late: list[float] = []
+        self.delays: list[float] = []
 
     def filler(self, ask: ToolAsk, text: str) -> None:
-        self.late.append(time.perf_counter() - self.began - THRESHOLD_MS / 1000)
+        self.delays.append(time.perf_counter() - self.began - THRESHOLD_MS / 1000)
 
 
 async def _fillers() -> list[float]:
@@ -238,7 +238,7 @@ async def _fillers() -> list[float]:
         await desk.run(ToolAsk("1", "slow", {"place": "Oslo"}, 1))
 
     await asyncio.gather(*map(one, watches))
-    return [late for watch in watches for late in watch.late]
+    return [late for watch in watches for late in watch.delays]
 
 
 async def _memory() -> float:

@@ -45,6 +45,9 @@ class EchoAgent:
     def payload(self) -> PayloadLimits:
         return DEFAULT_LIMITS
 
+    async def prepare(self) -> None:
+        """There is nothing to connect."""
+
     async def start(self, session: AgentSession) -> None:
         if self._speaks:
             session.emit(
@@ -64,8 +67,11 @@ class EchoAgent:
     def answer_tool(self, reply: ToolReply) -> None:
         """It asks for none."""
 
-    def interrupted(self, heard: str) -> None:
+    def interrupted(self, heard: str, heard_ms: int, turn: int) -> None:
         """It continues."""
+
+    def recover(self, reason: str) -> bool:
+        return False
 
     def say(self, speech: Speech) -> None:
         """It has no voice."""

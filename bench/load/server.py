@@ -82,7 +82,8 @@ class LoadEngine(Engine):
 
     def pacing(self) -> dict[str, int]:
         """Frames that were sent late, and those that were not sent."""
-        return {"ticks_late": self._pacer.late_ticks, "ticks_skipped": self._pacer.skipped_ticks}
+        audio = self.doors.health()
+        return {"ticks_late": audio["late_ticks"], "ticks_skipped": audio["skipped_ticks"]}
 
 
 class _Counted(EchoAgent):

@@ -58,11 +58,11 @@ def configuration(folder: str) -> Config:
 class BenchEngine(Engine):
     """The engine, with or without its agent."""
 
-    models = True
+    hears = True
     speaks = False
 
     def _open_agent(self, binding: Binding) -> Agent:
-        return super()._open_agent(binding) if self.models else EchoAgent(speaks=self.speaks)
+        return super()._open_agent(binding) if self.hears else EchoAgent(speaks=self.speaks)
 
 
 async def measure() -> None:
@@ -77,7 +77,7 @@ async def measure() -> None:
 
         @asynccontextmanager
         async def opened(count: int, vad: bool) -> AsyncIterator[Sequence[harness.Call]]:
-            engine.models = vad
+            engine.hears = vad
             lines = [NullMedia(pacer, door) for _ in range(count)]
             for line in lines:
                 engine.exchange.offer(NullLine(line).offer())

@@ -20,6 +20,7 @@ from bench.providers.wires import KEY, SLIN_FRAME, ULAW_FRAME, WIRES, Message, W
 from cordboard.agent_api.agent import AgentSession
 from cordboard.agent_api.provider import Parts
 from cordboard.agent_api.service_protocol import ServiceProtocol
+from cordboard.agent_api.speech import Speech
 from cordboard.agents.making import make
 from cordboard.errors import AgentError, FailureKind
 from cordboard.tools.tool import JsonObject
@@ -62,7 +63,9 @@ class Host:
 
     def ended(self, reason: str) -> None: ...
 
-    def unsaid(self, text: str) -> None: ...
+    def unsaid(self, speech: Speech) -> None: ...
+
+    def agent_speech(self, speech: Speech | None) -> None: ...
 
     def ignored(self, why: str, detail: str = "") -> None:
         raise AgentError(f"a message of the benchmark is {why}: {detail}")

@@ -76,7 +76,7 @@ async def readiness(config: Config, folder: Path) -> dict[str, Any]:
     try:
         return {
             name: (state.ready, state.required, state.detail)
-            for name, state in engine.readiness().items()
+            for name, state in engine.view.readiness().items()
             if name in ("agents", "plugins", "media", "mcp")
         }
     finally:
