@@ -897,3 +897,16 @@ async def test_a_mistake_in_the_engines_speech_is_told_and_counted() -> None:
         trouble = await caller.until(AgentTrouble)
         assert trouble == AgentTrouble("internal", "own speech: ZeroDivisionError('a bug')")
         await caller.until(AgentAudioDone)
+
+
+@in_virtual_time
+async def test_a_late_answer_without_voice_and_connection_waits_for_the_next_one() -> None:
+    async with talking(in_memory=True) as (service, caller, agent, _):
+        late = Speech("About your earlier request: The table is booked.", "late answer")
+        await service.connections[-1].close(1011)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        agent.say(late)
+        await service.until(lambda: bool(service.of("inform")))
+        await service.say(do="words", text="By the way, the table is booked.")
+        assert (await caller.until(AgentText)).speech is late
