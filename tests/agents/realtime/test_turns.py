@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cordboard.agent_api.agent import (
@@ -96,7 +96,17 @@ def play(reports: list[tuple[object, ...]], speaking: bool, given: Speech | None
         return loop.run_until_complete(scenario())
 
 
+SILENT_UNDER_AN_ANSWER: list[tuple[object, ...]] = [
+    ("caller_started", None),
+    ("agent_sound", b"\0", "a"),
+    ("notice_silence", 1011.0, 0.0),
+    ("agent_sound", b"\0", "a"),
+]
+"""The service does not say that the caller has stopped, and answers."""
+
+
 @given(REPORTS, st.booleans(), st.none() | st.just(FILLER))
+@example(SILENT_UNDER_AN_ANSWER, False, None)
 def test_the_events_make_sense(
     reports: list[tuple[object, ...]], speaking: bool, given: Speech | None
 ) -> None:

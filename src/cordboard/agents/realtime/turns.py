@@ -241,7 +241,7 @@ class Turns:
             return
         self.caller_text("", turn)
         self.owes = owed
-        if not (owed or self.asks):
+        if not (owed or self.asks or self.answering):
             self._done(turn)
 
     # The answer.
