@@ -191,11 +191,13 @@ def test_a_late_answer_that_breaks_off_with_the_connection_was_not_heard() -> No
 
     async def scenario() -> Stage:
         stage = Telling(speaking=True, given=None)
+        stage.talk.owes = True  # the service has taken it
         stage.talk.agent_words("By the way,")
         late.begin()  # by the call
         stage.talk.lost()
         return stage
 
     with virtual_time() as loop:
-        loop.run_until_complete(scenario())
+        stage = loop.run_until_complete(scenario())
     assert late.state is SpeechState.CUT
+    assert not stage.talk.owes, "the next connection would tell it a second time"

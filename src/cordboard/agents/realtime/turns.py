@@ -336,6 +336,8 @@ class Turns:
         """The connection is gone: what it was saying goes on no more. A turn in which it had
         asked for a tool was over, though it was not yet sure of it."""
         late = self._late
+        if late is not None and self._answer_turn == self.turn:
+            self.owes = False  # it is told anew, and nothing else was owed
         self._close()
         if late is not None:
             late.cut()
