@@ -173,8 +173,12 @@ def test_the_end_of_a_filler_is_not_the_end_of_the_answer() -> None:
         assert line.floor.caller_stopped(1)
         line.queue.begins(line.says("One moment.", "filler"))
         assert line.queue.ends_before_answer()
+        line.floor.caller_is_asked = True
         line.queue.begins(line.says("Shall I?", "approval"))
         assert not line.queue.ends_before_answer()
+        line.floor.caller_answered()
+        line.floor.caller_is_asked = False
+        assert line.queue.ends_before_answer(), "the rest of it was still in the making"
         line.queue.begins(None)
         assert not line.queue.ends_before_answer()
         line.queue.begins(line.says("About earlier: yes.", "late answer"))

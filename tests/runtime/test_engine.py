@@ -158,6 +158,23 @@ async def test_being_late_while_everything_starts_is_no_overload(sheds: bool) ->
     assert load.degradation.level == (1 if sheds else 0)
 
 
+async def test_overload_is_noticed_though_a_transport_cannot_report() -> None:
+    """A transport may be of a plug-in."""
+    now = 1000.0
+
+    def broken() -> None:
+        raise ZeroDivisionError
+
+    load = OverloadMonitor(Metrics(), lambda: None, broken, lambda: None, clock=lambda: now)
+    load.started()
+    now += SETTLING
+    for _ in range(round(RAISE_AFTER) * 2 + 4):
+        now += 0.5
+        with pytest.raises(ZeroDivisionError):
+            load.measure(0.3)
+    assert load.degradation.level == 1
+
+
 async def test_threads_at_work_are_counted() -> None:
     metrics, workers = Metrics(), Workers(1)
     begun, finish = threading.Event(), threading.Event()

@@ -145,10 +145,10 @@ class SpeechQueue:
     def ends_before_answer(self) -> bool:
         """The agent has handed over all that it says now. Return whether that was a sentence of the
         engine in front of an answer that is still owed."""
-        current = self.current
-        if current is None or current.purpose == "approval":
+        current, floor = self.current, self._floor
+        if current is None or floor.owed is not Owed.ANSWER:
             return False
-        if self._floor.owed is not Owed.ANSWER:
+        if current.purpose == "approval" and floor.caller_is_asked:
             return False
         self.current = None
         return True

@@ -69,7 +69,6 @@ class OverloadMonitor:
     def measure(self, lag: float) -> None:
         """Take the loop's lag, in seconds."""
         self._metrics.load.loop_lag(lag)
-        self._on_measured()
         now = self._clock()
         settled = now >= self._settled_at
         if settled:
@@ -86,6 +85,7 @@ class OverloadMonitor:
             self._judged_at = now
             self._overload.judge(now)
             self._on_judged()
+        self._on_measured()
 
     def health(self) -> Mapping[str, Any]:
         """Its part of `/health`."""

@@ -172,7 +172,7 @@ async def test_what_was_booked_before_the_loss_is_told_and_not_booked_again() ->
         faults=(Fault("result", "drop"),),
     )
     second = script(Answer(asks=(Use("book", {"seats": 2}),)))
-    async with talking(first, second) as talk:
+    async with talking(first, second, transcription_seconds=60.0) as talk:
         await talk.until(AgentAudioDone)
         talk.say()
         ask = (await talk.until(ToolAsked)).ask

@@ -24,7 +24,7 @@ from cordboard.agent_api.agent import (
     ToolAsked,
     ToolCancelled,
 )
-from cordboard.agent_api.speech import Speech
+from cordboard.agent_api.speech import Speech, SpeechState
 from cordboard.agent_api.stt import NO_HINTS, SpeechHints, Transcript
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
 from cordboard.audio.format import SLIN_8K
@@ -352,6 +352,26 @@ def test_a_broken_voice_is_told_to_the_call() -> None:
         await stage.media.say(silence(500))
 
     assert stage_failed(play(scenario, [], voice=Mute()))
+
+
+def test_a_sentence_whose_voice_breaks_in_the_middle_was_not_heard_whole() -> None:
+    class Breaking(TalkingClock):
+        async def speak(self, text: str, *, rate: int = 8000) -> AsyncIterator[bytes]:
+            yield bytes(320)
+            await asyncio.sleep(0.1)
+            raise VoiceError("no sound card")
+
+    question = Speech("Are you there?", "reprompt")
+
+    async def scenario(stage: Stage) -> None:
+        await stage.start()
+        stage.agent.say(question)
+        await stage.media.say(silence(60))
+        question.begin()  # by the call
+        await stage.media.say(silence(500))
+
+    assert stage_failed(play(scenario, [], voice=Breaking()))
+    assert question.state is SpeechState.CUT
 
 
 def test_a_bug_in_the_brain_is_told_to_the_call() -> None:

@@ -31,7 +31,7 @@ from cordboard.agent_api.speech import Speech, SpeechState
 from cordboard.agents.realtime.agent import RealtimeAgent
 from cordboard.agents.realtime.greetings import Greeting, GreetingCache
 from cordboard.agents.realtime.warm import WarmConnection
-from cordboard.errors import AgentError
+from cordboard.errors import AgentError, VoiceError
 from cordboard.net.service_websocket import Address
 from cordboard.tools.tool import Status, ToolReply
 from cordboard_testkit.fake_pipeline import MS_PER_WORD, TalkingClock
@@ -897,3 +897,33 @@ async def test_a_mistake_in_the_engines_speech_is_told_and_counted() -> None:
         trouble = await caller.until(AgentTrouble)
         assert trouble == AgentTrouble("internal", "own speech: ZeroDivisionError('a bug')")
         await caller.until(AgentAudioDone)
+
+
+@in_virtual_time
+async def test_a_late_answer_without_voice_and_connection_waits_for_the_next_one() -> None:
+    async with talking(in_memory=True) as (service, caller, agent, _):
+        late = Speech("About your earlier request: The table is booked.", "late answer")
+        await service.connections[-1].close(1011)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        agent.say(late)
+        await service.until(lambda: bool(service.of("inform")))
+        await service.say(do="words", text="By the way, the table is booked.")
+        assert (await caller.until(AgentText)).speech is late
+
+
+@in_virtual_time
+async def test_a_sentence_whose_voice_breaks_in_the_middle_was_not_heard_whole() -> None:
+    class Breaking(TalkingClock):
+        async def speak(self, text: str, *, rate: int = 8000) -> AsyncIterator[bytes]:
+            yield bytes(320)
+            await asyncio.sleep(0.1)
+            raise VoiceError("the voice broke")
+
+    async with talking(Breaking(), in_memory=True) as (_, caller, agent, _):
+        question = Speech("Are you there?", "reprompt")
+        agent.say(question)
+        text = await caller.until(AgentText)
+        text.speech.begin()  # by the call
+        assert (await caller.until(AgentTrouble)).what == "unsaid"
+        assert question.state is SpeechState.CUT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cordboard.agent_api.agent import (
@@ -21,7 +21,7 @@ from cordboard.agent_api.agent import (
     ToolAsked,
     ToolCancelled,
 )
-from cordboard.agent_api.speech import Speech
+from cordboard.agent_api.speech import Speech, SpeechState
 from cordboard.agents.realtime import turns as talk_module
 from cordboard.agents.realtime.turns import Turns
 from cordboard.audio.format import ULAW_8K
@@ -96,7 +96,17 @@ def play(reports: list[tuple[object, ...]], speaking: bool, given: Speech | None
         return loop.run_until_complete(scenario())
 
 
+SILENT_UNDER_AN_ANSWER: list[tuple[object, ...]] = [
+    ("caller_started", None),
+    ("agent_sound", b"\0", "a"),
+    ("notice_silence", 1011.0, 0.0),
+    ("agent_sound", b"\0", "a"),
+]
+"""The service does not say that the caller has stopped, and answers."""
+
+
 @given(REPORTS, st.booleans(), st.none() | st.just(FILLER))
+@example(SILENT_UNDER_AN_ANSWER, False, None)
 def test_the_events_make_sense(
     reports: list[tuple[object, ...]], speaking: bool, given: Speech | None
 ) -> None:
@@ -148,3 +158,46 @@ def test_what_is_held_too_long_is_told_of_once_and_a_cut_makes_room(
         stage = loop.run_until_complete(scenario())
     assert sum(len(e.pcm) for e in stage.events if isinstance(e, AgentAudio)) == 160
     assert stage.ignored_words == ["too_much"]
+
+
+def test_a_late_answer_that_the_caller_cuts_before_it_is_heard_is_not_lost() -> None:
+    """The service tells it while the engine speaks, so it waits; the caller takes the floor."""
+    late = Speech("About your earlier request: it is booked.", "late answer")
+
+    class Telling(Stage):
+        def answer_begins(self) -> Speech | None:
+            return late
+
+    async def scenario() -> Stage:
+        stage = Telling(speaking=True, given=None)
+        stage.talk.hold()
+        stage.talk.agent_words("By the way, it is booked.")
+        stage.talk.cut()
+        stage.talk.release()
+        return stage
+
+    with virtual_time() as loop:
+        stage = loop.run_until_complete(scenario())
+    assert not [event for event in stage.events if isinstance(event, AgentText)]
+    assert late.state is SpeechState.DROPPED
+
+
+def test_a_late_answer_that_breaks_off_with_the_connection_was_not_heard() -> None:
+    late = Speech("About your earlier request: it is booked.", "late answer")
+
+    class Telling(Stage):
+        def answer_begins(self) -> Speech | None:
+            return late
+
+    async def scenario() -> Stage:
+        stage = Telling(speaking=True, given=None)
+        stage.talk.owes = True  # the service has taken it
+        stage.talk.agent_words("By the way,")
+        late.begin()  # by the call
+        stage.talk.lost()
+        return stage
+
+    with virtual_time() as loop:
+        stage = loop.run_until_complete(scenario())
+    assert late.state is SpeechState.CUT
+    assert not stage.talk.owes, "the next connection would tell it a second time"

@@ -75,8 +75,12 @@ class SpeechOutput:
                     session.emit(AgentAudio(turn, pcm))
                     limit.reschedule(self._loop.time() + VOICE_LIMIT)
         except VoiceError as error:
+            if speech is not None:
+                speech.cut()
             self._on_failed(f"the voice failed: {error}", error.kind)
         except TimeoutError:
+            if speech is not None:
+                speech.cut()
             self._on_failed(f"the voice gave no sound for {VOICE_LIMIT:g} s", "stalled")
 
     async def _wait_for_the_floor(self) -> None:

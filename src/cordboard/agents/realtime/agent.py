@@ -349,6 +349,7 @@ class RealtimeAgent:
         log.error("sentence_unsaid", provider=self._provider, text=speech.text, reason=reason)
         if self._link.up:  # else another agent may say it
             speech.drop()
+        speech.cut()
         self.emit(AgentTrouble("unsaid", reason))
 
     # Inside.

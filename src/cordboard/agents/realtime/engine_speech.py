@@ -246,6 +246,8 @@ class EngineSpeech:
         elif not self._service_says(speech):
             host.unsaid(speech, "there is no voice for it")
             host.spoken(speech)
+            if speech.purpose == "late answer" and not speech.over:
+                self._late = speech  # for the next connection
 
     def _service_says(self, speech: Speech) -> bool:
         taken = self._host.service_says(speech)

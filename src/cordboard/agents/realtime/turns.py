@@ -113,6 +113,8 @@ class Turns:
         """The turn of the sentence being spoken by the service."""
         self._given: Speech | None = None
         """The sentence of the engine that the service speaks; None: the model's own words."""
+        self._late: Speech | None = None
+        """The late answer that the model tells now."""
         self._muted = False
         """The call has cut an answer that the service goes on with: it is not heard."""
         self._done_pending = False
@@ -239,7 +241,7 @@ class Turns:
             return
         self.caller_text("", turn)
         self.owes = owed
-        if not (owed or self.asks):
+        if not (owed or self.asks or self.answering):
             self._done(turn)
 
     # The answer.
@@ -307,7 +309,12 @@ class Turns:
         self._close()
         self._muted = False
         self._forget_greeting()
-        self._held, self._held_bytes = (None if self._held is None else []), 0
+        held, self._held_bytes = self._held, 0
+        if held is not None:
+            self._held = []
+            for event in held:
+                if isinstance(event, AgentText) and event.speech is not None:
+                    event.speech.drop()
         if self._session.speaking():
             self._stage.emit(Interrupted(self._loop.time()))
         if was is not None and not self.asks:
@@ -328,7 +335,12 @@ class Turns:
     def lost(self) -> None:
         """The connection is gone: what it was saying goes on no more. A turn in which it had
         asked for a tool was over, though it was not yet sure of it."""
+        late = self._late
+        if late is not None and self._answer_turn == self.turn:
+            self.owes = False  # it is told anew, and nothing else was owed
         self._close()
+        if late is not None:
+            late.cut()
         self._muted = False
         self._forget_greeting()
         if self.caller_speaks and self._asked_in > self.turn:
@@ -345,6 +357,7 @@ class Turns:
         if self._answer_turn is None:
             speech = given or self._engine.answer_begins()
             self._given, self._answer_turn = given, self.turn
+            self._late = speech if given is None else None
             self._done_pending = self._reopens = False
             self._patience.service_noticed()
             words = given.text if given is not None else ""
@@ -356,7 +369,7 @@ class Turns:
 
     def _close(self) -> None:
         self._answer_turn = None
-        self._given = None
+        self._given = self._late = None
         self._reopens = False
 
     def _forget_greeting(self) -> None:
