@@ -21,7 +21,7 @@ from cordboard.agent_api.probe import Probe
 from cordboard.agent_api.provider import Parts, Provider, provider_of
 from cordboard.agent_api.service_protocol import ServiceProtocol
 from cordboard.agents.making import make
-from cordboard.agents.online_requests import State, Verdict, verdict
+from cordboard.agents.online_verdicts import State, Verdict, verdict
 from cordboard.agents.realtime.trial import try_session
 from cordboard.config.plugins import Plugins, installed
 from cordboard.config.providers.services import PaidPart, paid_parts
