@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import EntryPoint, distributions
 from pathlib import Path
 from types import SimpleNamespace
@@ -81,6 +82,10 @@ class NoSection:
     pass
 
 
+class CrowWithACall(Crow):
+    call: Callable[[], None] | None = Field(None, description="Has no JSON schema.")
+
+
 @pytest.mark.parametrize(
     ("offered", "reason"),
     [
@@ -105,6 +110,10 @@ class NoSection:
         (
             Provider("crow_voice", "tts", Crow, caws),
             "the section of crow_voice needs `type: Literal['crow_voice']`",
+        ),
+        (
+            Provider("crow", "agent", CrowWithACall, caws),
+            "the section of crow has no JSON schema: PydanticInvalidForJsonSchema",
         ),
     ],
 )
@@ -209,6 +218,19 @@ def test_a_file_that_names_a_broken_plugin_is_read_and_what_it_names_is_told(
     assert path.trouble.endswith(reason)
     with pytest.raises(ConfigError, match="expected one of"):
         read("providers: {a: {type: crown}}" + CONTEXTS, tmp_path / "a.yaml", {}, plugins)
+
+
+def test_secrets_of_a_section_whose_plugin_is_broken_stay_secret(tmp_path: Path) -> None:
+    plugins = collect(built_in(), [EntryPoint("crow", "no_such:thing", "cordboard.providers")])
+    text = """
+providers:
+  bird: {type: crow, api_key: first-secret, nest: [{password: second-secret, tree: oak}]}
+"""
+    loaded = read(text + CONTEXTS, tmp_path / "a.yaml", {}, plugins)
+    assert loaded.secrets == {"first-secret", "second-secret"}
+    shown = repr(loaded.config)
+    assert "oak" in shown
+    assert "-secret" not in shown
 
 
 def _no_pacer() -> Pacer:
