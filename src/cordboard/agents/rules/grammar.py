@@ -37,6 +37,7 @@ from cordboard.agents.rules.sound import SoundIndex, phrase_sounds
 from cordboard.agents.rules.values import Finder, Judged, Span, Surroundings, Value
 from cordboard.agents.rules.words import (
     FILLERS,
+    Token,
     denied_places,
     is_over,
     plain,
@@ -317,8 +318,10 @@ class Grammar:
             for name, part in ((GOODBYE, look.tokens[-count:]), (REPEAT, look.tokens[:count])):
                 if name == REPEAT and sum(t.text not in FILLERS for t in part) < 2:
                     continue  # many a question begins with "what"
+                if name == GOODBYE and _is_denied(look.tokens, -count):
+                    continue  # "do not hang up"
                 words = {token.said: [(place, place + 1, 1.0)] for place, token in enumerate(part)}
-                piece = Look("", part, words, {}, frozenset(), self.vocabulary)
+                piece = Look("", part, words, {}, denied_places(part), self.vocabulary)
                 fits = self.table.fits(piece, (name,))
                 if fits and fits[0].quality <= 0.1:
                     return Reading(name, {}, {}, {}, verbatim=True)
@@ -344,6 +347,17 @@ class Grammar:
             name = max(said, key=lambda n: SequenceMatcher(None, plain(n), here).ratio())
             text = text[: words[0].begin] + name + text[words[-1].end :]
         return text
+
+
+def _is_denied(tokens: Sequence[Token], place: int) -> bool:
+    """Whether a denial comes right before, in the same clause, small words aside."""
+    before = tokens[:place]
+    for token, after in zip(reversed(before), reversed((*before, tokens[place])[1:]), strict=True):
+        if not after.after_stop and token.text in ("not", "never"):
+            return True
+        if after.after_stop or token.is_content:
+            return False
+    return False
 
 
 def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
