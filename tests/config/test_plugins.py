@@ -289,6 +289,23 @@ async def test_probes_that_fail_are_one_finding(
     assert finding.advice == f"{OF_CROW}: its probes failed: RuntimeError: caw"
 
 
+def test_a_key_that_a_plugin_quotes_is_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class CrowService(Service):
+        type: Literal["crow"] = Field(description="The kind.")
+
+    def quotes(section: CrowService, parts: Parts) -> Any:
+        raise ValueError(f"cannot use {parts.key}")
+
+    plugins = installed_with(tmp_path, monkeypatch, Provider("crow", "agent", CrowService, quotes))
+    text = "providers: {bird: {type: crow, api_key: very-secret}, local: {type: pipeline}}"
+    config = read(text + CONTEXTS, tmp_path / "a.yaml", {}, plugins).config
+    assert dict(plugin_problems(config, {}, plugins)) == {
+        "bird": f"{OF_CROW}: make of crow failed: ValueError: cannot use ***"
+    }
+
+
 def test_a_voice_that_is_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offered = Provider("crow_voice", "tts", CrowVoice, a_text)
     plugins = installed_with(tmp_path, monkeypatch, offered)

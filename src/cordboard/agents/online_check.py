@@ -20,7 +20,7 @@ import httpx2
 from cordboard.agent_api.probe import Probe
 from cordboard.agent_api.provider import Parts, Provider, provider_of
 from cordboard.agent_api.service_protocol import ServiceProtocol
-from cordboard.agents.making import make
+from cordboard.agents.making import make, without_key
 from cordboard.agents.online_verdicts import State, Verdict, verdict
 from cordboard.agents.realtime.trial import try_session
 from cordboard.config.plugins import Plugins, installed
@@ -135,7 +135,8 @@ def _probes(
         source = plugins.sources.get((paid.role, paid.service.type))
         if source is None:
             raise
-        return (), f"{source}: its probes failed: {type(error).__name__}: {error}"
+        told = f"{source}: its probes failed: {type(error).__name__}: {error}"
+        return (), without_key(told, key)
 
 
 async def _session(
