@@ -19,11 +19,15 @@ from cordboard.audio.pacer import Pacer
 from cordboard.config.load import read
 from cordboard.config.plugins import Plugins, built_in, collect
 from cordboard.config.sections.parts import PartSection
+from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.config.sections.service import Service
 from cordboard.config.sections.tool import ToolSection
 from cordboard.errors import AgentError, ConfigError, MediaError
+from cordboard.net.service_websocket import Address
 from cordboard.telephony.asterisk.transport import NoMediaPath, Transport, plugin_path
 from cordboard.tools.plugin import ToolType, plugin_tools
+from cordboard.vendors.openai.config import OpenAIRealtimeProvider
+from cordboard.vendors.openai.realtime.protocol import OpenAIProtocol
 
 CONTEXTS = "\ncontexts: {demo: {}}\n"
 OF_CROW = "plug-in crow of cordboard-crow 1.2.3"
@@ -287,6 +291,27 @@ async def test_probes_that_fail_are_one_finding(
     (finding,) = await check_online(config, {}, plugins=plugins)
     assert (finding.provider, finding.state) == ("bird", "refused")
     assert finding.advice == f"{OF_CROW}: its probes failed: RuntimeError: caw"
+
+
+async def test_a_session_that_fails_is_one_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class CrowService(RealtimeProvider):
+        type: Literal["crow"] = Field(description="The kind.")
+
+    class Silly(OpenAIProtocol):
+        async def address(self) -> Address:
+            raise KeyError("very-secret")
+
+    def silly(section: CrowService, parts: Parts) -> Any:
+        return Silly(OpenAIRealtimeProvider(type="openai_realtime"), parts.key)
+
+    plugins = installed_with(tmp_path, monkeypatch, Provider("crow", "agent", CrowService, silly))
+    text = "providers: {bird: {type: crow, api_key: very-secret}, local: {type: pipeline}}"
+    config = read(text + CONTEXTS, tmp_path / "a.yaml", {}, plugins).config
+    (finding,) = await check_online(config, {}, plugins=plugins)
+    assert (finding.provider, finding.state) == ("bird", "refused")
+    assert finding.advice == f"{OF_CROW}: its session failed: KeyError: '***'"
 
 
 def test_a_key_that_a_plugin_quotes_is_not_told(
