@@ -428,7 +428,14 @@ async def test_only_a_plain_yes_agrees(words: str, done: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["Do not hang up.", "please don't hang up", "I said hello, not goodbye."]
+    "words",
+    [
+        "Do not hang up.",
+        "please don't hang up",
+        "I said hello, not goodbye.",
+        "he told me to hang up",
+        "I never said end the call.",
+    ],
 )
 async def test_a_farewell_that_is_denied_is_none(demo: Talk, words: str) -> None:
     await demo.say(words)
@@ -437,7 +444,16 @@ async def test_a_farewell_that_is_denied_is_none(demo: Talk, words: str) -> None
 
 @pytest.mark.parametrize(
     "words",
-    ["No, that's all, bye.", "I do not need anything else goodbye", "not today, thanks. Bye."],
+    [
+        "No, that's all, bye.",
+        "I do not need anything else goodbye",
+        "Okay, thanks. Hang up.",
+        "you can hang up now",
+        "Please hang up.",
+        "just end the call",
+        "that was all thank you bye",
+        "not today, thanks. Bye.",
+    ],
 )
 async def test_a_farewell_after_a_denial_is_one(demo: Talk, words: str) -> None:
     await demo.say(words)

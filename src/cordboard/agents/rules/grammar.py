@@ -80,6 +80,7 @@ _WORTH_ASKING = 0.4
 _FEW = 3
 """Content words that may be an answer which is no value of the list."""
 _CORRECTING = frozenset("no not wrong rather".split())
+_ENDING = frozenset("hang end finish disconnect".split())
 _TAIL = 4
 """Words at the end, or the beginning, of an utterance that are a farewell or a "pardon?"."""
 
@@ -318,8 +319,8 @@ class Grammar:
             for name, part in ((GOODBYE, look.tokens[-count:]), (REPEAT, look.tokens[:count])):
                 if name == REPEAT and sum(t.text not in FILLERS for t in part) < 2:
                     continue  # many a question begins with "what"
-                if name == GOODBYE and _is_denied(look.tokens, -count):
-                    continue  # "do not hang up"
+                if name == GOODBYE and not _is_meant(look.tokens, -count):
+                    continue  # "do not hang up", "he told me to hang up"
                 words = {token.said: [(place, place + 1, 1.0)] for place, token in enumerate(part)}
                 piece = Look("", part, words, {}, denied_places(part), self.vocabulary)
                 fits = self.table.fits(piece, (name,))
@@ -349,15 +350,17 @@ class Grammar:
         return text
 
 
-def _is_denied(tokens: Sequence[Token], place: int) -> bool:
-    """Whether a denial comes right before, in the same clause, small words aside."""
-    before = tokens[:place]
-    for token, after in zip(reversed(before), reversed((*before, tokens[place])[1:]), strict=True):
-        if not after.after_stop and token.text in ("not", "never"):
-            return True
-        if after.after_stop or token.is_content:
+def _is_meant(tokens: Sequence[Token], place: int) -> bool:
+    """Whether a farewell from that place on is one: not right after a denial, small words aside,
+    and a command to end the call only as a clause of its own."""
+    if tokens[place].after_stop:
+        return True
+    for token in reversed(tokens[:place]):
+        if token.text in ("not", "never"):
             return False
-    return False
+        if token.is_content or token.after_stop:
+            break
+    return not any(token.text in _ENDING for token in tokens[place:])
 
 
 def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
