@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from cordboard.agent_api.probe import Probe
 from cordboard.agent_api.provider import provider_of
 from cordboard.agents.online_check import Finding, check_online
-from cordboard.agents.online_requests import verdict
+from cordboard.agents.online_verdicts import verdict
 from cordboard.cli import app
 from cordboard.config.plugins import installed
 from cordboard.config.providers.services import PaidPart, paid_parts
@@ -324,6 +324,21 @@ def test_whatever_comes_back_has_a_meaning(status: int, body: bytes) -> None:
         for probe in probes(paid, "k"):
             assert verdict(probe, status, body).state
     assert verdict(Probe("x", "http://h", {}), 200, b"[1]").state == "ok"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"[" * 100_000, b"[]", b"3", b'{"data": [{"id": []}]}', b'[{"model_id": {}}]', b'{"data": 1}'],
+)
+def test_an_answer_of_another_shape_has_a_meaning(body: bytes) -> None:
+    sections = config(
+        parts={"type": "pipeline", "stt": "deepgram", "brain": "openai_chat", "tts": "elevenlabs"},
+        talk={"type": "gemini_live"},
+    )
+    for provider in sections.providers.values():
+        for paid in paid_parts(provider):
+            for probe in probes(paid, "k"):
+                assert verdict(probe, 200, body).state
 
 
 async def test_the_command(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import EntryPoint, distributions
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,11 +19,15 @@ from cordboard.audio.pacer import Pacer
 from cordboard.config.load import read
 from cordboard.config.plugins import Plugins, built_in, collect
 from cordboard.config.sections.parts import PartSection
+from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.config.sections.service import Service
 from cordboard.config.sections.tool import ToolSection
 from cordboard.errors import AgentError, ConfigError, MediaError
+from cordboard.net.service_websocket import Address
 from cordboard.telephony.asterisk.transport import NoMediaPath, Transport, plugin_path
 from cordboard.tools.plugin import ToolType, plugin_tools
+from cordboard.vendors.openai.config import OpenAIRealtimeProvider
+from cordboard.vendors.openai.realtime.protocol import OpenAIProtocol
 
 CONTEXTS = "\ncontexts: {demo: {}}\n"
 OF_CROW = "plug-in crow of cordboard-crow 1.2.3"
@@ -81,6 +86,10 @@ class NoSection:
     pass
 
 
+class CrowWithACall(Crow):
+    call: Callable[[], None] | None = Field(None, description="Has no JSON schema.")
+
+
 @pytest.mark.parametrize(
     ("offered", "reason"),
     [
@@ -105,6 +114,10 @@ class NoSection:
         (
             Provider("crow_voice", "tts", Crow, caws),
             "the section of crow_voice needs `type: Literal['crow_voice']`",
+        ),
+        (
+            Provider("crow", "agent", CrowWithACall, caws),
+            "the section of crow has no JSON schema: PydanticInvalidForJsonSchema",
         ),
     ],
 )
@@ -211,6 +224,19 @@ def test_a_file_that_names_a_broken_plugin_is_read_and_what_it_names_is_told(
         read("providers: {a: {type: crown}}" + CONTEXTS, tmp_path / "a.yaml", {}, plugins)
 
 
+def test_secrets_of_a_section_whose_plugin_is_broken_stay_secret(tmp_path: Path) -> None:
+    plugins = collect(built_in(), [EntryPoint("crow", "no_such:thing", "cordboard.providers")])
+    text = """
+providers:
+  bird: {type: crow, api_key: first-secret, nest: [{password: second-secret, tree: oak}]}
+"""
+    loaded = read(text + CONTEXTS, tmp_path / "a.yaml", {}, plugins)
+    assert loaded.secrets == {"first-secret", "second-secret"}
+    shown = repr(loaded.config)
+    assert "oak" in shown
+    assert "-secret" not in shown
+
+
 def _no_pacer() -> Pacer:
     return None  # type: ignore[return-value]
 
@@ -265,6 +291,44 @@ async def test_probes_that_fail_are_one_finding(
     (finding,) = await check_online(config, {}, plugins=plugins)
     assert (finding.provider, finding.state) == ("bird", "refused")
     assert finding.advice == f"{OF_CROW}: its probes failed: RuntimeError: caw"
+
+
+async def test_a_session_that_fails_is_one_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class CrowService(RealtimeProvider):
+        type: Literal["crow"] = Field(description="The kind.")
+
+    class Silly(OpenAIProtocol):
+        async def address(self) -> Address:
+            raise KeyError("very-secret")
+
+    def silly(section: CrowService, parts: Parts) -> Any:
+        return Silly(OpenAIRealtimeProvider(type="openai_realtime"), parts.key)
+
+    plugins = installed_with(tmp_path, monkeypatch, Provider("crow", "agent", CrowService, silly))
+    text = "providers: {bird: {type: crow, api_key: very-secret}, local: {type: pipeline}}"
+    config = read(text + CONTEXTS, tmp_path / "a.yaml", {}, plugins).config
+    (finding,) = await check_online(config, {}, plugins=plugins)
+    assert (finding.provider, finding.state) == ("bird", "refused")
+    assert finding.advice == f"{OF_CROW}: its session failed: KeyError: '***'"
+
+
+def test_a_key_that_a_plugin_quotes_is_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class CrowService(Service):
+        type: Literal["crow"] = Field(description="The kind.")
+
+    def quotes(section: CrowService, parts: Parts) -> Any:
+        raise ValueError(f"cannot use {parts.key}")
+
+    plugins = installed_with(tmp_path, monkeypatch, Provider("crow", "agent", CrowService, quotes))
+    text = "providers: {bird: {type: crow, api_key: very-secret}, local: {type: pipeline}}"
+    config = read(text + CONTEXTS, tmp_path / "a.yaml", {}, plugins).config
+    assert dict(plugin_problems(config, {}, plugins)) == {
+        "bird": f"{OF_CROW}: make of crow failed: ValueError: cannot use ***"
+    }
 
 
 def test_a_voice_that_is_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,6 +44,14 @@ def test_the_words_of_the_service_are_told_without_keys() -> None:
     )
 
 
+@pytest.mark.parametrize("at", [0, 290, 299])
+def test_a_key_is_not_told_in_part(at: int) -> None:
+    key = "sk-abcdef/ghijkl+mnopqr"
+    body = orjson.dumps({"error": {"message": f"{'x' * (at - 1)} {key} is odd"}})
+    said = str(refused("Acme", 404, body, key=key))
+    assert not any(key[i : i + 4] in said for i in range(len(key) - 3))
+
+
 def test_what_a_refused_key_brings_is_not_repeated() -> None:
     body = orjson.dumps({"error": {"message": "Incorrect key: abcd****wxyz"}})
     assert str(refused("Acme", 401, body)) == "Acme does not accept the key (HTTP 401)"

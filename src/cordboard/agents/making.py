@@ -66,10 +66,10 @@ def make(role: Role, section: PartSection, parts: Parts, plugins: Plugins | None
     try:
         part = provider.make(section, parts)
     except AgentError as error:
-        raise AgentError(f"{source}: {error}", error.kind) from error
+        raise AgentError(without_key(f"{source}: {error}", parts.key), error.kind) from error
     except Exception as error:
         told = f"{source}: make of {section.type} failed: {type(error).__name__}: {error}"
-        raise AgentError(told[:500]) from error
+        raise AgentError(without_key(told, parts.key)[:500]) from error
     if not isinstance(part, _DOORS[role]):
         promised = " or ".join(door.__name__ for door in _DOORS[role])
         made = type(part).__name__
@@ -77,6 +77,11 @@ def make(role: Role, section: PartSection, parts: Parts, plugins: Plugins | None
     if isinstance(part, ServiceProtocol) and not isinstance(section, RealtimeProvider):
         raise AgentError(f"{source}: the section of {section.type} is no RealtimeProvider")
     return part
+
+
+def without_key(words: str, key: str) -> str:
+    """The words of a plug-in, which may quote the key that it was given."""
+    return words.replace(key, "***") if key else words
 
 
 def make_with_key(

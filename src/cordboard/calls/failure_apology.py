@@ -52,11 +52,6 @@ class FailureApology:
         self._destination = destination
         self._trouble = trouble
 
-    @property
-    def leads_on(self) -> bool:
-        """Whether the caller is passed on."""
-        return self._destination is not None
-
     async def speak(self, conversation: Conversation, audio_format: AudioFormat) -> bool:
         """Say without an agent that there is none; whether there was a voice for it."""
         words = await self._words(audio_format)

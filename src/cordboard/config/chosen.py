@@ -9,10 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from pydantic import ConfigDict, Field, GetJsonSchemaHandler, ValidationError, ValidationInfo
+from pydantic import (
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+)
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from cordboard.config.plugins import BrokenPlugin, Kind, Plugins, Reading
+from cordboard.config.secrets import names_a_secret
 from cordboard.config.section import Section
 from cordboard.config.sections.parts import PartSection
 from cordboard.config.sections.tool import ToolSection
@@ -119,6 +127,14 @@ class Chosen:
             return self._broken(value, BrokenPlugin(source, told[:300]))
 
     def _broken(self, value: dict[str, Any], broken: BrokenPlugin) -> Section:
-        if self.role == "tool":
-            return BrokenTool.model_validate({**value, "problem": str(broken)})
-        return BrokenPart.model_validate({**value, "problem": str(broken)})
+        section = BrokenTool if self.role == "tool" else BrokenPart
+        return section.model_validate({**_hidden(value), "problem": str(broken)})
+
+
+def _hidden(value: Any, name: str = "") -> Any:
+    """A value of which no section says what is secret: texts under secret names are."""
+    if isinstance(value, dict):
+        return {key: _hidden(item, str(key)) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_hidden(item, name) for item in value]
+    return SecretStr(value) if isinstance(value, str) and names_a_secret(name) else value

@@ -207,6 +207,10 @@ def _wrong_section(each: Any, base: type[Section]) -> str:
     stated = section.model_fields.get(key)
     if stated is None or get_args(stated.annotation) != (each.type,):
         return f"the section of {each.type} needs `{key}: Literal[{each.type!r}]`"
+    try:
+        section.model_json_schema()  # messages and the reference are made from it
+    except Exception as error:  # noqa: BLE001 - a stranger's code may raise anything
+        return f"the section of {each.type} has no JSON schema: {_told(error)}"
     return ""
 
 

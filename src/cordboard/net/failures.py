@@ -98,7 +98,7 @@ def refused(
     service: str, status: int, body: bytes, retry_after: str | None = None, key: str = ""
 ) -> RequestFailed:
     """The failure that an answer without success means. `service`: its name in messages."""
-    words = words_of_error(body)
+    words = words_of_error(body, key)
     kind = kind_of_status(status)
     if status == 400 and _BAD_KEY in body:
         kind = "auth"
@@ -109,14 +109,12 @@ def refused(
         does = f"does not accept the key (HTTP {status})"
         if "permission" not in words.lower():
             words = ""  # some repeat the key in part
-    if key:
-        words = words.replace(key, "***")
     again = status in _AGAIN and not any(word in body for word in _USED_UP)
     message = f"{service} {does}{f': {words}' if words else ''}"
     return RequestFailed(message, kind, again=again, after=_seconds(retry_after))
 
 
-def words_of_error(body: bytes) -> str:
+def words_of_error(body: bytes, key: str = "") -> str:
     """The message in an error's body, in one short line; empty when there is none.
 
     The forms in use: `{"error": {"message"}}`, `{"detail": {"message"}}`, `{"err_msg"}`,
@@ -134,7 +132,8 @@ def words_of_error(body: bytes) -> str:
             break
     if not isinstance(told, str):
         return ""
-    return _KEYS.sub("***", " ".join(told.split()))[:_MOST_WORDS]
+    words = " ".join(told.split())
+    return _KEYS.sub("***", words.replace(key, "***") if key else words)[:_MOST_WORDS]
 
 
 def why_not_connected(error: BaseException) -> str:

@@ -77,11 +77,11 @@ def _made(name: str, section: ToolSection, plugins: Plugins) -> Tool | str:
     descriptor: Any = plugins.descriptors["tool", section.kind]
     try:
         tool = descriptor.make(name, section)
+        if not isinstance(tool, Tool) or not isinstance(tool.spec, ToolSpec):
+            return f"{source}: make of {section.kind} gives a {type(tool).__name__}, no Tool"
+        spec = replace(tool.spec, name=name, kind=section.kind)
     except ToolError as error:
         return f"{source}: {error}"
     except Exception as error:  # noqa: BLE001 - a stranger's code may raise anything
         return f"{source}: make of {section.kind} failed: {type(error).__name__}: {error}"[:500]
-    if not isinstance(tool, Tool) or not isinstance(tool.spec, ToolSpec):
-        return f"{source}: make of {section.kind} gives a {type(tool).__name__}, no Tool"
-    spec = replace(tool.spec, name=name, kind=section.kind)
     return RuledTool(tool, apply_rules(spec, section))

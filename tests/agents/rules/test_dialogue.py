@@ -378,3 +378,83 @@ async def test_a_whole_answer_is_recognised_as_such(demo: Talk) -> None:
     await demo.say("London Gatwick")
     assert complete("yes")
     assert complete("no")
+
+
+ROOM = Rules.model_validate(
+    {
+        "intents": {
+            "cancel_room": {
+                "title": "a cancellation",
+                "sentences": ["[please] cancel my room"],
+                "confirm": "Shall I cancel your room?",
+                "tool": "cancel_room",
+            }
+        }
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "done"),
+    [
+        ("Yes.", True),
+        ("Yes it is.", True),
+        ("Sure, go ahead.", True),
+        ("Definitely.", True),
+        ("Not sure.", False),
+        ("not yes", False),
+        ("Is that right?", False),
+        ("are you sure", False),
+        ("did you say yes", False),
+        ("Yes, but how much is it?", False),
+        ("Okay, so how much?", False),
+        ("why would I say yes", False),
+    ],
+)
+async def test_only_a_plain_yes_agrees(words: str, done: bool) -> None:
+    asked: list[str] = []
+
+    async def run(name: str, arguments: JsonObject, *, confirmed: bool = False) -> ToolReply:
+        asked.append(name)
+        return ToolReply("1", name, Status.OK, "Done.", {})
+
+    toolbox = (ToolSpec("cancel_room", "http", "", {}),)
+    session = DialogueSession("", toolbox, run, {}, "")
+    dialogue = RulesBrain(ROOM, today=lambda: TODAY).open(session)
+    for text in ("Cancel my room, please.", words):
+        said = [sentence async for sentence in dialogue.respond(text)]
+    assert asked == (["cancel_room"] if done else [])
+    assert done or "Shall I cancel your room?" in said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Do not hang up.",
+        "please don't hang up",
+        "I said hello, not goodbye.",
+        "he told me to hang up",
+        "I never said end the call.",
+    ],
+)
+async def test_a_farewell_that_is_denied_is_none(demo: Talk, words: str) -> None:
+    await demo.say(words)
+    assert demo.asked == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "No, that's all, bye.",
+        "I do not need anything else goodbye",
+        "Okay, thanks. Hang up.",
+        "you can hang up now",
+        "Please hang up.",
+        "just end the call",
+        "that was all thank you bye",
+        "not today, thanks. Bye.",
+    ],
+)
+async def test_a_farewell_after_a_denial_is_one(demo: Talk, words: str) -> None:
+    await demo.say(words)
+    assert [name for name, _ in demo.asked] == ["hangup_call"]

@@ -48,7 +48,6 @@ from cordboard.config.conversation import BargeIn
 from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.errors import AgentError, FailureKind
 from cordboard.net.service_websocket import ServiceConnection
-from cordboard.net.tls import load_trusted
 from cordboard.speech.turns.events import AgentVoice
 from cordboard.speech.user_turns import HearingParts
 from cordboard.tools.payload import PayloadLimits
@@ -430,12 +429,3 @@ class RealtimeAgent:
         else:
             self._greeting_failed = True
             self._link.replace(reason, "stalled")
-
-
-async def open_tls() -> ssl.SSLContext:
-    """The certificates that are trusted: those of the system, or of `SSL_CERT_FILE`. Made once per
-    process; reading them takes some 20 ms, so it is done in a thread."""
-    try:
-        return await load_trusted()
-    except (OSError, ssl.SSLError) as error:
-        raise AgentError(f"the trusted certificates cannot be read: {error}", "connect") from None

@@ -141,12 +141,9 @@ class RulesDialogue:
     def _decide(self, text: str) -> _Turn:
         reading = self._reading(text)
         if isinstance(self._state, (Confirming, Choosing, ChoosingTask)):
-            if (picked := self._pick(text)) is not None:
-                return picked
-            if reading is None or not reading.verbatim:
-                answer = read_yes_or_no(text)
-                if answer is not None and (reading is None or not reading.slots):
-                    return self._yes() if answer else self._no()
+            answered = self._pick(text) or self._answered(text, reading)
+            if answered is not None:
+                return answered
         if reading is None:
             return self._not_understood(silent=not text.strip())
         if reading.intent in self._grammar.steering:
@@ -162,6 +159,17 @@ class RulesDialogue:
         if not reading.sure:
             return self._ask_which_task((task,))
         return self._begin(task)
+
+    def _answered(self, text: str, reading: Reading | None) -> _Turn | None:
+        """A yes or a no. `Not sure` and `yes, but how much?` are neither."""
+        answer = read_yes_or_no(text)
+        if reading is None:
+            return None if answer is None else self._yes() if answer else self._no()
+        if answer is not None and not (reading.verbatim or reading.slots):
+            return self._yes() if answer else self._no()
+        if reading.intent == builtin.YES and not answer and builtin.YES not in self._rules.intents:
+            return self._not_understood(silent=False)
+        return None
 
     def _pick(self, text: str) -> _Turn | None:
         """`The second one.`"""

@@ -37,6 +37,7 @@ from cordboard.agents.rules.sound import SoundIndex, phrase_sounds
 from cordboard.agents.rules.values import Finder, Judged, Span, Surroundings, Value
 from cordboard.agents.rules.words import (
     FILLERS,
+    Token,
     denied_places,
     is_over,
     plain,
@@ -79,6 +80,7 @@ _WORTH_ASKING = 0.4
 _FEW = 3
 """Content words that may be an answer which is no value of the list."""
 _CORRECTING = frozenset("no not wrong rather".split())
+_ENDING = frozenset("hang end finish disconnect".split())
 _TAIL = 4
 """Words at the end, or the beginning, of an utterance that are a farewell or a "pardon?"."""
 
@@ -317,8 +319,10 @@ class Grammar:
             for name, part in ((GOODBYE, look.tokens[-count:]), (REPEAT, look.tokens[:count])):
                 if name == REPEAT and sum(t.text not in FILLERS for t in part) < 2:
                     continue  # many a question begins with "what"
+                if name == GOODBYE and not _is_meant(look.tokens, -count):
+                    continue  # "do not hang up", "he told me to hang up"
                 words = {token.said: [(place, place + 1, 1.0)] for place, token in enumerate(part)}
-                piece = Look("", part, words, {}, frozenset(), self.vocabulary)
+                piece = Look("", part, words, {}, denied_places(part), self.vocabulary)
                 fits = self.table.fits(piece, (name,))
                 if fits and fits[0].quality <= 0.1:
                     return Reading(name, {}, {}, {}, verbatim=True)
@@ -344,6 +348,19 @@ class Grammar:
             name = max(said, key=lambda n: SequenceMatcher(None, plain(n), here).ratio())
             text = text[: words[0].begin] + name + text[words[-1].end :]
         return text
+
+
+def _is_meant(tokens: Sequence[Token], place: int) -> bool:
+    """Whether a farewell from that place on is one: not right after a denial, small words aside,
+    and a command to end the call only as a clause of its own."""
+    if tokens[place].after_stop:
+        return True
+    for token in reversed(tokens[:place]):
+        if token.text in ("not", "never"):
+            return False
+        if token.is_content or token.after_stop:
+            break
+    return not any(token.text in _ENDING for token in tokens[place:])
 
 
 def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:

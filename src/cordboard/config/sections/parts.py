@@ -29,11 +29,6 @@ class PartSection(Section):
         return ""
 
 
-def as_section(value: object) -> object:
-    """A bare name as the section that it stands for."""
-    return {"type": value} if isinstance(value, str) else value
-
-
 def part_type(value: object) -> str | None:
     """The type of a part or provider, read or still to be read: a union's discriminator."""
     kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)

@@ -39,7 +39,10 @@ def verdict(probe: Probe, status: int, body: bytes) -> Verdict:
         return Verdict("refused", f"an unexpected answer (HTTP {status})")
     try:
         told = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return Verdict("refused", "the answer is no JSON; is the address right?")
-    problem = probe.judge(told)
+    try:
+        problem = probe.judge(told)
+    except Exception as error:  # noqa: BLE001 - a service may answer anything, a plug-in judge so
+        return Verdict("refused", f"the answer makes no sense ({type(error).__name__})")
     return Verdict("unlisted", problem) if problem else Verdict("ok")
