@@ -331,7 +331,8 @@ class Agent(Protocol):
 
         - `filler`: dropped if it has not begun when the answer is ready to be heard.
         - `continuer`: spoken at once, into the caller's pause, or dropped.
-        - `approval`: the only speech of its turn; dropped when `listen_aside(None)` ends the question.
+        - `approval`: the only speech of its turn; dropped when `listen_aside(None)` ends the
+          question.
         - `late answer`: the agent's model may rephrase it. Dropped when the caller speaks before;
           then it is spoken again later.
         """

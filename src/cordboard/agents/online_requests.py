@@ -9,20 +9,20 @@ from typing import Literal
 from cordboard.agent_api.probe import Probe
 
 State = Literal["ok", "no key", "wrong key", "unknown", "unlisted", "unreachable", "refused"]
-"""`unlisted`: the service does not name it among its own, which need not mean that it is not there;
-`refused`: the answer says neither yes nor no."""
+"""`unlisted`: the service does not list it, which does not prove that it does not exist; `refused`:
+the answer says neither yes nor no."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What an answer means."""
+    """The meaning of an answer."""
 
     state: State
     detail: str = ""
 
 
 def verdict(probe: Probe, status: int, body: bytes) -> Verdict:
-    """What an answer means."""
+    """Return the meaning of an answer."""
     if status in (401, 403) or (status == 400 and b"API_KEY_INVALID" in body):
         if b"missing_permissions" in body:
             return Verdict("refused", "the key may not ask for this; it may do for calls")

@@ -142,7 +142,7 @@ class FallbackAgent:
                 return
 
     async def start(self, session: AgentSession) -> None:
-        self._session = session  # does not wait for an agent that still prepares: it may begin to speak
+        self._session = session  # no wait for an agent still preparing: it may begin to speak
         self._starting.set()
         self._conversation = SharedHistory(session.history)
         self._spoken = SpokenSoFar(session.format)

@@ -6,7 +6,7 @@ START_SECONDS = 14.0
 """Limit for all of a chain to start, within the limit of a call (`calls.agent_start`). Each
 remaining provider gets an equal part of the remaining time."""
 LONGEST_START = 5.0
-"""For one of them while there is another: what works has started within a second or two."""
+"""Limit for one agent while there is another: a working one has started within a second or two."""
 HOLD_ON = 4.0
 """Time after which a caller who was not greeted yet is asked to wait."""
 

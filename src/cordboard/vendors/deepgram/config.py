@@ -19,7 +19,7 @@ from cordboard.config.sections.realtime import RealtimeProvider, SlowResponse
 from cordboard.config.sections.service import Keyterms, Service
 
 FLUX_VOICE = "flux-"
-"""How the names of the voices of speech family `v2` begin."""
+"""Prefix of the names of the voices of speech family `v2`."""
 _ThinkType: TypeAlias = Literal["open_ai", "anthropic", "google", "groq", "deepgram"]
 _REASONING: tuple[_ThinkType, ...] = ("open_ai", "groq", "deepgram")
 _ONLY_V1 = ("language", "smart_format")
@@ -39,7 +39,7 @@ class DeepgramEndpoint(Section):
 
 
 class DeepgramListenProvider(Section):
-    """A recogniser: Flux, which also tells when the caller's turn is over, or Nova and its like."""
+    """A recogniser: Flux, which also decides the end of the caller's turn, or Nova and its like."""
 
     version: Literal["v1", "v2"] = Field("v2", description="`v2` = Flux; `v1` = Nova and its like.")
     type: Literal["deepgram"] = Field("deepgram", description="Whose recogniser.")
@@ -87,12 +87,12 @@ class DeepgramListenProvider(Section):
 
     @property
     def recogniser(self) -> str:
-        """The model, named or not."""
+        """The model, named or default."""
         return self.model or {"v1": "nova-3", "v2": "flux-general-en"}[self.version]
 
 
 class DeepgramListen(Section):
-    """What hears the caller."""
+    """The recogniser of the agent."""
 
     provider: DeepgramListenProvider = Field(
         DeepgramListenProvider(), description="The recogniser."
@@ -126,7 +126,7 @@ class DeepgramThinkProvider(Section):
 
 
 class DeepgramThink(Section):
-    """What decides upon the answer."""
+    """The language model of the agent."""
 
     provider: DeepgramThinkProvider = Field(
         DeepgramThinkProvider(), description="The language model."
@@ -161,7 +161,7 @@ class DeepgramVoice(Section):
 
 
 class ElevenLabsAgentVoice(Section):
-    """A voice of ElevenLabs', which `endpoint.url` names."""
+    """A voice of ElevenLabs, named by `endpoint.url`."""
 
     type: Literal["eleven_labs"] = Field(description="Whose voice.")
     model_id: str = Field("eleven_turbo_v2_5", min_length=1, description="The model.")
@@ -169,14 +169,14 @@ class ElevenLabsAgentVoice(Section):
 
 
 class CartesiaVoiceId(Section):
-    """Which voice."""
+    """The choice of a Cartesia voice."""
 
     mode: str = Field("id", description="How it is named.")
     id: str = Field(min_length=1, description="The voice's id.")
 
 
 class CartesiaVoice(Section):
-    """A voice of Cartesia's."""
+    """A voice of Cartesia."""
 
     type: Literal["cartesia"] = Field(description="Whose voice.")
     model_id: str = Field("sonic-2", min_length=1, description="The model.")
@@ -186,7 +186,7 @@ class CartesiaVoice(Section):
 
 
 class OpenAIAgentVoice(Section):
-    """A voice of OpenAI's."""
+    """A voice of OpenAI."""
 
     type: Literal["open_ai"] = Field(description="Whose voice.")
     model: str = Field("tts-1", min_length=1, description="The model.")
@@ -194,7 +194,7 @@ class OpenAIAgentVoice(Section):
 
 
 class DeepgramSpeak(Section):
-    """What speaks the answers."""
+    """The voice of the agent."""
 
     provider: Annotated[
         Annotated[DeepgramVoice, Tag("deepgram")]
@@ -260,7 +260,7 @@ class DeepgramAgentProvider(RealtimeProvider):
 class DeepgramStt(Service):
     """Deepgram's streaming recogniser (`/v1/listen`).
 
-    Its encoding and sample rate are what the line gives; `interim_results` is always on.
+    Its encoding and sample rate are those of the line; `interim_results` is always on.
     """
 
     key_variables: ClassVar[tuple[str, ...]] = ("DEEPGRAM_API_KEY",)
@@ -290,7 +290,7 @@ class DeepgramStt(Service):
 
 
 class DeepgramFluxStt(Service):
-    """Deepgram Flux (`/v2/listen`): it also tells when the caller's turn is over."""
+    """Deepgram Flux (`/v2/listen`): it also decides the end of the caller's turn."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("DEEPGRAM_API_KEY",)
 

@@ -1,10 +1,10 @@
 """The sections of ElevenLabs: Agents and the voices.
 
-An agent lives at ElevenLabs, with its tools, its language model and its sound formats;
-`cordboard elevenlabs sync` writes there what a configuration needs. What a call may change of it
-(`overrides` and the settings below) the agent must permit; the sync command sees to that too.
-Names and ranges are of the service's AsyncAPI document (`ConversationConfigClientOverride`) and of
-the types of its SDK, version 2.78.
+An agent lives at ElevenLabs, with its tools, its language model and its sound formats; `cordboard
+elevenlabs sync` writes there what a configuration needs. The agent must permit the settings that a
+call changes (`overrides` and those below); the sync command configures that too. Names and ranges
+are of the service's AsyncAPI document (`ConversationConfigClientOverride`) and of the types of its
+SDK, version 2.78.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.config.sections.service import Service
 
 ContextText: TypeAlias = Literal["prompt", "first_message"]
-"""What of a context may be sent with each call."""
+"""The texts of a context that may be sent with each call."""
 _Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=128)]
 
 
 class ElevenLabsAgentVoice(Section):
-    """How the agent speaks, where that is not as at ElevenLabs. The agent must permit each."""
+    """The agent's speech, where it differs from the settings at ElevenLabs. The agent must permit
+    each."""
 
     voice_id: _Id | None = Field(None, description="The voice.")
     stability: float | None = Field(
@@ -90,7 +91,7 @@ class ElevenLabsAgentProvider(RealtimeProvider):
 
     @property
     def paid_models(self) -> tuple[str, ...]:
-        """One price for all its agents."""
+        """The price is the same for all agents."""
         return ("agent",)
 
 
