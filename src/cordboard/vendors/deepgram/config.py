@@ -31,10 +31,10 @@ class DeepgramEndpoint(Section):
     """A model or voice that Deepgram reaches with your own account."""
 
     url: str = Field(
-        pattern=SECURE_URL, description="Where it is: `https://…`, or `wss://…` for voices."
+        pattern=SECURE_URL, description="Its address: `https://…`, or `wss://…` for voices."
     )
     headers: dict[str, SecretStr] = Field(
-        default_factory=dict, description="Sent along by Deepgram, such as `authorization`."
+        default_factory=dict, description="Headers that Deepgram sends, such as `authorization`."
     )
 
 
@@ -51,7 +51,7 @@ class DeepgramListenProvider(Section):
     )
     keyterms: tuple[_Term, ...] = Field((), max_length=100, description="Words to expect.")
     language: str | None = Field(
-        None, min_length=2, description="`v1`: what the caller speaks: `en`, `de`, ... or `multi`."
+        None, min_length=2, description="`v1`: the caller's language: `en`, `de`, ... or `multi`."
     )
     smart_format: bool | None = Field(
         None, description="`v1`: numbers, dates, ... are written as one writes them."
@@ -63,13 +63,13 @@ class DeepgramListenProvider(Section):
         None,
         ge=0.5,
         le=1,
-        description="`v2`: how sure the end of a turn must be (Deepgram's own: 0.7).",
+        description="`v2`: certainty needed for the end of a turn (Deepgram's own: 0.7).",
     )
     eager_eot_threshold: float | None = Field(
         None,
         ge=0.3,
         le=0.9,
-        description="`v2`: how sure it must be to begin with the answer ahead.",
+        description="`v2`: certainty needed to begin the answer early.",
     )
     eot_timeout_ms: int | None = Field(
         None,
@@ -105,9 +105,9 @@ class DeepgramThinkProvider(Section):
     type: _ThinkType = Field("open_ai", description="Whose model.")
     model: str = Field("gpt-4o-mini", min_length=1, description="The model.")
     version: str | None = Field(None, description="Of its interface; Deepgram's own if left out.")
-    temperature: float | None = Field(None, ge=0, le=2, description="How freely it chooses words.")
+    temperature: float | None = Field(None, ge=0, le=2, description="Randomness of its words.")
     reasoning_mode: Literal["none", "minimal", "low", "medium", "high"] | None = Field(
-        None, description="How much it thinks before it speaks; `open_ai`, `groq`, `deepgram` only."
+        None, description="Amount of reasoning; `open_ai`, `groq`, `deepgram` only."
     )
     voice_prompt_opt_out: bool | None = Field(
         None, description="`deepgram` only: send the prompt without Deepgram's own words before it."
@@ -132,7 +132,7 @@ class DeepgramThink(Section):
         DeepgramThinkProvider(), description="The language model."
     )
     endpoint: DeepgramEndpoint | None = Field(
-        None, description="Where the model is, if it is used with your own account there."
+        None, description="Address of the model, if it is used with your own account."
     )
     context_length: Literal["max"] | Annotated[int, Field(ge=1)] | None = Field(
         None,
@@ -154,7 +154,7 @@ class DeepgramVoice(Section):
         None, description="`v1` = Aura, `v2` = Flux; left out: as the name of the voice says."
     )
     model: str = Field("aura-2-thalia-en", min_length=1, description="The voice.")
-    speed: float | None = Field(None, ge=0.5, le=1.5, description="How fast it speaks; 1 = usual.")
+    speed: float | None = Field(None, ge=0.5, le=1.5, description="Speed of speech; 1 = usual.")
     expressivity: int | None = Field(
         None, ge=-2, le=2, description="Flux only: from calm (-2) to lively (2)."
     )
@@ -171,7 +171,7 @@ class ElevenLabsAgentVoice(Section):
 class CartesiaVoiceId(Section):
     """The choice of a Cartesia voice."""
 
-    mode: str = Field("id", description="How it is named.")
+    mode: str = Field("id", description="Kind of the name.")
     id: str = Field(min_length=1, description="The voice's id.")
 
 
@@ -182,7 +182,7 @@ class CartesiaVoice(Section):
     model_id: str = Field("sonic-2", min_length=1, description="The model.")
     voice: CartesiaVoiceId = Field(description="Which voice.")
     language: str | None = Field(None, description="The language of the answers.")
-    volume: float | None = Field(None, ge=0, description="How loud it is.")
+    volume: float | None = Field(None, ge=0, description="Volume.")
 
 
 class OpenAIAgentVoice(Section):
@@ -202,9 +202,9 @@ class DeepgramSpeak(Section):
         | Annotated[CartesiaVoice, Tag("cartesia")]
         | Annotated[OpenAIAgentVoice, Tag("open_ai")],
         Discriminator(part_type),
-    ] = Field(DeepgramVoice(), description="The voice; `type` says whose.")
+    ] = Field(DeepgramVoice(), description="The voice; `type` names its vendor.")
     endpoint: DeepgramEndpoint | None = Field(
-        None, description="Where the voice is, if it is used with your own account there."
+        None, description="Address of the voice, if it is used with your own account."
     )
 
 
@@ -216,8 +216,8 @@ class DeepgramAgentProvider(RealtimeProvider):
     type: Literal["deepgram_agent"] = Field(description="The kind of provider.")
     slow_response: SlowResponse = Field(
         "provider",
-        description="Who says the fillers while a tool is slow: `provider` = Deepgram, with the "
-        "agent's own voice; `engine` = the engine's voice; `off` = nobody.",
+        description="Voice of the fillers while a tool is slow: `provider` = Deepgram, with the "
+        "agent's own voice; `engine` = the engine's voice; `off` = no fillers.",
     )
     language: str | None = Field(
         None,
@@ -225,21 +225,21 @@ class DeepgramAgentProvider(RealtimeProvider):
         description="Of the whole agent, as older accounts want it; not with Flux. Better said in "
         "`listen` and `speak`.",
     )
-    listen: DeepgramListen = Field(DeepgramListen(), description="What hears the caller.")
-    think: DeepgramThink = Field(DeepgramThink(), description="What decides upon the answer.")
+    listen: DeepgramListen = Field(DeepgramListen(), description="The recogniser.")
+    think: DeepgramThink = Field(DeepgramThink(), description="The language model.")
     think_fallbacks: tuple[DeepgramThink, ...] = Field(
         (),
         max_length=5,
         description="Models that Deepgram asks in turn when the first one fails.",
     )
-    speak: DeepgramSpeak = Field(DeepgramSpeak(), description="What speaks the answers.")
+    speak: DeepgramSpeak = Field(DeepgramSpeak(), description="The voice.")
     speak_fallbacks: tuple[DeepgramSpeak, ...] = Field(
         (),
         max_length=5,
         description="Voices that Deepgram uses in turn when the first one fails.",
     )
     tags: tuple[_Term, ...] = Field(
-        (), max_length=20, description="Marks on the session, for Deepgram's own reports."
+        (), max_length=20, description="Tags of the session, for Deepgram's own reports."
     )
     experimental: bool | None = Field(None, description="Deepgram's experimental features.")
     mip_opt_out: bool | None = Field(
@@ -271,7 +271,7 @@ class DeepgramStt(Service):
         "en", min_length=1, description="Deepgram's `language`: a BCP-47 tag, or `multi`."
     )
     keyterms: Keyterms = Field(
-        (), description="Names and words of the trade, as they should be written (`keyterm`)."
+        (), description="Names and words of the domain, as they should be written (`keyterm`)."
     )
     smart_format: bool = Field(
         True, description="Deepgram's `smart_format`: numbers, dates and the like as one writes."
@@ -284,7 +284,7 @@ class DeepgramStt(Service):
         ge=0,
         le=60_000,
         description="Deepgram's `endpointing`: milliseconds of silence after which it finalizes by "
-        "itself; 0 = never. When the turn is over is decided here, whatever it says.",
+        "itself; 0 = never. The engine decides the end of the turn independently.",
     )
     mip_opt_out: bool = Field(False, description="Deepgram's `mip_opt_out`.")
 
@@ -304,32 +304,32 @@ class DeepgramFluxStt(Service):
         (), max_length=20, description="Deepgram's `language_hint`: for `flux-general-multi`."
     )
     keyterms: Keyterms = Field(
-        (), description="Names and words of the trade, as they should be written (`keyterm`)."
+        (), description="Names and words of the domain, as they should be written (`keyterm`)."
     )
     eot_threshold: float | None = Field(
         None,
         ge=0.5,
         le=1.0,
-        description="Deepgram's `eot_threshold`: how sure it must be that the turn is over. Left "
+        description="Deepgram's `eot_threshold`: certainty needed for the end of the turn. Left "
         "out: Deepgram's default, 0.7.",
     )
     eager_eot_threshold: float | None = Field(
         None,
         ge=0.3,
         le=0.9,
-        description="Deepgram's `eager_eot_threshold`: how sure it must be to say so early. Left "
-        "out: it does not say so early.",
+        description="Deepgram's `eager_eot_threshold`: certainty needed for an early verdict. Left "
+        "out: no early verdicts.",
     )
     eot_timeout_ms: int | None = Field(
         None,
         ge=500,
         le=60_000,
-        description="Deepgram's `eot_timeout_ms`: after so much silence the turn is over in any "
+        description="Deepgram's `eot_timeout_ms`: silence after which the turn is over in any "
         "case. Left out: Deepgram's default, 5000.",
     )
     end_of_turn: Literal["service", "engine"] = Field(
         "service",
-        description="Who decides when the caller's turn is over: `service` = Flux, and the "
+        description="Decides the end of the caller's turn: `service` = Flux, and the "
         "engine only if Flux says nothing for long; `engine` = as with all other recognisers.",
     )
     mip_opt_out: bool = Field(False, description="Deepgram's `mip_opt_out`.")

@@ -31,9 +31,9 @@ class ElevenLabsAgentVoice(Section):
     stability: float | None = Field(
         None, ge=0, le=1, description="Lower: livelier; higher: more even."
     )
-    speed: float | None = Field(None, ge=0.7, le=1.2, description="1 = as the voice speaks.")
+    speed: float | None = Field(None, ge=0.7, le=1.2, description="Speed; 1 = the voice's own.")
     similarity_boost: float | None = Field(
-        None, ge=0, le=1, description="How close to the voice it is modelled on."
+        None, ge=0, le=1, description="Similarity to the original voice."
     )
 
 
@@ -55,7 +55,7 @@ class ElevenLabsAgentProvider(RealtimeProvider):
     )
     overrides: tuple[ContextText, ...] = Field(
         ("prompt", "first_message"),
-        description="What of the context is sent with each call instead of the agent's own: "
+        description="Texts of the context sent with each call instead of the agent's own: "
         "`prompt`, `first_message` (the greeting). The agent must permit it. Without "
         "`first_message` the engine's voice greets, and the agent should have no first message.",
     )
@@ -73,7 +73,7 @@ class ElevenLabsAgentProvider(RealtimeProvider):
         "agent's own.",
     )
     tts: ElevenLabsAgentVoice = Field(
-        ElevenLabsAgentVoice(), description="How it speaks. Left out: as the agent does."
+        ElevenLabsAgentVoice(), description="Its speech. Left out: the agent's settings."
     )
     dynamic_variables: dict[VariableName, str | int | float | bool] = Field(
         default_factory=dict,

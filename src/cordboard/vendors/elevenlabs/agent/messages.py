@@ -56,7 +56,7 @@ QUIET = frozenset(
 def initiation(
     settings: ElevenLabsAgentProvider, session: AgentSession, *, greets: bool
 ) -> JsonObject:
-    """The first message of a connection. `greets`: whether the greeting is still to be said."""
+    """Return the first message of a connection. `greets`: the greeting is still to be spoken."""
     agent: JsonObject = {}
     prompt: JsonObject = {}
     if "prompt" in settings.overrides:
