@@ -153,7 +153,8 @@ class OpenAIRealtimeProvider(RealtimeProvider):
         None, description="Filters the caller's sound; left out: none."
     )
     turn_detection: TurnDetection = Field(
-        ServerVad(), description="Detection of the end of the caller's turn; `type` names the method."
+        ServerVad(),
+        description="Detection of the end of the caller's turn; `type` names the method.",
     )
     max_output_tokens: MaxOutputTokens = Field(
         "inf", description="Tokens of one answer, sound and tool calls included: 1 to 4096 or inf."
@@ -233,7 +234,9 @@ class OpenAIChatBrain(ModelBrain):
     max_tokens: int | None = Field(
         None, ge=1, description="The same for services that do not know `max_completion_tokens`."
     )
-    reasoning_effort: Effort | None = Field(None, description="Amount of reasoning before the answer.")
+    reasoning_effort: Effort | None = Field(
+        None, description="Amount of reasoning before the answer."
+    )
     verbosity: Literal["low", "medium", "high"] | None = Field(
         None, description="Length of the answers."
     )
