@@ -170,10 +170,10 @@ class Usage:
     """The type of the provider or part, as in the configuration: `openai_realtime`."""
     model: str
     amounts: Mapping[str, float]
-    """By unit; each amount since the last `Used` of this part. Units: `input_text_tokens`,
-    `input_audio_tokens`, `cached_text_tokens`, `cached_audio_tokens`, `cache_write_tokens`,
-    `output_text_tokens`, `output_audio_tokens`, `seconds`, `characters`. Cached tokens are not
-    among the input tokens: no token stands in two units."""
+    """Amount by unit; each is the use since the last `Used` of this part. Units:
+    `input_text_tokens`, `input_audio_tokens`, `cached_text_tokens`, `cached_audio_tokens`,
+    `cache_write_tokens`, `output_text_tokens`, `output_audio_tokens`, `seconds`, `characters`.
+    Cached tokens are not among the input tokens: no token counts in two units."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -310,8 +310,8 @@ class UserTurns:
             self._ear.learn_text(self._pause, TextClue.COMPLETE)
 
     def _by_verdict(self, clue: TextClue) -> TextClue:
-        """Where the recogniser judges turns, words end the turn when it says so. If it says nothing
-        for long, silence ends the turn after all."""
+        """Return the clue that follows from the recogniser's verdict: words end the turn when it
+        says so. If it says nothing for long, silence ends the turn after all."""
         if not self._judged_outside or not clue.has_words:
             return clue
         return TextClue.COMPLETE if self._said_over else TextClue.DANGLING

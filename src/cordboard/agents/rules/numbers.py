@@ -22,7 +22,7 @@ _VALUE = {word: number for number, word in enumerate(_SMALL)}
 _VALUE |= {word: 10 * number for number, word in enumerate(_TENS, start=2)}
 _DIGIT = {word: str(number) for number, word in enumerate(_SMALL[:10])}
 _DIGIT |= {"oh": "0", "o": "0", "niner": "9", "tree": "3", "fife": "5", "fower": "4"}
-"""With the spoken figures of radio telephony (ICAO Annex 10, volume II, 5.2.1.4)."""
+"""Includes the spoken figures of radio telephony (ICAO Annex 10, volume II, 5.2.1.4)."""
 HOMOPHONES = {"to": "two", "too": "two", "for": "four", "won": "one", "ate": "eight"}
 _FIGURES = re.compile(r"\d{1,3}(,\d{3})+|\d+")
 NUMBER_WORDS = frozenset({*_VALUE, *_ORDINALS, *_DIGIT, *HOMOPHONES}) | {

@@ -78,11 +78,12 @@ class Token:
     """One word of an utterance."""
 
     text: str
-    """In lower case; figures stay figures."""
+    """The word in lower case; figures stay figures."""
     said: str
-    """With figures written out: `22` is `twenty two`."""
+    """The word with figures written out: `22` is `twenty two`."""
     letters: str = ""
-    """In capitals, when the recogniser wrote single letters or an abbreviation; otherwise empty."""
+    """The letters in capitals, if the recogniser wrote single letters or an abbreviation; else
+    empty."""
     after_stop: bool = False
     """True if a comma, full stop or the like stands before it, or nothing does."""
     name_like: bool = False

@@ -25,23 +25,25 @@ class TurnProfile:
     pause_ms: int = 64
     """Silence for this long is a pause: recogniser and turn model start on the sound so far."""
     quiet_pause_ms: int = 96
-    """The same in one unvoiced window, when the sound itself has been faint for this long."""
+    """Silence of one unvoiced window that is a pause, when the sound itself has been faint for this
+    long."""
     longest_ms: int = 28_000
     """A turn is cut here: the recogniser's window holds 30 s."""
 
     # The silence that ends a turn, counted from the last audible sample.
     complete_silence_ms: int = 250
-    """After a complete answer to the question (`yes`, four letters)."""
+    """Silence after a complete answer to the question (`yes`, four letters)."""
     finished_silence_ms: int = 480
-    """After a voice that sounds finished."""
+    """Silence after a voice that sounds finished."""
     silence_ms: int = 540
-    """When the melody is unknown or says nothing: after one word."""
+    """Silence if the melody is unknown or says nothing: after one word."""
     doubtful_silence_ms: int = 860
-    """When the model is unsure about the voice, or no words were understood."""
+    """Silence if the model is unsure about the voice, or no words were understood."""
     unfinished_silence_ms: int = 1_250
-    """After words that plainly continue (`the weather for`), or a voice that plainly continues."""
+    """Silence after words that plainly continue (`the weather for`), or a voice that plainly
+    continues."""
     dictation_silence_ms: int = 1_100
-    """Between groups of dictated digits or spelled letters."""
+    """Silence between groups of dictated digits or spelled letters."""
     continuer_ms: int = 960
     """A turn that is still open after this gets a continuer ("go on"): the line is not silent for
     longer than 1.2 s, and the caller keeps the floor. 0 = never."""

@@ -76,7 +76,7 @@ class ContextWindowCompression(Section):
 
 
 class Proactivity(Section):
-    """Whether the model may keep silent."""
+    """The model's right to keep silent."""
 
     proactive_audio: bool | None = Field(
         None,

@@ -86,7 +86,7 @@ class SemanticVad(Section):
 
 
 class Reasoning(Section):
-    """For models that think before they speak."""
+    """Settings of models that think before they speak."""
 
     effort: Literal["minimal", "low", "medium", "high", "xhigh"] = Field(
         description="Amount of thinking."

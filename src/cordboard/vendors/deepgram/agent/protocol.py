@@ -50,7 +50,7 @@ ACCOUNT_S = 10.0
 """Seconds between two reports of the time used."""
 BAD_ARGUMENTS = "The arguments were not a JSON object. Call the function again with one."
 GO_ON = "Please go on."
-"""For the model, after a lost connection, when the last words are not the caller's."""
+"""Text for the model, after a lost connection, when the last words are not the caller's."""
 _INJECTION_WARNINGS = (
     "INJECT_AGENT_MESSAGE_DURING_USER_SPEECH",
     "INJECT_AGENT_MESSAGE_DURING_AGENT_SPEECH",
