@@ -75,7 +75,7 @@ def make(role: Role, section: PartSection, parts: Parts, plugins: Plugins | None
         made = type(part).__name__
         raise AgentError(f"{source}: make of {section.type} gives a {made}, no {promised}")
     if isinstance(part, ServiceProtocol) and not isinstance(section, RealtimeProvider):
-        raise AgentError(f"{source}: the section of {section.type} is no RealtimeProvider")
+        raise AgentError(f"{source}: the section of {section.type} is not a RealtimeProvider")
     return part
 
 
@@ -140,7 +140,7 @@ def model_brain(
             absent, common or LanguageModelBrain(type=settings.type, model="-"), problem
         )
     if common is None:
-        raise BrainError(f"the section of {settings.type} is no LanguageModelBrain")
+        raise BrainError(f"the section of {settings.type} is not a LanguageModelBrain")
     return LlmBrain(model, common)
 
 

@@ -170,7 +170,7 @@ async def _ask(probe: Probe, seconds: float) -> Verdict:
             async for chunk in answer.aiter_bytes():
                 body += chunk
                 if len(body) > _ENOUGH:
-                    return Verdict("refused", "an answer beyond all measure")
+                    return Verdict("refused", "an answer that is far too long")
             return verdict(probe, answer.status_code, body)
     except httpx2.TimeoutException:
         return Verdict("unreachable", "no answer in time")

@@ -40,6 +40,6 @@ def verdict(probe: Probe, status: int, body: bytes) -> Verdict:
     try:
         told = json.loads(body)
     except ValueError:
-        return Verdict("refused", "the answer is no JSON; is the address right?")
+        return Verdict("refused", "the answer is not JSON; is the address right?")
     problem = probe.judge(told)
     return Verdict("unlisted", problem) if problem else Verdict("ok")

@@ -45,7 +45,8 @@ MOST_AFTER_A_BREAK = 3
 GRACE = 0.15
 """Seconds for an answer, from the decision that the turn is over, before a filler comes."""
 DEAD_LINE = 1.1
-"""Longest extension of that after the caller's last sample: a filler needs 0.1 s to be heard."""
+"""Seconds after the caller's last sample at which that time ends in any case: a filler needs 0.1 s
+to be heard."""
 LONGEST_SPEECH = 60.0
 """Seconds after which a caller who began to speak counts as silent without a reported end."""
 LATE_AFTER = 0.7

@@ -84,7 +84,7 @@ def kind_of_error(error: Exception) -> Failure:
         return Failure("stalled", f"has fallen silent ({name})")
     if isinstance(error, (httpx2.TransportError, httpx2.StreamError)):
         return Failure("dropped", f"broke off ({name})")
-    return Failure("garbage", f"answers what makes no sense ({name})")
+    return Failure("garbage", f"sent an unreadable answer ({name})")
 
 
 def failed(service: str, error: Exception) -> RequestFailed:

@@ -64,7 +64,7 @@ class Proxy:
         head, end, _ = received.partition(b"\r\n\r\n")
         if not end:
             if len(received) > _MOST_HEAD_BYTES:
-                raise ProxyFailed(f"the proxy {self} answers without an end")
+                raise ProxyFailed(f"the proxy {self} sent an answer that is too long")
             return False
         version, _, rest = head.split(b"\r\n")[0].partition(b" ")
         status = rest[:3]

@@ -76,7 +76,7 @@ class ServiceConnection:
             self._port = parts.port or (_TLS_PORT if self._tls else _PLAIN_PORT)
             self._socket = WebsocketConnection(request)
         except (ValueError, InvalidURI):  # its message quotes the address: it may hold a signature
-            raise AgentError(f"the address of {peer} makes no sense", "garbage") from None
+            raise AgentError(f"the address of {peer} is not valid", "garbage") from None
         self._peer = peer
         self._opening: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._receiver: Receiver | None = None

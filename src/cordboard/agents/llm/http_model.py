@@ -214,7 +214,7 @@ class HttpModel:
                 if event.data:
                     yield reader.take(event)
         except httpx2.SSEError:
-            raise self._failed("sends what has no end", "garbage") from None
+            raise self._failed("sent an event that is too long", "garbage") from None
         except (httpx2.TransportError, httpx2.StreamError):
             whole = reader.end()
             if not whole:
@@ -233,7 +233,7 @@ class HttpModel:
     def _incomplete(self, reader: AnswerReader) -> RequestFailed:
         self._note(reader)
         if reader.malformed and not reader.alive:
-            return self._failed("answers what makes no sense", "garbage", again=True)
+            return self._failed("sent an unreadable answer", "garbage", again=True)
         return self._failed("ended in the middle of its answer", "dropped", again=True)
 
     def _failed(self, words: str, kind: FailureKind, *, again: bool = False) -> RequestFailed:

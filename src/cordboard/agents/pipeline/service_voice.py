@@ -156,7 +156,7 @@ class ServiceVoice:
                     limit = NEXT_SOUND_SECONDS
                     yield piece
         if limit != NEXT_SOUND_SECONDS:
-            raise VoiceError(f"{provider} gives no sound for words", "garbage")
+            raise VoiceError(f"{provider} returned no sound for words", "garbage")
 
     def _usage(self, text: str, size: int, rate: int) -> Usage:
         unit = self._synthesis.paid_by

@@ -423,7 +423,7 @@ class RealtimeAgent:
         if (since := self._talk.caller_waits(now)) is not None:
             self.emit(CallerWaits(since))
         if self._talk.notice_silence(now, self._link.last_message_at):
-            self._link.replace("nothing came of what the caller says", "stalled")
+            self._link.replace("the service does not react to the caller", "stalled")
 
     def _greeting_fails(self, reason: str) -> None:
         """Try another connection; if that does not help, another agent takes over."""

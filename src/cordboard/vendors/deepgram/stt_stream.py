@@ -272,7 +272,7 @@ class DeepgramListening:
             self._malformed += 1
             log.warning("recogniser_message_malformed", call_id=self._call.call_id)
             if self._malformed >= MALFORMED_MOST:
-                self._fail("sends what makes no sense", "garbage")
+                self._fail("sends malformed messages", "garbage")
             return
         self._malformed = 0
         self._messages += 1

@@ -119,7 +119,7 @@ class _Mouthpiece:
             case Told.MALFORMED:
                 self._malformed += 1
                 if self._malformed >= _MOST_MALFORMED:
-                    self._fail("sends what makes no sense", "garbage")
+                    self._fail("sends malformed messages", "garbage")
         self._news.set()
 
     def receive_binary(self, data: bytes) -> None:

@@ -35,7 +35,7 @@ def refused(status: int, words: str, subject: str) -> Lost:
     if status in (401, 402, 403):
         return Lost("quota", f"the account at ElevenLabs is used up (HTTP {status}){told}", False)
     if status == 429:
-        return Lost("quota", f"ElevenLabs has too much to do for us (HTTP 429){told}", True)
+        return Lost("quota", f"ElevenLabs is too busy for us (HTTP 429){told}", True)
     if status == 404:
         return Lost("refused", f"ElevenLabs does not know {subject} (HTTP 404){told}", False)
     if status >= 500 or status == 408:

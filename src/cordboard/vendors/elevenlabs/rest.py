@@ -81,7 +81,7 @@ class ElevenLabsRest:
             if not page.get("has_more") or not isinstance(cursor, str):
                 return found
             query = {**query, "cursor": cursor}
-        raise AgentError("the list of tools at ElevenLabs has no end", "garbage")
+        raise AgentError("the list of tools at ElevenLabs does not end", "garbage")
 
     async def create_tool(self, config: JsonObject) -> str:
         """Create a tool; return its id."""

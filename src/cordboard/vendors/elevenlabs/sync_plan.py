@@ -279,7 +279,7 @@ def unfit(settings: ElevenLabsAgentProvider, agent: Any) -> str:
     ]
     if not wrong:
         return ""
-    return f"it wants `cordboard elevenlabs sync`: {', '.join(wrong)}"
+    return f"it needs `cordboard elevenlabs sync`: {', '.join(wrong)}"
 
 
 def permitted_places(settings: ElevenLabsAgentProvider) -> tuple[tuple[str, ...], ...]:

@@ -104,7 +104,7 @@ class OpenAIRecogniser:
             async for piece in pieces:
                 body += piece
                 if len(body) > _MOST_BYTES:
-                    raise RecogniserError("OpenAI's transcription has no end", "garbage")
+                    raise RecogniserError("OpenAI's transcription is too long", "garbage")
         return body
 
 
@@ -167,7 +167,7 @@ def read_answer(body: bytes, seconds: float) -> tuple[str, float, dict[str, floa
     try:
         told: Any = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise RecogniserError("OpenAI's transcription is no JSON", "garbage") from error
+        raise RecogniserError("OpenAI's transcription is not JSON", "garbage") from error
     if not isinstance(told, dict) or not isinstance(told.get("text"), str):
         raise RecogniserError("OpenAI's transcription has no text", "garbage")
     text = told["text"].strip()

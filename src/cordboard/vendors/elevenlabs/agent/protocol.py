@@ -129,7 +129,7 @@ class ElevenLabsProtocol:
             return Address(f"{base}/v1/convai/conversation?{query}")
         if not self._key:
             wanted = " or ".join(settings.key_variables)
-            reason = f"ElevenLabs wants a key: set {wanted}, or `requires_auth: false`"
+            reason = f"ElevenLabs needs a key: set {wanted}, or `requires_auth: false`"
             raise AgentError(reason, "auth")
         seconds = settings.connect_timeout_ms / 1000
         async with ElevenLabsRest(settings.base_url, self._key, seconds) as rest:
@@ -442,7 +442,7 @@ class ElevenLabsProtocol:
         arguments = told.get("parameters")
         if arguments is not None and not isinstance(arguments, dict):
             _malformed(host, event)
-            problem = "the parameters are no object"
+            problem = "the parameters are not an object"
         elif self._calls.too_many:
             host.ignored("warning", "too many tool calls wait")
             problem = "too many calls at once"

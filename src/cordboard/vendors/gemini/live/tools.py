@@ -98,7 +98,7 @@ class ToolCalls:
         """Take the answer to a call."""
         call = self._memory.waits_for(reply.ask_id)
         if call is None:
-            self._host.ignored("late", "the answer to a tool call that was taken back")
+            self._host.ignored("late", "the answer to a cancelled tool call")
             return
         call.response = say.response_of(reply)
         if self._floor.ready_at is not None:

@@ -166,7 +166,7 @@ class OpenAIProtocol:
     def answer_tool(self, reply: ToolReply) -> None:
         output = messages.encoded(as_payload(reply)).decode()
         if not self._calls.answered(reply.ask_id, output):
-            self._host.ignored("late", "an answer to no call")
+            self._host.ignored("late", "an answer to an unknown call")
             return
         self._outbox.store(messages.function_output_item(reply.ask_id, output))
         self._answers.respond()
