@@ -127,8 +127,8 @@ def model_brain(
 ) -> LlmBrain:
     """Make the brain of a language model: one for all contexts of a provider.
 
-    A model that cannot be made (no key, a broken plug-in) becomes a brain whose `problem` says so,
-    so that the engine runs without it. Nothing is connected.
+    A model that cannot be made (no key, a broken plug-in) becomes a brain with a `problem`, so that
+    the engine runs without it. Nothing is connected.
     """
     common = settings if isinstance(settings, LanguageModelBrain) else None
     try:

@@ -147,8 +147,8 @@ class CallRegistry:
                 self._idle.set()
 
     def _reason_to_refuse(self, offer: Offer, config: Config) -> str:
-        """Return the reason; a bare call has a smaller share: it never costs a caller by ARI their
-        place."""
+        """Return the reason to refuse an offer; empty when it is accepted. A bare call has a
+        smaller share: it never costs a caller by ARI their place."""
         is_bare = offer.source == BARE
         refusal = reason_to_refuse(
             draining=self._draining,

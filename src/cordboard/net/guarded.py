@@ -89,7 +89,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         seconds: float,
         options: list[httpcore2.SOCKET_OPTION],
     ) -> httpcore2.AsyncNetworkStream:
-        """Connect to this address of a host, through a proxy's tunnel if the environment says so.
+        """Connect to this address of a host, through a proxy's tunnel if the environment names one.
 
         Raises httpcore2's `ConnectError` and `ConnectTimeout`.
         """

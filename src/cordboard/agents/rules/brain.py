@@ -4,8 +4,8 @@
     dialogue = brain.open(session)
 
 One brain serves all calls of a context. The tables are built at the first call for each toolbox
-(its transfer destinations are part of what callers may say, and tools that only read are run more
-readily) and kept; `warm` builds them ahead.
+(callers may name its transfer destinations, and read-only tools run more readily) and kept; `warm`
+builds them ahead.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The sections of ElevenLabs: Agents and the voices.
 
 An agent lives at ElevenLabs, with its tools, its language model and its sound formats; `cordboard
-elevenlabs sync` writes there what a configuration needs. The agent must permit the settings that a
-call changes (`overrides` and those below); the sync command configures that too. Names and ranges
+elevenlabs sync` writes the needs of a configuration there. The agent must permit the settings that
+a call changes (`overrides` and those below); the sync command configures that too. Names and ranges
 are of the service's AsyncAPI document (`ConversationConfigClientOverride`) and of the types of its
 SDK, version 2.78.
 """

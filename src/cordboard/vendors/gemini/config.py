@@ -1,7 +1,7 @@
 """The sections of Gemini: Live and `streamGenerateContent`, by Google's own names in snake case.
 
-Source of Live: the types of google-genai 3.4 (`LiveConnectConfig` and what it holds) and Google's
-pages on the Live API. A setting that is left out is not sent: the service's own default counts.
+Source of Live: the types of google-genai 3.4 (`LiveConnectConfig` and its parts) and Google's pages
+on the Live API. A setting that is left out is not sent: the service's own default counts.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 The service reports when it cuts its answer, transcribes the caller's words in pieces, and begins to
 answer; it reports the beginning and end of speech only to some accounts (`voiceActivity`). The
-pieces come in no fixed order with the answer. So a turn begins with its first piece, or when the
-service says so, and is over when the service says so, begins to answer, or has sent no more text
-for a while.
+pieces come in no fixed order with the answer. So a turn begins with its first piece, or with the
+service's report, and is over when the service reports it, begins to answer, or has sent no more
+text for a while.
 
 Pure logic: no socket, no clock of its own.
 """
