@@ -6,7 +6,8 @@
 The queue knows the floor (`calls.floor`), the agent knows its voice; each may drop a sentence,
 whose state then says so (`agent_api.speech`). The rules:
 
-- While the call is ending only its farewell is spoken; the caller hears nothing that begins after it.
+- While the call is ending only its farewell is spoken; the caller hears nothing that begins after
+  it.
 - A tool's question is not spoken while another question to the caller is open.
 - A slow tool's filler waits for the floor and for `APART` seconds without the agent's voice or
   another filler. One that is wanted within `APART` of another tool's filler is dropped: of several

@@ -32,7 +32,7 @@ class ListenV2:
 
     @property
     def covered(self) -> int:
-        """Sample before which no sound must be kept for a new connection: the start of the current
+        """Sample before which sound need not be kept for a new connection: the start of the current
         turn."""
         return self._turns.settled
 
