@@ -32,11 +32,11 @@ class UnansweredSpeech:
     def __init__(self, trace: VoiceTrace) -> None:
         self._trace = trace
         self._began_at: float | None = None
-        """Start of the voice that the attributes below are about; None while there is none."""
+        """Start of the last voice, in loop seconds; None before the first one."""
         self._voiced = 0.0
-        """Seconds of voice, without the voice over the agent's own."""
+        """Seconds of the last voice, without its part over the agent's own voice."""
         self._told = 0
-        """Number of times for which the caller has been found to wait after it."""
+        """Number of times for which the caller has been found to wait after the last voice."""
         self._ignored = False
         """The caller was found to wait before the service had noticed any voice: perhaps there was
         none."""

@@ -136,7 +136,7 @@ class ToolExecutor:
 
     def filler(self, ask: ToolAsk, text: str) -> None:
         """Pass on a tool's own filler; the speech queue decides about it. A tool that continues
-        after its call was given up has none."""
+        after its tool call was given up has none."""
         if self.running and not self._over:
             speech = Speech(text, "filler", partial(self._filler_changed, ask.ask_id))
             self._fillers[ask.ask_id] = speech
