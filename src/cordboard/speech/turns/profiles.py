@@ -25,8 +25,7 @@ class TurnProfile:
     pause_ms: int = 64
     """Silence for this long is a pause: recogniser and turn model start on the sound so far."""
     quiet_pause_ms: int = 96
-    """Silence of one unvoiced window that is a pause, when the sound itself has been faint for this
-    long."""
+    """One unvoiced window is a pause when the sound itself has been faint for this long."""
     longest_ms: int = 28_000
     """A turn is cut here: the recogniser's window holds 30 s."""
 
@@ -67,24 +66,26 @@ class TurnProfile:
     `overlap_start_ms`."""
     overlap_start_ms: int = 64
     overlap_unknown_ms: int = 96
-    """The same while an echo of the agent is not yet ruled out: that takes some ms."""
+    """Voice of this length holds the speech while an echo of the agent is not yet ruled out; ruling
+    it out takes some ms."""
     decide_ms: int = 288
-    """Time on hold after which it is decided, if possible: nine windows, the last within 0.3 s."""
+    """Time on hold after which the voice is classified, if possible: nine windows, the last within
+    0.3 s."""
     overlap_doubt_ms: int = 352
-    """Extra time on hold while both are possible: a voice that is not over and whose words are
-    unsure. The agent is silent anyway. Of 212 murmurs 96 % are let pass, with 0 it is 80 %; of 208
-    phrases all but one stop the agent for good, with 0 all but five (replayed, with answers of the
-    recogniser after 65 ms)."""
+    """Extra time on hold while the voice may be a murmur or an interruption: it is not over, and
+    its words are unsure. The agent is silent anyway. Of 212 murmurs 96 % are let pass, with 0 it is
+    80 %; of 208 phrases all but one stop the agent for good, with 0 all but five (replayed, with
+    answers of the recogniser after 65 ms)."""
     ask_before_ms: int = 128
     """The recogniser is first asked for words this long before the decision: it needs about 100 ms,
     and works better the more of the voice it hears."""
     words_every_ms: int = 64
-    """It is asked again when this much has been added while the decision is open: one that answers
-    within this time is asked twice before the decision."""
+    """The recogniser is asked again when this much voice has been added while the decision is open:
+    one that answers within this time is asked twice before the decision."""
     words_doubt_every_ms: int = 224
-    """The same while a first hold is in doubt, and when the voice falls silent. Each recognition
-    costs some 55 ms of a processor; for a voice long enough for doubtful words the last answer
-    comes in time."""
+    """The interval of these requests while a first hold is in doubt, and when the voice falls
+    silent. Each recognition costs some 55 ms of a processor; for a voice long enough for doubtful
+    words the last answer comes in time."""
     short_voice_ms: int = 300
     """A voice that is over after less than this, with doubtful words in it, is let pass. With 450
     ms one or two more murmurs in a hundred are let pass, and so are ten words like "Operator." or
@@ -94,11 +95,13 @@ class TurnProfile:
     voice_over_ms: int = 80
     """Silence after which a voice over the agent's speech is taken to be over, while on hold."""
     murmur_over_ms: int = 112
-    """The same where the recogniser believes, without being sure, that it was a murmur."""
+    """Silence after which it is over if the recogniser believes, without being sure, that it was a
+    murmur."""
     words_over_ms: int = 208
-    """The same where it believes, without being sure, that there were words."""
+    """Silence after which it is over if the recogniser believes, without being sure, that there
+    were words."""
     closure_ms: int = 208
-    """The same while the detector is sure of the voice; see
+    """Silence after which it is over while the detector is sure of the voice; see
     `cordboard.speech.turns.interruption`."""
     closure_above: float = 0.95
     """Probability from which the detector is sure of the voice."""
