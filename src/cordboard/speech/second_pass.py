@@ -30,8 +30,8 @@ TOLERANCE = 1.5
 sentences with other places, or with nothing to look up, the nearest false meaning was at 4.1; of 27
 questions in doubt 15 were right within it."""
 TOLERANCE_AMONG_FEW = 1.3
-"""The same where only a few names were expected, which makes these likelier: "London Gatwick" came
-as near to London as 1.8."""
+"""`TOLERANCE` where only a few names were expected, which makes these likelier: "London Gatwick"
+came as near to London as 1.8."""
 AHEAD = 1.5
 """Smallest lead of the likeliest meaning over any other."""
 AHEAD_OF_KNOWN = 0.3

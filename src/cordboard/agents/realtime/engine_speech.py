@@ -30,7 +30,7 @@ POLITE_LIMIT = 6.0
 SERVICE_VOICE_LIMIT = 2.5
 """Seconds within which a service begins a sentence that it has accepted; after that it will not."""
 SERVICE_FILLER_LIMIT = 1.5
-"""The same for a filler: by then the caller has waited for long."""
+"""Seconds within which a service begins a filler: after that the caller has waited for long."""
 MOST_GIVEN = 8
 """Most sentences with the service at a time; it has forgotten older ones."""
 VOICE_LIMIT = 8.0

@@ -16,8 +16,8 @@ UNTOLD = 4.0
 detections that are not configured to be patient decide within 4 s (semantic VAD, eagerness
 auto)."""
 NOTICED = 2.0
-"""The same after the service has noticed a voice, which it may do later than the voice was
-there."""
+"""Seconds after which a caller waits, counted from the moment at which the service noticed the
+voice, which may be later than the voice was there."""
 AGAIN = 5.5
 """Seconds until the caller should hear something a second time: the first sentence was heard by
 then, and the silence after it is no longer than between two fillers."""

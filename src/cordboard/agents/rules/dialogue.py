@@ -73,7 +73,7 @@ class RulesDialogue:
         self._question: tuple[str, ...] = ()
         """The last question, while it still waits for an answer."""
         self._unheard = False
-        """It was cut off before the caller had heard any of it."""
+        """The last question was cut off before the caller had heard any of it."""
         self._failures = 0
         """Turns in a row that were not understood."""
         self._last_answer: tuple[str, ...] = split_sentences(session.greeting)

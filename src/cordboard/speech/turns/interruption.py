@@ -30,14 +30,15 @@ WORDS_SURE = 0.4
 """Confidence from which words count alone. Hums and `uh-huh` are written as "No." or "In hand."
 with up to 0.37; a real "stop", "wait", "no" of the same length has 0.48 and more."""
 LONG_WORDS_SURE = 0.2
-"""The same when the voice has lasted longer than a murmur does."""
+"""Confidence from which words count alone in a voice that has lasted longer than a murmur does."""
 LONG_MS = 500
 MURMUR_SURE = 0.25
 """Below this confidence a text is not a murmur: the beginnings of "your" and "all" are written as
 "Yeah." and "Uh-huh." too."""
 MURMUR_CERTAIN = 0.45
-"""Between the two, the voice is heard out: if it continues, it is not a murmur. Of 28 beginnings of
-phrases that were written as murmurs, two had more."""
+"""Confidence from which a text is surely a murmur. Between `MURMUR_SURE` and this the voice is
+heard out: if it continues, it is not a murmur. Of 28 beginnings of phrases that were written as
+murmurs, two had more."""
 CHANGED_MIND = 0.6
 """A voice that was once heard as a murmur becomes something else only with this confidence. Without
 this rule 91 instead of 99 % of the murmurs are let pass (replayed)."""

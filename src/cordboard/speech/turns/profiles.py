@@ -95,13 +95,13 @@ class TurnProfile:
     voice_over_ms: int = 80
     """Silence after which a voice over the agent's speech is taken to be over, while on hold."""
     murmur_over_ms: int = 112
-    """Silence after which it is over if the recogniser believes, without being sure, that it was a
-    murmur."""
+    """Silence after which the voice is over if the recogniser believes, without being sure, that it
+    was a murmur."""
     words_over_ms: int = 208
-    """Silence after which it is over if the recogniser believes, without being sure, that there
-    were words."""
+    """Silence after which the voice is over if the recogniser believes, without being sure, that
+    there were words."""
     closure_ms: int = 208
-    """Silence after which it is over while the detector is sure of the voice; see
+    """Silence after which the voice is over while the detector is sure of the voice; see
     `cordboard.speech.turns.interruption`."""
     closure_above: float = 0.95
     """Probability from which the detector is sure of the voice."""

@@ -19,9 +19,9 @@ class Told(Enum):
     """All of its sound has arrived."""
     CLEARED = "cleared"
     REFUSED = "refused"
-    """It will not be spoken."""
+    """The text will not be spoken."""
     BUSY = "busy"
-    """It will not be spoken now: too many flushes in too short a time."""
+    """The text will not be spoken now: too many flushes in too short a time."""
     MALFORMED = "malformed"
 
 

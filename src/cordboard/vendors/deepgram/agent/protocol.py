@@ -131,7 +131,7 @@ class DeepgramProtocol:
         """Texts given to the model in the caller's place: they may come back as the caller's
         text."""
         self._refuses = False
-        """It has not said the requested sentence in this turn."""
+        """The service has not said the requested sentence in this turn."""
         self._ends_soon = False
 
     # The connection.

@@ -31,7 +31,7 @@ class Circumstances:
     accepted_for: float | None
     """Seconds since the session was accepted; None: it was not."""
     with_handle: bool
-    """It was meant to continue an earlier session."""
+    """The connection was meant to continue an earlier session."""
     quick_losses: int
     """Losses in a row soon after the session was accepted, without this one."""
 

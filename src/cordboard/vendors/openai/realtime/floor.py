@@ -26,7 +26,7 @@ class Wish:
 
     parameters: JsonObject = field(default_factory=dict)
     insists: bool = False
-    """It is still needed when the service was speaking about something else."""
+    """The response is still needed if the service was speaking about something else."""
     speech: Speech | None = None
     """A sentence of the engine: its response does not belong to the conversation."""
 
