@@ -113,7 +113,7 @@ def chained(error: Exception, cause: Exception) -> Exception:
         (httpx2.ReadTimeout("x"), "stalled", "has fallen silent (ReadTimeout)"),
         (httpx2.ReadError("x"), "dropped", "broke off (ReadError)"),
         (httpx2.RemoteProtocolError("x"), "dropped", "broke off (RemoteProtocolError)"),
-        (httpx2.DecodingError("x"), "garbage", "answers what makes no sense (DecodingError)"),
+        (httpx2.DecodingError("x"), "garbage", "sent an unreadable answer (DecodingError)"),
     ],
 )
 def test_a_transport_error_means_the_same_everywhere(

@@ -1,1 +1,1 @@
-"""The doors of the talking side: agent, recogniser, voice, dialogue, language model."""
+"""The interfaces of the talking side: agent, recogniser, voice, dialogue, language model."""

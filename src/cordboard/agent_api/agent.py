@@ -1,4 +1,4 @@
-"""The door of the agents room: what talks back to a caller.
+"""The interface of agents: an agent talks with the caller in one call.
 
 An agent is a realtime provider's session or a pipeline of recogniser, brain and voice. The call
 gives it frames by direct calls (`hear`) and gets typed events by direct calls
@@ -10,9 +10,9 @@ The order of a conversation as an agent reports it:
     CallerStarted → CallerStopped → CallerText → (ToolAsked → answer_tool)*
                   → (AgentText → AgentAudio+)+ → AgentAudioDone
 
-`AgentText` precedes the audio that speaks it. An agent whose words come beside their sound opens
-with an empty `AgentText` and lets it grow by `AgentWords`. A provider is one file that maps its
-wire to these.
+`AgentText` precedes the audio that speaks it. An agent whose words arrive alongside their sound
+opens with an empty `AgentText` and extends it by `AgentWords`. A provider is one file that maps its
+wire to these events.
 """
 
 from __future__ import annotations
@@ -33,36 +33,36 @@ class CallerStarted:
     """The caller began to speak."""
 
     at: float
-    """Loop time of the first speech sample, as well as it is known."""
+    """Loop time of the first speech sample, as precisely as it is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallerPauses:
-    """The caller has been silent for long within a turn that is not taken to be over: a listener
-    would say "mm-hm" now, and the caller keeps the floor."""
+    """The caller has been silent for long within a turn that is probably not over: a listener would
+    say "mm-hm" now, and the caller keeps the floor."""
 
     at: float
     silent_since: float
-    """Loop time of the last speech sample, as well as it is known."""
+    """Loop time of the last speech sample, as precisely as it is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallerWaits:
-    """The caller has been silent for long, and what the agent listens by has not said that their
-    turn is over: it may be slow, or have stalled. They should hear something. Nothing else follows:
-    the turn goes on until `CallerStopped`."""
+    """The caller has been silent for long, but the service that decides the end of the turn has not
+    reported it: it may be slow, or have stalled. The caller should hear something. Nothing else
+    follows: the turn continues until `CallerStopped`."""
 
     silent_since: float
-    """Loop time of the last speech sample, as well as it is known."""
+    """Loop time of the last speech sample, as precisely as it is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallerStopped:
-    """The caller's turn is over: the endpoint was decided."""
+    """The caller's turn is over: its end was decided."""
 
     turn: int
     last_speech_at: float
-    """Loop time of the last speech sample of the turn, as well as it is known."""
+    """Loop time of the last speech sample of the turn, as precisely as it is known."""
     at: float
     """Loop time of the decision."""
     silence_at: float | None = None
@@ -75,11 +75,11 @@ class CallerText:
 
     turn: int
     text: str
-    """As the recogniser wrote it."""
+    """The text as the recogniser wrote it."""
     at: float
     confidence: float = 1.0
     understood: str = ""
-    """The same with misheard names put right; empty when the agent changed nothing."""
+    """The text with misheard names corrected; empty when the agent changed nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class AgentText:
     text: str
     at: float
     speech: Speech | None = None
-    """The sentence of the engine that this is (`Agent.say`); None: the agent's own."""
+    """The engine's sentence (`Agent.say`) that this is; None: the agent's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class AgentWords:
 
     turn: int
     text: str
-    """As it follows what is there already, spaces included."""
+    """The words as they follow the text so far, spaces included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,8 @@ class AgentAudio:
 
 @dataclass(frozen=True, slots=True)
 class AgentAudioDone:
-    """All sound of this turn's answer has been handed over; none, if it wants no answer."""
+    """All sound of this turn's answer has been handed over; there is none if the turn needs no
+    answer."""
 
     turn: int
 
@@ -126,14 +127,14 @@ class ToolAsked:
 
 @dataclass(frozen=True, slots=True)
 class ToolCancelled:
-    """The agent no longer wants the result of an ask."""
+    """The agent no longer needs the result of a tool call."""
 
     ask_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class OverlapBegan:
-    """There is a voice over the agent's: its speech is held at once, until it is known what it is.
+    """There is a voice over the agent's: its speech is held at once, until the voice is classified.
 
     `Interrupted` or `OverlapDismissed` follows within 0.3 s, in doubt 0.64 s.
     """
@@ -141,12 +142,12 @@ class OverlapBegan:
     at: float
     """Loop time of the decision to hold."""
     onset_at: float
-    """Loop time of the first sample of that voice, as well as it is known."""
+    """Loop time of the first sample of that voice, as precisely as it is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverlapDismissed:
-    """It was no interruption: the agent's speech goes on at the very sample."""
+    """The voice was not an interruption: the agent's speech resumes at the very sample."""
 
     at: float
     why: str
@@ -155,23 +156,24 @@ class OverlapDismissed:
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """The caller speaks over the agent: what is not yet heard must be taken back now."""
+    """The caller speaks over the agent: the audio not yet heard must be taken back now."""
 
     at: float
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a service has counted, or what was counted for one that does not tell."""
+    """The usage that a service reports, or that was counted for a service that does not report
+    it."""
 
     provider: str
     """The type of the provider or part, as in the configuration: `openai_realtime`."""
     model: str
     amounts: Mapping[str, float]
-    """By unit; each amount since the last `Used` of this part. Units: `input_text_tokens`,
-    `input_audio_tokens`, `cached_text_tokens`, `cached_audio_tokens`, `cache_write_tokens`,
-    `output_text_tokens`, `output_audio_tokens`, `seconds`, `characters`. Cached tokens are not
-    among the input tokens: no token stands in two units."""
+    """Amount by unit; each is the use since the last `Used` of this part. Units:
+    `input_text_tokens`, `input_audio_tokens`, `cached_text_tokens`, `cached_audio_tokens`,
+    `cache_write_tokens`, `output_text_tokens`, `output_audio_tokens`, `seconds`, `characters`.
+    Cached tokens are not among the input tokens: no token counts in two units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,13 +184,13 @@ class Used:
 
 
 INTERNAL: Final = "internal"
-"""What an `AgentTrouble` tells of, and the kind of an `AgentFailed`, where the mistake is ours."""
+"""`AgentTrouble.what` and the kind of an `AgentFailed` where the mistake is ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentTrouble:
-    """Something went wrong and was helped: a lost connection, another agent that took over, a
-    message that made no sense. For the record; nothing follows from it."""
+    """A problem that was handled: a lost connection, another agent that took over, a malformed
+    message. For the record; nothing follows from it."""
 
     what: str
     """`reconnected`, `fallback`, `malformed`, ...: a short word, a metric's label. `INTERNAL` is a
@@ -198,7 +200,7 @@ class AgentTrouble:
 
 @dataclass(frozen=True, slots=True)
 class AgentFailed:
-    """The agent cannot go on; the call helps the caller on and ends."""
+    """The agent cannot continue; the call apologises, transfers the caller if it can, and ends."""
 
     reason: str
     kind: FailureKind = "internal"
@@ -239,23 +241,23 @@ class Said:
 
     who: Literal["caller", "agent"]
     text: str
-    """Of the agent's only what the caller has heard."""
+    """The words; of the agent's only those that the caller has heard."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSession:
-    """All that an agent may know of the call it serves."""
+    """Everything an agent may know about the call it serves."""
 
     call_id: str
     context_name: str
     prompt: str
     """The system prompt, its call variables filled in."""
     greeting: str
-    """What to say first; empty = wait for the caller."""
+    """The agent's first words; empty = wait for the caller."""
     toolbox: tuple[ToolSpec, ...]
     """The only tools that exist for this agent."""
     format: AudioFormat
-    """What `hear` gets and `AgentAudio.pcm` must be."""
+    """The format of `hear` and `AgentAudio.pcm`."""
     emit: Callable[[AgentEvent], None]
     """Hands an event to the call; synchronous, on the event loop."""
     speaking: Callable[[], bool]
@@ -265,7 +267,7 @@ class AgentSession:
     handed to `callback` in `format`, as it goes: the reference for echo. One frame per 20 ms."""
     variables: Mapping[str, str] = field(default_factory=dict)
     history: tuple[Said, ...] = ()
-    """What was said before this agent took over from another one; it does not greet again."""
+    """The conversation before this agent took over from another one; it does not greet again."""
 
 
 @runtime_checkable
@@ -274,22 +276,24 @@ class Agent(Protocol):
 
     @property
     def formats(self) -> tuple[AudioFormat, ...]:
-        """The formats it takes and gives, the most liked first; the session has one of them."""
+        """The formats the agent takes and gives, in order of preference; the session has one of
+        them."""
         ...
 
     @property
     def payload(self) -> PayloadLimits:
-        """How much of a tool's result it can take now. A fallback changes it during a call."""
+        """The largest tool result that the agent can take now. A fallback changes it during a
+        call."""
         ...
 
     async def prepare(self) -> None:
-        """Do ahead what needs no session, such as to connect: while the media comes up. At most
-        once, before `start`, which waits for it. Raises `AgentError` when it cannot; so will
-        `start` then, and nothing more need be done about it."""
+        """Do work that needs no session, such as connecting, while the media comes up. Called at
+        most once, before `start`, which waits for it. Raises `AgentError` when it cannot; `start`
+        then raises the same error, so the caller of `prepare` may ignore it."""
         ...
 
     async def start(self, session: AgentSession) -> None:
-        """Connect and begin, the greeting included. Raises `AgentError` when it cannot."""
+        """Connect and begin, the greeting included. Raises `AgentError` on failure."""
         ...
 
     def hear(self, pcm: bytes) -> None:
@@ -301,11 +305,11 @@ class Agent(Protocol):
         ...
 
     def answer_tool(self, reply: ToolReply) -> None:
-        """Take the answer to an ask of this agent."""
+        """Take the answer to one of this agent's tool calls."""
         ...
 
     def interrupted(self, heard: str, heard_ms: int, turn: int) -> None:
-        """Learn what the caller had heard of the answer when it was cut.
+        """Take the part of the answer that the caller had heard when it was cut.
 
         `heard`: its words, without fillers and continuers. `heard_ms`: milliseconds of the agent's
         own sound, without sentences of the engine, since the first sound of `turn`, the oldest turn
@@ -314,30 +318,31 @@ class Agent(Protocol):
         ...
 
     def recover(self, reason: str) -> bool:
-        """The call finds that nothing comes any more. Whether the agent helps itself (by another
-        connection, another agent); if not, the call ends with an apology."""
+        """React to a stalled answer: the call receives no more events. True if the agent recovers
+        by itself (another connection, another agent); otherwise the call ends with an apology."""
         ...
 
     def say(self, speech: Speech) -> None:
         """Speak a sentence of the engine.
 
-        The `AgentText` of it carries this very object. An agent that will not speak it calls
+        Its `AgentText` carries this very object. An agent that will not speak it calls
         `speech.drop()`, but not because the agent is closed: then another agent may speak it.
         Outside an answer it is an answer of its own: `AgentAudioDone` follows.
 
-        - `filler`: needless, and dropped, when it has not begun as the answer is ready to be heard.
-        - `continuer`: said at once, into the caller's pause, or dropped.
-        - `approval`: all there is in its turn; dropped when `listen_aside(None)` ends the question.
-        - `late answer`: the agent may have its model tell it in the model's own words. Dropped when
-          the caller speaks before; then it is said again later.
+        - `filler`: dropped if it has not begun when the answer is ready to be heard.
+        - `continuer`: spoken at once, into the caller's pause, or dropped.
+        - `approval`: the only speech of its turn; dropped when `listen_aside(None)` ends the
+          question.
+        - `late answer`: the agent's model may rephrase it. Dropped when the caller speaks before;
+          then it is spoken again later.
         """
         ...
 
     def listen_aside(self, take: Callable[[str], None] | None) -> None:
-        """While `take` is set, the text of each turn of the caller goes there (and before that into
-        `CallerText`), and the agent neither answers it nor gives up what it has asked for: the
-        engine asks the caller for a yes or a no, by `say`. None ends it and drops what is not yet
-        said of it. What the agent says next answers the caller's last turn."""
+        """Send the text of each turn of the caller to `take` (and before that into `CallerText`)
+        while it is set. The agent then neither answers the turn nor gives up its open tool calls:
+        the engine asks the caller for a yes or a no, by `say`. None ends this and drops the
+        unspoken rest of the question. The agent's next words answer the caller's last turn."""
         ...
 
     async def close(self) -> None:

@@ -1,8 +1,8 @@
-"""The door of the brains: the text side of a pipeline.
+"""The interface of brains: the text side of a pipeline.
 
-A `Brain` is shared by all calls of a context; `open` gives the `Dialogue` of one call. A dialogue
-gets what the caller said and yields what to say, sentence by sentence; tools it asks for run while
-it waits. The same door serves the offline rules and a streamed LLM.
+A `Brain` is shared by all calls of a context; `open` returns the `Dialogue` of one call. A dialogue
+takes the caller's words and yields its answer, sentence by sentence; its tool calls run while it
+waits. The same interface serves the offline rules and a streamed LLM.
 """
 
 from __future__ import annotations
@@ -17,49 +17,49 @@ from cordboard.tools.tool import JsonObject, ToolReply, ToolSpec
 
 
 class AskTool(Protocol):
-    """How a dialogue has a tool run."""
+    """Runs a tool for a dialogue."""
 
     def __call__(
         self, name: str, arguments: JsonObject, *, confirmed: bool = False
     ) -> Awaitable[ToolReply]:
         """Run a tool by its exposed name and wait for its answer.
 
-        `confirmed`: the dialogue itself has had the caller's yes to this very ask, so that the desk
-        need not ask for it. Never raises for a tool's failure.
+        `confirmed`: the dialogue already has the caller's yes to this very call, so the desk need
+        not ask for it. Never raises for a tool's failure.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DialogueSession:
-    """What a dialogue may know and do."""
+    """The data and callbacks of a dialogue."""
 
     prompt: str
     toolbox: tuple[ToolSpec, ...]
     ask_tool: AskTool
     variables: Mapping[str, str] = field(default_factory=dict)
     greeting: str = ""
-    """What the caller has been told first; the first thing that can be repeated."""
+    """The agent's first words to the caller; the first thing that can be repeated."""
     history: tuple[Said, ...] = ()
-    """What was said before, by another agent; without what `respond` gets."""
+    """The conversation before, with another agent; without the text passed to `respond`."""
     used: Callable[[Usage], None] = lambda _: None
-    """Told what the dialogue has used up that costs money."""
+    """Called when the dialogue has used something that costs money."""
 
 
 class Dialogue(Protocol):
     """The text side of one call."""
 
     def hints(self) -> tuple[str, ...]:
-        """Words and phrases the recogniser should expect in the caller's next turn."""
+        """Return words and phrases that the recogniser should expect in the caller's next turn."""
         ...
 
     def is_complete(self, text: str) -> bool:
-        """Whether a partial text already is a whole answer (`yes`, four letters)."""
+        """True if a partial text already is a complete answer (`yes`, four letters)."""
         ...
 
     def understood(self, text: str) -> str:
-        """The caller's words with what was surely misheard put right, else `text` itself: for the
-        record, of the words that `respond` gets next. It changes nothing."""
+        """Return the caller's words with certain mishearings corrected, else `text` itself. For the
+        record, of the words that `respond` gets next. Changes nothing."""
         ...
 
     def respond(self, text: str) -> AsyncGenerator[str, None]:
@@ -70,71 +70,72 @@ class Dialogue(Protocol):
         ...
 
     def interrupted(self, heard: str) -> None:
-        """Learn what the caller had heard of the last answer when it was cut."""
+        """Take the part of the last answer that the caller had heard when it was cut."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A turn in which some name was misheard, or may have been."""
+    """A doubt about a name in a turn: it was misheard, or may have been."""
 
     names: tuple[str, ...]
-    """All that callers may name here, in each wording."""
+    """All names that callers may use here, in each wording."""
     alike: tuple[str, ...] = ()
-    """Those that sound a little like what was written, the most alike first."""
+    """Names that sound a little like the written one, the most alike first."""
     guesses: frozenset[str] = frozenset()
-    """What the brain would ask about ("did you mean ..."): another hearing may make that sure, and
-    nothing else. Empty: anything may have been said."""
+    """The names that the brain would ask about ("did you mean ..."); listening again may confirm
+    one of these, and nothing else. Empty: any name is possible."""
     others: tuple[str, ...] = ()
-    """With these the name was heard surely, but sounds almost like one of them, which is none of
-    the known ones. The only question is whether that was said."""
+    """Names that sound almost like the one that was recognised with certainty, and are not known
+    names. The only question is whether one of them was spoken."""
 
 
 @runtime_checkable
 class Doubter(Protocol):
-    """A dialogue that knows when it is in doubt, and can tell what another text would mean. For the
-    others no second hearing takes place."""
+    """A dialogue that knows when it is in doubt, and can interpret an alternative text. For other
+    dialogues the recogniser does not listen again."""
 
     def doubt(self, text: str) -> Doubt | None:
-        """Whether `text` leaves a name in doubt, so that listening again may settle it."""
+        """Return the doubt about a name in `text` that listening again may settle; None if there is
+        none."""
         ...
 
     def meaning(self, text: str, doubt: Doubt) -> str:
-        """What would be done now if `text` had been said instead of what is in doubt, equal for
-        texts that mean the same; empty where it would be asked back, or where another hearing must
-        not decide. It changes nothing."""
+        """Return the action that `text` would lead to in place of the doubtful words, equal for
+        texts with the same meaning. Empty where the brain would ask back, or where listening again
+        must not decide. Changes nothing."""
         ...
 
 
 @runtime_checkable
 class Preparer(Protocol):
-    """A dialogue that can begin to think of an answer before it is sure that there is to be one."""
+    """A dialogue that can begin an answer before the end of the turn is certain."""
 
     def prepare(self, text: str) -> None:
-        """The caller's turn may be over with these words: `respond` may come with them. Nothing is
-        said and nothing is done of what is thought, unless it does."""
+        """Prepare an answer to `text`, which may be the whole turn: `respond` may come with the
+        same words. Until then nothing is spoken and no action is taken."""
         ...
 
     def forget(self) -> None:
-        """The caller goes on, or is gone: what was prepared is dropped."""
+        """Drop the prepared answer: the caller continues, or is gone."""
         ...
 
 
 @runtime_checkable
 class Overhearer(Protocol):
-    """A dialogue that wants to know what the line says for it."""
+    """A dialogue that must know the sentences that the engine speaks for it."""
 
     def said_besides(self, text: str) -> None:
-        """The caller is told this, which the dialogue did not think of."""
+        """Note that the engine spoke this to the caller; the dialogue did not produce it."""
         ...
 
 
 class Brain(Protocol):
-    """What makes dialogues."""
+    """Creates dialogues."""
 
     @property
     def payload(self) -> PayloadLimits:
-        """How much of a tool's result a dialogue can take."""
+        """The largest tool result that a dialogue can take."""
         ...
 
     def open(self, session: DialogueSession) -> Dialogue: ...

@@ -1,11 +1,11 @@
-"""The door of the language models: a conversation in, a stream of pieces out.
+"""The interface of language models: a conversation in, a stream of pieces out.
 
-A model is shared by all calls of a provider. What is asked is neutral; each vendor's file turns it
-into its own language, and the vendor's stream into these pieces:
+A model is shared by all calls of a provider. Requests are neutral; each vendor's file translates
+them into its own API, and the vendor's stream into these pieces:
 
     (TextPiece | Kept | ToolWish)* → Finished
 
-Nothing is asked of tools here: a `ToolWish` is only what the model wants.
+No tool runs here: a `ToolWish` is only the model's request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cordboard.tools.tool import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class TextPiece:
-    """Some more of the answer's text."""
+    """More text of the answer."""
 
     text: str
 
@@ -33,17 +33,17 @@ class ToolWish:
     """The model wants a tool run."""
 
     wish_id: str
-    """The service's; empty where it gives none."""
+    """The service's id; empty where it gives none."""
     name: str
     arguments: str
-    """JSON, as the model wrote it: not yet checked."""
+    """JSON as the model wrote it, not yet validated."""
     signature: str = ""
-    """A seal of the service's, to be sent back with the wish."""
+    """A signature of the service, to be sent back with the wish."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Something of the service's own (thoughts, sealed) that it wants back with the message."""
+    """Opaque data of the service (sealed thoughts) that it needs back with the message."""
 
     block: JsonObject
 
@@ -53,7 +53,7 @@ Reason: TypeAlias = Literal["stop", "tools", "length", "refused", "other"]
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The answer is whole. Exactly once, and last."""
+    """The answer is complete. Exactly once, and last."""
 
     reason: Reason
     amounts: Mapping[str, float] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class CallerSaid:
 
 @dataclass(frozen=True, slots=True)
 class AgentSaid:
-    """What the model said, and what it asked for."""
+    """The model's text, and its tool calls."""
 
     text: str
     wishes: tuple[ToolWish, ...] = ()
@@ -81,7 +81,7 @@ class AgentSaid:
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswered:
-    """What came of a wish; each has exactly one, right after the message with the wishes."""
+    """The result of a tool call; each has exactly one, right after the message with the calls."""
 
     wish_id: str
     name: str
@@ -94,18 +94,18 @@ Message: TypeAlias = CallerSaid | AgentSaid | ToolAnswered
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """What a model is asked."""
+    """A request to a model."""
 
     system: str
     messages: tuple[Message, ...]
     tools: tuple[ProviderTool, ...] = ()
     may_ask: bool = True
-    """False: the tools are only there to explain what was asked before."""
+    """False: the tools only explain earlier tool calls."""
 
 
 @runtime_checkable
 class LanguageModel(Protocol):
-    """A model of some service."""
+    """A language model of some service."""
 
     @property
     def provider(self) -> str:
@@ -117,27 +117,27 @@ class LanguageModel(Protocol):
 
     @property
     def schemas(self) -> SchemaProfile:
-        """How it wants tools declared."""
+        """The JSON Schema profile in which the model takes tools."""
         ...
 
     @property
     def payload(self) -> PayloadLimits:
-        """How much of a tool's result it can take."""
+        """The largest tool result that the model can take."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Answer. Closing the generator gives the request up.
+        """Stream the answer. Closing the generator cancels the request.
 
-        Raises `BrainError` with its kind; before the first piece only after some tries.
+        Raises `BrainError` with its kind; before the first piece only after some retries.
         """
         ...
 
     def load(self) -> None:
-        """Do now, before there are calls, what takes long. Blocks. Raises `BrainError`."""
+        """Do slow preparation now, before there are calls. Blocks. Raises `BrainError`."""
         ...
 
     def warm(self) -> None:
-        """Open a connection now, if there is none, because a call has begun. Returns at once."""
+        """Open a connection if there is none, because a call has begun. Returns at once."""
         ...
 
     async def close(self) -> None:
@@ -146,7 +146,7 @@ class LanguageModel(Protocol):
 
 
 class AbsentModel:
-    """Implements `LanguageModel`: stands for a model that cannot be made."""
+    """Stands for a model that cannot be made. Implements `LanguageModel`."""
 
     model = ""
     schemas = PLAIN

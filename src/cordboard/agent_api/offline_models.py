@@ -1,4 +1,5 @@
-"""The models on this machine that agents may use: the ears of pipelines, and what is loaded."""
+"""The models on this machine that agents may use: the ears of pipelines, and other loaded
+models."""
 
 from __future__ import annotations
 
@@ -14,25 +15,26 @@ from cordboard.audio.vad import VoiceActivityBank
 
 @dataclass(frozen=True, slots=True)
 class OfflineModels:
-    """The ears of every pipeline, and what else was needed."""
+    """The ears of all pipelines, and the other models in use."""
 
     voice_activity: VoiceActivityBank
     recogniser: Recogniser | None
-    """None where nothing needs it."""
+    """None if no agent needs it."""
     voice: Voice | None
-    """None where nothing needs it, or where it is only wanted and not installed."""
+    """None if no agent needs it, or if it is optional and not installed."""
     voice_activity_thread: ThreadPoolExecutor
     echo_thread: ThreadPoolExecutor
-    """Where echo is told from voices: short work that must not wait behind the recogniser."""
+    """Thread for the echo guard: short work that must not wait behind the recogniser."""
     workers: Workers
-    """Where they do their work."""
+    """Threads of recogniser and voice."""
     turn_end: TurnEndModel | None = None
-    """Tells from the sound whether a turn has ended; None when its file is not installed."""
+    """Judges from the sound whether a turn has ended; None when its file is not installed."""
     turn_end_missing: str = ""
-    """Why ``turn_end`` is None, with the command that installs it; empty when it is there."""
+    """Reason why ``turn_end`` is None, with the command that installs it; empty when it is
+    there."""
 
     def close(self) -> None:
-        """Stop the voice activity model. The workers belong to whoever made them."""
+        """Stop the voice activity model. The creator of the workers closes them."""
         self.voice_activity.close()
         self.voice_activity_thread.shutdown(wait=False, cancel_futures=True)
         self.echo_thread.shutdown(wait=False, cancel_futures=True)

@@ -1,6 +1,6 @@
 """One cheap GET that verifies a key, model or voice, for `cordboard check --online`. Pure.
 
-None of the requests costs money. The helpers read what the built-in vendors have in common.
+None of the requests costs money. The helpers read answers that the built-in vendors have in common.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ class Probe:
     """One request."""
 
     what: str
-    """The thing that it verifies: `key`, `model gpt-x`, `voice y`."""
+    """The verified thing: `key`, `model gpt-x`, `voice y`."""
     url: str
     headers: Mapping[str, str] = field(repr=False)
     judge: Judge = lambda _: ""
     unknown: frozenset[int] = frozenset({404})
-    """Statuses by which the service says that there is no such thing."""
+    """Statuses with which the service reports that the thing does not exist."""
 
 
 def http_base(service: Service, usual: str) -> str:
-    """The HTTP address of a service; its `base_url` may be configured for websockets."""
+    """Return the HTTP address of a service; its `base_url` may be configured for websockets."""
     base = (service.base_url or usual).rstrip("/")
     return f"http{base[2:]}" if urlsplit(base).scheme in ("ws", "wss") else base
 
 
 def path_part(name: str) -> str:
-    """A name as one part of a URL's path."""
+    """Return a name encoded as one part of a URL's path."""
     return quote(name, safe=":@")
 
 
 def entries(told: Any, key: str) -> list[dict[str, Any]]:
-    """The objects of a list in an answer; none when there is no such list."""
+    """Return the objects of a list in an answer; empty when the list is missing."""
     listed = told.get(key) if isinstance(told, dict) else None
     return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []

@@ -39,7 +39,7 @@ Made: TypeAlias = "Agent | ServiceProtocol | Recogniser | CallRecogniser | Voice
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The engine's things that a part may be made with."""
+    """The engine's resources that a part may be made with."""
 
     key: str = ""
     """The service's key; empty where none is needed."""
@@ -48,12 +48,12 @@ class Parts:
 
     @property
     def workers(self) -> Workers | None:
-        """The threads for heavy work, shared by all calls; None where no models are loaded."""
+        """Threads for heavy work, shared by all calls; None where no models are loaded."""
         return self.models.workers if self.models is not None else None
 
 
 def no_probes(section: Any, key: str) -> tuple[Probe, ...]:
-    """Nothing can be asked of the service."""
+    """Return no probes: the service offers nothing to verify."""
     return ()
 
 
@@ -62,8 +62,8 @@ class Provider(Generic[AnySection]):
     """One type of agent, recogniser, language model or voice."""
 
     type: str
-    """As in the configuration: `type: parrot`. A plug-in's types are the name of its entry point,
-    or begin with it and `_`."""
+    """The type as in the configuration: `type: parrot`. A plug-in's types are the name of its entry
+    point, or begin with it and `_`."""
     role: Role
     section: SectionClass[AnySection]
     """The settings, with `type: Literal[...]`. Paid services subclass `Service`, realtime agents
@@ -78,27 +78,27 @@ class Provider(Generic[AnySection]):
     schemas: SchemaProfile = PLAIN
     """The JSON Schema that the service accepts in tools."""
     payload: PayloadLimits = DEFAULT_LIMITS
-    """The most of a tool's result that the service takes."""
+    """The largest tool result that the service takes."""
     probes: Callable[[AnySection, str], tuple[Probe, ...]] = no_probes
     """The requests of `check --online` for a section and its key."""
     tries_session: bool = True
-    """Whether `check --online` opens a realtime session too; False where that costs money."""
+    """True if `check --online` opens a realtime session too; False where that costs money."""
 
 
 def provider_of(plugins: Plugins, role: Role, part_type: str) -> Provider[Any] | None:
-    """The descriptor of a type; None for an unknown one and for `pipeline` and `rules`."""
+    """Return the descriptor of a type; None for an unknown one and for `pipeline` and `rules`."""
     found = plugins.descriptors.get((role, part_type))
     return found if isinstance(found, Provider) else None
 
 
 def tool_users(plugins: Plugins) -> dict[str, Provider[Any]]:
-    """The agents and language models, which use tools, by type."""
+    """Return the agents and language models, which use tools, by type."""
     every = [each for each in plugins.descriptors.values() if isinstance(each, Provider)]
     return {each.type: each for each in every if each.role in ("agent", "llm")}
 
 
 def tool_user(plugins: Plugins, name: str) -> Provider[Any]:
-    """The agent or language model of a type, or the first whose schema profile has that name
+    """Return the agent or language model of a type, or the first whose schema profile has that name
     (`deepgram`, `elevenlabs`). Raises `NotThere`."""
     users = tool_users(plugins)
     named = {each.schemas.name: each for each in reversed(users.values()) if each.schemas != PLAIN}

@@ -1,15 +1,16 @@
-"""The door of the realtime agents: one service's wire, without sockets, clocks or tasks.
+"""The interface of realtime agents: one service's wire, without sockets, clocks or tasks.
 
-A `ServiceProtocol` is one call's side of one service's protocol: a state machine that is told what
-arrives and what the call wants, and tells its `ProtocolHost` (the shell, `realtime.agent`) what to
-send and what has happened. It lives as long as the call; each new connection begins with `begin`.
+A `ServiceProtocol` is one call's side of one service's protocol: a state machine. It receives the
+service's messages and the call's requests, and calls its `ProtocolHost` (the shell,
+`realtime.agent`) to send messages and report events. It lives as long as the call; each new
+connection begins with `begin`.
 
     address → (connection opens) → begin → … → host.ready → hear, receive, …  → lost → address → …
 
-Everything runs on the event loop by direct calls and returns within microseconds. Whatever arrives,
-in whatever order, a protocol never raises: what makes no sense is told by `host.ignored` or, when
-nothing can go on, `host.failed`. The shell numbers the turns, keeps the conversation so far, speaks
-for the engine, reconnects, and gives up.
+Everything runs on the event loop by direct calls and returns within microseconds. A protocol never
+raises, for any message in any order: it reports messages that make no sense by `host.ignored`, and
+a failure that ends the session by `host.failed`. The shell numbers the turns, keeps the
+conversation so far, speaks for the engine, reconnects, and gives up.
 """
 
 from __future__ import annotations
@@ -29,37 +30,37 @@ from cordboard.tools.tool import JsonObject, ToolReply
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """What a connection that is not the first has to catch up with."""
+    """State that a connection after the first one has to restore."""
 
     history: tuple[Said, ...]
-    """The conversation so far; for services that have not kept it."""
+    """The conversation so far; for services that do not keep it."""
     owes_answer: bool
-    """The caller is waiting for an answer that the lost connection owed."""
+    """The caller waits for an answer that the lost connection owed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """What a lost or refused connection means."""
+    """Meaning of a lost or refused connection."""
 
     kind: FailureKind
     reason: str
-    """For the log and the ledger; without secrets."""
+    """Reason for the log and the ledger; without secrets."""
     again: bool
-    """Whether connecting again may help."""
+    """True if connecting again may help."""
 
 
 @dataclass(frozen=True, slots=True)
 class CutItem:
-    """One piece of an answer that was cut before all of it was heard."""
+    """One piece of an answer that was cut before the caller heard it completely."""
 
     item: str
-    """As the protocol named it with its sound."""
+    """Name that the protocol gave with the sound."""
     heard_ms: int
-    """How much of it the caller has heard, from its first sample."""
+    """Milliseconds that the caller has heard, from its first sample."""
 
 
 class ProtocolHost(Protocol):
-    """What a protocol may do and tell. Implemented by the shell."""
+    """Actions and reports available to a protocol. Implemented by the shell."""
 
     def now(self) -> float:
         """Loop time in seconds."""
@@ -76,82 +77,86 @@ class ProtocolHost(Protocol):
     # About the connection.
 
     def ready(self) -> None:
-        """The service has accepted the session: from now on sound and results are taken."""
+        """Report that the service has accepted the session: from now on it takes sound and
+        results."""
         ...
 
     def reconnect(self, reason: str) -> None:
-        """This connection is about to end: replace it by another one, now."""
+        """Report that this connection is about to end: replace it by another one now."""
         ...
 
     def failed(self, kind: FailureKind, reason: str) -> None:
-        """The service cannot go on, and connecting again is no use."""
+        """Report that the service cannot continue, and that connecting again does not help."""
         ...
 
     def ended(self, reason: str) -> None:
-        """The service considers the conversation over."""
+        """Report that the service considers the conversation over."""
         ...
 
     def ignored(self, why: str, detail: str = "") -> None:
-        """A message had no effect: `malformed`, `unknown`, `late`, `duplicate`, `out_of_order`,
-        `warning`. Counted by this word; `detail` is for the log, without callers' words."""
+        """Report a message without effect. `why` is `malformed`, `unknown`, `late`, `duplicate`,
+        `out_of_order` or `warning`, and is counted; `detail` is for the log, without callers'
+        words."""
         ...
 
     # About the caller.
 
     def caller_started(self, at: float | None = None) -> None:
-        """The caller began to speak, at that loop time if it is known. If the agent is being heard,
-        it is cut: `ServiceProtocol.interrupted` may be called before this returns."""
+        """Report that the caller began to speak, at that loop time if it is known. An agent that is
+        being heard is cut: `ServiceProtocol.interrupted` may be called before this returns."""
         ...
 
     def caller_stopped(self, last_speech_at: float | None = None) -> int:
-        """The caller's turn is over. Returns its number."""
+        """Report the end of the caller's turn. Return its number."""
         ...
 
     def caller_text(self, text: str, turn: int | None = None) -> None:
-        """What the caller said in that turn (default: the last one). A turn that was never said to
-        have begun and stopped begins and ends with this."""
+        """Report the caller's words in that turn (default: the last one). A turn whose start and
+        end were not reported starts and ends with this."""
         ...
 
     # About the answer.
 
     def agent_words(self, text: str) -> None:
-        """More words of the answer, as the service writes them (spaces included)."""
+        """Add words to the answer, as the service writes them (spaces included)."""
         ...
 
     def agent_sound(self, sound: bytes, item: str = "") -> None:
-        """More sound of the answer, in `AgentSession.format`; `item` names the piece it is of."""
+        """Add sound to the answer, in `AgentSession.format`; `item` names the piece it belongs
+        to."""
         ...
 
     def agent_speech(self, speech: Speech | None) -> None:
-        """The words and the sound that follow are this sentence, which `ServiceProtocol.speak`
+        """Mark the words and the sound that follow as this sentence, which `ServiceProtocol.speak`
         took; None: they are the model's own again. `answer_done` ends a sentence, too. May be
         repeated."""
         ...
 
     def unsaid(self, speech: Speech) -> None:
-        """The service will not say what `ServiceProtocol.speak` took: another voice does."""
+        """Report that the service will not say the sentence that `ServiceProtocol.speak` took:
+        another voice does."""
         ...
 
     def answer_done(self) -> None:
-        """All of the answer is handed over, as far as the service knows. While a tool is at work it
-        is not: the shell knows."""
+        """Report that all of the answer is handed over, as far as the service knows. The shell
+        knows about running tools, which may add to it."""
         ...
 
     def interrupted(self) -> None:
-        """The service has cut its answer because the caller speaks."""
+        """Report that the service has cut its answer because the caller speaks."""
         ...
 
     def tool_asked(self, call_id: str, name: str, arguments: JsonObject) -> None:
-        """The model wants a tool run. `ServiceProtocol.answer_tool` follows, its `ask_id` is
-        `call_id`, unless it is cancelled."""
+        """Report that the model wants a tool run. `ServiceProtocol.answer_tool` follows, with
+        `call_id` as its `ask_id`, unless the call is cancelled."""
         ...
 
     def tool_cancelled(self, call_id: str) -> None:
-        """The model no longer wants that answer."""
+        """Report that the model no longer needs that answer."""
         ...
 
     def used(self, model: str, amounts: Mapping[str, float]) -> None:
-        """The service tells, or implies, what was used since the last time; units as in
+        """Report the usage since the last report, as the service states or implies it; units as in
         `agent_api.agent.Usage`."""
         ...
 
@@ -162,29 +167,28 @@ class ServiceProtocol(Protocol):
 
     @property
     def formats(self) -> tuple[AudioFormat, ...]:
-        """The formats it takes and gives, the most liked first."""
+        """The formats the service takes and gives, in order of preference."""
         ...
 
     @property
     def payload(self) -> PayloadLimits:
-        """How much of a tool's result the service can take."""
+        """The largest tool result that the service can take."""
         ...
 
     async def address(self) -> Address:
-        """Where to connect to now. May ask the service for it. Raises `AgentError`."""
+        """Return the address to connect to now. May ask the service for it. Raises `AgentError`."""
         ...
 
     def begin(self, session: AgentSession, host: ProtocolHost, resumed: Resumed | None) -> None:
-        """A connection is open, and the session known: introduce ourselves. `resumed` is None for
-        the call's first connection. `host.ready` follows when the service has accepted it. The
-        greeting is the protocol's to have said, word for word, unless `speaks_greeting` is
-        False."""
+        """Introduce the session on a new connection. `resumed` is None for the call's first
+        connection. `host.ready` follows when the service has accepted the session. The protocol has
+        the greeting spoken, word for word, unless `speaks_greeting` is False."""
         ...
 
     @property
     def speaks_greeting(self) -> bool:
-        """Whether the service says the greeting; else the engine's voice does, and `begin` tells
-        the service what was said."""
+        """True if the service speaks the greeting. Otherwise the engine's voice does, and `begin`
+        passes its words to the service."""
         ...
 
     def receive_text(self, message: bytes) -> None:
@@ -200,43 +204,45 @@ class ServiceProtocol(Protocol):
         ...
 
     def answer_tool(self, reply: ToolReply) -> None:
-        """Give the service the answer to a call that it waits for. Called only while the session is
-        ready; what a connection that was lost may not have got, `begin` gives again."""
+        """Send the answer to a tool call that the service waits for. Called only while the session
+        is ready; `begin` repeats answers that a lost connection may not have received."""
         ...
 
     def interrupted(self, cut: tuple[CutItem, ...]) -> None:
-        """The caller has cut the answer: tell the service what was heard, oldest piece first. The
-        pieces that were heard whole are not among them."""
+        """Report to the service how much of the cut answer the caller heard, oldest piece first.
+        Pieces that were heard completely are not among them."""
         ...
 
     def speak(self, speech: Speech) -> bool:
         """Have the service say exactly these words as soon as it is silent; False when it cannot,
-        now or ever. `host.agent_speech` follows when it does: by the service's own tag where it
-        has one, else by the words."""
+        now or ever. `host.agent_speech` follows when it does: by the service's own tag where it has
+        one, otherwise by the words."""
         ...
 
     def inform(self, text: str) -> bool:
-        """Tell the model this and have it tell the caller; False when it cannot now."""
+        """Give the model this information to pass on to the caller; False when it cannot take it
+        now."""
         ...
 
     def listen_aside(self, on: bool) -> bool:
-        """Whether the service can go on writing down what the caller says without answering it (and
-        does so from now on, or no longer)."""
+        """Switch transcription without answers on or off. True if the service can transcribe the
+        caller without answering (and does so from now on, or no longer)."""
         ...
 
     def lost(self, status: int | None, code: int | None, problem: str) -> Lost:
-        """What it means that the connection was refused with this HTTP status, or lost with this
-        close code (None: without a word)."""
+        """Classify a connection that was refused with this HTTP status, or lost with this close
+        code (None: without a code)."""
         ...
 
     @property
     def keep_alive_s(self) -> float:
-        """Seconds without a message to the service after which `keep_alive` is wanted; 0 = never.
+        """Seconds without a message to the service after which `keep_alive` is called; 0 = never.
         Sound counts as messages."""
         ...
 
     def keep_alive(self) -> None: ...
 
     def goodbye(self) -> None:
-        """The call is over: say so, if the service wants it said before the connection closes."""
+        """Say goodbye at the end of the call, if the service expects it before the connection
+        closes."""
         ...

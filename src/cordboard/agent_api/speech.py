@@ -1,12 +1,12 @@
 """A sentence of the engine, with an identity.
 
 Fillers, continuers, questions, re-prompts, farewells: the call makes a `Speech`, the agent speaks
-it, and its state says what became of it. The agent's own sentences have none: `AgentText.speech` is
-None for them, whatever their words are.
+it, and its state records the result. The agent's own sentences have no `Speech`: their
+`AgentText.speech` is None, also if the words are the same.
 
     QUEUED ──▶ BEGUN ──▶ HEARD        (the caller has heard all of it)
       │          └─────▶ CUT          (the rest of it was taken back)
-      └────────────────▶ DROPPED      (it was not said at all)
+      └────────────────▶ DROPPED      (it was not spoken at all)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from enum import Enum
 from typing import Final, Literal, TypeAlias
 
 ABOUT_EARLIER: Final = "About your earlier request:"
-"""Opens an answer that comes too late for its turn."""
+"""Introduces an answer that comes too late for its turn."""
 
 Purpose: TypeAlias = Literal[
     "greeting",
@@ -30,9 +30,9 @@ Purpose: TypeAlias = Literal[
     "farewell",
     "apology",
 ]
-"""Why it is said.
+"""Purpose of the sentence.
 
-- `greeting`: of an agent that has another voice say it
+- `greeting`: of an agent whose greeting another voice speaks
 - `filler`: bridges the wait for an answer
 - `continuer`: "mm-hm" in the caller's pause
 - `question`: the prompt of a tool
@@ -55,7 +55,7 @@ class SpeechState(Enum):
 
 
 def _ignore(_: Speech) -> None:
-    """No callback."""
+    """Do nothing: no callback."""
 
 
 @dataclass(slots=True, eq=False)
@@ -70,18 +70,18 @@ class Speech:
 
     @property
     def bridges(self) -> bool:
-        """It only fills a silence: it is no part of the conversation, and needless once the answer
-        begins."""
+        """True if it only fills a silence: it does not belong to the conversation, and is needless
+        once the answer begins."""
         return self.purpose in ("filler", "continuer")
 
     @property
     def of_agent(self) -> bool:
-        """It counts as a sentence of the agent's own answer."""
+        """True if it counts as a sentence of the agent's own answer."""
         return self.purpose in ("greeting", "late answer")
 
     @property
     def asks(self) -> bool:
-        """It asks the caller for something: it is what their turn is answered with."""
+        """True if it asks the caller for something that their next turn answers."""
         return self.purpose in ("question", "approval")
 
     @property
@@ -93,22 +93,22 @@ class Speech:
         return self.state not in (SpeechState.QUEUED, SpeechState.BEGUN)
 
     def begin(self) -> None:
-        """The call has the sentence from the agent: its sound follows."""
+        """Enter BEGUN: the agent has handed the sentence over, its sound follows."""
         if self.state is SpeechState.QUEUED:
             self._move(SpeechState.BEGUN)
 
     def finish(self) -> None:
-        """The caller has heard all of it."""
+        """Enter HEARD: the caller has heard all of it."""
         if self.state is SpeechState.BEGUN:
             self._move(SpeechState.HEARD)
 
     def cut(self) -> None:
-        """The part of it that the caller has not heard was taken back."""
+        """Enter CUT: the unheard rest was taken back."""
         if self.state is SpeechState.BEGUN:
             self._move(SpeechState.CUT)
 
     def drop(self) -> None:
-        """It will not be said."""
+        """Enter DROPPED: it will not be spoken."""
         if self.state is SpeechState.QUEUED:
             self._move(SpeechState.DROPPED)
 

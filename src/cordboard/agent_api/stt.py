@@ -1,4 +1,4 @@
-"""The door to speech recognition: what a recogniser takes and gives, whoever makes it."""
+"""The interface of speech recognition, the same for all recognisers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from cordboard.errors import RecogniserError
 
 @dataclass(frozen=True, slots=True)
 class SpeechHints:
-    """What the caller is likely to say, so that the recogniser can lean towards it."""
+    """Expected words of the caller, so that the recogniser can favour them."""
 
     phrases: tuple[str, ...] = ()
-    """Names and words of the trade as they should be written ("ATIS", "Oslo Gardermoen")."""
+    """Names and words of the domain as they should be written ("ATIS", "Oslo Gardermoen")."""
 
 
 NO_HINTS = SpeechHints()
@@ -24,20 +24,20 @@ NO_HINTS = SpeechHints()
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """One of the texts that a sound may be."""
+    """One possible text of a sound."""
 
     text: str
     likelihood: float
-    """Natural logarithm; comparable among the hypotheses of one hearing."""
+    """Natural logarithm; comparable among the hypotheses of one utterance."""
 
 
 class ListenAgain(Protocol):
-    """Listens to an utterance once more, with other expectations."""
+    """Recognises an utterance once more, with other expectations."""
 
     async def __call__(
         self, hints: SpeechHints, *, speculative: bool = False
     ) -> tuple[Hypothesis, ...]:
-        """What it may be, the likeliest first; none where that would be an invention.
+        """Return the possible texts, the likeliest first; none where a text would be an invention.
 
         Raises ``RecogniserError``.
         """
@@ -46,10 +46,10 @@ class ListenAgain(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """What was heard in one utterance."""
+    """The recognised text of one utterance."""
 
     text: str
-    """As the recogniser writes it, with capitals and punctuation; empty when nothing was said."""
+    """The text with capitals and punctuation; empty when there was no speech."""
     no_speech: float
     """Probability (0..1) that there was no speech at all."""
     confidence: float
@@ -57,13 +57,13 @@ class Transcript:
     took_ms: float
     """Time spent in the recogniser itself, without waiting for a free worker."""
     listen_again: ListenAgain | None = field(default=None, compare=False, repr=False)
-    """None where the recogniser cannot."""
+    """None where the recogniser cannot listen again."""
     settled: str = ""
-    """The text that a second hearing settled on, where it is another one."""
+    """The text that listening again settled on, if it differs."""
 
     @property
     def words(self) -> str:
-        """What to go by."""
+        """The text to use: the settled one, if there is one."""
         return self.settled or self.text
 
 
@@ -76,33 +76,33 @@ class Recogniser(Protocol):
     ) -> Transcript:
         """Recognise one utterance of s16 samples at 8 kHz.
 
-        ``speculative`` marks work whose result may not be needed; it stands behind all other.
-        Cancelling the await drops the work if it has not begun, else only its result.
-        Raises ``RecogniserError`` when the engine below fails.
+        ``speculative`` marks work whose result may not be needed; it waits behind all other work.
+        Cancelling the await drops the work if it has not begun, otherwise only its result. Raises
+        ``RecogniserError`` when the engine below fails.
         """
 
 
 class TurnVerdict(Enum):
-    """What a recogniser that follows the conversation says of the caller's turn."""
+    """A turn-judging recogniser's verdict about the caller's turn."""
 
     PERHAPS_OVER = "perhaps_over"
-    """It may be over: what was heard so far is settled, unless the caller goes on."""
+    """The turn may be over: the text so far is final, unless the caller continues."""
     GOES_ON = "goes_on"
     OVER = "over"
 
 
 @dataclass(frozen=True, slots=True)
 class ListenedCall:
-    """What a recogniser may know of a call, and whom it tells. All are called on the event loop,
-    synchronously."""
+    """The data and callbacks of a call for its recogniser. Callbacks run on the event loop and are
+    synchronous."""
 
     call_id: str
     used: Callable[[Usage], None] = lambda _: None
-    """Something was used up that costs money."""
+    """Called when something that costs money was used."""
     failed: Callable[[RecogniserError], None] = lambda _: None
-    """It cannot go on: whatever it is asked from now on fails."""
+    """Called when the recogniser cannot continue: every later request fails."""
     verdict: Callable[[TurnVerdict], None] = lambda _: None
-    """Only by those that judge turns (`CallRecogniser.judges_turns`)."""
+    """Called only by recognisers that judge turns (`CallRecogniser.judges_turns`)."""
 
 
 class Listening(Protocol):
@@ -120,14 +120,14 @@ class Listening(Protocol):
         speculative: bool = False,
         goes_on: bool = False,
     ) -> Transcript:
-        """What was said in `pcm_8k`, the last part of what was heard. Raises `RecogniserError`.
+        """Return the words in `pcm_8k`, the last part of the sound heard. Raises `RecogniserError`.
 
-        `goes_on`: the voice is not over; give at once what there is.
+        `goes_on`: the voice is not over; return the text so far at once.
         """
         ...
 
     async def close(self) -> None:
-        """Listen no more. Idempotent; nobody is told anything afterwards."""
+        """Stop listening. Idempotent; no callback is called afterwards."""
         ...
 
 
@@ -137,22 +137,23 @@ class CallRecogniser(Protocol):
 
     @property
     def judges_turns(self) -> bool:
-        """Whether it says when a turn is over, and is to be believed."""
+        """True if its verdicts about the end of a turn must be used."""
         ...
 
     def open(self, call: ListenedCall) -> Listening:
-        """Begin to listen to a call. At once: what takes time is done while it listens."""
+        """Start to listen to a call. Returns at once; slow work happens while it listens."""
         ...
 
 
 class WholeUtterances:
-    """Implements `Listening` by a `Recogniser` that takes whole utterances and serves all calls."""
+    """Implements `Listening` with a `Recogniser` that takes whole utterances and serves all
+    calls."""
 
     def __init__(self, recogniser: Recogniser) -> None:
         self._recogniser = recogniser
 
     def hear(self, pcm_8k: bytes) -> None:
-        """Nothing is done before it is asked."""
+        """Ignore the frame: the work starts in `transcribe`."""
 
     async def transcribe(
         self,
@@ -169,7 +170,7 @@ class WholeUtterances:
 
 
 def listen(recogniser: Recogniser | CallRecogniser, call: ListenedCall) -> Listening:
-    """Whatever kind of recogniser it is, listening to one call."""
+    """Start a recogniser of either kind on one call."""
     if isinstance(recogniser, CallRecogniser):
         return recogniser.open(call)
     return WholeUtterances(recogniser)

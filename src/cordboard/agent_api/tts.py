@@ -1,4 +1,4 @@
-"""The door to speech synthesis: what a voice takes and gives, whoever makes it."""
+"""The interface of speech synthesis, the same for all voices."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Voice(Protocol):
     """Turns text into audio. One instance serves all calls."""
 
     def speak(self, text: str, *, rate: int = 8000) -> AsyncIterator[bytes]:
-        """Audio of ``text``, s16 samples at ``rate`` in chunks (a sentence, or less), each as soon
-        as it is ready. Closing the iterator, or cancelling, stops what is not yet spoken.
-        Raises ``VoiceError`` when the engine below fails.
+        """Yield the audio of ``text``, s16 samples at ``rate`` in chunks (a sentence, or less),
+        each as soon as it is ready. Closing the iterator, or cancelling, stops the rest. Raises
+        ``VoiceError`` when the engine below fails.
         """
 
     async def prepare(self, texts: Iterable[str], *, rate: int = 8000) -> None:
@@ -27,5 +27,5 @@ class PaidVoice(Voice, Protocol):
     """A voice that costs money."""
 
     def for_call(self, used: Callable[[Usage], None]) -> Voice:
-        """The same voice; what is spoken by it is told to `used`, on the event loop."""
+        """Return the same voice, which reports its usage to `used`, on the event loop."""
         ...

@@ -1,14 +1,14 @@
 """A few threads for the heavy work of all calls: recognition and synthesis.
 
 The event loop must never wait for a model, and two cores must not be shared by twenty threads.
-``await workers.run(function, *args)`` queues the work, runs it in one of a few threads and
-returns its result. Two priorities: ``FINAL`` work (somebody on the line is waiting for it) goes
-before ``SPECULATIVE`` work (may turn out to be needless), which moreover never takes the last
-thread, so that final work finds one free.
+``await workers.run(function, *args)`` queues the work, runs it in one of a few threads and returns
+its result. There are two priorities: ``FINAL`` work (a caller is waiting for it) precedes
+``SPECULATIVE`` work (its result may be needless), which also never takes the last thread, so that
+final work finds one free.
 
-Cancelling the await removes work that has not begun; begun work runs to its end and its result
-is dropped, as no model can be interrupted. Speculative work that somebody has come to wait for is
-made final by ``promote``.
+Cancelling the await removes work that has not begun; begun work runs to its end and its result is
+dropped, because a model cannot be interrupted. ``promote`` makes speculative work final once a
+caller waits for it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 
 
 class Priority(Enum):
-    """How urgent a piece of work is."""
+    """Urgency of a piece of work."""
 
     FINAL = "final"
     SPECULATIVE = "speculative"
@@ -42,16 +42,16 @@ class _Job:
     future: Future[Any]
     work: Callable[[], Any]
     owner: asyncio.Task[Any] | None
-    """The task that waits for it; None: no certain one."""
+    """The task that waits for it; None if that is not certain."""
     since: float = field(default_factory=time.monotonic)
-    """When it came."""
+    """Time at which it was queued."""
 
 
 class Workers:
     """The pool. Create one per process, ``await close()`` at the end."""
 
     def __init__(self, threads: int | None = None) -> None:
-        """``threads``: how many; by default one per core, at least two, at most four."""
+        """``threads``: their number; by default one per core, at least two, at most four."""
         count = threads or min(4, max(2, os.cpu_count() or 2))
         self._ready = threading.Condition()
         self._queues: dict[Priority, deque[_Job]] = {priority: deque() for priority in Priority}
@@ -74,7 +74,8 @@ class Workers:
         return len(self._queues[priority])
 
     def longest_wait(self, priority: Priority) -> float:
-        """Seconds for which the oldest piece of work has been waiting for a thread; 0: none is."""
+        """Seconds for which the oldest queued work has been waiting for a thread; 0 if none
+        waits."""
         with self._ready:
             queue = self._queues[priority]
             return time.monotonic() - queue[0].since if queue else 0.0
@@ -109,11 +110,11 @@ class Workers:
         *args: Arguments.args,
         **kwargs: Arguments.kwargs,
     ) -> Result:
-        """The same, behind all final work."""
+        """Run ``function`` like `run`, but behind all final work."""
         return await self._submit(Priority.SPECULATIVE, lambda: function(*args, **kwargs))
 
     def promote(self, owner: asyncio.Task[Any]) -> None:
-        """Whatever ``owner`` waits for here, and which has not begun, is final work from now on."""
+        """Make all queued work that ``owner`` waits for final."""
         with self._ready:
             speculative = self._queues[Priority.SPECULATIVE]
             for job in [job for job in speculative if job.owner is owner]:
@@ -142,7 +143,7 @@ class Workers:
             self._ready.notify()
 
     async def close(self) -> None:
-        """Cancel what is queued and wait for what runs. Harmless twice."""
+        """Cancel queued work and wait for running work. Idempotent."""
         with self._ready:
             self._closed = True
             waiting = [job for queue in self._queues.values() for job in queue]
@@ -155,7 +156,7 @@ class Workers:
             await asyncio.to_thread(thread.join)
 
     def _next(self) -> tuple[Priority, _Job] | None:
-        """The next job this thread may take, or None. Call with the lock held."""
+        """Return the next job this thread may take, or None. Call with the lock held."""
         if self._queues[Priority.FINAL]:
             return Priority.FINAL, self._queues[Priority.FINAL].popleft()
         speculative = self._queues[Priority.SPECULATIVE]

@@ -1,1 +1,2 @@
-"""What talks back to the caller: the agent protocol and its providers."""
+"""Agents that talk with the caller: realtime agents, pipelines, the fallback, and their
+providers."""

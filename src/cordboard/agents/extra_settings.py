@@ -1,4 +1,4 @@
-"""`extra:` of a service's configuration, put into what is sent to it. Pure."""
+"""Merge `extra:` of a service's configuration into a message to the service. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def with_extra(message: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """`message` with all of `extra` in it: objects are merged, anything else is replaced."""
+    """Return `message` with all of `extra` merged in: objects are merged, other values replaced."""
     whole = dict(message)
     for name, value in extra.items():
         there = whole.get(name)

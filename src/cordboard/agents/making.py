@@ -1,7 +1,7 @@
-"""From a section of the configuration to the part that it describes, by its descriptor.
+"""Make the part that a section of the configuration describes, by its descriptor.
 
-A part of a plug-in is a stranger's code: whatever it raises, or makes instead of what its role
-promises, becomes an `AgentError` that names the plug-in.
+A plug-in's part is foreign code: if it raises, or returns the wrong kind of object, that becomes an
+`AgentError` that names the plug-in.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _DOORS: Mapping[Role, tuple[type, ...]] = {
 
 
 def key_of(section: PartSection, environ: Mapping[str, str], what: str) -> str:
-    """The key of a service; empty where none is needed. Raises `AgentError` of kind `auth` for a
-    key that is missing, or that cannot be one. `what`: the service, as messages name it."""
+    """Return the key of a service; empty where none is needed. Raises `AgentError` of kind `auth`
+    for a key that is missing or malformed. `what`: the service, as messages name it."""
     if not isinstance(section, Service):
         return ""
     key = section.key(environ)[0].strip()
@@ -48,12 +48,12 @@ def key_of(section: PartSection, environ: Mapping[str, str], what: str) -> str:
         places = f"{variables} in the environment, or api_key" if variables else "api_key"
         raise AgentError(f"{what} has no key: set {places}", "auth")
     if key and (not (key.isascii() and key.isprintable()) or " " in key):
-        raise AgentError(f"{what}: the key has characters that no key has", "auth")
+        raise AgentError(f"{what}: the key has characters that a key cannot have", "auth")
     return key
 
 
 def make(role: Role, section: PartSection, parts: Parts, plugins: Plugins | None = None) -> Any:
-    """The part of a section: what its role promises. Raises `AgentError`."""
+    """Make the part of a section; its type follows from its role. Raises `AgentError`."""
     plugins = plugins or installed()
     if isinstance(section, BrokenPart):
         raise AgentError(section.problem)
@@ -75,7 +75,7 @@ def make(role: Role, section: PartSection, parts: Parts, plugins: Plugins | None
         made = type(part).__name__
         raise AgentError(f"{source}: make of {section.type} gives a {made}, no {promised}")
     if isinstance(part, ServiceProtocol) and not isinstance(section, RealtimeProvider):
-        raise AgentError(f"{source}: the section of {section.type} is no RealtimeProvider")
+        raise AgentError(f"{source}: the section of {section.type} is not a RealtimeProvider")
     return part
 
 
@@ -91,7 +91,7 @@ def make_with_key(
     environ: Mapping[str, str],
     plugins: Plugins | None = None,
 ) -> Any:
-    """The part of a section, with the key from its section or the environment."""
+    """Make the part of a section, with the key from its section or the environment."""
     what = section.type if role in ("agent", "llm") else f"{role}: {section.type}"
     return make(role, section, Parts(key_of(section, environ, what), models), plugins)
 
@@ -104,7 +104,7 @@ class SpeechParts:
     voice: Voice
 
     async def close(self) -> None:
-        """Close what is connected to services, as soon as it is not in use. Idempotent."""
+        """Close connections to services, as soon as they are not in use. Idempotent."""
         for part in (self.recogniser, self.voice):
             close = getattr(part, "close", None)
             if close is not None:
@@ -117,7 +117,7 @@ def speech_parts(
     environ: Mapping[str, str],
     plugins: Plugins | None = None,
 ) -> SpeechParts:
-    """Both. Raises `AgentError`, of kind `auth` where a key is missing."""
+    """Make both parts. Raises `AgentError`, of kind `auth` where a key is missing."""
     return SpeechParts(
         make_with_key("stt", settings.stt, models, environ, plugins),
         make_with_key("tts", settings.tts, models, environ, plugins),
@@ -130,10 +130,10 @@ def model_brain(
     models: OfflineModels | None = None,
     plugins: Plugins | None = None,
 ) -> LlmBrain:
-    """The brain of a language model: one for all contexts of a provider.
+    """Make the brain of a language model: one for all contexts of a provider.
 
-    A model that cannot be made (no key, a broken plug-in) becomes a brain whose `problem` says so,
-    so that the engine runs without it. Nothing is connected.
+    A model that cannot be made (no key, a broken plug-in) becomes a brain with a `problem`, so that
+    the engine runs without it. Nothing is connected.
     """
     common = settings if isinstance(settings, LanguageModelBrain) else None
     try:
@@ -145,15 +145,15 @@ def model_brain(
             absent, common or LanguageModelBrain(type=settings.type, model="-"), problem
         )
     if common is None:
-        raise BrainError(f"the section of {settings.type} is no LanguageModelBrain")
+        raise BrainError(f"the section of {settings.type} is not a LanguageModelBrain")
     return LlmBrain(model, common)
 
 
 def plugin_problems(
     config: Config, environ: Mapping[str, str], plugins: Plugins | None = None
 ) -> Iterator[tuple[str, str]]:
-    """The providers whose plug-ins cannot make them, each with the reason: every part of a plug-in
-    is made once, without models, and dropped. Blocks as long as `make` does."""
+    """Yield the providers whose plug-ins cannot make them, each with the reason: every part of a
+    plug-in is made once, without models, and dropped. Blocks as long as `make` does."""
     plugins = plugins or installed()
     for name, provider in config.providers.items():
         for part in parts_of(provider):

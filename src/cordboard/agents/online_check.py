@@ -1,10 +1,11 @@
-"""`cordboard check --online`: is each configured service there, and does it know key and model?
+"""`cordboard check --online`: does each configured service answer, and know key and model?
 
     findings = await check_online(config, os.environ)
 
-All services are asked at once, each for a few seconds at most. No call is made. A realtime
-agent's session is opened too, and closed at once, because no list of the services has its voices
-and settings; unless the descriptor says that a session costs money (`Provider.tries_session`).
+All services are queried at once, each for a few seconds at most. No call is made. A realtime
+agent's session is opened too, and closed at once, because no list of the services contains its
+voices and settings; unless the descriptor says that a session costs money
+(`Provider.tries_session`).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from cordboard.net.service_http import client_for
 from cordboard.net.tls import load_trusted
 
 SECONDS = 10.0
-"""For one answer."""
+"""Timeout of one answer."""
 _ENOUGH = 4 * 1024 * 1024
 """Bytes of an answer that are read."""
 _GOOD: frozenset[State] = frozenset({"ok", "unlisted"})
@@ -43,23 +44,23 @@ _STATES: dict[FailureKind, State] = {
     "dropped": "unreachable",
     "stalled": "unreachable",
 }
-"""What it means that a session was not accepted; anything else is `refused`."""
+"""State for the failure of a session that was not accepted; all other kinds are `refused`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was verified."""
+    """The result of one check."""
 
     provider: str
-    """As `providers` names it, and the part of a pipeline: `support`, `mixed.tts`."""
+    """The name in `providers`, with the part of a pipeline: `support`, `mixed.tts`."""
     what: str
     state: State
     advice: str = ""
-    """What is wrong, and what to do; never a key."""
+    """The problem and its remedy; never contains a key."""
 
     @property
     def good(self) -> bool:
-        """Whether calls can be expected to work."""
+        """True if calls can be expected to work."""
         return self.state in _GOOD
 
     def __str__(self) -> str:
@@ -73,8 +74,8 @@ async def check_online(
     seconds: float = SECONDS,
     plugins: Plugins | None = None,
 ) -> tuple[Finding, ...]:
-    """Ask every service of every provider, in the order of the file. `plugins`: the descriptors;
-    default: those that are installed."""
+    """Query every service of every provider, in the order of the file. `plugins`: the descriptors;
+    default: the installed ones."""
     plugins = plugins or installed()
     trusted = await load_trusted()
     asked = [
@@ -113,7 +114,7 @@ async def _verify(
         advice = _advice(paid, probe, answer, environ)
         findings.append(Finding(name, f"{service.type}, {probe.what}", answer.state, advice))
         if answer.state in ("wrong key", "unreachable"):
-            break  # the rest would only say it again
+            break  # the rest would only repeat it
     if (
         isinstance(service, RealtimeProvider)
         and provider.tries_session
@@ -128,10 +129,10 @@ async def _verify(
 def _probes(
     provider: Provider[Any], paid: PaidPart, key: str, plugins: Plugins
 ) -> tuple[tuple[Probe, ...], str]:
-    """The requests for a part, or the problem of a plug-in with them."""
+    """Return the requests for a part, or the problem of a plug-in with them."""
     try:
         return provider.probes(paid.service, key), ""
-    except Exception as error:  # a stranger's code may raise anything
+    except Exception as error:  # foreign code may raise anything
         source = plugins.sources.get((paid.role, paid.service.type))
         if source is None:
             raise
@@ -147,11 +148,12 @@ async def _session(
     seconds: float,
     plugins: Plugins,
 ) -> Finding:
-    """Whether the service takes all settings of a session: voice, turn detection, `extra`..."""
+    """Verify that the service accepts all settings of a session: voice, turn detection,
+    `extra`..."""
     try:
         protocol = make("agent", service, Parts(key), plugins)
         if not isinstance(protocol, ServiceProtocol):
-            return Finding(name, what, "ok")  # an agent of its own: nothing can be tried here
+            return Finding(name, what, "ok")  # the plug-in's own agent: nothing can be tried here
         await try_session(protocol, service.type, tls, seconds)
     except AgentError as error:
         return Finding(name, what, _STATES.get(error.kind, "refused"), str(error))
@@ -178,7 +180,7 @@ async def _ask(probe: Probe, seconds: float) -> Verdict:
             async for chunk in answer.aiter_bytes():
                 body += chunk
                 if len(body) > _ENOUGH:
-                    return Verdict("refused", "an answer beyond all measure")
+                    return Verdict("refused", "an answer that is far too long")
             return verdict(probe, answer.status_code, body)
     except httpx2.TimeoutException:
         return Verdict("unreachable", "no answer in time")
@@ -187,7 +189,7 @@ async def _ask(probe: Probe, seconds: float) -> Verdict:
 
 
 def _advice(paid: PaidPart, probe: Probe, answer: Verdict, environ: Mapping[str, str]) -> str:
-    """What to do about it."""
+    """Return the remedy."""
     host = httpx2.URL(probe.url).host
     match answer.state:
         case "ok":

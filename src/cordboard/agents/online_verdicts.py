@@ -9,20 +9,20 @@ from typing import Literal
 from cordboard.agent_api.probe import Probe
 
 State = Literal["ok", "no key", "wrong key", "unknown", "unlisted", "unreachable", "refused"]
-"""`unlisted`: the service does not name it among its own, which need not mean that it is not there;
-`refused`: the answer says neither yes nor no."""
+"""`unlisted`: the service does not list it, which does not prove that it does not exist; `refused`:
+the answer says neither yes nor no."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What an answer means."""
+    """The meaning of an answer."""
 
     state: State
     detail: str = ""
 
 
 def verdict(probe: Probe, status: int, body: bytes) -> Verdict:
-    """What an answer means."""
+    """Return the meaning of an answer."""
     if status in (401, 403) or (status == 400 and b"API_KEY_INVALID" in body):
         if b"missing_permissions" in body:
             return Verdict("refused", "the key may not ask for this; it may do for calls")
@@ -40,7 +40,7 @@ def verdict(probe: Probe, status: int, body: bytes) -> Verdict:
     try:
         told = json.loads(body)
     except (ValueError, RecursionError):
-        return Verdict("refused", "the answer is no JSON; is the address right?")
+        return Verdict("refused", "the answer is not JSON; is the address right?")
     try:
         problem = probe.judge(told)
     except Exception as error:  # noqa: BLE001 - a service may answer anything, a plug-in judge so

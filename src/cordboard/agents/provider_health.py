@@ -1,7 +1,7 @@
-"""What is the matter with the providers, as calls have found it.
+"""The failures of providers, as calls have found them.
 
-The last failure of each provider stands until it works again. Shown by `/ready` and `/health`;
-reasons hold no secrets (`AgentError`).
+The last failure of each provider is kept until it works again. Shown by `/ready` and `/health`;
+reasons contain no secrets (`AgentError`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _LONGEST_REASON = 200
 
 @dataclass(frozen=True, slots=True)
 class ProviderFailure:
-    """The last time that a provider could not serve a call."""
+    """The last failure of a provider to serve a call."""
 
     kind: FailureKind
     reason: str
     at: float
     """Seconds since 1970."""
     count: int = 1
-    """How often running."""
+    """Number of failures in a row."""
 
     def __str__(self) -> str:
         times = f", {self.count} calls running" if self.count > 1 else ""
@@ -40,16 +40,16 @@ class ProviderHealth:
 
     @property
     def failures(self) -> Mapping[str, ProviderFailure]:
-        """Those that did not work the last time."""
+        """Providers that failed the last time."""
         return self._failures
 
     def failed(self, provider: str, kind: FailureKind, reason: str) -> None:
-        """A call's agent could not start, or not go on."""
+        """Note that a call's agent could not start, or could not continue."""
         before = self._failures.get(provider)
         count = before.count + 1 if before is not None else 1
         failure = ProviderFailure(kind, reason[:_LONGEST_REASON], self._clock(), count)
         self._failures[provider] = failure
 
     def works(self, provider: str) -> None:
-        """An agent has started."""
+        """Note that an agent has started."""
         self._failures.pop(provider, None)

@@ -1,8 +1,8 @@
-"""The providers of one generation: from a binding's names to the agent of a call.
+"""The providers of one generation: make the agent of a call from a binding's names.
 
-A part is made by the descriptor of its type (`agents.making`). What is heavy (models) is loaded
-once per process and handed in; what belongs to a configuration (a context's dialogue) is made here,
-once, when the generation is built.
+A part is made by the descriptor of its type (`agents.making`). Heavy resources (models) are loaded
+once per process and passed in; those of a configuration (a context's dialogue) are made here, once,
+when the generation is built.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class Providers:
         plugins: Plugins | None = None,
     ) -> None:
         """Takes up to 100 ms where services are configured: make it in a thread. `models` may be
-        None when no provider of the configuration needs them. `degradation`: what an overloaded
-        engine gives up; None = nothing ever. `environ`: where keys come from. `health`: is told
-        which providers work. `plugins`: the descriptors; default: those that are installed."""
+        None when no provider of the configuration needs them. `degradation`: the work that an
+        overloaded engine gives up; None = none. `environ`: source of keys. `health`: records the
+        failures of providers. `plugins`: the descriptors; default: the installed ones."""
         self._plugins = plugins or installed()
         self.unmade = dict(plugin_problems(config, environ, self._plugins))
         """Provider → the reason why its plug-in cannot make it, for `/ready`."""
@@ -86,7 +86,7 @@ class Providers:
         self._warm: dict[str, WarmConnection] = {}
         self._degradation = degradation or Degradation()
         self._speech_parts: dict[str, SpeechParts] = {}
-        """Of the pipelines, by the provider's name."""
+        """Parts of the pipelines, by the provider's name."""
         self._default = config.default_provider
         self._providers: Mapping[str, PartSection] = config.providers
         self._contexts: Mapping[str, Context] = config.contexts
@@ -94,19 +94,19 @@ class Providers:
             name: RulesBrain(context.rules, today=datetime.date.today)
             for name, context in config.contexts.items()
         }
-        """By the context's name."""
+        """Brains by the context's name."""
         self._model_brains: dict[str, LlmBrain] = {
             name: model_brain(provider.brain, environ, models, self._plugins)
             for name, provider in config.providers.items()
             if isinstance(provider, PipelineProvider)
             and not isinstance(provider.brain, RulesSettings)
         }
-        """By the provider's name."""
+        """Brains by the provider's name."""
         self._taken: list[tuple[Providers, str]] = []
-        """Those that are the providers' before still, until `begin`."""
+        """Parts still owned by the previous providers, until `begin`."""
 
     def open(self, context: str, provider: str) -> Agent:
-        """A new agent, and behind it those of the context's `fallback`. When none of them can
+        """Open a new agent, and behind it those of the context's `fallback`. When none of them can
         serve now, it raises `AgentError`, or its `start` does."""
         settings = self._contexts[context]
         chain = tuple(dict.fromkeys((provider, *settings.fallback)))
@@ -131,14 +131,15 @@ class Providers:
     def _speech(
         self, provider: str, chosen: PipelineProvider, models: OfflineModels
     ) -> SpeechParts:
-        """Made by the first call, or taken from the providers before a reload."""
+        """Return the parts that the first call made, or those taken from the providers before a
+        reload."""
         if provider not in self._speech_parts:
             made = speech_parts(chosen, models, self._environ, self._plugins)
             self._speech_parts[provider] = made
         return self._speech_parts[provider]
 
     async def prepare(self, greetings: Mapping[str, str]) -> None:
-        """Have all voices but the bundled one make the contexts' greetings ahead."""
+        """Have all voices but the bundled one render the contexts' greetings ahead."""
         for context, greeting in greetings.items():
             provider = self._contexts[context].provider or self._default
             chosen = self._providers.get(provider)
@@ -147,7 +148,7 @@ class Providers:
             try:
                 voice = self._speech(provider, chosen, self._models).voice
             except AgentError:
-                continue  # `/ready` tells
+                continue  # `/ready` reports it
             if voice is not self._models.voice:
                 await voice.prepare([greeting])
 
@@ -169,7 +170,7 @@ class Providers:
         )
 
     def _made(self, name: str, chosen: PartSection, settings: Context) -> Agent:
-        """The agent of a descriptor: its own, or the realtime shell around its protocol."""
+        """Return the agent of a descriptor: its own, or the realtime shell around its protocol."""
         made = self._make(chosen, key_of(chosen, self._environ, chosen.type))
         if isinstance(made, ServiceProtocol) and isinstance(chosen, RealtimeProvider):
             return self._realtime(name, chosen, made, settings)
@@ -203,7 +204,7 @@ class Providers:
         return self._hearing(models, settings, models.recogniser)
 
     def begin(self) -> None:
-        """They are in force from now on: keep connections ready where that is wanted."""
+        """Put these providers into force: keep connections ready where that is configured."""
         for earlier, name in self._taken:
             earlier._model_brains.pop(name, None)
         self._taken.clear()
@@ -215,7 +216,7 @@ class Providers:
                 try:
                     key = key_of(chosen, self._environ, kind)
                 except AgentError:
-                    continue  # `/ready` tells
+                    continue  # `/ready` reports it
                 warm = self._warm[name] = WarmConnection(
                     partial(self._make, chosen, key),
                     self._tls,
@@ -225,7 +226,7 @@ class Providers:
                 warm.begin()
 
     async def close(self) -> None:
-        """They are in force no more. Agents that are open stay so."""
+        """Take these providers out of force. Open agents stay open."""
         warm, self._warm = tuple(self._warm.values()), {}
         speech, self._speech_parts = tuple(self._speech_parts.values()), {}
         brains = tuple(self._model_brains.values())
@@ -234,8 +235,8 @@ class Providers:
         await asyncio.gather(*closing)
 
     def brain(self, context: str) -> Brain:
-        """What thinks for a context, for conversations that need no ears and no mouth: its
-        provider's model, where that is a pipeline with one, else its rules."""
+        """Return the brain of a context, for conversations without speech: its provider's model,
+        where that is a pipeline with one, otherwise its rules."""
         return self._brain(context, self._contexts[context].provider or self._default)
 
     def _brain(self, context: str, provider: str) -> Brain:
@@ -244,9 +245,10 @@ class Providers:
     def warm(
         self, context: str, toolbox: tuple[ToolSpec, ...], earlier: Providers | None = None
     ) -> None:
-        """Build now (10-20 ms) what the first call of a context would have to build. Blocks.
+        """Build now (10-20 ms) the tables that the first call of a context would have to build.
+        Blocks.
 
-        `earlier` are the providers before a reload: what has not changed is taken from them.
+        `earlier` are the providers before a reload: unchanged tables are taken from them.
         """
         if earlier is not None:
             self._greetings = earlier._greetings
@@ -258,16 +260,16 @@ class Providers:
             model.warm(toolbox)
 
     def _import_realtime(self, providers: Iterable[RealtimeProvider]) -> None:
-        """Import now what their calls need: 70 ms, in which no call that goes on would have sound.
-        A protocol that cannot be made says so when a call wants it."""
-        import cordboard.agents.realtime.agent  # noqa: F401 - for its being there
+        """Import the modules of their calls now: it takes 70 ms, in which running calls would have
+        no sound. A protocol that cannot be made fails later, when a call opens it."""
+        import cordboard.agents.realtime.agent  # noqa: F401 - imported for its side effect
 
         for provider in providers:
             with contextlib.suppress(AgentError):
                 self._make(provider, "")
 
     def _take_parts(self, earlier: Providers) -> None:
-        """Where nothing has changed, what is connected and kept stays."""
+        """Take unchanged parts from the earlier providers, with their connections and caches."""
         for name in tuple(earlier._speech_parts):
             if self._providers.get(name) == earlier._providers.get(name):
                 self._speech_parts.setdefault(name, earlier._speech_parts.pop(name))
@@ -282,9 +284,9 @@ def _echo_watch(thread: Executor, call_id: str) -> EchoWatch:
 
 
 def _turn_odds(models: OfflineModels) -> TurnOdds | None:
-    """The end-of-turn model in the workers; None when it is not installed.
+    """Return the end-of-turn model, run in the workers; None when it is not installed.
 
-    It is final work: short, and somebody waits for it to be answered sooner.
+    It is final work: short, and the caller waits for its result.
     """
     model = models.turn_end
     if model is None:

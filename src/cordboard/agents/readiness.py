@@ -1,7 +1,7 @@
-"""Whether a configuration's agents can serve calls, as far as that is known without trying.
+"""Readiness of a configuration's agents to serve calls, as far as it is known without trying.
 
-A provider that calls may use is in trouble when it has no key, or when the last call that wanted it
-did not get it. Keys are looked for, never shown.
+A provider that calls may use is not ready when it has no key, or when the last call that requested
+it failed to get it. Keys are looked up, never shown.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from cordboard.config.schema import Config
 
 
 class AgentsReadiness(NamedTuple):
-    """For `/ready`."""
+    """The agents' part of `/ready`."""
 
     ready: bool
-    """Whether any provider of the default context has what it needs."""
+    """True if any provider of the default context has everything it needs."""
     detail: str
-    """What is the matter with which provider; empty when nothing is."""
+    """Reason per failing provider, for example 'openai: no key'; empty when all are ready."""
 
 
 def agents_readiness(
@@ -31,8 +31,8 @@ def agents_readiness(
     health: ProviderHealth,
     unmade: Mapping[str, str] = MappingProxyType({}),
 ) -> AgentsReadiness:
-    """Of the configuration in force. `unmade`: provider → the reason why its plug-in cannot make
-    it."""
+    """Return the readiness of the configuration in force. `unmade`: provider → the reason why its
+    plug-in cannot make it."""
     keyless = {**dict(_keyless(config, environ)), **unmade}
     failures = health.failures
     details = [
@@ -46,7 +46,7 @@ def agents_readiness(
 
 
 def _keyless(config: Config, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Providers that cannot be used, and why."""
+    """Yield the providers that cannot be used, with the reason."""
     for name in providers_in_use(config):
         provider = config.providers.get(name)
         missing = [

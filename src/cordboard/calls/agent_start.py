@@ -1,6 +1,6 @@
-"""How a call's agent begins: it prepares itself while the media comes up, and is then started.
+"""The start of a call's agent: it prepares while the media comes up, and is then started.
 
-What a preparation fails with, `Agent.start` fails with again, so it is not told here.
+A failure during preparation is not reported here: `Agent.start` raises the same error again.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from cordboard.agent_api.agent import Agent, AgentSession
 from cordboard.errors import AgentError
 
 AGENT_START_LIMIT = 15.0
-"""Longest time an agent may take to start; the caller hears nothing meanwhile."""
+"""Timeout in seconds of an agent's start; the caller hears nothing meanwhile."""
 
 
 class AgentStart:
-    """The beginning of one agent."""
+    """The start of one agent."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._preparing: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Have it prepare itself; returns at once."""
+        """Have the agent prepare; returns at once."""
         self._preparing = asyncio.get_running_loop().create_task(self._prepare(), name="prepare")
 
     async def start(self, session: AgentSession) -> None:
-        """Start it. Raises `AgentError` when it cannot, or takes too long."""
+        """Start the agent. Raises `AgentError` when it fails, or takes too long."""
         try:
             async with asyncio.timeout(AGENT_START_LIMIT):
                 await self._agent.start(session)
@@ -36,7 +36,7 @@ class AgentStart:
             raise AgentError(message, "connect") from None
 
     async def close(self) -> None:
-        """Give up what still prepares, and close the agent."""
+        """Cancel a running preparation, and close the agent."""
         if self._preparing is not None:
             self._preparing.cancel()
             await asyncio.wait((self._preparing,))

@@ -1,12 +1,13 @@
-"""The share that calls without ARI have: those by the bare `AudioSocket()` dialplan application.
+"""The share of calls without ARI, by the bare `AudioSocket()` dialplan application.
 
-Nothing proves who such a caller is: whoever reaches the port is one. So they have limits of their
-own (`audiosocket.max_calls`, `calls_per_minute`, `max_minutes_per_day`, `max_cost_per_day`) and are
-refused first. Callers by ARI are admitted as if there were no bare calls (`calls.call_registry`).
+Such a caller has no proof of identity: anything that reaches the port is one. So these calls have
+their own limits (`audiosocket.max_calls`, `calls_per_minute`, `max_minutes_per_day`,
+`max_cost_per_day`) and are refused first. Callers by ARI are admitted as if there were no bare
+calls (`calls.call_registry`).
 
-A call counts for the day, by the local date, on which it ends; while it lives, for today. What was
-used is kept in memory: an engine that starts begins at nothing. A call that lives goes on when the
-day's budget is used up; `contexts.<name>.budget` limits a single one.
+A call counts for the day, by the local date, on which it ends; while it is live, for today. The
+usage is kept in memory: a starting engine begins at zero. A live call continues when the day's
+budget is used up; `contexts.<name>.budget` limits a single one.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from typing import Any, Protocol
 from cordboard.config.schema import Config
 
 BARE = "audiosocket"
-"""The source of their offers."""
+"""The source of the offers of bare calls."""
 BARE_BUSY, BARE_RATE, BARE_BUDGET = "bare_busy", "bare_rate", "bare_budget"
-"""Why one is refused: its share is taken; too many begin; the day's budget is used up."""
+"""Reasons for a refusal: the share is taken; too many begin; the day's budget is used up."""
 MINUTE = 60.0
 
 
@@ -30,12 +31,12 @@ class Costs(Protocol):
 
     @property
     def cost(self) -> float | None:
-        """What it is known to have cost so far; None when nothing is known."""
+        """The known cost so far; None when nothing is known."""
         ...
 
 
 class BareCalls:
-    """The bare calls of one engine: those that live, and what the day has used."""
+    """The bare calls of one engine: the live ones, and the usage of the day."""
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class BareCalls:
         *,
         has_ari: bool,
     ) -> None:
-        """`clock` gives seconds. `has_ari`: the engine takes calls by ARI too. It is a fact of the
+        """`clock` returns seconds. `has_ari`: the engine takes calls by ARI too. It is fixed at the
         engine's start: a reload that adds or removes `asterisk` waits for a restart."""
         self.has_ari = has_ari
         self._clock = clock
@@ -52,18 +53,19 @@ class BareCalls:
         self._day = today()
         self._seconds = 0.0
         self._cost = 0.0
-        """Of calls that ended on that day."""
+        """Cost of the calls that ended on that day."""
         self._live: dict[Costs, float] = {}
-        """When each began."""
+        """Live calls with their start times."""
         self._begun: deque[float] = deque()
-        """When those of the last minute began."""
+        """Start times of the calls that began in the last minute."""
 
     def __len__(self) -> int:
-        """How many live."""
+        """Number of live calls."""
         return len(self._live)
 
     def reason_to_refuse(self, config: Config, live_calls: int) -> str:
-        """Why the next one is not taken; empty when it is. `live_calls` of all kinds there are."""
+        """Return the reason to refuse the next call; empty when it is accepted. `live_calls`: their
+        number, of all kinds."""
         limits, most = config.audiosocket, config.calls.max_calls
         if len(self) >= limits.share(most, has_ari=self.has_ari) or live_calls >= most:
             return BARE_BUSY
@@ -80,13 +82,13 @@ class BareCalls:
         return ""
 
     def begin(self, call: Costs) -> None:
-        """One is taken."""
+        """Note that a call is accepted."""
         now = self._clock()
         self._live[call] = now
         self._begun.append(now)
 
     def end(self, call: Costs) -> None:
-        """One of them, or another call, is over."""
+        """Note the end of a call, which need not be a bare one."""
         began = self._live.pop(call, None)
         if began is not None:
             self._turn_the_day()
@@ -94,12 +96,12 @@ class BareCalls:
             self._cost += call.cost or 0.0
 
     def health(self) -> dict[str, Any]:
-        """Its part of `/health`."""
+        """Return the part of `/health` about bare calls."""
         minutes, cost = self._used_today()
         return {"live": len(self), "minutes_today": round(minutes, 1), "cost_today": round(cost, 6)}
 
     def _used_today(self) -> tuple[float, float]:
-        """Minutes and cost."""
+        """Return minutes and cost."""
         self._turn_the_day()
         now = self._clock()
         seconds = self._seconds + sum(now - began for began in self._live.values())

@@ -2,10 +2,10 @@
 
     offered → connecting → talking → (transferring) → ending → recorded
 
-`run` is the whole life. Whatever happens, it passes through the same `_end`, which closes the
-agent, the tools, the media and the line, and leaves nothing of the call behind. It returns the
-ledger's last event and never raises. Several things may end a call at the same time: the first
-reason given counts.
+`run` is the whole life of the call. Every path ends in the same `_end`, which closes the agent, the
+tools, the media and the line, and leaves no resource of the call open. It returns the ledger's last
+event and never raises. Several parts may end a call at the same time: the first reason given
+counts.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ log = structlog.get_logger()
 
 
 _OUTCOMES = {"caller_hangup": "completed", "hangup": "completed", "transferred": "transferred"}
-"""Outcomes by the reason for which a line or its media ended; any other is a failure."""
+"""Outcomes by the reason for the end of a line or its media; all others are failures."""
 _REASONS = ((MediaError, "media_failed"), (AgentError, "agent_failed"), (LineError, "line_failed"))
 
 
@@ -83,7 +83,7 @@ class Call:
         self._sound: CallSound | None = None
         self._keys: Dtmf | None = None
         self._give_back = False
-        """Whether the dialplan gets the caller back: no agent could serve them."""
+        """True if the dialplan gets the caller back, because no agent could serve them."""
         now = datetime.datetime.now().astimezone()
         self._variables = variables_of(offer, binding, now)
         self._ledger = services.ledger(offer.call_id, now)
@@ -99,7 +99,7 @@ class Call:
             self._recording,
             self._ledger,
         )
-        """The line and the caller, for its tools."""
+        """The line and the caller, for the call's tools."""
         self._last_words = FailureApology(
             services.apology, self.line, binding.context.on_failure, self._trouble
         )
@@ -122,7 +122,7 @@ class Call:
 
     @property
     def cost(self) -> float | None:
-        """Its known cost so far; None when nothing is known."""
+        """The known cost so far; None when nothing is known."""
         return self._costs.total
 
     @property
@@ -134,7 +134,7 @@ class Call:
         return self._binding.provider_name
 
     async def run(self) -> events.Ended:
-        """Live. Ends when either side hangs up, the call is passed on, or something fails."""
+        """Run the call until either side hangs up, the caller is transferred, or a failure."""
         structlog.contextvars.bind_contextvars(
             call_id=self.call_id, context=self.context_name, provider=self.provider_name
         )
@@ -148,7 +148,7 @@ class Call:
         except CordboardError as error:
             reason = next((name for kind, name in _REASONS if isinstance(error, kind)), reason)
             self._trouble(reason, str(error))
-        except Exception as error:  # task border: the call still ends in order
+        except Exception as error:  # task border: the call still ends properly
             log.exception("call_failed", error=str(error))
             self._metrics.internal_error("call")
             self._trouble(reason, repr(error))
@@ -162,17 +162,17 @@ class Call:
         self._ending.end(outcome, reason)
 
     def close_down(self) -> None:
-        """Tell the caller that the line is closing, then end the call."""
+        """Announce to the caller that the line is closing, then end the call."""
         self._ending.after_speech("shutdown", "engine_stopped", STOPPING)
 
     def _transferring(self, on: bool) -> None:
-        """The caller begins to be passed on, or that is over."""
+        """Note that a transfer of the caller begins, or is over."""
         if on:
             self.state = CallState.TRANSFERRING
         else:
             self.state = CallState.ENDING if self._ending.is_over else CallState.TALKING
 
-    # The way up.
+    # Set-up.
 
     async def _live(self) -> tuple[str, str]:
         self._introduce()
@@ -215,7 +215,7 @@ class Call:
             limit.cancel()
 
     def _introduce(self) -> None:
-        """Write down who calls, and what answers."""
+        """Record the caller, and the agent that answers."""
         self._phases.begin()
         self._ledger.record(
             events.Offered(
@@ -243,7 +243,7 @@ class Call:
             self._metrics.calls.binding_problem()
 
     def _converse(self, media: Media) -> Conversation:
-        """The talk between agent and caller, and the desk for its tools."""
+        """Connect agent and caller, and the desk for the agent's tools."""
         conversation = Conversation(
             self._agent,
             media,
@@ -272,7 +272,7 @@ class Call:
         return conversation
 
     def _connect(self, media: Media, conversation: Conversation) -> CallSound:
-        """Give the sound and the keys of the line to all who want them."""
+        """Connect the sound and the keys of the line to their listeners."""
         sound = self._sound = CallSound(media)
         outlets = KeyOutlets(
             record=lambda key, secret, at: self._ledger.record(events.Key(key, secret), at),
@@ -306,17 +306,17 @@ class Call:
         )
 
     async def _turn_away(self, conversation: Conversation, media: Media) -> None:
-        """There is no agent: say so and pass the caller on; without a voice and a place to pass
-        them on to, let the dialplan do it."""
+        """Apologise and transfer the caller, because there is no agent; without a voice or a
+        destination, leave that to the dialplan."""
         said = await self._last_words.speak(conversation, media.format)
         self._give_back = not said
         await self._last_words.pass_on()
 
-    # What happens on the way.
+    # Events during the call.
 
     def _media_closed(self, reason: str) -> None:
         if self.state is CallState.TRANSFERRING and reason == "transferred":
-            return  # our own doing: `transfer_after_speech` ends the call
+            return  # caused by us: `transfer_after_speech` ends the call
         self.end(_OUTCOMES.get(reason, "failed"), reason)
 
     def _key(self, key: str) -> None:
@@ -324,7 +324,7 @@ class Call:
         if conversation is None or keys is None:
             return
         conversation.key_pressed()
-        # A surplus key of a secret answers nothing.
+        # A surplus key of a secret answers no question.
         answers = not keys.secret_now and conversation.confirmation.press(key)
         if answers:
             self._first_key()
@@ -338,7 +338,7 @@ class Call:
             self._agent.hear_key(key)
 
     def _first_key(self) -> None:
-        """A caller who presses keys does not listen any more: the prompt is taken back."""
+        """Take back the prompt: a caller who presses keys does not listen any more."""
         if self._conversation is not None and self._binding.context.barge_in != "off":
             self._conversation.take(Interrupted(self._loop.time()))
 
@@ -347,7 +347,7 @@ class Call:
         self._go_without_agent()
 
     def _agent_stalled(self, reason: str) -> None:
-        """It has fallen silent: another connection or another agent may help."""
+        """Let the stalled agent recover: another connection or another agent may help."""
         self._trouble("agent_stalled", reason)
         if self._conversation is not None and self._agent.recover(reason):
             self._conversation.wait_again()
@@ -355,7 +355,7 @@ class Call:
             self._go_without_agent()
 
     def _go_without_agent(self) -> None:
-        """Apologise, then pass the caller on or hang up."""
+        """Apologise, then transfer the caller or hang up."""
         conversation, media = self._conversation, self._media
         if conversation is not None and media is not None:
             self._ending.after(self._apologise(conversation, media))
@@ -377,7 +377,7 @@ class Call:
         self._ledger.record(events.Trouble(where, message))
         log.error("call_trouble", where=where, error=message)
 
-    # The way down.
+    # Teardown.
 
     async def _end(self, outcome: str, reason: str) -> events.Ended:
         self.end(outcome, reason)

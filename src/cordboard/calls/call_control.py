@@ -1,7 +1,7 @@
-"""The line and the caller, as the tools of a call see them (`cordboard.tools.call_line`).
+"""The line and the caller, for the tools of a call (`cordboard.tools.call_line`).
 
-One object a call, made with it; before the line is connected, and after, it refuses what needs a
-caller.
+One object per call, made with it; before the line is connected, and after its end, it refuses
+operations that need a caller.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class CallControl:
         self._keys: Dtmf | None = None
 
     def connect(self, conversation: Conversation, keys: Dtmf) -> None:
-        """The caller can be heard and spoken to."""
+        """Connect the line: the caller can be heard and spoken to."""
         self._conversation = conversation
         self._keys = keys
 
@@ -81,12 +81,13 @@ class CallControl:
         return self._names.variables
 
     def end_after_speech(self, reason: str) -> None:
-        """Hang up when the caller has heard what the agent is saying. `reason` goes to the log."""
+        """Hang up when the caller has heard the agent's current speech. `reason` goes to the
+        log."""
         log.info("agent_hangs_up", call_id=self.call_id, why=reason)
         self._ending.after_speech("completed", "agent_hangup")
 
     async def transfer_after_speech(self, destination: str) -> None:
-        """Let the agent finish, then pass the caller on. Raises `LineError`; then the call
+        """Let the agent finish, then transfer the caller. Raises `LineError`; then the call
         continues."""
         configured = self._destinations[destination]
         if self._conversation is None:
@@ -139,7 +140,7 @@ class CallControl:
         return await self._conversation.confirm(question)
 
     def reveal(self, reference: str) -> str | None:
-        """The secret keys that were collected under this name."""
+        """Return the secret keys that were collected under this name."""
         return self._keys.reveal(reference) if self._keys is not None else None
 
     async def send_keys(self, keys: str) -> None:

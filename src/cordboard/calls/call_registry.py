@@ -1,4 +1,4 @@
-"""Where offers become calls: admission, the live calls, and the orderly end of all of them."""
+"""Turn offers into calls: admission, the live calls, and their orderly end."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from cordboard.observe.limited_log import LimitedLog
 log = structlog.get_logger()
 
 FAREWELL = 6.0
-"""Seconds at the end of the grace period in which the callers who are left are told."""
+"""Seconds at the end of the grace period in which the remaining callers hear a farewell."""
 
 
 class AgentOpener(Protocol):
-    """Gives the agent of a call. Raises `AgentError` when the provider is not ready."""
+    """Returns the agent of a call. Raises `AgentError` when the provider is not ready."""
 
     def __call__(self, binding: Binding, /) -> Agent: ...
 
@@ -52,7 +52,7 @@ class CallRegistry:
         *,
         has_ari: bool = False,
     ) -> None:
-        """`generation()` gives the one in force; a call keeps the one it starts with.
+        """`generation()` returns the one in force; a call keeps the one it starts with.
 
         `degradation` says when the engine is too busy for new calls. `has_ari`: calls come by ARI
         too, and bare calls have a share beside them (`calls.bare_calls`).
@@ -63,7 +63,7 @@ class CallRegistry:
         self._degradation = degradation or Degradation()
         self._calls: dict[str, Call] = {}
         self.bare = BareCalls(asyncio.get_running_loop().time, has_ari=has_ari)
-        """Those among them that came without ARI."""
+        """The calls among them that came without ARI."""
         self._bare_refused_log = LimitedLog("offer_refused")
         self._tasks: set[asyncio.Task[None]] = set()
         self._draining = False
@@ -80,7 +80,7 @@ class CallRegistry:
         return not self._draining
 
     def offer(self, offer: Offer) -> None:
-        """Take an offer. Returns at once; the call lives in a task of its own."""
+        """Take an offer. Returns at once; the call runs in its own task."""
         task = asyncio.get_running_loop().create_task(self._serve(offer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -92,8 +92,8 @@ class CallRegistry:
     async def drain(self, grace: float) -> None:
         """Take no more calls; let live ones finish within `grace` seconds, then end them.
 
-        Towards the end of that time the callers who are left are told; nobody is cut without a word
-        unless the grace is too short for one.
+        Towards the end of that time the remaining callers hear a farewell; every call ends with
+        one, unless the grace period is too short for it.
         """
         self._draining = True
         farewell = FAREWELL if grace >= 2 * FAREWELL else grace / 2
@@ -147,7 +147,8 @@ class CallRegistry:
                 self._idle.set()
 
     def _reason_to_refuse(self, offer: Offer, config: Config) -> str:
-        """A bare call has less: it never costs a caller by ARI their place."""
+        """Return the reason to refuse an offer; empty when it is accepted. A bare call has a
+        smaller share: it never costs a caller by ARI their place."""
         is_bare = offer.source == BARE
         refusal = reason_to_refuse(
             draining=self._draining,
@@ -162,7 +163,7 @@ class CallRegistry:
         return self.bare.reason_to_refuse(config, len(self._calls))
 
     async def _refuse(self, offer: Offer, reason: str, error: str = "") -> None:
-        """Turn a caller away. There is no call, and so no ledger: it is logged and counted."""
+        """Refuse a caller. There is no call, and so no ledger: it is logged and counted."""
         self._services.metrics.calls.refused(reason)
         if offer.source == BARE:
             self._bare_refused_log.warn(reason, **({"error": error} if error else {}))

@@ -4,9 +4,9 @@
                     │
                     └─ nothing for `PATIENCE`, or neither ──▶ asked once more ──▶ answer, or None
 
-Only who has begun to hear the question can answer it: what the caller began to say before counts
-for nothing, and a question that they cut before a word of it was heard is put to them again. What
-is spoken, and what is heard of it, is the conversation's; this holds the question's state and time.
+Only a caller who has begun to hear the question can answer it: speech that began earlier does not
+count, and a question that they cut before its first word was heard is asked again. The conversation
+speaks and knows the heard part; this holds the question's state and time.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from cordboard.errors import LineError, LineGone
 from cordboard.speech.yes_or_no import read_yes_or_no
 
 PATIENCE = 8.0
-"""Seconds to answer, from the end of the question or of what the caller said last."""
+"""Seconds to answer, from the end of the question or of the caller's last words."""
 LONGEST = 60.0
-"""Seconds after which a question is given up that noise on the line keeps open."""
+"""Seconds after which a question is given up if noise on the line keeps it open."""
 AGAIN = "Sorry, yes or no? You can also press 1 for yes or 2 for no."
 ANSWER_KEYS = {"1": True, "2": False}
 
@@ -32,7 +32,7 @@ AnsweredBy = Literal["voice", "key", ""]
 
 
 def sentences(config: Config) -> Iterator[str]:
-    """The question after an answer that was neither yes nor no."""
+    """Yield the question after an answer that was neither yes nor no."""
     yield AGAIN
 
 
@@ -42,9 +42,9 @@ class QuestionOutlets:
 
     say: Callable[[Speech], None]
     reached: Callable[[Speech], bool]
-    """Whether the caller has begun to hear this question."""
+    """True if the caller has begun to hear this question."""
     quiet_at: Callable[[], float]
-    """Loop time at which the caller has heard all that is written by now, or had."""
+    """Loop time at which the caller has heard, or will have heard, all sound written so far."""
     caller_speaks: Callable[[], bool]
 
 
@@ -69,11 +69,12 @@ class _Asking:
         self.heard = False
         """The caller has begun to hear it."""
         self.lost = False
-        """It was taken back before that."""
+        """It was taken back before the caller heard any of it."""
         self.answers = False
-        """The caller's present turn began after they did."""
+        """The caller's current turn began after they had begun to hear it."""
         self.until = self.latest = 0.0
-        """When the patience ends, as far as it is known, and the latest time it may end."""
+        """Loop time at which the patience ends, as far as it is known, and the latest time for
+        that."""
 
 
 class Confirmation:
@@ -88,7 +89,7 @@ class Confirmation:
 
     @property
     def active(self) -> bool:
-        """Whether a question is waiting for its answer."""
+        """True if a question is waiting for its answer."""
         return self._asking is not None
 
     async def ask(self, question: str) -> Answer:
@@ -111,17 +112,17 @@ class Confirmation:
                 self._timer = None
 
     def caller_started(self) -> None:
-        """The caller begins to speak."""
+        """Note that the caller begins to speak."""
         if self._asking is not None:
             self._asking.answers = self._is_heard(self._asking)
 
     def caller_stopped(self) -> None:
-        """The caller has spoken: they are given their time anew."""
+        """Note that the caller has spoken: restart the patience."""
         if self._asking is not None:
             self._wait_until(self._asking, self._loop.time() + PATIENCE)
 
     def interrupted(self) -> None:
-        """The sound that the caller has not heard is about to be taken back."""
+        """Note that the unheard sound is about to be taken back."""
         asking = self._asking
         if asking is not None and not self._is_heard(asking):
             asking.lost = True
@@ -137,8 +138,8 @@ class Confirmation:
             self._speak(asking, asking.question)
 
     def press(self, key: str) -> bool:
-        """Take a key. Return whether it answers the question; if so, the rest of the question need
-        not be heard."""
+        """Take a key. True if it answers the question; then the rest of the question need not be
+        heard."""
         asking = self._asking
         if asking is None or asking.done.done() or not self._is_heard(asking):
             return False
@@ -146,7 +147,7 @@ class Confirmation:
         return True
 
     def close(self) -> None:
-        """The call ends: no question is asked any more. Idempotent."""
+        """End all questions: the call ends. Idempotent."""
         self._over = True
         asking = self._asking
         if asking is not None and not asking.done.done():
@@ -163,7 +164,7 @@ class Confirmation:
         self._wait_until(asking, self._loop.time() + PATIENCE)
 
     def _take(self, asking: _Asking, answer: Answer) -> None:
-        """A clear answer, or the first unclear one, which is asked about, or the second."""
+        """Take a clear answer; ask again after the first unclear one, give up after the second."""
         if answer.yes is not None or asking.again:
             asking.done.set_result(answer)
             return
@@ -177,8 +178,9 @@ class Confirmation:
         self._timer = self._loop.call_at(min(until, asking.latest), self._look)
 
     def _look(self) -> None:
-        """The patience counts from when neither side is heard any more. Sound that has come since
-        the timer was set has moved that on, so the end is worked out again when it fires."""
+        """Check the patience, which counts from the end of all sound of both sides. Sound that
+        arrived since the timer was set has moved that end, so it is computed again when the timer
+        fires."""
         asking = self._asking
         if asking is None or asking.done.done():
             return

@@ -1,12 +1,12 @@
-"""Between the agent and the caller: the agent's events become sound, tool calls and ledger lines.
+"""Connect the agent with the caller: turn its events into sound, tool calls and ledger entries.
 
-`take` is the agent session's `emit`: synchronous, on the event loop. Nothing here waits but
-`confirm`. Each part has its own concern:
+`take` is the agent session's `emit`: synchronous, on the event loop. Only `confirm` waits. Each
+part has its own concern:
 
-- `Floor`: who speaks, and what the agent owes; `SpeechQueue`: which sentence of the engine may be
-  said now; `SilenceWatch`: when silence has lasted too long
-- `Playout`: what the caller has heard; `Interruption`: speech held under a voice
-- `ToolExecutor`: the agent's asks; `Confirmation`: a yes or a no of the caller's
+- `Floor`: who speaks, and the speech that the agent owes; `SpeechQueue`: the sentences of the
+  engine that may be spoken now; `SilenceWatch`: silence that has lasted too long
+- `Playout`: the sound that the caller has heard; `Interruption`: speech held under a voice
+- `ToolExecutor`: the agent's tool calls; `Confirmation`: the caller's yes or no
 - `LatencyRecord`: the caller's waits
 """
 
@@ -64,7 +64,7 @@ from cordboard.observe.tool_metrics import APPROVAL_ANSWERS
 log = structlog.get_logger()
 
 MAX_TROUBLES = 5
-"""Troubles of one sort of an agent that stand in a call's ledger; all are counted."""
+"""Most troubles of one kind of an agent in a call's ledger; all are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +72,20 @@ class Endings:
     """Callbacks of a conversation that cannot or need not continue."""
 
     failed: Callable[[str], None]
-    """The agent cannot go on, for this reason."""
+    """The agent cannot continue, for this reason."""
     ended: Callable[[str], None]
-    """The agent considers it over, for this reason."""
+    """The agent considers the conversation over, for this reason."""
     caller_silent: Callable[[str], None]
     """The caller does not answer; say this goodbye."""
     stalled: Callable[[str], None]
     """The agent does not answer any more."""
     used: Callable[[Usage], None] = lambda _: None
-    """The agent has used up something that costs money."""
+    """The agent has used something that costs money."""
 
 
 @dataclass(slots=True)
 class _Growing:
-    """A sentence whose words come beside its sound."""
+    """A sentence whose words arrive alongside its sound."""
 
     turn: int
     at: float
@@ -93,7 +93,7 @@ class _Growing:
 
 
 class Conversation:
-    """One call's talk: its parts, and which event concerns which of them."""
+    """The conversation of one call: its parts, and the routing of events to them."""
 
     def __init__(
         self,
@@ -111,14 +111,14 @@ class Conversation:
         self._endings = endings
         self._latency = LatencyRecord(ledger, metrics)
         self._answered = asyncio.Event()
-        """Set while the agent has nothing more to hand over."""
+        """Set while the agent has no more sound to hand over."""
         self._answered.set()
         self._over = False
         self._last_turn = 0
-        """The caller's last one."""
+        """Number of the caller's last turn."""
         self._troubles: Counter[str] = Counter()
         self._growing: _Growing | None = None
-        """The agent's latest sentence, while words of it may yet come."""
+        """The agent's latest sentence, while more of its words may follow."""
         self._floor = floor = Floor()
         self.playout = Playout(media, self._latency.started, self._audio_ended)
         self.speech = SpeechQueue(
@@ -164,14 +164,15 @@ class Conversation:
         )
 
     def begin(self, *, greets: bool) -> None:
-        """The agent has started: from now on the caller is never left in silence."""
+        """Start the silence watch: the agent has started, and the caller is never left in
+        silence."""
         if greets:
             self._floor.greets()
         self._watch.begin()
 
     def begin_farewell(self) -> None:
-        """The call is ending: only a farewell is said, nothing cuts it short any more, and the
-        caller is asked nothing."""
+        """Allow only a farewell, because the call is ending: it is not interrupted, and the caller
+        is not asked any more."""
         self.speech.begin_farewell()
         self._watch.end()
         if self.confirmation.active:
@@ -180,8 +181,8 @@ class Conversation:
         self._overlap.dismiss(self._loop.time(), "undecided")
 
     def say_without_agent(self, speech: Speech, sound: bytes) -> None:
-        """The agent cannot: the caller gets this sound of the engine's own. What the agent may yet
-        have to say is not heard."""
+        """Send the caller this sound of the engine's own voice, because the agent cannot speak.
+        Later speech of the agent is not heard."""
         self._latency.no_answer()
         self._write_down()
         if self.speech.begins(speech):
@@ -193,23 +194,25 @@ class Conversation:
         self._answered.set()
 
     def wait_again(self) -> None:
-        """The agent has helped itself: it is given its time anew."""
+        """Restart the agent's timeout, because it has recovered."""
         self._watch.agent_recovers()
 
     def key_pressed(self) -> None:
-        """The caller pressed a key: they are there."""
+        """Note that the caller pressed a key: they are still there."""
         self._watch.key()
 
     def caller_enters(self, on: bool) -> None:
-        """A tool begins (or ends) to wait for keys of the caller: no filler talks into that."""
+        """Note that a tool begins (or ends) to wait for keys of the caller: no filler disturbs
+        that."""
         self._floor.caller_is_asked = on
         self._watch.caller_is_asked()
         self.speech.look()
 
     async def confirm(self, question: str) -> bool | None:
-        """Ask the caller for a yes or a no; None is neither. Meanwhile the agent answers nothing.
+        """Ask the caller for a yes or a no; None is neither. Meanwhile the agent does not answer.
 
-        Raises `LineError` when they are being asked something else, `LineGone` when the call ends.
+        Raises `LineError` when the caller is being asked something else, `LineGone` when the call
+        ends.
         """
         if self._floor.ending or self._over:
             raise LineGone("the call is ending")
@@ -238,15 +241,15 @@ class Conversation:
             self.caller_enters(False)
 
     async def spoken_out(self) -> None:
-        """Wait until the agent has nothing more to say and the caller has heard it all."""
+        """Wait until the agent has no more to say and the caller has heard all of it."""
         while self.playout.speaking or not self._answered.is_set():
             await self._answered.wait()
             await self.playout.drained()
 
     def end(self, grace: float) -> None:
-        """The call is over: nothing is taken from the agent any more, and the tools are stopped.
+        """End the conversation: ignore the agent from now on, and stop the tools.
 
-        One that changes the world has `grace` seconds to finish; `tools.ended` waits for it.
+        A tool that changes the world has `grace` seconds to finish; `tools.ended` waits for it.
         """
         self._write_down()
         self._over = True
@@ -256,11 +259,11 @@ class Conversation:
         self.tools.end(grace)
         self.speech.end()
 
-    # The agent's events.
+    # Events of the agent.
 
     def take(self, event: AgentEvent) -> None:
-        """Handle one event of the agent. What it has used counts after the end, too: services that
-        are paid by the second tell it when they are left."""
+        """Handle one event of the agent. Usage counts after the end, too: services that are paid by
+        the second report it when they are closed."""
         if self._over and not isinstance(event, Used):
             return
         match event:
@@ -340,7 +343,7 @@ class Conversation:
             self._give_up(reason)
 
     def _give_up(self, reason: str) -> None:
-        """The agent cannot go on: the call decides what follows."""
+        """Report that the agent cannot continue: the call decides the next step."""
         self._write_down()
         self._answered.set()
         self._endings.failed(reason)
@@ -380,21 +383,21 @@ class Conversation:
         self.playout.sentence(turn, text, speech)
 
     def _speak_on(self, turn: int, text: str) -> None:
-        """Words that come beside their sound."""
+        """Add words that arrive alongside their sound."""
         growing = self._growing
         if growing is not None and growing.turn == turn:
             growing.words.append(text)
             self.playout.grow(turn, text)
 
     def _write_down(self) -> None:
-        """The sentence that was growing grows no more: its words are for the record now."""
+        """Record the sentence: it is complete now."""
         growing, self._growing = self._growing, None
         if growing is not None and (text := "".join(growing.words).strip()):
             self._ledger.record(events.Answering(growing.turn, text), growing.at)
 
     def _done(self, turn: int) -> None:
-        """All is handed over; but the answer still follows a sentence of the engine that was said
-        while it is owed, unless that asks the caller."""
+        """Note that all is handed over. The answer may still follow a sentence of the engine that
+        was spoken while it is owed, unless that sentence asks the caller."""
         self._write_down()
         self._answered.set()
         if self.speech.ends_before_answer():
@@ -408,7 +411,7 @@ class Conversation:
         self._ledger.record(events.AudioEnded(turn))
 
     def _follow_overlap(self, event: OverlapBegan | OverlapDismissed | Interrupted) -> None:
-        """Hold our speech while a voice is over it; go on if it was nothing."""
+        """Hold our speech while a voice is over it; resume if the voice was not an interruption."""
         match event:
             case OverlapBegan(at, onset_at):
                 if not self._floor.ending:

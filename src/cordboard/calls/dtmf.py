@@ -1,4 +1,4 @@
-"""The keys a caller presses: to the ledger and the agent, or to whoever collects them.
+"""The caller's DTMF keys: passed to the ledger and the agent, or collected by a tool.
 
 Outside a collection a key goes to both at once. Where a tool of the context may collect keys it is
 first held back for `EARLY` seconds, because callers who know the menu type ahead: a collection that
@@ -7,9 +7,9 @@ ledger nor agent has seen them.
 
 Keys of a secret collection appear in no ledger (they are `*` there, marked as secret), no log and
 no recording, and the agent hears neither keys nor sound meanwhile (`Ears`: the tones of a phone
-that sends them as sound would tell it). What is pressed up to `TAIL` seconds after
-one, such as a `#` that was not wanted, is treated the same. The keys themselves stay in this object
-under a reference until the call is over, for the tool that needs them (`reveal`).
+that sends them as sound would reveal them). Keys pressed up to `TAIL` seconds after one, such as an
+unneeded `#`, are treated the same. The keys themselves stay in this object under a reference until
+the call is over, for the tool that needs them (`reveal`).
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from cordboard.errors import LineError, LineGone
 from cordboard.tools.call_line import KeysCollected, KeysWanted
 
 EARLY = 2.0
-"""Keys pressed so many seconds before a collection count too."""
+"""Seconds before a collection in which pressed keys count too."""
 TAIL = 2.0
-"""Keys pressed so many seconds after a secret collection belong to it still."""
+"""Seconds after a secret collection in which pressed keys still belong to it."""
 TONE_BEFORE = 1.5
-"""A key is reported when it is released: its tone may have begun so many seconds before."""
+"""Seconds before its report in which a key's tone may have begun: it is reported on release."""
 TONE_AFTER = 0.3
-"""The tone of a key may last so much longer than its message says, in seconds."""
+"""Seconds for which a key's tone may last longer than its message says."""
 LONGEST = 64
-"""More keys than that are no answer; they end the collection."""
+"""More keys than this are not an answer; they end the collection."""
 MASK = "*"
 
 EndedBy = Literal["count", "terminator", "timeout"]
@@ -43,23 +43,23 @@ class Ears(Protocol):
     """The listeners of the caller: recording and agent. Times are loop times."""
 
     def mute(self, since: float, until: float) -> None:
-        """Keep this stretch of the caller's sound out of the recording; the past counts too, as
-        far as it is not on disk yet."""
+        """Keep this stretch of the caller's sound out of the recording, also the past as far as it
+        is not on disk yet."""
         ...
 
     def secret_begins(self, since: float) -> None:
-        """From `since` on nothing of the caller is recorded, from now on the agent hears silence
-        in its place."""
+        """Stop recording the caller from `since` on; from now on the agent hears silence
+        instead."""
         ...
 
     def secret_ends(self, at: float) -> None:
-        """From `at` on (now or soon) the caller is recorded and heard again."""
+        """Record the caller again from `at` on (now or soon), and let the agent hear them."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class KeyOutlets:
-    """Where keys go. All are called on the event loop and return at once."""
+    """The receivers of keys. All are called on the event loop and return at once."""
 
     record: Callable[[str, bool, float], None]
     """`record(key, secret, at)`: write it into the ledger; a secret key is `MASK`."""
@@ -68,7 +68,7 @@ class KeyOutlets:
     first_key: Callable[[], None]
     """The first key of a collection has come: the rest of the prompt need not be heard."""
     quiet_at: Callable[[], float]
-    """Loop time at which the caller has heard all that is written by now, or had."""
+    """Loop time at which the caller has heard, or will have heard, all sound written so far."""
 
 
 class Dtmf:
@@ -88,18 +88,18 @@ class Dtmf:
 
     @property
     def collecting(self) -> bool:
-        """Whether a tool waits for keys."""
+        """True if a tool waits for keys."""
         return self._collection is not None
 
     @property
     def secret_now(self) -> bool:
-        """Whether a key that is pressed now may belong to a secret."""
+        """True if a key that is pressed now may belong to a secret."""
         collection = self._collection
         secret = collection is not None and collection.wanted.secret
         return secret or self._loop.time() < self._secret_until
 
     def press(self, key: str) -> None:
-        """Take a key of the caller's (`0-9*#A-D`)."""
+        """Take a key of the caller (`0-9*#A-D`)."""
         now = self._loop.time()
         collection = self._collection
         if collection is not None and not collection.done.done():
@@ -122,7 +122,7 @@ class Dtmf:
             raise LineError("keys are being collected already")
         collection = self._collection = _Collection(wanted, self._outlets, self._loop)
         if wanted.secret:
-            # A tone that is sounding now began before.
+            # A tone that is sounding now began earlier.
             self._ears.secret_begins(self._loop.time() - TONE_BEFORE / 3)
         early = tuple(self._held)
         self._held.clear()
@@ -148,7 +148,7 @@ class Dtmf:
         return self._vault.get(reference)
 
     def close(self) -> None:
-        """The call is over. Keys that are still held back are recorded as secret."""
+        """Close: the call is over. Keys that are still held back are recorded as secret."""
         self._over = True
         while self._held:
             at, _ = self._held.popleft()
@@ -163,7 +163,7 @@ class Dtmf:
             self._ears.mute(at - TONE_BEFORE, at + TONE_AFTER)
 
     def _release(self) -> None:
-        """Hand on the keys that no tool has collected."""
+        """Pass on the keys that no tool has collected."""
         due = self._loop.time() - EARLY + 1e-3
         while self._held and self._held[0][0] <= due:
             at, key = self._held.popleft()
@@ -177,7 +177,7 @@ class Dtmf:
 
 
 class _Collection:
-    """One collection at work."""
+    """One collection in progress."""
 
     def __init__(
         self, wanted: KeysWanted, outlets: KeyOutlets, loop: asyncio.AbstractEventLoop
@@ -215,8 +215,8 @@ class _Collection:
         self._timer.cancel()
 
     def _await_first(self) -> None:
-        """The time for the first key runs from the end of the prompt, or of what else the caller
-        hears meanwhile: worked out again when the timer fires."""
+        """Start the time for the first key at the end of the prompt, or of other sound that the
+        caller hears meanwhile: it is computed again when the timer fires."""
         heard = max(self._wanted_at, self._outlets.quiet_at())
         give_up_at = heard + self.wanted.first_timeout
         if self._loop.time() >= give_up_at - 1e-3:

@@ -1,9 +1,9 @@
-"""How one call ends: the first reason given counts, and what is left to be said is said before.
+"""The end of one call: the first reason given counts, and pending speech is spoken first.
 
-    call goes on ──end──▶ over
+    call continues ──end──▶ over
          └──after_speech──▶ farewell ──heard by the caller──▶ over
 
-From the farewell on the agent hears silence: nothing cuts it short any more.
+From the farewell on the agent hears silence: nothing cuts it short.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cordboard.observe.metrics import Metrics
 log = structlog.get_logger()
 
 FAREWELL_LIMIT = 20.0
-"""Longest wait, in seconds, for the caller to hear the end of what is being said."""
+"""Longest wait, in seconds, for the caller to hear the end of the current speech."""
 
 Result = TypeVar("Result")
 
@@ -32,7 +32,7 @@ class CallEnding:
     """The end of one call."""
 
     def __init__(self, metrics: Metrics, trouble: Callable[[str, str], None]) -> None:
-        """`trouble(where, message)` hears what went wrong here."""
+        """`trouble(where, message)` is called for failures here."""
         self._loop = asyncio.get_running_loop()
         self._metrics = metrics
         self._trouble = trouble
@@ -41,17 +41,17 @@ class CallEnding:
         self._talk: tuple[Conversation, CallSound] | None = None
 
     def connect(self, conversation: Conversation, sound: CallSound) -> None:
-        """The caller can be heard and spoken to."""
+        """Connect: the caller can be heard and spoken to."""
         self._talk = conversation, sound
 
     @property
     def is_over(self) -> bool:
-        """Whether the call is to end now."""
+        """True if the call must end now."""
         return self._ended.done()
 
     @property
     def says_farewell(self) -> bool:
-        """Whether the call ends as soon as its farewell is heard."""
+        """True if the call ends as soon as its farewell is heard."""
         return self._farewell is not None
 
     @property
@@ -69,7 +69,7 @@ class CallEnding:
             self._ended.set_result((outcome, reason))
 
     async def unless_over(self, work: Coroutine[Any, Any, Result]) -> Result | None:
-        """Do the work, but give it up (None) when the call is to end."""
+        """Do the work, but cancel it (None) when the call must end."""
         if self._ended.done():
             work.close()
             return None
@@ -89,7 +89,7 @@ class CallEnding:
         return task.result()
 
     def after_speech(self, outcome: str, reason: str, farewell: str = "") -> None:
-        """End the call when the caller has heard what the agent is saying, and the farewell."""
+        """End the call when the caller has heard the agent's current speech, and the farewell."""
         if self._talk is None:
             return
         conversation, _ = self._talk
@@ -110,7 +110,7 @@ class CallEnding:
         return True
 
     def close(self) -> None:
-        """The call is over: its farewell is not waited for any more."""
+        """Cancel the farewell: the call is over."""
         if self._farewell is not None:
             self._farewell.cancel()
 
@@ -119,7 +119,7 @@ class CallEnding:
         self.end(outcome, reason)
 
     def _farewell_over(self, farewell: asyncio.Task[None]) -> None:
-        """A task border: without its farewell the call would have no end."""
+        """Task border: without its farewell the call would never end."""
         if farewell.cancelled() or (error := farewell.exception()) is None:
             return
         log.error("farewell_failed", exc_info=error)
@@ -129,7 +129,7 @@ class CallEnding:
 
 
 async def heard_out(conversation: Conversation, seconds: float = FAREWELL_LIMIT) -> None:
-    """Wait until the caller has heard all there is to say, but not for ever."""
+    """Wait until the caller has heard all pending speech, within a limit."""
     try:
         async with asyncio.timeout(seconds):
             await conversation.spoken_out()

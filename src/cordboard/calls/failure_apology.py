@@ -1,7 +1,7 @@
 """Apology and transfer of a caller when no agent is left to serve them.
 
-An agent that has failed may not be able to say so: the engine's own voice does. Where the context
-names a destination (`on_failure`), the caller is passed on there; else the call ends.
+A failed agent may not be able to apologise: the engine's own voice does. Where the context names a
+destination (`on_failure`), the caller is transferred there; otherwise the call ends.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ TROUBLE = "I am sorry, something went wrong on our side. Please call again later
 STOPPING = "I am sorry, this line is closing now. Please call again later. Goodbye."
 TOO_LONG = "I am sorry, this call has reached its time limit. Goodbye."
 STALLED_LIMIT = 3.0
-"""How long a failed agent may take to begin its apology, where the engine has no voice."""
+"""Seconds within which a failed agent must begin its apology, where the engine has no voice."""
 VOICE_LIMIT = 5.0
-"""How long the engine's voice may take for the whole apology, which is rendered beforehand."""
+"""Timeout in seconds of the engine's voice for the whole apology, which is rendered beforehand."""
 
 
 def sentences(config: Config) -> Iterator[str]:
-    """The last sentences of calls that cannot go on."""
+    """Yield the last sentences of calls that cannot continue."""
     yield from (TROUBLE, STOPPING, TOO_LONG)
 
 
 class FailureApology:
-    """For one call. Does not end it: its caller does."""
+    """The apology of one call. Does not end the call: its owner does."""
 
     def __init__(
         self,
@@ -45,15 +45,15 @@ class FailureApology:
         destination: str | None,
         trouble: Callable[[str, str], None],
     ) -> None:
-        """`apology` gives the sound of `TROUBLE`, empty when there is no voice for it.
-        `trouble(where, message)` hears what went wrong here."""
+        """`apology` returns the sound of `TROUBLE`, empty when there is no voice for it.
+        `trouble(where, message)` is called for failures here."""
         self._apology = apology
         self._line = line
         self._destination = destination
         self._trouble = trouble
 
     async def speak(self, conversation: Conversation, audio_format: AudioFormat) -> bool:
-        """Say without an agent that there is none; whether there was a voice for it."""
+        """Say without an agent that there is none; False when there is no voice for it."""
         words = await self._words(audio_format)
         if words:
             conversation.say_without_agent(Speech(TROUBLE, "apology"), words)
@@ -61,7 +61,7 @@ class FailureApology:
         return bool(words)
 
     async def _words(self, audio_format: AudioFormat) -> bytes:
-        """The apology's sound; empty where there is no voice, or it fails too."""
+        """Return the apology's sound; empty where there is no voice, or it fails too."""
         if self._apology is None:
             return b""
         try:
@@ -72,13 +72,14 @@ class FailureApology:
             return b""
 
     async def apologise(self, conversation: Conversation, audio_format: AudioFormat) -> None:
-        """The agent has failed: say so, if need be by the agent itself, and pass the caller on."""
+        """Apologise for the failed agent, if need be with its own voice, and transfer the
+        caller."""
         if not await self.speak(conversation, audio_format):
             await self._speak_by_agent(conversation)
         await self.pass_on()
 
     async def pass_on(self) -> None:
-        """Transfer the caller, which ends the call, if the context says where to."""
+        """Transfer the caller, which ends the call, if the context names a destination."""
         if self._destination is None:
             return
         try:
@@ -87,7 +88,7 @@ class FailureApology:
             self._trouble("on_failure", str(error))
 
     async def _speak_by_agent(self, conversation: Conversation) -> None:
-        """As well as it still can: it is not waited for long."""
+        """Have the agent speak, as far as it still can, with a short timeout."""
         conversation.speech.say(Speech(TROUBLE, "apology"))
         await heard_out(conversation, STALLED_LIMIT)
         if conversation.playout.speaking:

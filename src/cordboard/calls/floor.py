@@ -6,11 +6,11 @@
        └──── no words; the caller cuts in ─┴──────────────────────────┘
 
 A greeting is owed like an answer. A turn that began under the agent's voice and did not cut it may
-want no answer (a murmur): nothing is owed for it. Sentences of the engine change nothing here,
+need no answer (a murmur): nothing is owed for it. Sentences of the engine change nothing here,
 except a late answer, which counts as the agent's.
 
-Pure: no clock, no timer, no audio. `calls.speech_queue` judges by it what may be said,
-`calls.silence` adds the times.
+Pure: no clock, no timer, no audio. `calls.speech_queue` uses it to decide which sentences may be
+spoken, `calls.silence` adds the times.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 from enum import Enum
 
 TAIL_MS = 250
-"""A voice's last sound ends in about so much silence: who speaks then speaks after it."""
+"""Length of the silence at the end of a voice's sound: a caller who speaks then speaks after it."""
 
 
 class Owed(Enum):
@@ -35,39 +35,39 @@ class Floor:
     def __init__(self) -> None:
         self.owed = Owed.NOTHING
         self.turn = 0
-        """The turn for which something is owed."""
+        """The turn that an answer is owed for."""
         self.asked = False
-        """The caller asked for what is owed: it is not a greeting."""
+        """The caller asked for the owed speech: it is not a greeting."""
         self.sounded = False
-        """The answer being given has sound already."""
+        """The current answer already has sound."""
         self.certain = True
-        """The caller surely wants an answer; not so after a word at the very end of our speech."""
+        """The caller surely needs an answer; not so after a word at the very end of our speech."""
         self.caller_speaks = False
-        """The caller is saying something, as far as is known."""
+        """The caller is speaking, as far as is known."""
         self.caller_is_asked = False
         """A tool, or the desk, waits for keys or an answer of the caller."""
         self.ending = False
-        """The call is ending: only its farewell may be said."""
+        """The call is ending: only its farewell may be spoken."""
         self._agent_spoke = False
         self._overlapped = False
         """The caller began under our voice and did not cut it."""
         self._stopped_turn = 0
-        """The caller's last turn."""
+        """Number of the caller's last turn."""
 
     @property
     def free(self) -> bool:
-        """A filler would talk over or into nothing of the caller's."""
+        """True if a filler would not disturb the caller."""
         return not (self.caller_speaks or self.caller_is_asked or self.ending)
 
     # The caller.
 
     def caller_started(self, queued_ms: int) -> None:
-        """The caller began to speak, with so much of our sound unheard."""
+        """Note that the caller began to speak, with `queued_ms` of our sound unheard."""
         self.caller_speaks = True
         self._overlapped, self.certain = queued_ms > TAIL_MS, queued_ms == 0
 
     def caller_stopped(self, turn: int) -> bool:
-        """The caller's turn is over. Return whether it wants an answer."""
+        """Note that the caller's turn is over. True if it needs an answer."""
         self.caller_speaks = False
         self._stopped_turn = turn
         wants_answer, self._overlapped = not self._overlapped, False
@@ -76,12 +76,13 @@ class Floor:
         return wants_answer
 
     def caller_text(self, turn: int, text: str) -> None:
-        """The words of a turn. Without words nothing is owed, until the agent speaks after all."""
+        """Note the words of a turn. Without words nothing is owed, until the agent speaks after
+        all."""
         if not text and self.owed is Owed.ANSWER and turn == self.turn:
             self.owed = Owed.NOTHING
 
     def caller_cut_in(self) -> bool:
-        """The caller interrupted the agent. Return whether an answer is owed for a turn that is
+        """Note that the caller interrupted the agent. True if an answer is owed for a turn that is
         over already."""
         self._overlapped, self.certain = False, True
         self.owed = Owed.NOTHING
@@ -91,26 +92,27 @@ class Floor:
         return owes
 
     def caller_dismissed(self) -> None:
-        """The voice over ours was no turn: a murmur, noise, our own echo, a key."""
+        """Note that the voice over ours was not a turn: a murmur, noise, our own echo, a key."""
         self._overlapped = True
 
     def caller_presumed_silent(self) -> None:
-        """The end of what the caller says was never reported."""
+        """Assume that the caller is silent: the end of their speech was never reported."""
         self.caller_speaks = False
 
     def caller_answered(self) -> None:
-        """The caller answered the desk: the agent, which waits for the tool, owes the outcome."""
+        """Note that the caller answered the desk: the agent, which waits for the tool, owes the
+        outcome."""
         self._owe_answer()
 
     # The agent.
 
     def greets(self) -> None:
-        """The agent is to open the conversation."""
+        """Note that the agent must open the conversation."""
         if not self._agent_spoke:
             self.owed, self.asked = Owed.ANSWER, False
 
     def answering(self, turn: int) -> bool:
-        """The agent begins a sentence of its own. Return whether it begins an answer with it."""
+        """Note that the agent begins a sentence of its own. True if that begins an answer."""
         self._agent_spoke = True
         if turn < self.turn and self.owed is Owed.ANSWER:
             return False  # the tail of an older answer
@@ -124,13 +126,13 @@ class Floor:
         self.sounded = True
 
     def answer_done(self, turn: int) -> None:
-        """All of an answer has been handed over, with sound or without."""
+        """Note that all of an answer has been handed over, with sound or without."""
         if turn >= self.turn:
             self.owed = Owed.NOTHING
 
     def gives_up_answer(self) -> bool:
-        """No answer came in time. Return whether the caller surely waits for one; if not, nothing
-        is owed any more."""
+        """Give up an answer that did not come in time. True if the caller surely waits for one;
+        otherwise nothing is owed any more."""
         if not self.certain:
             self.owed = Owed.NOTHING
         return self.certain

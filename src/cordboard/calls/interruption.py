@@ -1,7 +1,7 @@
 """A voice over the agent's: its speech is held, and resumed or taken back.
 
-The agent decides what the voice is; this keeps the speech, the times and the record of it. An agent
-that does not decide does not silence the call: after `UNDECIDED_AFTER` the speech is resumed.
+The agent classifies the voice; this keeps the speech, the times and the record of it. An agent that
+does not decide does not silence the call: after `UNDECIDED_AFTER` the speech is resumed.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from cordboard.observe.conversation_metrics import Verdict
 from cordboard.observe.metrics import Metrics
 
 UNDECIDED_AFTER = 1.3
-"""Seconds after which held speech is resumed; agents decide within 0.64 s, and whatever
-`overlap_doubt_ms` says, within 0.93."""
+"""Seconds after which held speech is resumed; agents decide within 0.64 s, and with any
+`overlap_doubt_ms` within 0.93."""
 _VERDICTS: tuple[Verdict, ...] = ("backchannel", "noise", "echo", "key", "undecided")
 
 
@@ -39,10 +39,11 @@ class Interruption:
         self._hold: _Hold | None = None
         self._limit: asyncio.TimerHandle | None = None
         self._caller_onset: float | None = None
-        """When the caller began under our voice, for agents that interrupt without a hold."""
+        """Loop time at which the caller began under our voice, for agents that interrupt without a
+        hold."""
 
     def caller_started(self, at: float) -> None:
-        """The caller began to speak."""
+        """Note that the caller began to speak."""
         self._caller_onset = at if self._playout.speaking else None
 
     def begin(self, at: float, onset_at: float) -> None:
@@ -59,7 +60,8 @@ class Interruption:
         )
 
     def dismiss(self, at: float, why: str) -> None:
-        """It was no interruption: go on at the very sample. Harmless when nothing is held."""
+        """Resume at the very sample: it was not an interruption. Without effect when nothing is
+        held."""
         hold = self._release()
         if hold is None:
             return
@@ -69,8 +71,8 @@ class Interruption:
         self._metrics.conversations.resumed(verdict, at - hold.held_at)
 
     def interrupt(self, at: float, tell: Callable[[str, int, int], None]) -> None:
-        """Take back what is not yet heard, if there is any, and `tell` the agent what was:
-        `Agent.interrupted`."""
+        """Take back the unheard sound, if there is any, and pass the heard part to `tell`, the
+        agent's `Agent.interrupted`."""
         hold, onset = self._release(), self._caller_onset
         self._caller_onset = None
         if not self._playout.speaking:
@@ -98,7 +100,7 @@ class Interruption:
         tell(heard, sum(cut.agent_ms for cut in cuts), cuts[0].turn if cuts else 0)
 
     def close(self) -> None:
-        """The call is over."""
+        """Close: the call is over."""
         self._release()
 
     def _release(self) -> _Hold | None:

@@ -1,6 +1,6 @@
-"""Every sentence of the engine that is known before it is said: rendered ahead, none comes late.
+"""Every sentence of the engine that is known in advance: rendered ahead, so that none comes late.
 
-Each speaker tells its own (`sentences(config)`); a new one is added to `SPEAKERS`.
+Each speaker lists its own (`sentences(config)`); a new one is added to `SPEAKERS`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SPEAKERS: tuple[Callable[[Config], Iterator[str]], ...] = (
 
 
 def greetings(config: Config) -> dict[str, str]:
-    """The first sentence of calls by context, where it holds no variables."""
+    """Return the first sentence of calls by context, where it contains no variables."""
     texts = {
         name: opening(context.recording, context.greeting)
         for name, context in config.contexts.items()
@@ -33,6 +33,6 @@ def greetings(config: Config) -> dict[str, str]:
 
 
 def known_sentences(config: Config) -> list[str]:
-    """The sentences of all speakers, greetings aside, each once."""
+    """Return the sentences of all speakers, except greetings, each once."""
     told = (text for sentences in SPEAKERS for text in sentences(config))
     return list(dict.fromkeys(text for text in told if text))

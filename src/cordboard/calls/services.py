@@ -1,4 +1,4 @@
-"""What all calls of an engine share."""
+"""Resources that all calls of an engine share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cordboard.observe.tracing import NO_TRACING, Tracing
 
 @dataclass(frozen=True, slots=True)
 class CallServices:
-    """Handed to every call by the exchange."""
+    """The shared resources, passed to every call by `CallRegistry`."""
 
     writer: LedgerWriter
     metrics: Metrics
@@ -31,22 +31,22 @@ class CallServices:
     """Gets (call_id, at_ms, event) of every ledger event."""
     recordings: RecordingWriter = field(default_factory=RecordingWriter)
     apology: Callable[[AudioFormat], Awaitable[bytes]] | None = None
-    """The sound of `last_words.TROUBLE`, for callers who have no agent left; empty when there is no
-    voice for it."""
+    """Returns the sound of `failure_apology.TROUBLE`, for callers who have no agent left; empty
+    when there is no voice for it."""
     tracing: Tracing = NO_TRACING
-    """Is told of every ledger event and every tool call."""
+    """Receives every ledger event and every tool call."""
     post_call: JobTaker | None = None
-    """Does the steps after calls; None = they are left out."""
+    """Runs the steps after calls; None = they are left out."""
 
     def ledger(self, call_id: str, began: datetime) -> Ledger:
-        """The ledger of a call that begins now, in the folder of that day."""
+        """Open the ledger of a call that begins now, in the folder of that day."""
         clock = asyncio.get_running_loop().time
         path = self.directory / f"{began:%Y-%m-%d}" / f"{call_id}.jsonl"
         failed = partial(self.metrics.internal_error, "ledger_listener")
         return Ledger(self.writer, path, clock(), partial(self._tell, call_id), clock, failed)
 
     def recording(self, binding: Binding, ledger: Ledger, *, secret_keys: bool) -> CallRecording:
-        """What records a call, if its context wants that."""
+        """Return the recorder of a call; it records only if the context of the call does."""
         wanted, name = binding.context.recording, binding.context_name
         return CallRecording(
             wanted, name, ledger, self.directory, self.recordings, secret_keys=secret_keys

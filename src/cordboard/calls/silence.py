@@ -1,22 +1,22 @@
-"""Silence that lasts too long, and the remedy: fillers, re-prompts, a goodbye, a watchdog.
+"""Silence that lasts too long, and the remedies: fillers, re-prompts, a goodbye, a watchdog.
 
-One watch per call, the same for every agent. It keeps the times; what is owed, and who speaks, is
-`calls.floor`. The conversation reports what happens, the watch has one timer and makes the
-sentences, whose states tell it what became of them.
+One watch per call, the same for every agent. It keeps the times; `calls.floor` knows the owed
+speech, and who speaks. The conversation reports events, the watch has one timer and makes the
+sentences, whose states report their results.
 
 - An answer is owed: a filler `filler_after_ms` after the caller's last sample, unless its text is
   there already; another one 5 s after that was heard, and every 5 s then (while a tool runs, 8 s).
-  Never the same twice running. Nothing within `agent_after_ms`, running tools not counted: the
+  Never the same twice in a row. Nothing within `agent_after_ms`, running tools not counted: the
   agent has stalled.
-- The greeting is owed, or the sound of a text, or an answer's sound has run out and it is not all:
-  a filler after 4 s, and further ones as above; of a broken answer `MOST_AFTER_A_BREAK`.
-- The caller waits for a turn to be over that the agent does not end: one filler.
+- The greeting is owed, or the sound of a text is missing, or an answer's sound has run out before
+  its end: a filler after 4 s, and further ones as above; of a broken answer `MOST_AFTER_A_BREAK`.
+- The caller waits for the end of a turn that the agent does not report: one filler.
 - Nothing is owed, or an answer has begun and breaks off, neither side speaks and no tool
   runs for `caller_after_ms`: the re-prompts in order, then the goodbye. Words of the caller or a
-  key start over; noise does not. A late answer is said before, after `LATE_AFTER`.
+  key start over; noise does not. A late answer is spoken before, after `LATE_AFTER`.
 
-Whether sound is on its way to the caller is asked, never remembered: an agent whose speech is never
-declared done holds nothing up. All times are loop times in seconds.
+Sound on its way to the caller is queried, never remembered: an agent that never reports the end of
+its speech blocks nothing. All times are loop times in seconds.
 """
 
 from __future__ import annotations
@@ -38,23 +38,24 @@ SECOND_FILLER, FURTHER_FILLERS = 5.0, 8.0
 """Seconds of silence before the filler after the first, and before each one after that while a tool
 runs: it takes its time; an agent that only thinks may have stalled."""
 LEFT_ALONE = 4.0
-"""Seconds of silence before a filler where something should be heard at once: a greeting, the sound
-of a text, the rest of an answer. Between two pieces of a living one there are 2 s at most."""
+"""Seconds of silence before a filler where sound is due at once: a greeting, the sound of a text,
+the rest of an answer. Two pieces of a working answer are 2 s apart at most."""
 MOST_AFTER_A_BREAK = 3
-"""Fillers after sound that does not go on: then the caller is asked, as when nothing is owed."""
+"""Fillers after sound that does not continue: then the caller is asked, as when nothing is owed."""
 GRACE = 0.15
-"""An answer has this long from the decision that the turn is over, before a filler comes."""
+"""Seconds for an answer, from the decision that the turn is over, before a filler comes."""
 DEAD_LINE = 1.1
-"""But not beyond this after the caller's last sample: a filler needs 0.1 s to be heard."""
+"""Seconds after the caller's last sample at which that time ends in any case: a filler needs 0.1 s
+to be heard."""
 LONGEST_SPEECH = 60.0
-"""A caller who began to speak and is not said to have stopped is taken to be silent after this."""
+"""Seconds after which a caller who began to speak counts as silent without a reported end."""
 LATE_AFTER = 0.7
-"""Seconds of silence before a late answer: a caller who wants to speak on begins sooner."""
+"""Seconds of silence before a late answer: a caller who wants to continue begins sooner."""
 _SOON = 0.005
 
 
 def sentences(config: Config) -> Iterator[str]:
-    """The fillers, re-prompts and goodbyes of all contexts."""
+    """Yield the fillers, re-prompts and goodbyes of all contexts."""
     for context in config.contexts.values():
         silence = context.silence
         yield from (*silence.fillers, *silence.continuers, *silence.reprompts, silence.goodbye)
@@ -66,10 +67,10 @@ class SilenceOutlets:
 
     say: Callable[[Speech], None]
     queued_ms: Callable[[], int]
-    """Sound that the caller has yet to hear."""
+    """Milliseconds of sound that the caller has yet to hear."""
     tools_running: Callable[[], bool]
     late_waiting: Callable[[], bool]
-    """Whether there is an answer to be told that came too late."""
+    """True if there is a late answer to be spoken."""
     tell_late: Callable[[], None]
     record: Callable[[SilenceKind, float, str], None]
     """`record(kind, seconds, text)`: a silence was that long, and was ended by this text."""
@@ -90,37 +91,38 @@ class SilenceWatch:
         self._timer: asyncio.TimerHandle | None = None
         self._on = False
         self._waiting_since = 0.0
-        """Since when the agent could have answered: the turn's end, or that of the last tool."""
+        """Loop time from which the agent could have answered: the end of the turn, or of the last
+        tool."""
         self._stopped_at = 0.0
-        """When it was decided that the caller's last turn is over."""
+        """Loop time of the decision that the caller's last turn is over."""
         self._last_speech_at = 0.0
         self._caller_since = 0.0
-        """When the caller began what they are saying now, or said last."""
+        """Loop time at which the caller's current or last utterance began."""
         self._quiet_since = 0.0
         """End of the last sound of either side, of the last key and of the last tool."""
         self._fillers = 0
-        """Fillers said in this turn."""
+        """Fillers spoken in this turn."""
         self._filled_at = 0.0
-        """When the last filler was wanted."""
+        """Loop time at which the last filler was requested."""
         self._after_break = 0
         """Fillers since the answer's last sound."""
         self._filler_expected = 0.0
-        """Not before then: a tool's own filler is about to come."""
+        """Loop time before which no filler is due: a tool's own filler is about to come."""
         self._next_filler = 0
         self._next_continuer = 0
         self._last_filler = ""
         self._reprompts = 0
 
-    # What happens.
+    # Events.
 
     def begin(self) -> None:
-        """The call is connected."""
+        """Start to watch: the call is connected."""
         self._on = True
         self._quiet_since = self._waiting_since = self._loop.time()
         self._look()
 
     def end(self) -> None:
-        """The call ends: silence is not watched any more. Idempotent."""
+        """Stop watching: the call ends. Idempotent."""
         self._on = False
         if self._timer is not None:
             self._timer.cancel()
@@ -131,14 +133,15 @@ class SilenceWatch:
         self._look()
 
     def caller_cut_in(self, *, owes_answer: bool) -> None:
-        """The caller has interrupted the agent: what they say, or just said, wants an answer."""
+        """Note that the caller has interrupted the agent: their current or last words need an
+        answer."""
         self._quiet_since = self._loop.time()
         if owes_answer:
             self._count_anew()
         self._look()
 
     def caller_pauses(self, silent_since: float) -> None:
-        """The caller pauses for long, and keeps the floor."""
+        """Note that the caller pauses for long, and keeps the floor."""
         continuers = self._settings.continuers
         if self._on and continuers and not self._floor.caller_is_asked:
             text = continuers[self._next_continuer % len(continuers)]
@@ -150,7 +153,8 @@ class SilenceWatch:
             self._say(text, "continuer", silent_since)
 
     def caller_waits(self, silent_since: float) -> None:
-        """They have been silent since then, and the agent does not say that their turn is over."""
+        """Note that the caller has been silent since then, but the agent reports no end of their
+        turn."""
         self._quiet_since = max(self._quiet_since, silent_since)
         self._loop.call_soon(self._break_silence)
 
@@ -162,96 +166,97 @@ class SilenceWatch:
             self._look()
 
     def caller_stopped(self, last_speech_at: float, *, owes_answer: bool) -> None:
-        """The caller's turn is over. One that began under our voice may want no answer: it is
-        neither filled nor held against the agent."""
+        """Note that the caller's turn is over. One that began under our voice may need no answer:
+        it gets no filler, and the agent no timeout."""
         self._stopped_at = self._loop.time()
         self._last_speech_at = last_speech_at
         if owes_answer:
             self._quiet_since = max(last_speech_at, min(self._quiet_since, self._stopped_at))
             self._count_anew()
             if self._filled_at > last_speech_at:
-                self._fillers = 1  # said before the agent knew that the turn was over
+                self._fillers = 1  # spoken before the agent knew that the turn was over
         else:
             self._quiet_since = max(self._quiet_since, last_speech_at)
         self._look()
 
     def caller_text(self, text: str) -> None:
-        """The words of a turn; empty when nothing was understood."""
+        """Note the words of a turn; empty when nothing was understood."""
         if text:
             self._reprompts = 0
         self._look()
 
     def key(self) -> None:
-        """The caller pressed a key."""
+        """Note that the caller pressed a key."""
         self._reprompts = 0
         self._quiet_since = max(self._quiet_since, self._loop.time())
         self._look()
 
     def caller_is_asked(self) -> None:
-        """A tool begins or ends to wait for the caller; it has its own patience."""
+        """Note that a tool begins or ends to wait for the caller; it has its own timeout."""
         now = self._loop.time()
         self._quiet_since = self._waiting_since = now
         self._last_speech_at = self._stopped_at = now
         self._look()
 
     def caller_answered(self) -> None:
-        """The caller has answered the desk, and the agent owes the outcome."""
+        """Note that the caller has answered the desk, and the agent owes the outcome."""
         self._count_anew()
 
     def late_came(self) -> None:
-        """There is something to be told when it fits."""
+        """Note that there is a late answer, to be spoken when it fits."""
         self._look()
 
     def agent_recovers(self) -> None:
-        """The agent that had stalled has helped itself: it is waited for anew."""
+        """Restart the timeout of an agent that had stalled and has recovered."""
         self._on = True
         self._waiting_since = self._loop.time()
         self._look()
 
     def answering(self, *, begins: bool) -> None:
-        """The text of a sentence of the agent's is there; `begins`: it opens an answer."""
+        """Note that the agent's next sentence has its text; `begins`: it opens an answer."""
         if begins:
             self._waiting_since = self._loop.time()
         self._look()
 
     def sound(self, heard_until: float, *, of_answer: bool) -> None:
-        """Sound was written that is heard to its end then. Called for each piece of it: cheap."""
+        """Note that sound was written that ends at this time. Called for each piece of it:
+        cheap."""
         if of_answer:
             self._after_break = 0
         self._quiet_since = max(self._quiet_since, heard_until)
 
     def answer_done(self) -> None:
-        """All of an answer has been handed over, with sound or without."""
+        """Note that all of an answer has been handed over, with sound or without."""
         self._look()
 
     def tool_filler_expected(self, at: float) -> None:
-        """A tool will have its own filler said at that time: ours gives way if that is in time."""
+        """Note that a tool has its own filler at that time: ours gives way if that is in time."""
         if at <= self._last_speech_at + DEAD_LINE:
             self._filler_expected = at + _SOON
             self._look()
 
     def filled(self) -> None:
-        """A filler of a tool's, or of the agent's, is being said: ours need not be."""
+        """Note that a filler of a tool, or of the agent, is being spoken: ours is not needed."""
         self._fillers = max(1, self._fillers)
         self._quiet_since = max(self._quiet_since, self._loop.time())
         self._look()
 
     def tools_changed(self) -> None:
-        """A tool has begun or ended."""
+        """Note that a tool has begun or ended."""
         if not self._call.tools_running():
             self._waiting_since = self._loop.time()
         self._look()
 
-    # What follows from it.
+    # Reactions.
 
     def _count_anew(self) -> None:
-        """An answer is owed from now on."""
+        """Restart the counters: an answer is owed from now on."""
         self._fillers, self._after_break = 0, 0
         self._filler_expected = 0.0
         self._waiting_since = self._loop.time()
 
     def _look(self) -> None:
-        """Find out what is due next, and when; do what is due now."""
+        """Find the next due action, and its time; run the actions that are due now."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -267,7 +272,8 @@ class SilenceWatch:
             self._timer = self._loop.call_at(at, self._look)
 
     def _act(self, act: Callable[[], None]) -> None:
-        """Not from within an event: the agent that tells of one is not to be called back in it."""
+        """Run the action outside the current event: the agent that reports an event must not be
+        called within it."""
         due = self._due() if self._on else None
         if due is not None and due[1] == act and due[0] <= self._loop.time() + _SOON:
             act()
@@ -316,7 +322,7 @@ class SilenceWatch:
         return max(self._quiet_since, self._filled_at) + wait, self._fill
 
     def _filler(self) -> str:
-        """The next filler; empty when there is none that has not just been said."""
+        """Return the next filler; empty when all of them were just spoken."""
         fillers = self._settings.fillers
         if self._settings.filler_after_ms == 0:
             return ""
@@ -359,7 +365,8 @@ class SilenceWatch:
         self._call.say(Speech(text, kind, partial(self._follow, kind, since)))
 
     def _follow(self, kind: SilenceKind, since: float, speech: Speech) -> None:
-        """Only what the caller hears has ended the silence; a dropped sentence leaves nothing."""
+        """Record a sentence that the caller hears: only that ends the silence; a dropped one does
+        not."""
         if speech.state is not SpeechState.BEGUN:
             return
         self._call.record(kind, self._loop.time() - since, speech.text)
@@ -384,7 +391,7 @@ class SilenceWatch:
         self._quiet_since = max(self._quiet_since, self._loop.time())
 
     def _nothing(self) -> None:
-        """Sound is on its way: look again when it has run out."""
+        """Do nothing: sound is on its way, look again when it has run out."""
 
     def _silent(self) -> float:
         return self._loop.time() - self._quiet_since

@@ -1,13 +1,14 @@
-"""Judge of the engine's sentences in one call: each passes through here before it is said.
+"""Decide about the engine's sentences in one call: each passes through here before it is spoken.
 
     silence watch, tools, call ──say──▶ SpeechQueue ──speak──▶ agent ──AgentText──▶ begins ──▶ heard
                      tools ──say_in_silence──▶ waits, drops ─┘
 
-The queue knows the floor (`calls.floor`), the agent knows its voice; each may drop a sentence, and
-its state tells (`agent_api.speech`). The rules:
+The queue knows the floor (`calls.floor`), the agent knows its voice; each may drop a sentence,
+whose state then says so (`agent_api.speech`). The rules:
 
-- While the call is ending only its farewell is said, and nothing that begins after it is heard.
-- A tool's question is not said while the caller is being asked something else.
+- While the call is ending only its farewell is spoken; the caller hears nothing that begins after
+  it.
+- A tool's question is not spoken while another question to the caller is open.
 - A slow tool's filler waits for the floor and for `APART` seconds without the agent's voice or
   another filler. One that is wanted within `APART` of another tool's filler is dropped: of several
   slow tools one is enough. It is dropped, too, when the tool answers first.
@@ -33,9 +34,9 @@ class SpeechOutlets:
     speak: Callable[[Speech], None]
     """Hand a sentence to the agent."""
     queued_ms: Callable[[], int]
-    """Sound that the caller has yet to hear."""
+    """Milliseconds of sound that the caller has yet to hear."""
     filled: Callable[[], None] = lambda: None
-    """A filler is being said that the silence watch did not ask for."""
+    """A filler that the silence watch did not request is being spoken."""
 
 
 class SpeechQueue:
@@ -46,21 +47,21 @@ class SpeechQueue:
         self._floor = floor
         self._outlets = outlets
         self._handed: list[Speech] = []
-        """With the agent, or on the way to the caller."""
+        """Sentences with the agent, or on the way to the caller."""
         self._waiting: Speech | None = None
         """A tool's filler that does not fit yet."""
         self._timer: asyncio.TimerHandle | None = None
         self._tool_filled_at = -APART
-        """When the last tool's filler was handed over."""
+        """Loop time at which the last tool's filler was handed over."""
         self._quiet_from = -APART
-        """Until then it is too soon for a tool's filler."""
+        """Loop time before which it is too soon for a tool's filler."""
         self._farewell_begun = False
         self.current: Speech | None = None
         """The latest sentence, while the agent has not reported its end; None: the agent's own."""
         self.silenced = False
-        """The latest sentence is not for the caller."""
+        """The caller must not hear the latest sentence."""
 
-    # What is to be said.
+    # Sentences to be spoken.
 
     def say(self, speech: Speech) -> None:
         """Have the agent say it now, or drop it."""
@@ -77,7 +78,7 @@ class SpeechQueue:
         self._hand_over(speech)
 
     def say_in_silence(self, speech: Speech) -> None:
-        """A slow tool's filler: have it said as soon as it fits, or drop it."""
+        """Have a slow tool's filler spoken as soon as it fits, or drop it."""
         too_soon = self._loop.time() - self._tool_filled_at < APART
         if self._floor.ending or self._waiting is not None or too_soon:
             speech.drop()
@@ -86,12 +87,12 @@ class SpeechQueue:
         self.look()
 
     def withdraw(self, speech: Speech) -> None:
-        """It is not needed any more; without effect once the agent has it."""
+        """Drop a filler that is not needed any more; without effect once the agent has it."""
         if self._waiting is speech:
             self._drop_waiting()
 
     def look(self) -> None:
-        """Something has changed: perhaps the waiting filler fits now."""
+        """Check whether the waiting filler fits now, because the floor has changed."""
         if self._waiting is None:
             return
         self._stop()
@@ -99,7 +100,7 @@ class SpeechQueue:
         if queued > 0:
             self._quiet_from = now + queued + APART
         if not self._floor.free:
-            return  # the conversation looks again when it is
+            return  # the conversation calls `look` again when it is
         if now < self._quiet_from - 1e-3:
             self._timer = self._loop.call_at(self._quiet_from, self.look)
             return
@@ -109,22 +110,22 @@ class SpeechQueue:
         self._hand_over(speech)
 
     def begin_farewell(self) -> None:
-        """The call is ending: from now on only its farewell is said."""
+        """Allow only the farewell from now on: the call is ending."""
         self._floor.ending = True
         self._drop_waiting()
 
     def end(self) -> None:
-        """The call is over: nothing of it is pending. Idempotent."""
+        """Drop all pending sentences: the call is over. Idempotent."""
         self.begin_farewell()
         handed, self._handed = self._handed, []
         for speech in handed:
             speech.drop()
             speech.cut()
 
-    # What is being said.
+    # The current sentence.
 
     def begins(self, speech: Speech | None) -> bool:
-        """A sentence begins; None: the agent's own. Return whether the caller hears it."""
+        """Note that a sentence begins; None: the agent's own. True if the caller hears it."""
         ends_call = speech is not None and speech.ends_call
         self.silenced = self._farewell_begun and not ends_call
         if speech is None:
@@ -143,8 +144,8 @@ class SpeechQueue:
         return True
 
     def ends_before_answer(self) -> bool:
-        """The agent has handed over all that it says now. Return whether that was a sentence of the
-        engine in front of an answer that is still owed."""
+        """Note that the agent has handed over all of its speech. True if that was a sentence of the
+        engine before an answer that is still owed."""
         current, floor = self.current, self._floor
         if current is None or floor.owed is not Owed.ANSWER:
             return False
@@ -154,7 +155,7 @@ class SpeechQueue:
         return True
 
     def silence_agent(self) -> None:
-        """Nothing that the agent may yet say is heard."""
+        """Keep the agent's later speech from the caller."""
         self.silenced = self._farewell_begun = True
 
     def _hand_over(self, speech: Speech) -> None:

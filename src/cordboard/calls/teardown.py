@@ -1,4 +1,4 @@
-"""The way down of a call, step by step: whatever one step does, the next ones come."""
+"""The teardown of a call, step by step: a failed step does not stop the next ones."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from cordboard.errors import LineError
 log = structlog.get_logger()
 
 STEP_LIMIT = 5.0
-"""Longest time one step of the clean-up may take."""
+"""Timeout in seconds of one step."""
 CANCEL_LIMIT = 1.0
-"""How long a step that took too long may take to stop."""
+"""Seconds that a step has to stop after its timeout."""
 
 
 async def step(
@@ -25,7 +25,7 @@ async def step(
     trouble: Callable[[str, str], None],
     limit: float = STEP_LIMIT,
 ) -> None:
-    """Do one step in a task of its own; `trouble(name, message)` hears what went wrong."""
+    """Run one step in its own task; `trouble(name, message)` is called for failures."""
     task = asyncio.get_running_loop().create_task(work)
     await asyncio.wait((task,), timeout=limit)
     if not task.done():
@@ -39,7 +39,7 @@ async def step(
 
 
 async def give_back(line: LineControl, status: str) -> None:
-    """Give the caller back to the dialplan; when it does not take them, hang up."""
+    """Return the caller to the dialplan; hang up if it does not take them."""
     try:
         await line.decline(status)
     except LineError as error:

@@ -1,8 +1,8 @@
 """The caller's wait in each turn, by stage.
 
 One definition of latency, the caller's: from the last speech sample of the caller to the first
-audible sample of the answer on the wire (`cordboard.audio.levels` says which those are). Times are
-loop times in seconds; the stages add up to the total.
+audible sample of the answer on the wire (`cordboard.audio.levels` defines audible). Times are loop
+times in seconds; the stages add up to the total.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class TurnStopwatch:
     last_speech_at: float
     endpoint_at: float
     silence_at: float | None = None
-    """When the voice detector noticed the silence."""
+    """Loop time at which the voice detector noticed the silence."""
     text_at: float | None = None
     sentence_at: float | None = None
     audio_at: float | None = None
@@ -35,7 +35,7 @@ class TurnStopwatch:
     """A filler was heard; the answer is still to come."""
 
     def latency(self, wire_at: float) -> Latency:
-        """The finished measurement. A moment that was not seen counts as the one before it."""
+        """Return the finished measurement. A missing moment counts as the one before it."""
         moments = [self.last_speech_at]
         for moment in (self.endpoint_at, self.text_at, self.sentence_at, self.audio_at, wire_at):
             moments.append(max(moments[-1], moment if moment is not None else moments[-1]))
@@ -56,7 +56,7 @@ class LatencyRecord:
         self._metrics = metrics
         self._connected_at = self._loop.time()
         self._watch: TurnStopwatch | None = None
-        """Of the caller's last turn, until its answer is heard."""
+        """Stopwatch of the caller's last turn, until its answer is heard."""
 
     def turn_ended(self, stopped: CallerStopped) -> None:
         self._watch = TurnStopwatch(
@@ -64,27 +64,27 @@ class LatencyRecord:
         )
 
     def text(self, turn: int, at: float) -> None:
-        """The caller's words are known."""
+        """Note that the caller's words are known."""
         if (watch := self._of(turn)) is not None:
             watch.text_at = at
 
     def sentence(self, turn: int, at: float) -> None:
-        """The first sentence of the answer is known."""
+        """Note that the first sentence of the answer is known."""
         if (watch := self._of(turn)) is not None and watch.sentence_at is None:
             watch.sentence_at = at
 
     def sound(self, turn: int) -> None:
-        """Sound of the answer has come. Called for each piece of it: cheap."""
+        """Note sound of the answer. Called for each piece of it: cheap."""
         watch = self._watch
         if watch is not None and watch.audio_at is None and watch.turn == turn:
             watch.audio_at = self._loop.time()
 
     def no_answer(self) -> None:
-        """The next sentence answers no turn."""
+        """Note that the next sentence does not answer a turn."""
         self._watch = None
 
     def started(self, started: Started) -> None:
-        """The caller hears the answer, or a filler before it."""
+        """Note that the caller hears the answer, or a filler before it."""
         turn, at = started.turn, started.at
         watch = self._of(turn)
         if watch is not None and watch.filled:

@@ -1,4 +1,4 @@
-"""The pause before the next try of something that has failed. Pure."""
+"""The pause before the next attempt after a failure. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ _MOST_DOUBLINGS = 40
 class Backoff:
     """Pauses that double with each failure: `first`, twice `first`, and so on up to `most` seconds.
 
-    Chance takes up to the share `jitter` off each pause, so that clients which lost the same peer
-    at the same time do not come back in step. The longest possible pause is therefore `most`.
+    Chance shortens each pause by up to the share `jitter`, so that clients which lost the same peer
+    at the same time do not reconnect at the same moment. The longest possible pause is therefore
+    `most`.
     """
 
     first: float
@@ -25,7 +26,8 @@ class Backoff:
     """Source of numbers from 0 to 1."""
 
     def pause(self, failures: int) -> float:
-        """Seconds to wait after `failures` earlier failures in a row; 0 gives the first pause."""
+        """Return the seconds to wait after `failures` earlier failures in a row; 0 gives the first
+        pause."""
         doublings = min(max(failures, 0), _MOST_DOUBLINGS)
         whole = min(self.first * 2.0**doublings, self.most)
         return whole * (1 - self.jitter * self.chance())

@@ -1,7 +1,7 @@
 """One table from HTTP statuses and transport errors to the kind of a failure. Pure.
 
 The words of a refusal come from the service and are untrusted: they are cut to one short line, and
-keys that they quote are taken out.
+keys in them are removed.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from cordboard.errors import AgentError, FailureKind
 from cordboard.net.proxy import ProxyFailed
 
 WORTH_READING = 4_096
-"""Bytes of an error's body."""
+"""Bytes of an error's body that are read."""
 _AGAIN = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 """Statuses after which the same request may succeed."""
 _USED_UP = (b"insufficient_quota", b"billing", b"exceeded your current quota")
-"""Words of a 429 that no second try mends."""
+"""Words of a 429 that a retry does not help with."""
 _BAD_KEY = b"API_KEY_INVALID"
-"""Reason by which some services refuse a key with status 400."""
+"""Reason in the status 400 with which some services refuse a key."""
 _MOST_WORDS = 300
 _MOST_CAUSES = 10
 _KEYS = re.compile(r"\b(?:sk|xi|key|Bearer|Token)[-_ ][\w*.-]{6,}")
@@ -44,9 +44,9 @@ class RequestFailed(AgentError):
     ) -> None:
         super().__init__(message, kind)
         self.again = again
-        """Whether the same request may succeed when it is sent again."""
+        """True if the same request may succeed when it is sent again."""
         self.after = after
-        """Seconds that the service asks to wait before; None: it does not say."""
+        """Seconds that the service asks to wait before a retry; None: it does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,11 @@ class Failure:
 
     kind: FailureKind
     words: str
-    """They follow the name of the service: `cannot be reached (connection refused)`."""
+    """Words that follow the name of the service: `cannot be reached (connection refused)`."""
 
 
 def kind_of_status(status: int) -> FailureKind:
-    """The kind of failure of an HTTP status that is no success."""
+    """Return the kind of failure of an HTTP status other than success."""
     if status in (401, 403):
         return "auth"
     if status in (402, 429, 529):
@@ -70,7 +70,7 @@ def kind_of_status(status: int) -> FailureKind:
 
 
 def kind_of_error(error: Exception) -> Failure:
-    """The meaning of one of `HTTP_ERRORS` or an `OSError`."""
+    """Return the meaning of one of `HTTP_ERRORS` or an `OSError`."""
     name = type(error).__name__
     if isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout)):
         return Failure("connect", f"cannot be reached ({why_not_connected(error)})")
@@ -84,11 +84,11 @@ def kind_of_error(error: Exception) -> Failure:
         return Failure("stalled", f"has fallen silent ({name})")
     if isinstance(error, (httpx2.TransportError, httpx2.StreamError)):
         return Failure("dropped", f"broke off ({name})")
-    return Failure("garbage", f"answers what makes no sense ({name})")
+    return Failure("garbage", f"sent an unreadable answer ({name})")
 
 
 def failed(service: str, error: Exception) -> RequestFailed:
-    """The failure of a request, from one of `HTTP_ERRORS` or an `OSError`."""
+    """Return the failure of a request, from one of `HTTP_ERRORS` or an `OSError`."""
     failure = kind_of_error(error)
     again = failure.kind in ("connect", "dropped")
     return RequestFailed(f"{service} {failure.words}", failure.kind, again=again)
@@ -97,13 +97,13 @@ def failed(service: str, error: Exception) -> RequestFailed:
 def refused(
     service: str, status: int, body: bytes, retry_after: str | None = None, key: str = ""
 ) -> RequestFailed:
-    """The failure that an answer without success means. `service`: its name in messages."""
+    """Return the failure for an answer without success. `service`: its name in messages."""
     words = words_of_error(body, key)
     kind = kind_of_status(status)
     if status == 400 and _BAD_KEY in body:
         kind = "auth"
     elif status == 401 and "quota" in words.lower():
-        kind = "quota"  # some services answer so when an account is used up
+        kind = "quota"  # some services use this status for a used-up account
     does = f"answers HTTP {status}"
     if kind == "auth":
         does = f"does not accept the key (HTTP {status})"
@@ -115,10 +115,10 @@ def refused(
 
 
 def words_of_error(body: bytes, key: str = "") -> str:
-    """The message in an error's body, in one short line; empty when there is none.
+    """Return the message in an error's body, in one short line; empty when there is none.
 
     The forms in use: `{"error": {"message"}}`, `{"detail": {"message"}}`, `{"err_msg"}`,
-    `{"message"}`. A key that is quoted is taken out.
+    `{"message"}`. A quoted key is removed.
     """
     try:
         told: Any = json.loads(body)
@@ -137,8 +137,8 @@ def words_of_error(body: bytes, key: str = "") -> str:
 
 
 def why_not_connected(error: BaseException) -> str:
-    """The reason for a failed connection, from the chain of its causes; words that follow "it
-    cannot be reached:", without anything secret."""
+    """Return the reason for a failed connection, from the chain of its causes: words that follow
+    "it cannot be reached:", without secrets."""
     cause: BaseException | None = error
     for _ in range(_MOST_CAUSES):
         if cause is None:
@@ -161,7 +161,7 @@ def why_not_connected(error: BaseException) -> str:
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """The value of a `Retry-After` header in seconds; a date is not followed."""
+    """Return the value of a `Retry-After` header in seconds; a date is not supported."""
     try:
         return max(0.0, float(retry_after)) if retry_after else None
     except ValueError:

@@ -1,13 +1,13 @@
-"""Connections that go only where they may: the one network of HTTP tools and remote MCP servers.
+"""Connections to permitted addresses only: the one network of HTTP tools and remote MCP servers.
 
 `GuardedBackend` looks a name up itself, lets its owner choose among the addresses, and connects to
-the very address that was chosen, so that a name which leads elsewhere at the second look-up (DNS
-rebinding) is of no use. What an address may be is `cordboard.config.remote_url`'s; who may go where
-is the owner's: `cordboard.tools.http.client`, `cordboard.mcp.remote.http_guard`.
+exactly the chosen address, so that a name which resolves elsewhere at the second look-up (DNS
+rebinding) is useless. `cordboard.config.remote_url` defines the permitted addresses; the owner
+decides about permissions: `cordboard.tools.http.client`, `cordboard.mcp.remote.http_guard`.
 
-A proxy of the environment (`cordboard.net.proxy`) is asked for a tunnel to that chosen address,
-never to the name: else the proxy's look-up would undo the check. `https` and `http` alike go
-through a tunnel, so `HTTPS_PROXY` decides for both. Addresses of this machine need no proxy.
+A proxy of the environment (`cordboard.net.proxy`) gets a tunnel request for that chosen address,
+never for the name: otherwise the proxy's look-up would undo the check. `https` and `http` alike use
+a tunnel, so `HTTPS_PROXY` decides for both. Addresses of this machine need no proxy.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from cordboard.net.failures import why_not_connected
 from cordboard.net.proxy import Proxy, ProxyFailed, proxy_to
 
 ATTEMPT_SECONDS = 3.0
-"""For each of a name's addresses but the last."""
+"""Timeout for each of a name's addresses but the last."""
 MAX_CONNECTIONS = 256
 
 KEEPALIVE: list[httpcore2.SOCKET_OPTION] = [
@@ -39,12 +39,12 @@ KEEPALIVE: list[httpcore2.SOCKET_OPTION] = [
 ]
 """A silent connection whose far end is gone breaks after 30 s."""
 IDLE_SECONDS = 4.0
-"""An idle connection is closed before the server may do it (uvicorn and Node do after 5 s): a
+"""An idle connection is closed before the server may close it (uvicorn and Node do after 5 s): a
 request on its way meanwhile would be lost, and cannot be sent twice.
 """
 
 Choose = Callable[[Iterable[Address]], list[Address]]
-"""Those of a name's addresses that may be connected to; raises when there is none."""
+"""Returns the addresses of a name that may be connected to; raises when there is none."""
 
 
 class GuardedBackend(httpcore2.AsyncNetworkBackend):
@@ -89,12 +89,12 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         seconds: float,
         options: list[httpcore2.SOCKET_OPTION],
     ) -> httpcore2.AsyncNetworkStream:
-        """Connect to this address of a host, through a proxy's tunnel if the environment says so.
+        """Connect to this address of a host, through a proxy's tunnel if the environment names one.
 
         Raises httpcore2's `ConnectError` and `ConnectTimeout`.
         """
         try:
-            # An exception may be meant by the name or by the address that the name has.
+            # An exception may apply to the name or to the address that the name has.
             numeric = str(unwrapped(address))
             proxy = proxy_to(numeric, port, secure=True) and proxy_to(host, port, secure=True)
             if proxy is None:
@@ -142,7 +142,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         timeout: float | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """Refused."""
+        """Refuse."""
         raise httpcore2.UnsupportedProtocol("no server is reached by a local socket")
 
     async def sleep(self, seconds: float) -> None:
@@ -150,7 +150,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         await asyncio.sleep(seconds)
 
     async def _look_up(self, host: str, port: int) -> Sequence[Address]:
-        """All addresses of a host; asked for once however many wait."""
+        """Return all addresses of a host; concurrent callers share one look-up."""
         literal = literal_address(host)
         if literal is not None:
             return [literal]
@@ -171,7 +171,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
 def guarded_pool(
     backend: GuardedBackend, tls: ssl.SSLContext | None, idle_connections: int
 ) -> httpcore2.AsyncConnectionPool:
-    """A pool whose connections are made by the guard."""
+    """Return a pool whose connections are made by the guard."""
     return httpcore2.AsyncConnectionPool(
         ssl_context=tls,
         max_connections=MAX_CONNECTIONS,
@@ -184,17 +184,18 @@ def guarded_pool(
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """httpcore2's errors as a room's own, in words that follow "it ..." and carry no secret.
+    """Translates httpcore2's errors into a room's own, in words that follow "it ..." and contain no
+    secret.
 
-    A context manager, usable again and again; what is no error of httpcore2 passes.
+    A reusable context manager; other exceptions pass unchanged.
     """
 
     error: type[Exception]
-    """For a request that cannot be sent as it is."""
+    """Raised for a request that cannot be sent as it is."""
     unavailable: type[Exception]
     timeout: type[Exception]
     broken: type[Exception]
-    """For a connection that broke."""
+    """Raised for a connection that broke."""
 
     def __enter__(self) -> None:
         pass
@@ -211,15 +212,16 @@ class Explained:
         if isinstance(error, (httpcore2.NetworkError, httpcore2.RemoteProtocolError)):
             raise self.broken("it broke the connection off, or does not speak HTTP") from error
         if isinstance(error, (httpcore2.ProtocolError, httpcore2.UnsupportedProtocol)):
-            # Says no more: the reason may quote a header.
+            # No details: the reason may quote a header.
             raise self.error("the request cannot be sent as it is") from error
 
 
 def _resolve(host: str, port: int) -> asyncio.Future[Sequence[Address]]:
-    """In a thread of its own: a silent name server must not hold one of the shared workers."""
+    """Look up in a separate thread: a silent name server must not hold one of the shared
+    workers."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Sequence[Address]] = loop.create_future()
-    answer.add_done_callback(lambda done: done.cancelled() or done.exception())  # it was seen
+    answer.add_done_callback(lambda done: done.cancelled() or done.exception())  # retrieved
 
     def settle(found: Sequence[Address] | OSError) -> None:
         if answer.done():
@@ -236,9 +238,9 @@ def _resolve(host: str, port: int) -> asyncio.Future[Sequence[Address]]:
             found = [ip_address(str(entry[4][0])) for entry in entries]
         except OSError as error:
             found = error
-        except ValueError:  # a name that cannot be encoded, an address that is none
+        except ValueError:  # a name that cannot be encoded, an invalid address
             found = OSError("no such name")
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any longer
+        with suppress(RuntimeError):  # the loop is closed: no caller waits
             loop.call_soon_threadsafe(settle, found)
 
     threading.Thread(target=ask, name=f"look up {host}", daemon=True).start()

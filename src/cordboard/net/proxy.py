@@ -1,14 +1,14 @@
-"""HTTP proxies on the way out: which connection takes one, and the request for a tunnel.
+"""HTTP proxies for outgoing connections: the choice of one, and the request for a tunnel.
 
 One rule for HTTP and for websockets, by the usual environment variables: `HTTPS_PROXY` for `https`
 and `wss`, `HTTP_PROXY` for `http` and `ws`, `ALL_PROXY` where neither is set; the lower-case names
 count too. `NO_PROXY` lists exceptions: host names with all their subdomains, addresses, networks
-such as `10.0.0.0/8`, each with or without a port; `*` excepts everything. This machine
-(`localhost`, loopback addresses) is always connected to directly: the proxy's own loopback is
-another one.
+such as `10.0.0.0/8`, each with or without a port; `*` excepts everything. Connections to this
+machine (`localhost`, loopback addresses) are always direct: the proxy's own loopback is a different
+one.
 
-A proxy is spoken to in plain HTTP; its address may hold a name and a password, which no message
-repeats. Tunnels are asked for with CONNECT (RFC 9110, section 9.3.6).
+The connection to a proxy is plain HTTP; its address may hold a name and a password, which no
+message repeats. Tunnels are requested with CONNECT (RFC 9110, section 9.3.6).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SECURE = ("https", "wss")
 
 
 class ProxyFailed(OSError):
-    """The proxy cannot be used, or refused the tunnel; the words bear no password."""
+    """The proxy cannot be used, or refused the tunnel; the message contains no password."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,15 @@ class Proxy:
     host: str
     port: int
     url: str = field(repr=False)
-    """Its whole address, which may hold a password."""
+    """The whole address, which may hold a password."""
     authorization: str = field(default="", repr=False)
-    """Value of the Proxy-Authorization header; empty: none is sent."""
+    """Value of the Proxy-Authorization header; empty: the header is not sent."""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
 
     def tunnel_request(self, host: str, port: int) -> bytes:
-        """The CONNECT request for a tunnel to `host`, a name or an address."""
+        """Return the CONNECT request for a tunnel to `host`, a name or an address."""
         target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
         if self.authorization:
@@ -56,14 +56,15 @@ class Proxy:
         return "\r\n".join([*lines, "", ""]).encode()
 
     def is_open(self, received: bytes) -> bool:
-        """Whether the tunnel stands, by all bytes received so far; False: the answer goes on.
+        """True if the tunnel is open, by all bytes received so far; False: the answer is
+        incomplete.
 
         Raises `ProxyFailed` when the proxy refuses, or when its answer is not HTTP.
         """
         head, end, _ = received.partition(b"\r\n\r\n")
         if not end:
             if len(received) > _MOST_HEAD_BYTES:
-                raise ProxyFailed(f"the proxy {self} answers without an end")
+                raise ProxyFailed(f"the proxy {self} sent an answer that is too long")
             return False
         version, _, rest = head.split(b"\r\n")[0].partition(b" ")
         status = rest[:3]
@@ -75,7 +76,7 @@ class Proxy:
 
 
 def proxy_for(url: str) -> Proxy | None:
-    """The proxy on the way to a URL; None: connect directly. Raises `ProxyFailed`."""
+    """Return the proxy for a URL; None: connect directly. Raises `ProxyFailed`."""
     parts = urlsplit(url)
     secure = parts.scheme in _SECURE
     host = parts.hostname or ""
@@ -83,7 +84,7 @@ def proxy_for(url: str) -> Proxy | None:
 
 
 def proxy_to(host: str, port: int, *, secure: bool) -> Proxy | None:
-    """The proxy on the way to a host; None: connect directly. Raises `ProxyFailed`."""
+    """Return the proxy for a host; None: connect directly. Raises `ProxyFailed`."""
     found = urllib.request.getproxies_environment()
     value = found.get("https" if secure else "http") or found.get("all")
     if not value or _is_direct(host, port, found.get("no", "")):
@@ -102,7 +103,7 @@ def _is_direct(host: str, port: int, exceptions: str) -> bool:
 
 
 def _holds(entry: str, host: str, port: int) -> bool:
-    """Whether an entry of `NO_PROXY` names this host, one above it, or the address's network."""
+    """True if an entry of `NO_PROXY` names this host, one above it, or the address's network."""
     for text in (entry, entry.removesuffix(f":{port}").strip("[]")):
         name = text.removeprefix("*").removeprefix(".")
         if text == "*" or (name and (host == name or host.endswith(f".{name}"))):
@@ -133,7 +134,7 @@ def _parsed(value: str) -> Proxy:
 
 
 async def tunnel(proxy: Proxy, host: str, port: int) -> socket.socket:
-    """Open a connection to `host` through a proxy; the name is looked up by the proxy.
+    """Open a connection to `host` through a proxy, which looks up the name.
 
     Sets no timeout of its own. Raises `OSError`; then nothing is left open.
     """

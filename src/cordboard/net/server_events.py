@@ -1,4 +1,4 @@
-"""Server-sent events (WHATWG HTML, section 9.2) out of an HTTP answer."""
+"""Server-sent events (WHATWG HTML, section 9.2) of an HTTP answer."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ MAX_EVENT_BYTES = 4 * 1024 * 1024
 def server_events(
     response: httpx2.Response, max_event_bytes: int = MAX_EVENT_BYTES
 ) -> httpx2.EventSource:
-    """The events of an answer whose body is not read yet; iterate with `for` or `async for`.
+    """Return the events of an answer whose body is not read yet; iterate with `for` or `async for`.
 
     The iteration raises `httpx2.SSEError` for an event that is too long, and httpx2's errors of
-    reading. The media type is the caller's to judge: gateways before language models name others.
+    reading. The caller must check the media type: gateways before language models send others.
     """
     response.headers["content-type"] = "text/event-stream"
-    # UTF-8 whatever the answer says: some "charsets" unfold to any size. The format allows a BOM.
+    # Always UTF-8: some "charsets" unfold to any size. The format allows a BOM.
     response.encoding = "utf-8-sig"
     return httpx2.EventSource(response, max_event_size=max_event_bytes)

@@ -1,10 +1,10 @@
 """HTTP requests to the services of the providers.
 
-`client_for` makes every client: it trusts the machine's certificate authorities, takes the proxy
-that the environment names (`cordboard.net.proxy`), follows no redirect and uses nothing else of the
+`client_for` makes every client: it trusts the machine's certificate authorities, takes the proxy of
+the environment (`cordboard.net.proxy`), follows no redirect and uses nothing else of the
 environment. `ServiceHttp` keeps one client per part of an agent: its connections are kept, so that
-the next sentence or utterance pays no handshake. Failures come out as `RequestFailed` with their
-kind, and never bear a key.
+the next sentence or utterance needs no handshake. Failures are raised as `RequestFailed` with their
+kind, and never contain a key.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from cordboard.net.tls import load_trusted
 from cordboard.version import __version__
 
 KEEP_SECONDS = 30.0
-"""How long an unused connection is kept."""
+"""Seconds for which an unused connection is kept."""
 WRITE_SECONDS = 5.0
 WORDS_SECONDS = 2.0
-"""How long the body of a refusal may take."""
+"""Timeout in seconds for the body of a refusal."""
 
 
 async def client_for(
@@ -36,7 +36,7 @@ async def client_for(
     timeout: httpx2.Timeout | float,
     limits: httpx2.Limits | None = None,
 ) -> httpx2.AsyncClient:
-    """A client for one service. Raises `OSError` for certificates that cannot be read, and its
+    """Make a client for one service. Raises `OSError` for certificates that cannot be read, and its
     subclass `ProxyFailed` for a proxy that cannot be used."""
     # Without TLS there is nothing to verify, and the certificates take 20 ms to read.
     verify = await load_trusted() if base_url.startswith("https:") else False
@@ -50,7 +50,7 @@ async def client_for(
 
 
 def on_the_way(verify: ssl.SSLContext | bool, proxy: Proxy | None) -> dict[str, Any]:
-    """The arguments of an httpx2 client that say how it reaches a service."""
+    """Return the arguments of an httpx2 client that set its TLS and proxy."""
     return {"verify": verify, "proxy": proxy.url if proxy else None, "trust_env": False}
 
 
@@ -70,9 +70,9 @@ class ServiceHttp:
         connections: int = 100,
         key: str = "",
     ) -> None:
-        """`service`: its name in messages. `error`: the failure of `post`. `silence_seconds`: how
-        long it may send nothing; None: the caller sets limits of its own. `key`: taken out of what
-        the service says."""
+        """`service`: its name in messages. `error`: the failure of `post`. `silence_seconds`: the
+        longest silence of the service; None: the caller sets its own limits. `key`: removed from
+        the service's messages."""
         self._service = service
         self._base_url = base_url.rstrip("/")
         self._headers = headers
@@ -104,11 +104,11 @@ class ServiceHttp:
         any_status: bool = False,
         **content: Any,
     ) -> AsyncIterator[httpx2.Response]:
-        """The answer, its body still to be read; leaving the context ends the request.
+        """Yield the answer with its body unread; leaving the context ends the request.
 
         `answer_seconds` limits the time until the answer's head. `content` is httpx2's: `params`,
-        `json`, `content`, `data`, `files`. Raises `RequestFailed` for a status that is no success
-        (unless `any_status`), and for all that goes wrong while the body is read in the context.
+        `json`, `content`, `data`, `files`. Raises `RequestFailed` for a status other than success
+        (unless `any_status`), and for every failure while the body is read in the context.
         """
         self._running += 1
         try:
@@ -127,7 +127,7 @@ class ServiceHttp:
 
     @asynccontextmanager
     async def post(self, path: str, **content: Any) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The answer's body, piece by piece; `content` as in `request`.
+        """Yield the answer's body, piece by piece; `content` as in `request`.
 
         Raises the part's own error, with the kind of the failure.
         """
@@ -140,7 +140,7 @@ class ServiceHttp:
             raise self._error(str(error), error.kind) from error
 
     async def close(self) -> None:
-        """Close all connections when no request runs: now, and after each that may still come."""
+        """Close all connections when no request runs: now, and after each later request."""
         self._ended = True
         await self._close_if_ended()
 

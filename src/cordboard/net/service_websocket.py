@@ -1,8 +1,8 @@
 """One connection to a realtime service: opened within a limit, then direct calls both ways.
 
 A proxy of the environment is used as `cordboard.net.proxy` says. Messages that arrive before `take`
-are kept and handed over then. No task and no queue stand
-between the socket and the protocol; what is sent leaves at once.
+are kept and handed over then. There is no task or queue between the socket and the protocol;
+messages are sent at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TLS_PORT, _PLAIN_PORT = 443, 80
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to connect to."""
+    """The address of a service."""
 
     url: str
     """`wss://…` or `ws://…`. Never logged: it may hold a signature."""
@@ -52,7 +52,7 @@ class Receiver(Protocol):
     def receive_binary(self, data: bytes) -> None: ...
 
     def connection_lost(self, code: int | None, problem: str) -> None:
-        """The connection is gone, not by our own doing; `code` is None where it broke."""
+        """Note that the connection is gone, without our doing; `code` is None where it broke."""
         ...
 
 
@@ -60,7 +60,7 @@ class ServiceConnection:
     """One websocket. Implements `ConnectionOwner`."""
 
     def __init__(self, address: Address, peer: str) -> None:
-        """Raises `AgentError` for an address that is none."""
+        """Raises `AgentError` for an invalid address."""
         request = WebsocketRequest(
             address.url,
             peer,
@@ -75,8 +75,8 @@ class ServiceConnection:
             self._tls = parts.scheme in ("wss", "https")
             self._port = parts.port or (_TLS_PORT if self._tls else _PLAIN_PORT)
             self._socket = WebsocketConnection(request)
-        except (ValueError, InvalidURI):  # whose words would tell it: it may hold a signature
-            raise AgentError(f"the address of {peer} makes no sense", "garbage") from None
+        except (ValueError, InvalidURI):  # its message quotes the address: it may hold a signature
+            raise AgentError(f"the address of {peer} is not valid", "garbage") from None
         self._peer = peer
         self._opening: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._receiver: Receiver | None = None
@@ -84,10 +84,10 @@ class ServiceConnection:
         self._lost = False
         self._closing = False
         self.congested = False
-        """The service reads too slowly: sound had better be left out for now."""
+        """The service reads too slowly: sound should be skipped for now."""
 
     async def open(self, tls: ssl.SSLContext, seconds: float) -> None:
-        """Connect, handshake included. Raises `NotConnected`; then nothing is left of it."""
+        """Connect, handshake included. Raises `NotConnected`; then nothing is left open."""
         try:
             async with asyncio.timeout(seconds):
                 context = tls if self._tls else None
@@ -109,7 +109,7 @@ class ServiceConnection:
         raise NotConnected(self._socket.status, self._socket.close_code, problem)
 
     def take(self, receiver: Receiver) -> None:
-        """Hand all messages to `receiver` from now on, first those that have come already."""
+        """Pass all messages to `receiver` from now on, first those that have already arrived."""
         self._receiver = receiver
         early, self._early = self._early, []
         for binary, message in early:
@@ -136,7 +136,7 @@ class ServiceConnection:
         self._socket.abort()
 
     async def close(self) -> None:
-        """Say goodbye and wait a moment for the answer. Idempotent; nobody is told."""
+        """Say goodbye and wait a moment for the answer. Idempotent; the receiver is not called."""
         self._closing = True
         await self._socket.close()
 
@@ -162,13 +162,13 @@ class ServiceConnection:
         self.congested = not yes
 
     def failed(self, reason: str) -> None:
-        """`lost` follows."""
+        """Do nothing: `lost` follows."""
 
     def lost(self, problem: str) -> None:
         self._lost = True
         if not self._opening.done():
             self._opening.set_exception(_NotOpened())
-            self._opening.exception()  # looked at: nobody may be waiting any more
+            self._opening.exception()  # retrieved: no task may be waiting any more
         elif self._receiver is not None and not self._closing:
             self._receiver.connection_lost(self._socket.close_code, self._problem())
 
@@ -181,7 +181,7 @@ class _NotOpened(Exception):
 
 
 def websocket_url(base_url: str, path: str) -> str:
-    """`https://host` and `/v1/listen` become `wss://host/v1/listen`."""
+    """Return `wss://host/v1/listen` for `https://host` and `/v1/listen`."""
     scheme, _, rest = base_url.rstrip("/").partition("://")
     secure = scheme in ("https", "wss")
     return f"{'wss' if secure else 'ws'}://{rest}{path}"

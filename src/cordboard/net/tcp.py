@@ -7,15 +7,15 @@ import socket
 from typing import cast
 
 UNACKNOWLEDGED_MS = 10_000
-"""The kernel gives up on a host that acknowledges nothing for so long (Linux)."""
+"""The kernel gives up on a host that acknowledges nothing for this long (Linux)."""
 
 
 def live_transport(transport: asyncio.BaseTransport, send_buffer_bytes: int) -> asyncio.Transport:
     """Make the connection send small pieces at once and notice a dead host; return its transport.
 
-    More than `send_buffer_bytes` that wait for the peer pause the writing.
+    Writing pauses while more than `send_buffer_bytes` wait for the peer.
     """
-    # Only by name: uvloop's transports are no subclass of asyncio's.
+    # A cast, because uvloop's transports are not subclasses of asyncio's.
     stream = cast(asyncio.Transport, transport)
     stream.set_write_buffer_limits(high=send_buffer_bytes)
     connection = stream.get_extra_info("socket")

@@ -24,9 +24,9 @@ async def load_trusted() -> ssl.SSLContext:
 
 @functools.lru_cache(maxsize=4)
 def _made(_file: str, _directory: str) -> ssl.SSLContext:
-    import httpcore2  # here, because it is heavy and the configuration's check needs none of it
+    import httpcore2  # here, because it is heavy and the configuration's check does not need it
 
     context = httpcore2.default_ssl_context()
-    # The HTTP library sets the same value at each connection; here websockets have it as well.
+    # The HTTP library sets the same value at each connection; this sets it for websockets too.
     context.set_alpn_protocols(["http/1.1"])
     return context

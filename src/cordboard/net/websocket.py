@@ -1,8 +1,8 @@
 """One client connection of the websocket protocol, without tasks or queues.
 
-The protocol is `websockets`' sans-I/O `ClientProtocol`; this is the socket under it. Each message
-that arrives is handed to the owner by a function call. What is sent is collected until `transmit`,
-so that what belongs together leaves in one piece. Compression is never offered.
+The protocol is `websockets`' sans-I/O `ClientProtocol`; this is the socket under it. Each incoming
+message is passed to the owner by a function call. Outgoing messages are collected until `transmit`,
+so that related ones leave in one piece. Compression is never offered.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cordboard.net.proxy import Proxy, tunnel
 from cordboard.net.tcp import live_transport
 
 CLOSE_SECONDS = 1.0
-"""How long a closing connection may take."""
+"""Timeout in seconds of a closing connection."""
 PIECE_BYTES = 16_384
 """Bytes that are parsed before the check for a flood: the other calls wait meanwhile."""
 EMPTY_FRAMES_PER_SECOND = 1_000
@@ -36,7 +36,7 @@ _NORMAL_CLOSURES = (1000, 1001)
 
 @dataclass(frozen=True, slots=True)
 class WebsocketRequest:
-    """The address to connect to, and the limits of what may pass."""
+    """The address to connect to, and the limits of the messages."""
 
     url: str
     peer: str
@@ -44,7 +44,7 @@ class WebsocketRequest:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """May hold secrets; no message of the connection repeats them."""
     subprotocol: str = ""
-    """The one that must be agreed on; empty: none."""
+    """The subprotocol that must be agreed on; empty: none."""
     max_message_bytes: int = 65_535
     send_buffer_bytes: int = 131_072
     """Bytes that may wait for a peer that does not read, before `writable(False)`."""
@@ -54,7 +54,7 @@ class ConnectionOwner(Protocol):
     """Callbacks of a websocket connection."""
 
     def opened(self) -> None:
-        """The handshake is done."""
+        """The handshake is complete."""
         ...
 
     def text_received(self, text: bytes) -> None: ...
@@ -62,11 +62,11 @@ class ConnectionOwner(Protocol):
     def sound_received(self, data: bytes) -> None: ...
 
     def writable(self, yes: bool) -> None:
-        """The peer reads no more, or again."""
+        """The peer stopped reading, or reads again."""
         ...
 
     def failed(self, reason: str) -> None:
-        """Something went wrong, to be counted by this reason; `lost` follows."""
+        """A failure, to be counted by this reason; `lost` follows."""
         ...
 
     def lost(self, problem: str) -> None:
@@ -90,18 +90,18 @@ class WebsocketConnection(asyncio.Protocol):
         self._opened = False
         self._first_opcode = Opcode.BINARY
         self._parts: list[bytes] = []
-        """Of a message that comes in several frames."""
+        """Frames of an incomplete message."""
         self._empty = 0
         self._empty_from = -math.inf
-        """Frames without content in the present second, and when that began."""
+        """Frames without content in the current second, and the start of that second."""
         self._closing = False
         self._gone = asyncio.Event()
         self.problem = ""
-        """Reason for the end of the connection; empty: it was simply closed, or it lives."""
+        """Reason for the end of the connection; empty: it was simply closed, or is open."""
         self.status: int | None = None
         """The HTTP status with which the peer refused the handshake, if it did."""
         self.close_code: int | None = None
-        """The code with which the peer closed, if it said goodbye."""
+        """The code with which the peer closed, if it sent a close frame."""
 
     async def open(
         self,
@@ -111,7 +111,7 @@ class WebsocketConnection(asyncio.Protocol):
         tls: ssl.SSLContext | None,
         proxy: Proxy | None = None,
     ) -> None:
-        """Connect, through a proxy's tunnel if there is one; the handshake goes on by itself.
+        """Connect, through a proxy's tunnel if there is one; the handshake continues by itself.
 
         Raises `OSError`.
         """
@@ -130,7 +130,7 @@ class WebsocketConnection(asyncio.Protocol):
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection, be it still in its handshake."""
+        """True while there is a connection, also during its handshake."""
         return self._transport is not None and not self._gone.is_set()
 
     @property
@@ -153,7 +153,7 @@ class WebsocketConnection(asyncio.Protocol):
             self._transport.write(b"".join(pieces))
 
     def fail(self, reason: str, problem: str) -> None:
-        """Drop the connection because of this."""
+        """Drop the connection for this reason."""
         if not self.problem:
             self.problem = problem
             if self._owner is not None:
@@ -161,7 +161,7 @@ class WebsocketConnection(asyncio.Protocol):
         self.abort()
 
     def abort(self) -> None:
-        """Drop it at once."""
+        """Drop the connection at once."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -199,7 +199,7 @@ class WebsocketConnection(asyncio.Protocol):
                 elif protocol.handshake_exc is None:
                     self._handshake_done()
             if self.problem:
-                break  # what came along with the end counts no more
+                break  # data after the end is ignored
         if protocol.state is not State.OPEN and not self.problem:
             self._not_open()
         self.transmit()
@@ -257,14 +257,15 @@ class WebsocketConnection(asyncio.Protocol):
 
     def _message(self, opcode: Opcode, data: bytes) -> None:
         if self._owner is None or self._closing or self.problem:
-            return  # what came along with the end counts no more
+            return  # data after the end is ignored
         if opcode is Opcode.BINARY:
             self._owner.sound_received(data)
         else:
             self._owner.text_received(data)
 
     def _not_open(self) -> None:
-        """The handshake goes on or failed; a frame was malformed; the peer has said goodbye."""
+        """Handle the end: the handshake is incomplete or failed, a frame was malformed, or the peer
+        has closed."""
         protocol = self._protocol
         if not self._opened:
             if (error := protocol.handshake_exc) is not None:

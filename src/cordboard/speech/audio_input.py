@@ -1,11 +1,9 @@
-"""The caller's sound on its way to turns: voice activity, loudness, the utterance, the clock.
+"""The audio input of one call: voice activity, loudness, utterances and the sample clock.
 
-The `AudioInput` keeps the recent sound, feeds the turn-taking machine and hands its events to the
-agent
-with what belongs to them: the sound of an utterance, loop times for sample positions. It runs on
-the event loop; a frame costs an append and the voice activity stream's feed. When frames stop
-coming in the middle of an utterance (a phone that mutes its RTP), it puts silence in their place so
-that the turn still ends.
+`AudioInput` keeps the recent sound, feeds the turn state machine and passes its events to the
+agent, with the sound of an utterance and the loop times of sample positions. It runs on the event
+loop; a frame costs an append and one feed of the voice activity stream. When frames stop in the
+middle of an utterance (a phone that mutes its RTP), it inserts silence so that the turn still ends.
 """
 
 from __future__ import annotations
@@ -34,42 +32,46 @@ from cordboard.speech.turns.state_machine import (
 from cordboard.speech.turns.text_clues import TextClue
 
 LEAD_MS = 300
-"""Sound kept from before the first voiced window: the detector needs 33-103 ms to notice speech."""
+"""Sound kept from before the first voiced window; the detector needs 33-103 ms to notice speech."""
 _KEEP_BYTES = 2 * RATE
-"""While nobody speaks, about one second is kept."""
+"""Sound kept during silence: about one second."""
 _GAP_CHECK = 0.1
 _GAP = 0.3
-"""Frames missing for so long are a gap. A DTMF key stops the sound for about 0.2 s (measured)."""
+"""Seconds without frames that count as a gap. A DTMF key stops the sound for about 0.2 s
+(measured)."""
 _DEAF = 4 * RATE
-"""Samples that may wait for the voice detector: beyond that it has stopped working."""
+"""Samples that may wait for the voice detector; more than this means that it has stopped
+working."""
 _TONE_BYTES = 2 * 48 * SAMPLES_PER_MS
-"""What a key's tone is looked for in: 48 ms."""
+"""Bytes of sound that are searched for a key's tone: 48 ms."""
 _SURELY_SILENT = 0.1
-"""Below this probability the sound of a window is the line's noise."""
+"""A window with a probability below this is line noise."""
 
 
 class AudioInputListener(Protocol):
-    """What the ear asks and tells its agent. Synchronous, on the event loop."""
+    """Callbacks of the audio input. Synchronous, on the event loop."""
 
     def noticed(self, event: TurnEvent) -> None: ...
 
     def heard(self, pcm: bytes) -> None:
-        """The next piece of the line's sound, with silence in the place of what is missing."""
+        """Take the next piece of the line's sound, with silence in place of missing frames."""
         ...
 
     def agent_voice(self) -> AgentVoice:
-        """What the caller hears of the agent now."""
+        """Return the part of the agent's speech that the caller hears now: none, open or
+        protected."""
         ...
 
     def foreign(self, sound: bytes) -> str:
-        """Why this sound, taken for a voice, is not the caller's; empty when it may be."""
+        """Return the reason why `sound`, detected as a voice, is not the caller's voice; empty when
+        it may be."""
         ...
 
     def ear_failed(self, error: Exception) -> None: ...
 
 
 class AudioInput:
-    """One call's ear."""
+    """The audio input of one call."""
 
     def __init__(
         self, bank: VoiceActivityBank, profile: TurnProfile, listener: AudioInputListener
@@ -92,7 +94,7 @@ class AudioInput:
 
     @property
     def onset(self) -> int:
-        """Sample at which the present voice began."""
+        """Sample at which the current voice segment began."""
         return self._taker.onset
 
     def hear(self, pcm: bytes) -> None:
@@ -119,15 +121,16 @@ class AudioInput:
         return bytes(self._audio[2 * (begin - self._audio_start) : 2 * (stop - self._audio_start)])
 
     def began_at(self, onset: int) -> float:
-        """When the voice began to be heard of which the detector is sure from `onset` on."""
+        """Return the loop time at which the voice that is certain from sample `onset` became
+        audible."""
         pcm = self.utterance(onset, onset + WINDOW_SAMPLES)
         first = speech_onset(np.frombuffer(pcm, "<i2"), RATE, self._loudness.noise)
         begin = onset if first is None else onset + WINDOW_SAMPLES - len(pcm) // 2 + first
         return self.time_of(min(begin, onset))
 
     def last_audible(self, onset: int, until: int) -> int | None:
-        """The sample after the last one of an utterance that can be heard, by the rule that every
-        telephone can follow too (`cordboard.audio.levels`); None when there is none."""
+        """Return the sample after the last audible one of an utterance, or None. Audible is defined
+        by `cordboard.audio.levels`, a rule that every telephone can follow too."""
         pcm = self.utterance(onset, until)
         last = last_audible(np.frombuffer(pcm, "<i2"), RATE, self._loudness.noise)
         return None if last is None else until - len(pcm) // 2 + last
@@ -182,15 +185,15 @@ class AudioInput:
         self._tell(events)
 
     def _may_be_foreign(self) -> bool:
-        """While callers speak nobody else's voice is looked for; in their pauses a continuer of
-        ours may come back."""
+        """True while the sound may be another voice than the caller's: not while the caller speaks,
+        but in pauses, where a continuer of the engine may come back as echo."""
         floor = self._taker.floor
         if floor is Floor.PAUSED:
             return self._listener.agent_voice() is not AgentVoice.SILENT
         return floor is not Floor.SPEAKING
 
     def _last(self, end: int, count: int) -> bytes:
-        """So many bytes of sound before the sample `end`; fewer at the very beginning."""
+        """Return `count` bytes of sound before the sample `end`; fewer at the start of the call."""
         stop = 2 * (end - self._audio_start)
         return bytes(self._audio[max(0, stop - count) : stop])
 

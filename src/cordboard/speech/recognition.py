@@ -1,4 +1,4 @@
-"""One call's recogniser, within limits of time: what it fails at is told in the log and is no text.
+"""One call's recogniser with time limits: a failure is logged and yields no text.
 
 Used by `cordboard.speech.user_turns`, which counts the failures.
 """
@@ -20,9 +20,9 @@ log = structlog.get_logger()
 RECOGNISER_LIMIT = 8.0
 """Seconds a recognition may take; beyond that it has failed."""
 LISTEN_AGAIN_LIMIT = 2.0
-"""Seconds a second hearing may take; beyond that the first one stands."""
+"""Seconds that listening again may take; beyond that the first text stands."""
 FAILED = Transcript(text="", no_speech=1.0, confidence=0.0, took_ms=0)
-"""Stands for a recognition that failed."""
+"""The transcript of a failed recognition."""
 
 
 class Recognition:
@@ -32,7 +32,7 @@ class Recognition:
         self._listening = listening
         self._call_id = call_id
         self.failure: FailureKind = "internal"
-        """Of the last failed recognition."""
+        """Kind of the last failed recognition."""
 
     def hear(self, pcm: bytes) -> None:
         """Take the next frame, for recognisers that hear the whole call."""
@@ -41,7 +41,7 @@ class Recognition:
     async def recognise(
         self, pcm: bytes, hints: tuple[str, ...], *, speculative: bool, goes_on: bool = False
     ) -> Transcript:
-        """Recognise within `RECOGNISER_LIMIT`; else the text is empty: `FAILED`."""
+        """Recognise within `RECOGNISER_LIMIT`; return `FAILED`, with an empty text, otherwise."""
         try:
             async with asyncio.timeout(RECOGNISER_LIMIT):
                 return await self._listening.transcribe(
@@ -58,7 +58,8 @@ class Recognition:
     async def listen_again(
         self, transcript: Transcript, dialogue: Dialogue, *, speculative: bool
     ) -> Transcript:
-        """With what a second hearing settles, if it comes within `LISTEN_AGAIN_LIMIT`."""
+        """Return the transcript with the result of listening again, if it comes within
+        `LISTEN_AGAIN_LIMIT`."""
         try:
             async with asyncio.timeout(LISTEN_AGAIN_LIMIT):
                 settled = await listen_again(transcript, dialogue, speculative=speculative)

@@ -1,15 +1,16 @@
-"""A name in doubt is listened to again before the caller is asked.
+"""Listen again to a name in doubt before the caller is asked.
 
 The recogniser writes words that it knows: "variance" for Vaernes, "House the wind" for "how's the
-wind". What was said is often among its next best texts, and more often when it is told to expect
-names and nothing else. So where the brain is in doubt (`Doubter.doubt`) the same sound is decoded
-again, primed with the names, into several texts; each is shown to the brain (`Doubter.meaning`).
-One meaning that is about as likely as the likeliest text, and clearly likelier than any other
-meaning, is taken; else, once more, primed with only the names that sound alike. If that does not
-settle it either, the first text stands and the brain asks back.
+wind". The spoken words are often among its next best texts, and more often when it expects names
+and nothing else. So where the brain is in doubt (`Doubter.doubt`) the same sound is decoded again,
+primed with the names, into several texts; the brain interprets each one (`Doubter.meaning`). A
+meaning is accepted if it is about as likely as the likeliest text and clearly likelier than any
+other meaning. Otherwise the sound is decoded once more, primed with only the names that sound
+alike. If that does not settle it either, the first text stands and the brain asks back.
 
-A name that was written surely is listened to again only where it sounds almost like one that the
-operator calls confusable ("New York", "Newark"): primed with both, the recogniser tells them apart.
+A name that was recognised with certainty is decoded again only if it sounds almost like one that
+the operator calls confusable ("New York", "Newark"): primed with both, the recogniser tells them
+apart.
 
 `settle` and `overheard` decide and are pure; `listen_again` is the shell.
 """
@@ -25,39 +26,39 @@ from cordboard.agent_api.dialogue import Dialogue, Doubter
 from cordboard.agent_api.stt import Hypothesis, SpeechHints, Transcript
 
 TOLERANCE = 1.5
-"""How much less likely than the likeliest text (natural logarithm) a meaning may be. In 87 spoken
-sentences with other places or with nothing to look up the nearest false meaning was at 4.1; of 27
-questions that were in doubt 15 were right within it."""
+"""Largest distance of a meaning below the likeliest text (natural logarithm). In 87 spoken
+sentences with other places, or with nothing to look up, the nearest false meaning was at 4.1; of 27
+questions in doubt 15 were right within it."""
 TOLERANCE_AMONG_FEW = 1.3
-"""The same when only a few names were expected, which makes these likelier: "London Gatwick" came
-as near to London as 1.8."""
+"""`TOLERANCE` where only a few names were expected, which makes these likelier: "London Gatwick"
+came as near to London as 1.8."""
 AHEAD = 1.5
-"""By how much the likeliest meaning must be ahead of any other."""
+"""Smallest lead of the likeliest meaning over any other."""
 AHEAD_OF_KNOWN = 0.3
-"""By how much a confusable name must be ahead of the known one. "Newark" that was written as New
-York: 0.4 to 3.6, six times; New York and Arlanda: -1.7 and less, 23 times."""
+"""Smallest lead of a confusable name over the known one. "Newark" written as New York: 0.4 to 3.6,
+six times; New York and Arlanda: -1.7 and less, 23 times."""
 WORTH_A_LOOK = 3.0
-"""Less likely texts than this are not shown to the brain; they would add next to nothing."""
+"""Texts less likely than this are not interpreted by the brain; they would add next to nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """A hypothesis and what it means; empty: nothing, or not clearly."""
+    """A hypothesis and its meaning; the meaning is empty when there is none, or no clear one."""
 
     hypothesis: Hypothesis
     meaning: str
 
 
 def worth_a_look(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
-    """Those near enough to the likeliest one."""
+    """Return the hypotheses near enough to the likeliest one."""
     best = max((hypothesis.likelihood for hypothesis in hypotheses), default=0.0)
     return [h for h in hypotheses if h.likelihood >= best - WORTH_A_LOOK]
 
 
 def settle(heard: Sequence[Meant], tolerance: float) -> str | None:
-    """The text to go by; None when none is likely enough, or two meanings are.
+    """Return the text to use; None when none is likely enough, or two meanings are.
 
-    What speaks for a meaning is the likelihood of all texts that have it.
+    The weight of a meaning is the likelihood of all texts that have it.
     """
     if not heard:
         return None
@@ -79,7 +80,8 @@ def settle(heard: Sequence[Meant], tolerance: float) -> str | None:
 
 
 def overheard(hypotheses: Sequence[Hypothesis], others: Sequence[str]) -> str | None:
-    """The likeliest text, when it and the weight of all texts speak for one of the `others`."""
+    """Return the likeliest text when it and the weight of all texts point to one of the
+    `others`."""
     if not hypotheses:
         return None
     best = max(hypotheses, key=lambda hypothesis: hypothesis.likelihood)
@@ -94,8 +96,8 @@ def overheard(hypotheses: Sequence[Hypothesis], others: Sequence[str]) -> str | 
 async def listen_again(
     transcript: Transcript, dialogue: Dialogue, *, speculative: bool
 ) -> str | None:
-    """The text that a second hearing settles on; None when there is no doubt, when it stays, or
-    where recogniser or brain cannot do that. Raises `RecogniserError`."""
+    """Return the text that listening again settles on. None when there is no doubt, when the first
+    text stands, or where recogniser or brain cannot listen again. Raises `RecogniserError`."""
     again = transcript.listen_again
     if again is None or not transcript.text or not isinstance(dialogue, Doubter):
         return None
@@ -113,7 +115,7 @@ async def listen_again(
         heard = []
         for hypothesis in worth_a_look(hypotheses):
             heard.append(Meant(hypothesis, dialogue.meaning(hypothesis.text, doubt)))
-            await asyncio.sleep(0)  # each look takes some milliseconds of the event loop
+            await asyncio.sleep(0)  # each meaning takes some milliseconds of the event loop
         if settled := settle(heard, tolerance):
             return settled
     return None

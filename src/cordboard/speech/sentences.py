@@ -1,12 +1,12 @@
-"""Tokens become sentences for a voice: each as soon as it is certain that it has ended.
+"""Join the tokens of an answer into sentences for a voice, each as soon as its end is certain.
 
 The first piece of an answer is kept short, because the caller waits for it: it may end with a
-comma. Numbers, abbreviations, initials, list numbers and addresses do not end a sentence. What is
-written for the eye (markdown, code fences, emoji) goes. `split_sentences` cuts a text that is whole
-by the same rule and leaves its words as they are.
+comma. Numbers, abbreviations, initials, list numbers and addresses do not end a sentence. Markup
+for the eye (markdown, code fences, emoji) is removed. `split_sentences` cuts a complete text by the
+same rule and leaves its words as they are.
 
-Pure, and the same for one text however it comes in pieces: a decision needs the character after the
-gap and nothing else.
+Pure, and the result does not depend on how the text is cut into tokens: a decision needs the
+character after the gap and nothing else.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import re
 from cordboard.tools.speech.speakable import has_words, one_line
 
 FIRST_MIN = 24
-"""Characters from which the first piece may end with a comma: 1.5 s of speech, in which the next
-one is ready."""
+"""Characters from which the first piece may end with a comma: 1.5 s of speech, enough time for the
+next piece to become ready."""
 LONGEST = 280
-"""Characters of a piece: 18 s of speech; beyond it ends with a comma, or at least with a word."""
+"""Most characters of a piece (18 s of speech); a longer one ends at a comma, or at least at a
+word."""
 _ENDS = ".!?\u2026"
 _WIDE_ENDS = "\u3002\uff01\uff1f"
 _CLAUSE_ENDS = ",;:\u2014\u2013"
@@ -31,7 +32,7 @@ _NEVER_LAST = frozenset(
         *("ca", "fig", "figs", "vol", "ext", "tel", "nr", "op", "ed", "eds", "mt", "ft"),
     }
 )
-"""What stands before a dot in the middle of a sentence only."""
+"""Abbreviations that never end a sentence."""
 _LAST_BEFORE_CAPITAL = frozenset(
     {
         *("a.m", "p.m", "etc", "inc", "ltd", "co", "corp", "dept", "u.s", "u.k", "e.u", "d.c"),
@@ -54,9 +55,9 @@ _LAST_BEFORE_CAPITAL = frozenset(
         *("blvd", "apt", "no", "p", "pp"),
     }
 )
-"""What may be the last word: then a capital letter follows."""
+"""Abbreviations that may end a sentence; then a capital letter follows."""
 _NUMBERED = frozenset({"no", "p", "pp", "apt"})
-"""Of these, a number follows in the middle of a sentence."""
+"""Abbreviations that a number follows in the middle of a sentence."""
 _LETTERED = frozenset(
     {
         *("information", "gate", "terminal", "platform", "track", "stand", "pier", "exit", "door"),
@@ -65,7 +66,7 @@ _LETTERED = frozenset(
         *("vitamin", "hepatitis", "part", "phase", "runway", "taxiway", "is", "letter"),
     }
 )
-"""Before a single capital letter: it is a name of its own and no initial."""
+"""Words before a single capital letter that is a name, not an initial."""
 _GAP = re.compile(r"\s+")
 _LIST_NUMBER = re.compile(r"\s*(?:\d{1,3}|[a-zA-Z])[.)]\Z")
 _FENCE = re.compile(r"\s*(?:```|~~~)\w*\s*\Z")
@@ -73,16 +74,16 @@ _RULE = re.compile(r"[\s|:=_*~#>-]*\Z")
 
 
 class SentenceSplitter:
-    """Of one answer."""
+    """Splits one answer into sentences."""
 
     def __init__(self) -> None:
         self._text = ""
         self._at = 0
-        """Up to here there is no end of a piece."""
+        """Position up to which no piece ends."""
         self._first = True
 
     def feed(self, piece: str) -> list[str]:
-        """The pieces that are whole now, fit to be spoken."""
+        """Take more text; return the completed pieces, ready to be spoken."""
         self._text += piece
         said: list[str] = []
         while (end := self._next_end()) is not None:
@@ -90,7 +91,7 @@ class SentenceSplitter:
         return said
 
     def flush(self) -> list[str]:
-        """The answer is over, or the model pauses: what is left."""
+        """Return the rest: the answer is over, or the model pauses."""
         said: list[str] = []
         self._take(len(self._text), said)
         return said
@@ -103,7 +104,7 @@ class SentenceSplitter:
             said.append(words)
 
     def _next_end(self) -> int | None:
-        """Where the next piece ends; None: that is not known yet."""
+        """Return the position at which the next piece ends; None while it is not known yet."""
         text = self._text
         while self._at < len(text):
             at = self._at
@@ -126,7 +127,7 @@ class SentenceSplitter:
         return bool(line.strip()) and _LIST_NUMBER.match(line) is None
 
     def _ends_before(self, at: int, follows: str) -> bool:
-        """Whether the piece ends before the gap at `at`."""
+        """True if the piece ends before the gap at `at`."""
         text = self._text
         if text[at - 1 : at].isspace() or at == 0:
             return False
@@ -143,7 +144,7 @@ class SentenceSplitter:
 
 
 def split_sentences(text: str) -> tuple[str, ...]:
-    """A whole text as its sentences, in their own words."""
+    """Split a complete text into its sentences, in their own words."""
     text = text.strip()
     sentences: list[str] = []
     begin = 0
@@ -157,7 +158,7 @@ def split_sentences(text: str) -> tuple[str, ...]:
 
 
 def clean(text: str) -> str:
-    """One piece as it is spoken; empty when there is nothing to say in it."""
+    """Return one piece as it is spoken; empty when it contains no words."""
     if _FENCE.match(text) or _RULE.match(text):
         return ""
     shown = text.strip()
@@ -168,7 +169,7 @@ def clean(text: str) -> str:
 
 
 def _next_word(text: str, at: int) -> str | None:
-    """The first character after the gap that begins at `at`; None: it has not come yet."""
+    """Return the first character after the gap that begins at `at`; None if it has not come yet."""
     for character in text[at:]:
         if character == "\n":
             return character
@@ -178,7 +179,7 @@ def _next_word(text: str, at: int) -> str | None:
 
 
 def _sentence_ends(head: str, follows: str) -> bool:
-    """Whether the mark at the end of `head` ends a sentence, where `follows` comes next."""
+    """True if the mark at the end of `head` ends a sentence when `follows` comes next."""
     if head[-1] != ".":
         return True
     if _LIST_NUMBER.match(head.rpartition("\n")[2]):
@@ -196,6 +197,6 @@ def _sentence_ends(head: str, follows: str) -> bool:
 
 
 def _in_link(text: str) -> bool:
-    """Whether `text` ends in the middle of `[words](address)`."""
+    """True if `text` ends in the middle of `[words](address)`."""
     opened = text.rfind("[", max(0, len(text) - 200))
     return opened >= 0 and "]" not in text[opened:]

@@ -1,10 +1,10 @@
-"""What the caller says: from the ear's events to turns with their text.
+"""Build the caller's turns, with their text, from the events of the audio input.
 
-The ear's state machine decides; this is the shell around it. At each pause it has the recogniser
-make a draft and the end-of-turn model judge the melody, side by side, and feeds the answers back;
-while a voice holds the agent's speech it has the recogniser look for words. All of it may turn out
-to be needless. What stands at the end of a turn is the draft, so that the recogniser's time hides
-in the silence that ends the turn.
+The turn state machine decides; this is the shell around it. At each pause the recogniser makes a
+draft and the end-of-turn model judges the melody, side by side, and the answers are fed back; while
+a voice holds the agent's speech, the recogniser looks for words. Any of this work may turn out to
+be needless. The draft is the text at the end of the turn, so that the recogniser's time hides in
+the silence that ends the turn.
 """
 
 from __future__ import annotations
@@ -67,25 +67,25 @@ from cordboard.speech.yes_or_no import YES_OR_NO_HINTS, is_plain_answer, read_ye
 log = structlog.get_logger()
 
 ANSWER_SURE = 0.25
-"""A yes or a no that the recogniser is less sure of is none: noise was written as "Uh-huh." with
-0.17 to 0.22, "yes" by telephone with 0.45 and more."""
+"""Confidence below which a yes or a no does not count: noise was written as "Uh-huh." with 0.17 to
+0.22, "yes" by telephone with 0.45 and more."""
 RECOGNISER_FAILURES = 3
-"""So many failed recognitions in a row end the call: the caller cannot be understood."""
+"""Failed recognitions in a row that end the call: the caller cannot be understood."""
 LATE_SOUND_MS = 200
-"""A soft last sound may outlast the notice of the silence by so much; what comes later is noise."""
+"""A soft last sound may come this long after the silence was noticed; anything later is noise."""
 SHORTEST_SPEECH_MS = 250
-"""Voice shorter than this in which no word was found is a noise, not a turn to be answered."""
+"""Voice shorter than this without a recognised word is a noise, not a turn to be answered."""
 MELODY_PAUSE_MS = 300
-"""After a pause within the turn of so long, the melody is that of what follows it. With the pause
-in the middle, the model doubts 62 % of finished sentences (held-out half); of the last phrase alone
-41 %."""
+"""After a pause of this length within the turn, only the melody after the pause is judged. With the
+pause in the middle, the model doubts 62 % of finished sentences (held-out half); of the last phrase
+alone 41 %."""
 ECHO_TAIL = 0.6
-"""Seconds for which the agent's last words may still come back."""
+"""Seconds for which the echo of the agent's last words may still arrive."""
 
 
 @dataclass(frozen=True, slots=True)
 class HearingParts:
-    """What it takes to understand a caller."""
+    """The models and helpers that recognise a caller's turns."""
 
     bank: VoiceActivityBank
     recogniser: Recogniser | CallRecogniser
@@ -94,22 +94,22 @@ class HearingParts:
     echo: Callable[[str], EchoWatch] | None = None
     """Makes the echo watch of a call, by its id."""
     is_key_tone: Callable[[bytes], bool] = lambda _: False
-    """Whether s16 samples at 8 kHz are the tone of a telephone key."""
+    """True if s16 samples at 8 kHz are the tone of a telephone key."""
     degradation: Degradation = field(default_factory=Degradation)
-    """What may be done at present: under overload nothing is done ahead."""
+    """Allowed work at present: under overload no speculative work is done."""
     promote: Callable[[asyncio.Task[Any]], None] = lambda _: None
-    """Tells the workers that somebody now waits for what this task waits for."""
+    """Make the work that this task waits for final, because the caller now waits for its result."""
 
 
 class HearingListener(Protocol):
-    """What the agent is told. Synchronous, on the event loop."""
+    """Callbacks of the user turns. Synchronous, on the event loop."""
 
     def turn_heard(self, turn: int, text: str, *, wants_answer: bool) -> None:
-        """A turn of the caller is over and understood, if it could be."""
+        """Take a turn that is over, with its text if it could be understood."""
         ...
 
     def caller_cuts_in(self) -> None:
-        """The caller takes the floor while the agent speaks."""
+        """Note that the caller takes the floor while the agent speaks."""
         ...
 
     def agent_voice(self) -> AgentVoice: ...
@@ -118,7 +118,7 @@ class HearingListener(Protocol):
 
 
 class UserTurns:
-    """One call's hearing. Implements the ear's listener."""
+    """The caller's turns in one call. Implements `AudioInputListener`."""
 
     def __init__(
         self,
@@ -135,18 +135,18 @@ class UserTurns:
         self._spawn = spawn
         self._loop = asyncio.get_running_loop()
         self._draft: asyncio.Task[Transcript] | None = None
-        """Recognition of the present pause, made ahead."""
+        """Speculative recognition of the current pause."""
         self._side_work: set[asyncio.Task[None]] = set()
-        """Questions to models about the present pause or overlap."""
+        """Requests to models about the current pause or overlap."""
         self._failures = 0
         self._melody_from = 0
-        """Sample at which the present phrase begins."""
+        """Sample at which the current phrase begins."""
         self._agent_heard_at = -ECHO_TAIL
         self._overlap_onset = 0
         self._murmured = False
         """The voice that began at `_overlap_onset` was taken for a murmur before."""
         self._yes_or_no = False
-        """The engine asks the caller for a yes or a no: the dialogue is not concerned."""
+        """The engine asks the caller for a yes or a no: the dialogue does not take the answer."""
         self._echo = parts.echo(session.call_id) if parts.echo is not None else None
         if self._echo is not None:
             session.watch_playout(self._echo.sent)
@@ -159,9 +159,9 @@ class UserTurns:
         """Number of the last pause."""
         recogniser = parts.recogniser
         self._judged_outside = isinstance(recogniser, CallRecogniser) and recogniser.judges_turns
-        """The recogniser says when a turn is over."""
+        """The recogniser decides the end of a turn."""
         self._said_over = False
-        """It says so of what the caller has said last."""
+        """The recogniser says that the caller's last words end the turn."""
         call = ListenedCall(
             session.call_id,
             used=lambda usage: self._emit(Used(usage)),
@@ -181,7 +181,8 @@ class UserTurns:
         self._ear.key_pressed()
 
     def expect_yes_or_no(self, on: bool) -> None:
-        """What the caller says next is (no longer) taken for a yes or a no, if it may be one."""
+        """Read the caller's next turn as a yes or a no, if it may be one (`on`); stop that
+        otherwise."""
         self._yes_or_no = on
 
     async def close(self) -> None:
@@ -194,7 +195,7 @@ class UserTurns:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._recognition.close()
 
-    # What the ear asks and tells.
+    # `AudioInputListener`.
 
     def heard(self, pcm: bytes) -> None:
         self._recognition.hear(pcm)
@@ -257,7 +258,7 @@ class UserTurns:
         self.floor_is_free.clear()
         self._emit(CallerStarted(self._ear.began_at(onset)))
 
-    # A pause: what was said, and does it sound finished?
+    # A pause: its text, and does it sound finished?
 
     def _look_at(self, pause: Paused) -> None:
         self._drop_draft()
@@ -287,7 +288,7 @@ class UserTurns:
         return transcript
 
     def _prepare_answer(self, transcript: Transcript, clue: TextClue) -> None:
-        """What may be the whole turn may be thought about already."""
+        """Let the dialogue begin to think about a text that may be the whole turn."""
         may_be_whole = clue in (TextClue.COMPLETE, TextClue.ONE_WORD, TextClue.WORDS)
         if may_be_whole and not self._yes_or_no and isinstance(self._dialogue, Preparer):
             self._dialogue.prepare(transcript.words)
@@ -300,7 +301,7 @@ class UserTurns:
     def _clue(self, transcript: Transcript) -> TextClue:
         text = transcript.words
         if self._yes_or_no and read_yes_or_no(text) is False:
-            return TextClue.COMPLETE  # of whatever length: nothing is done in haste
+            return TextClue.COMPLETE  # at any length: no action follows in haste
         return clue_of(text, complete=self._is_complete(text))
 
     def _judge_from_outside(self, verdict: TurnVerdict) -> None:
@@ -309,14 +310,15 @@ class UserTurns:
             self._ear.learn_text(self._pause, TextClue.COMPLETE)
 
     def _by_verdict(self, clue: TextClue) -> TextClue:
-        """Where the recogniser judges, words are the end of a turn when it says so. Should it say
-        nothing for long, silence is the end after all."""
+        """Return the clue that follows from the recogniser's verdict: words end the turn when it
+        says so. If it says nothing for long, silence ends the turn after all."""
         if not self._judged_outside or not clue.has_words:
             return clue
         return TextClue.COMPLETE if self._said_over else TextClue.DANGLING
 
     def _aside_clue(self, transcript: Transcript, voiced: int) -> TextClue:
-        """Where believing it cuts nothing off, and for an answer to a question, less will do."""
+        """Return the clue of an aside. Less certainty is enough where it cuts nothing off, and for
+        the answer to a question."""
         clue, sure = self._judge_words(transcript, voiced)
         cuts = self._listener.agent_voice() is AgentVoice.OPEN and clue is not TextClue.COMPLETE
         if not cuts:
@@ -333,7 +335,7 @@ class UserTurns:
 
     def _is_complete(self, text: str, *, over_agent: bool = False) -> bool:
         if self._yes_or_no:
-            # Who murmurs `mm-hmm` into the question has not heard it out.
+            # A caller who murmurs `mm-hmm` into the question has not heard all of it.
             return is_plain_answer(text) if over_agent else read_yes_or_no(text) is not None
         return bool(text) and self._dialogue.is_complete(text)
 
@@ -347,7 +349,7 @@ class UserTurns:
             self._draft.cancel()
             self._draft = None
 
-    # A voice over the agent's: are there words in it?
+    # A voice over the agent's speech: are there words in it?
 
     async def _look_for_words(self, wanted: WordsWanted) -> None:
         pcm = self._ear.utterance(wanted.onset)
@@ -385,10 +387,10 @@ class UserTurns:
     def _what_was_said(
         self, ended: TurnEnded | AsideEnded
     ) -> tuple[bytes, asyncio.Task[Transcript] | None]:
-        """The sound of what is over, and the draft that was made of it."""
+        """Return the sound of the turn or aside that is over, and the draft made of it."""
         draft, self._draft = self._draft, None
         if draft is not None and self._judged_outside:
-            draft.cancel()  # what the recogniser said with its verdict is the final text
+            draft.cancel()  # the text that came with the recogniser's verdict is final
             draft = None
         if draft is not None and not draft.done():
             self._parts.promote(draft)
@@ -412,7 +414,7 @@ class UserTurns:
     async def _take_aside(
         self, ended: AsideEnded, pcm: bytes, draft: asyncio.Task[Transcript] | None
     ) -> None:
-        """What was said beside the agent's speech is a turn if it has words, else nothing."""
+        """Take an aside as a turn if it has words; drop it otherwise."""
         transcript = await self._final(pcm, draft)
         if not self._aside_clue(transcript, ended.last_speech - ended.onset).has_words:
             return
@@ -424,7 +426,7 @@ class UserTurns:
         self._listener.turn_heard(turn, self._said(transcript), wants_answer=True)
 
     def _said(self, transcript: Transcript) -> str:
-        """The words that count."""
+        """Return the words that count."""
         unsure = self._yes_or_no and transcript.confidence < ANSWER_SURE
         return "" if unsure else transcript.words
 
@@ -449,9 +451,10 @@ class UserTurns:
         return await self._listen_again(transcript)
 
     async def _listen_again(self, transcript: Transcript) -> Transcript:
-        """The transcript with what a second hearing settles, where the words leave a name in doubt.
+        """Return the transcript with the result of listening again, where the words leave a name in
+        doubt.
 
-        Not under much overload: there the caller is asked instead.
+        Under much overload it does not listen again: the caller is asked instead.
         """
         if self._yes_or_no or not self._parts.degradation.allows_second_hearing:
             return transcript
@@ -460,7 +463,7 @@ class UserTurns:
             transcript, self._dialogue, speculative=speculative
         )
 
-    # Keeping house.
+    # Housekeeping.
 
     def _emit(self, event: AgentEvent) -> None:
         self._session.emit(event)

@@ -1,8 +1,8 @@
-"""Was that a yes or a no? How callers answer such a question in English; pure.
+"""Was that a yes or a no? The answers of callers in English; pure.
 
-For questions after which something is done that cannot be taken back, so what may mean either is
-neither: "yes, but at eight", "yes, no, wait", "I'm not sure". `read_yes_or_no` is used wherever a
-caller is asked one: by the call when the desk wants an approval, by brains for their own questions.
+For questions before an action that cannot be undone, so an ambiguous answer is neither: "yes, but
+at eight", "yes, no, wait", "I'm not sure". `read_yes_or_no` is used wherever a caller must answer
+yes or no: by the call when the desk wants an approval, by brains for their own questions.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 
 YES_OR_NO_HINTS = ("Yes.", "Yes, please.", "No.", "No, thank you.", "Nope.", "Go ahead.")
-"""Shown to the recogniser while such a question waits for its answer."""
+"""Prompt for the recogniser while such a question waits for its answer."""
 MOST_OTHER_WORDS = 6
-"""A yes with more words about something else is more than a yes."""
+"""A yes with more other words than this is more than a yes."""
 
 
 class _Sense(Enum):
     YES = "yes"
     MURMUR = "murmur"
-    """A yes when asked; over somebody's voice what listeners murmur."""
+    """A yes as an answer; a backchannel over speech."""
     NO = "no"
     HALT = "halt"
-    """`Stop`: a no by itself, but perhaps what was asked about (`yes, stop it`)."""
+    """`Stop`: a no by itself, but perhaps the action in question (`yes, stop it`)."""
     UNSURE = "unsure"
-    """Takes a yes back, or makes it one to something else."""
+    """Takes a yes back, or makes it a yes to something else."""
     IDLE = "idle"
     OTHER = "other"
 
@@ -79,7 +79,7 @@ _NUMBERS = frozenset(
     "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety "
     "hundred half quarter".split()
 )
-"""With a yes they are other values than those that were asked about, as far as can be known."""
+"""With a yes, these are other values than those in the question, as far as can be known."""
 _CONTRACTIONS = {
     "don't": "do not", "won't": "will not", "wouldn't": "would not", "shouldn't": "should not",
     "can't": "can not", "cannot": "can not", "couldn't": "could not", "didn't": "did not",
@@ -98,9 +98,9 @@ _DEEDS = frozenset(
         "|"
     )
 )
-"""After a negation they are what is not to be done."""
+"""After a negation these name the action that must not be done."""
 _WHOLE_YES = frozenset({"please", "i do", "i would", "i am", "we do", "we would"})
-"""A yes when nothing else is said."""
+"""A yes when it is the whole answer."""
 _YES_HUM = re.compile(r"m+-?h+m+|u+h+-?h+u+h+")
 _FOLD = str.maketrans({"\u2019": "'", "\u02bc": "'", "`": "'", "\u2013": "-"})
 
@@ -110,7 +110,7 @@ _LONGEST = max(len(text.split()) for text in _SENSES)
 
 
 def read_yes_or_no(text: str) -> bool | None:
-    """True for a yes, False for a no, None for what is neither, or might be both."""
+    """True for a yes, False for a no, None for neither or an ambiguous text."""
     senses = list(_senses(text))
     said = set(senses)
     if _Sense.NO in said:
@@ -128,13 +128,13 @@ def read_yes_or_no(text: str) -> bool | None:
 
 
 def is_plain_answer(text: str) -> bool:
-    """Whether it is a yes or a no even over the asker's own voice: "yes", but not "mm-hmm"."""
+    """True if it is a yes or a no even over the question itself: "yes", but not "mm-hmm"."""
     answer = read_yes_or_no(text)
     return answer is False or (answer is True and _Sense.YES in _senses(text))
 
 
 def _senses(text: str) -> Iterator[_Sense]:
-    """What the words mean, phrase by phrase, the longest phrases first."""
+    """Yield the sense of each phrase, the longest phrases first."""
     words = _words(text)
     place = 0
     before = ""
@@ -159,7 +159,8 @@ def _phrase_at(words: Sequence[str], place: int) -> tuple[str, _Sense]:
 
 
 def _words(text: str) -> list[str]:
-    """In small letters, contractions written out; `?` is a word, but not after `why not`."""
+    """Split into lower-case words, contractions written out; `?` is a word, but not after `why
+    not`."""
     words: list[str] = []
     for word in _WORD.findall(text.lower().translate(_FOLD)):
         if word == "?" and words[-2:] == ["why", "not"]:

@@ -880,7 +880,7 @@ async def test_an_address_that_is_none_is_refused_and_not_repeated(url: str) -> 
     with pytest.raises(AgentError) as refused:
         await agent.start(Caller().session)
     assert (str(refused.value), refused.value.kind) == (
-        "the address of plain makes no sense",
+        "the address of plain is not valid",
         "garbage",
     )
     await agent.close()

@@ -1,11 +1,11 @@
 """One agent's place in a call that several agents serve, one after the other.
 
-Each agent counts its turns from 0, names its asks as it likes and has formats of its own. A seat
-puts that into the call's terms, and the call's into the agent's:
+Each agent counts its turns from 0, names its tool calls freely and has its own formats. A seat
+translates between the agent's terms and the call's:
 
-- turns go on where the agent before was lost: its turn 0 is the call's last turn;
-- ids of asks are unique in the call;
-- sound is converted when the call's format is none of the agent's.
+- turns continue where the agent before was lost: its turn 0 is the call's last turn;
+- ids of tool calls are unique in the call;
+- sound is converted when the agent does not have the call's format.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from cordboard.audio.transcoder import Transcoder
 from cordboard.tools.tool import ToolReply
 
 _EARLIER = "earlier:"
-"""Marks the id of an ask that is not this agent's own."""
+"""Marks the id of a tool call that is not this agent's own."""
 _LIKE_A_SEATS = re.compile(r"\d+:")
-"""How the ids of the agents after the first begin in the call."""
+"""The prefix, within the call, of the ids of the agents after the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What the call had got from the agents before."""
+    """The turns and sound that the call had received from the agents before."""
 
     turn: int = 0
-    """The last turn."""
+    """Number of the last turn."""
     sound_ms: Mapping[int, float] = field(default_factory=dict)
-    """Sound of the agents' own, by turn."""
+    """Milliseconds of the agents' own sound, by turn."""
     words: str = ""
     """The words of that sound in the last turn."""
 
@@ -57,10 +57,10 @@ class ActiveAgent:
         self.provider = provider
         self.agent = agent
         self.left = False
-        """The agent has failed: nothing that it may yet tell counts."""
+        """The agent has failed: its later events do not count."""
         self._number = number
         self._named_like_earlier: set[str] = set()
-        """Asks of its own that a service has named as if they were not."""
+        """Its own tool calls whose ids from the service look like those of earlier agents."""
         self._taken = Taken()
         self._in: Transcoder | None = None
         self._out: Transcoder | None = None
@@ -72,8 +72,8 @@ class ActiveAgent:
         taken: Taken,
         watch: Callable[[Callable[[bytes], None]], None],
     ) -> AgentSession:
-        """The call's session with a format that this agent takes: it is about to start. `watch` is
-        `watch_playout`, in the call's format."""
+        """Return the call's session with a format that this agent takes; the agent is about to
+        start. `watch` is `watch_playout`, in the call's format."""
         self._taken = taken
         formats = self.agent.formats
         if call.format in formats:
@@ -97,7 +97,7 @@ class ActiveAgent:
         self.agent.answer_tool(replace(reply, ask_id=self._own_id(reply.ask_id)))
 
     def interrupted(self, heard: str, heard_ms: int, turn: int) -> None:
-        """As the call tells it; what the agents before had said is taken off."""
+        """Pass on the call's report without the part that earlier agents had spoken."""
         taken = self._taken
         if turn <= taken.turn:
             before = sum(ms for at, ms in taken.sound_ms.items() if at >= turn)
@@ -110,7 +110,7 @@ class ActiveAgent:
     # From the agent.
 
     def told(self, event: AgentEvent) -> AgentEvent:
-        """An event of the agent's, in the call's terms."""
+        """Return an event of the agent in the call's terms."""
         first = self._taken.turn
         match event:
             case AgentAudio(turn, pcm):
@@ -126,7 +126,7 @@ class ActiveAgent:
         return event
 
     def tail(self) -> bytes:
-        """What the conversion still holds back of the sound, at the end of an answer."""
+        """Return the sound that the conversion still holds back at the end of an answer."""
         return b"" if self._out is None else self._out.finish()
 
     def _asked(self, own: str) -> str:
@@ -152,7 +152,7 @@ def _settled(source: AudioFormat, target: AudioFormat) -> Transcoder:
 
 
 def _without(before: str, heard: str) -> str:
-    """What was heard after the words of the agents before."""
+    """Return the words heard after those of the agents before."""
     if heard.startswith(before):
         return heard[len(before) :].strip()
     return "" if before.startswith(heard) else heard

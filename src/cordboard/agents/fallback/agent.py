@@ -1,12 +1,13 @@
-"""An agent that is several, one after the other: when one cannot go on, the next one does.
+"""An agent made of several, one after the other: when one fails, the next one takes over.
 
     agent = FallbackAgent(open, ("openai", "local"), "One moment please.", voice)
 
-To the call it is one agent (`Agent`). Whatever the current one fails with, be it at the start or in
-the middle of a word, the next provider of the chain is opened with the conversation so far; a
-caller who waits is told to, and what they said meanwhile is heard. Turns go on, asks that wait are
-given up (what changes the world is finished, and told), answers of tools are not lost. Only when
-the last one has failed does the call hear of it, by `AgentFailed`, or `start` by `AgentError`.
+To the call it is one agent (`Agent`). When the current one fails, at the start or in the middle of
+a word, the next provider of the chain is opened with the conversation so far; a caller who waits
+hears a request to wait, and their words meanwhile are kept. Turns continue, waiting tool calls are
+given up (a tool that changes the world is finished, and its result is reported), answers of tools
+are not lost. Only when the last one has failed does the call get `AgentFailed`, or `start` raises
+`AgentError`.
 """
 
 from __future__ import annotations
@@ -55,13 +56,13 @@ log = structlog.get_logger()
 
 
 def sentences(config: Config) -> Iterator[str]:
-    """The phrases for callers who wait while the next agent takes over."""
+    """Yield the phrases for callers who wait while the next agent takes over."""
     contexts = config.contexts.values()
     yield from (context.fallback_phrase for context in contexts if context.fallback)
 
 
 TAKE_OVER, MEANWHILE = "take over", "say meanwhile"
-"""Tasks: without the first one nobody would serve the caller; what is said until then."""
+"""Names of tasks: the first one finds the next agent, the second one speaks until then."""
 
 
 class FallbackAgent:
@@ -76,12 +77,12 @@ class FallbackAgent:
         health: ProviderHealth | None = None,
     ) -> None:
         """`open_agent(provider)` may raise `AgentError`: then the next one is tried, and when none
-        is left, `start` raises it. `phrase`: what a caller who waits is told when the next one
-        takes over; by `voice`, else by the next one itself."""
+        is left, `start` raises it. `phrase`: spoken to a caller who waits for the next agent; by
+        `voice`, otherwise by the next agent itself."""
         self._loop = asyncio.get_running_loop()
         self._open = open_agent
         self._left = list(providers)
-        """Those that have not been tried."""
+        """Providers that have not been tried."""
         self._phrase = phrase
         self._voice = voice
         self._health = health
@@ -89,12 +90,12 @@ class FallbackAgent:
         """Held while an agent is started, or takes over."""
         self._starting = asyncio.Event()
         self._live = False
-        """The agent that sits there has started, and has not failed."""
+        """The current agent has started, and has not failed."""
         self._taking_over = False
         self._failure: AgentError | None = None
-        """What the agent has told of itself while it was being started."""
+        """Failure that the agent reported while it was being started."""
         self._troubles: list[AgentTrouble] = []
-        """To be told when there is a session."""
+        """Troubles to be reported when there is a session."""
         self._closed = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._session: AgentSession | None = None
@@ -129,9 +130,9 @@ class FallbackAgent:
             try:
                 async with asyncio.timeout(share(seconds, len(self._left))):
                     await self._seat.agent.prepare()
-            except Exception as error:  # noqa: BLE001 - border: the next one may do
+            except Exception as error:  # noqa: BLE001 - border: the next one may succeed
                 if self._starting.is_set():
-                    return  # the start fails with it too, and goes on from there
+                    return  # `start` fails with it too, and continues from there
                 failure = self._understood(error)
                 if not self._left:
                     raise failure from None
@@ -141,7 +142,7 @@ class FallbackAgent:
                 return
 
     async def start(self, session: AgentSession) -> None:
-        self._session = session  # who prepares still is not waited for: it may begin to speak
+        self._session = session  # no wait for an agent still preparing: it may begin to speak
         self._starting.set()
         self._conversation = SharedHistory(session.history)
         self._spoken = SpokenSoFar(session.format)
@@ -227,10 +228,10 @@ class FallbackAgent:
         return seat
 
     def _leave(self, error: AgentError) -> None:
-        """Let the present agent go and open the next one. Raises the last error when there is none
-        that can be opened."""
+        """Close the current agent and open the next one. Raises the last error when none can be
+        opened."""
         left = self._seat
-        if not isinstance(left.agent, UnavailableAgent):  # of which that is told
+        if not isinstance(left.agent, UnavailableAgent):  # already reported
             self._note_failure(left.provider, error)
         while self._left:
             provider = self._left.pop(0)
@@ -262,7 +263,7 @@ class FallbackAgent:
                 self._session.emit(each)
 
     async def _start(self, session: AgentSession, seconds: float) -> None:
-        """Start the agent that sits there, or one of those after it. Raises `AgentError`."""
+        """Start the current agent, or one of those after it. Raises `AgentError`."""
         for trouble in self._troubles:
             session.emit(trouble)
         self._troubles.clear()
@@ -271,7 +272,7 @@ class FallbackAgent:
             try:
                 async with asyncio.timeout(share(seconds, len(self._left))):
                     await self._start_one(session)
-            except Exception as error:  # noqa: BLE001 - border: the next one may do
+            except Exception as error:  # noqa: BLE001 - border: the next one may succeed
                 self._end_what_was_said()
                 self._leave(self._understood(error))
                 seconds -= self._loop.time() - began
@@ -300,24 +301,25 @@ class FallbackAgent:
             raise self._failure
 
     def _says_what_nobody_cuts(self) -> bool:
-        """The caller hears that they have to wait, and waits: what they said before that and is
-        heard again does not interrupt it."""
+        """True while a waiting caller hears that they have to wait: their earlier words, heard
+        again, must not interrupt that."""
         session = self._session
         return session is not None and not self._speaks and session.speaking()
 
     def _end_what_was_said(self) -> None:
-        """What was being said, and answers nobody, is over with the agent that said it."""
+        """End the turn that was being spoken; it answers no turn of the caller and ends with its
+        agent."""
         said = self._conversation
         if said.open_turn is not None and not (said.owes_answer or self._nothing_said()):
             self._emit(AgentAudioDone(said.open_turn))
 
     def _nothing_said(self) -> bool:
-        """Nobody has heard anything of anybody yet."""
+        """True while the caller has heard nothing and said nothing."""
         said = self._conversation
         return not (said.greeted or said.last_turn or said.caller_speaks)
 
     def _catch_up(self) -> None:
-        """The agent is there: it gets what has come meanwhile."""
+        """Give the new agent the sound and events that arrived before it was ready."""
         self._live = True
         self._caller.somebody_listens(self._says_what_nobody_cuts)
         agent = self._seat.agent
@@ -330,7 +332,7 @@ class FallbackAgent:
             agent.say(speech)
 
     def _lose(self, error: AgentError) -> None:
-        """The agent cannot go on, in the middle of the call."""
+        """Replace an agent that failed in the middle of the call."""
         if not self._left or self._session is None:
             if self._session is not None:
                 self._note_failure(self._seat.provider, error)
@@ -352,7 +354,7 @@ class FallbackAgent:
         self._spawn(self._take_over(session, error, phrase), TAKE_OVER)
 
     async def _take_over(self, session: AgentSession, error: AgentError, phrase: str) -> None:
-        """`phrase`: for the caller who waits; empty = nothing."""
+        """`phrase`: spoken to the caller who waits; empty = nothing."""
         try:
             async with self._moving:
                 self._leave(error)
@@ -376,13 +378,13 @@ class FallbackAgent:
         try:
             async with asyncio.timeout(share(START_SECONDS, len(self._left))):
                 await self._seat.agent.prepare()
-        except Exception as error:  # noqa: BLE001 - border: told there
+        except Exception as error:  # noqa: BLE001 - border: reported there
             reason = str(self._understood(error))
             log.info("agent_not_prepared", provider=self._seat.provider, reason=reason)
 
     def _hold_on(self, session: AgentSession) -> None:
-        """The first agent takes long to start, or the one after it: the caller has heard nothing
-        yet, and is told to wait. What follows is the greeting, if there is one."""
+        """Ask the caller to wait: the first agent, or the one after it, takes long to start, and
+        the caller has heard nothing yet. The greeting follows, if there is one."""
         if self._phrase and self._nothing_said() and not self._closed:
             phrase = Speech(self._phrase, "filler")
             work = self._say_meanwhile(session, phrase, over=not session.greeting)
@@ -391,8 +393,9 @@ class FallbackAgent:
     async def _say_meanwhile(
         self, session: AgentSession, speech: Speech, *, over: bool = False
     ) -> None:
-        """While there is no agent the engine's own voice says this, whole; nothing, if an agent is
-        there first. It is no part of the conversation. `over`: nothing else belongs to it."""
+        """Say this with the engine's own voice while there is no agent, completely; say nothing if
+        an agent is ready first. It does not belong to the conversation. `over`: it is a turn by
+        itself."""
         sound = bytearray()
         if self._voice is not None:
             await say_bridge(self._voice, speech.text, session.format, sound.extend)
@@ -405,10 +408,10 @@ class FallbackAgent:
         if over:
             self._emit(AgentAudioDone(turn))
 
-    # What the agents tell.
+    # Events of the agents.
 
     def _take(self, seat: ActiveAgent, event: AgentEvent) -> None:
-        if isinstance(event, Used):  # also of one that is being left
+        if isinstance(event, Used):  # also of an agent that is being replaced
             self._emit(event)
             return
         if seat.left or self._closed:
@@ -421,7 +424,7 @@ class FallbackAgent:
                 return
             case CallerStarted(at):
                 if not self._conversation.owes_answer:
-                    self._caller.understood()  # the words may come later than the answer
+                    self._caller.understood()  # the words may arrive after the answer
                 self._caller.utterance_begins(self._loop.time() - at)
             case CallerText() if not self._conversation.caller_speaks:
                 self._caller.understood()
@@ -441,7 +444,7 @@ class FallbackAgent:
             self._failure = AgentError(reason, kind)
 
     def _emit(self, event: AgentEvent) -> None:
-        """To the call, and into the memory of it."""
+        """Emit the event to the call, and record it."""
         session = self._session
         if session is None:
             return
@@ -465,10 +468,10 @@ class FallbackAgent:
             log.info("tool_answered_again", tool=reply.name, ask=reply.ask_id)
             seat.answer_tool(reply)
 
-    # Keeping house.
+    # Housekeeping.
 
     def _watch(self, callback: Callable[[bytes], None]) -> None:
-        """Only the agent that sits there sees what goes to the caller."""
+        """Pass the playout to the current agent only."""
         self._watcher = callback
         if not self._watching and self._session is not None:
             self._watching = True
@@ -484,7 +487,7 @@ class FallbackAgent:
         task.add_done_callback(self._finished)
 
     def _finished(self, task: asyncio.Task[None]) -> None:
-        """A task border: a failure of ours must not leave the caller in silence."""
+        """Task border: a failure of ours must not leave the caller in silence."""
         self._tasks.discard(task)
         if task.cancelled() or (error := task.exception()) is None:
             return
@@ -495,8 +498,8 @@ class FallbackAgent:
             self._session.emit(AgentFailed(f"internal error: {type(error).__name__}"))
 
     def _understood(self, error: Exception) -> AgentError:
-        """What an agent failed with. What no agent should fail with is a mistake of ours, told of
-        and counted."""
+        """Return the failure of an agent as `AgentError`. An unexpected exception is our mistake:
+        it is reported and counted."""
         if isinstance(error, AgentError):
             return error
         if isinstance(error, TimeoutError):

@@ -1,4 +1,4 @@
-"""The sentence between two agents, by the engine's own voice."""
+"""The sentence between two agents, in the engine's own voice."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from cordboard.errors import VoiceError
 log = structlog.get_logger()
 
 LIMIT = 4.0
-"""Seconds after which the voice is not waited for any longer."""
+"""Timeout of the voice in seconds."""
 
 
 async def say_bridge(
     voice: Voice, text: str, target: AudioFormat, write: Callable[[bytes], None]
 ) -> None:
-    """Write the text as sound; nothing, or not all of it, when the voice cannot."""
+    """Write the text as sound; only part of it, or nothing, when the voice fails."""
     source = AudioFormat("slin", target.rate)
     transcoder = Transcoder(source, target)
     try:

@@ -1,9 +1,9 @@
-"""What both sides have said in a call so far, as far as the caller has heard it.
+"""The conversation of a call so far, as far as the caller has heard it.
 
-`SharedHistory` follows an agent's events and what the call says of interruptions, so that
-another connection, or another agent, can go on where this one was lost. Pure bookkeeping; no clock.
+`SharedHistory` follows an agent's events and the call's reports of interruptions, so that another
+connection, or another agent, can continue where this one was lost. Pure bookkeeping; no clock.
 
-Fillers and continuers are no part of a conversation.
+Fillers and continuers do not belong to a conversation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from cordboard.agent_api.agent import (
 from cordboard.agent_api.speech import Speech
 
 MOST_ENTRIES = 400
-"""Of a longer conversation, the oldest are forgotten."""
+"""Most entries; a longer conversation loses its oldest ones."""
 
 
 @dataclass(slots=True)
@@ -42,45 +42,47 @@ class _Entry:
 
 
 class SharedHistory:
-    """One call's conversation. Turns are numbered as the events that it takes number them."""
+    """The conversation of one call. Turns are numbered as in the events."""
 
     def __init__(self, earlier: Iterable[Said] = ()) -> None:
-        """`earlier`: what was said before the first event."""
+        """`earlier`: the conversation before the first event."""
         self._entries = [_Entry(-1, said.who, [said.text]) for said in earlier]
         self._filling = False
         """The latest sentence is a filler or a continuer, and so are its words and its sound."""
         self._owed: int | None = None
-        """The caller's turn that is not answered whole."""
+        """The caller's turn that is not answered completely."""
         self._open: int | None = None
-        """The turn in which the agent is speaking, all of it not yet handed over."""
+        """The turn in which the agent is speaking, while its answer is not handed over
+        completely."""
         self._sounded = -1
         """The last turn in which the agent was heard."""
         self._understood = 0
-        """The last turn of the caller of which there are words."""
+        """The last turn of the caller that has words."""
         self.last_turn = 0
-        """The highest turn there was."""
+        """The highest turn so far."""
         self.caller_speaks = False
-        """The caller's turn has begun and is not over, as far as the agent has told."""
+        """The caller's turn has begun and is not over, as far as the agent has reported."""
         self.greeted = False
-        """Some sound of the agent's went to the caller before their first turn."""
+        """Some sound of the agent went to the caller before their first turn."""
 
     @property
     def owes_answer(self) -> bool:
-        """Whether the caller waits for an answer, or for the rest of it."""
+        """True if the caller waits for an answer, or for the rest of it."""
         return self._owed is not None
 
     @property
     def lacks_words(self) -> bool:
-        """Whether the turn that waits for an answer has no words yet."""
+        """True if the turn that waits for an answer has no words yet."""
         return self._owed is not None and self._understood < self._owed
 
     @property
     def open_turn(self) -> int | None:
-        """The turn in which the agent is speaking, all of it not yet handed over; None: in none."""
+        """The turn in which the agent is speaking, while its answer is not handed over completely;
+        None while it is silent."""
         return self._open
 
     def take(self, event: AgentEvent) -> None:
-        """Follow one event of the agent."""
+        """Record one event of the agent."""
         match event:
             case AgentAudio(turn, _):
                 if not self._filling:
@@ -105,7 +107,7 @@ class SharedHistory:
                 self._cut_unheard()
 
     def interrupted(self, heard: str, turn: int) -> None:
-        """The caller has cut the answer: of what was said since `turn` they heard only this."""
+        """Record a cut: `heard` is all that the caller heard of the answers since `turn`."""
         cut = [e for e in self._entries if e.who == "agent" and e.turn >= turn]
         if cut:
             cut[0].texts = [heard]
@@ -116,8 +118,8 @@ class SharedHistory:
             self._owed = None
 
     def history(self, *, to_answer: bool = False) -> tuple[Said, ...]:
-        """The conversation, oldest first. `to_answer`: as it was before the answer that is owed, so
-        that the caller has the last word if they have."""
+        """Return the conversation, oldest first. `to_answer`: as it was before the owed answer, so
+        that the caller has the last word if they are waiting."""
         owed = self._owed if to_answer else None
         said: list[Said] = []
         for entry in self._entries:
@@ -143,7 +145,7 @@ class SharedHistory:
     def _done(self, turn: int) -> None:
         self.last_turn = max(self.last_turn, turn)
         if self._filling and self._open != turn:
-            self._filling = False  # a filler alone is no answer
+            self._filling = False  # a filler alone is not an answer
             return
         self._filling = False
         self._open = None
@@ -151,7 +153,7 @@ class SharedHistory:
             self._owed = None
 
     def _cut_unheard(self) -> None:
-        """The caller takes the floor. What had no sound yet will have none."""
+        """Drop the words without sound: the caller takes the floor."""
         turn, self._open = self._open, None
         if turn is not None and self._sounded < turn:
             self._entries = [e for e in self._entries if e.who != "agent" or e.turn != turn]
@@ -161,7 +163,7 @@ class SharedHistory:
         self.last_turn = max(self.last_turn, turn)
         if not text:
             return
-        # The words of a turn may be written down later than its answer begins.
+        # The words of a turn may arrive after its answer has begun.
         place = next(
             (i for i, e in enumerate(self._entries) if e.turn >= turn and turn > 0),
             len(self._entries),

@@ -1,7 +1,7 @@
-"""How much of the agents' own sound a call was given, and what the engine still wants said.
+"""The agents' own sound that a call has received, and the engine's sentences still to be spoken.
 
-When the caller cuts an answer that one agent began and another goes on with, each has to learn what
-was heard of its own part (`Seat.interrupted`). Pure bookkeeping, by the call's turns.
+When the caller cuts an answer that one agent began and another one continues, each needs the heard
+part of its own sound (`ActiveAgent.interrupted`). Pure bookkeeping, by the call's turns.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from cordboard.agents.fallback.active import Taken
 from cordboard.audio.format import SLIN_8K, AudioFormat
 
 _TURNS = 6
-"""Of which the sound is remembered: what is older has been heard."""
+"""Turns whose sound is remembered: older ones have been heard."""
 
 
 class SpokenSoFar:
-    """The agents' speech of one call."""
+    """The agents' speech in one call."""
 
     def __init__(self, audio_format: AudioFormat = SLIN_8K) -> None:
         self._format = audio_format
@@ -25,15 +25,15 @@ class SpokenSoFar:
         self._wanted: list[Speech] = []
         """The engine's sentences that no agent has begun."""
         self._engines = False
-        """The present sentence is the engine's: it is none of the agent's own."""
+        """The current sentence is the engine's, not the agent's own."""
 
     def wanted(self, speech: Speech) -> None:
-        """The engine wants this said."""
+        """Note that the engine wants this sentence spoken."""
         self._wanted = [each for each in self._wanted if each.state is SpeechState.QUEUED]
         self._wanted.append(speech)
 
     def unsaid(self) -> tuple[Speech, ...]:
-        """The sentences that were not begun, for the next agent. Fillers are dropped."""
+        """Return the sentences that were not begun, for the next agent. Drops fillers."""
         for speech in self._wanted:
             if speech.bridges:
                 speech.drop()
@@ -41,7 +41,7 @@ class SpokenSoFar:
         return tuple(self._wanted)
 
     def take(self, event: AgentEvent) -> None:
-        """Follow one event, in the call's terms."""
+        """Record one event, in the call's terms."""
         match event:
             case AgentText(turn, text, _, speech):
                 self._engines = speech is not None and not speech.of_agent
@@ -58,7 +58,7 @@ class SpokenSoFar:
                     self._sound_ms[turn] = ms
 
     def taken(self, turn: int) -> Taken:
-        """For the agent that goes on from this turn."""
+        """Return the state for the agent that continues from this turn."""
         recent = {at: ms for at, ms in self._sound_ms.items() if at > turn - _TURNS}
         return Taken(turn, recent, self._words.get(turn, "").strip())
 

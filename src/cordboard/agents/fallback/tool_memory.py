@@ -1,9 +1,9 @@
-"""What the agents of one call have asked of tools, for the agent that takes over from another.
+"""The tool calls of a call's agents, for the agent that takes over from another.
 
-An answer that reached an agent which was lost before it could tell the caller must not be lost with
-it, nor must a tool that changes the world be run twice. So the next agent reads in its instructions
-what has been run for the caller's last request; and when it asks for the very same thing again, it
-is given the answer that there is, once.
+An answer that reached an agent which was lost before it could pass it to the caller must not be
+lost with it, and a tool that changes the world must not run twice. So the instructions of the next
+agent list the tools that ran for the caller's last request; when it makes exactly the same tool
+call again, it gets the existing answer, once.
 """
 
 from __future__ import annotations
@@ -28,24 +28,26 @@ class _Answered:
 
 
 class ToolMemory:
-    """The asks of one call, by the ids that the call knows them by."""
+    """The tool calls of one call, by their ids in the call."""
 
     def __init__(self, toolbox: Iterable[ToolSpec]) -> None:
         self._effects: Mapping[str, Effects] = {spec.name: spec.effects for spec in toolbox}
         self._open: dict[str, ToolAsk] = {}
         self._untold: list[_Answered] = []
-        """Answers that an agent was given and has not told the caller, as far as is known."""
+        """Answers that an agent received and has not passed on to the caller, as far as is
+        known."""
         self._kept: list[_Answered] = []
-        """Those of them that an agent which was lost was given."""
+        """Those of them that a lost agent had received."""
         self._at_work: list[ToolAsk] = []
-        """Given up with a lost agent, and going on, because they change the world."""
+        """Tool calls that were given up with a lost agent but continue, because they change the
+        world."""
 
     def asked(self, ask: ToolAsk) -> None:
-        """An agent has asked."""
+        """Record a tool call of an agent."""
         self._open[ask.ask_id] = ask
 
     def answered(self, reply: ToolReply) -> bool:
-        """There is the answer. Whether somebody waits for it."""
+        """Record the answer. True if an agent waits for it."""
         ask = self._open.pop(reply.ask_id, None)
         if ask is None:
             return False
@@ -54,18 +56,18 @@ class ToolMemory:
         return True
 
     def cancelled(self, ask_id: str) -> None:
-        """It does not want it any more."""
+        """Record that the agent cancelled the tool call."""
         self._open.pop(ask_id, None)
 
     def told(self) -> None:
-        """The caller's turn is answered whole."""
+        """Record that the caller's turn is answered completely."""
         self._untold.clear()
         self._kept.clear()
         self._at_work.clear()
 
     def agent_lost(self, *, asking: bool) -> tuple[str, ...]:
-        """The agent is gone: returns the ids of its asks that wait, to be given up. `asking`: the
-        caller is being asked whether a tool may begin; that one will not."""
+        """Record that the agent is gone; return the ids of its waiting tool calls, to be given up.
+        `asking`: the caller is being asked whether a tool may begin; that one will not."""
         waiting, self._open = tuple(self._open.values()), {}
         if not asking:
             self._at_work += [
@@ -77,7 +79,8 @@ class ToolMemory:
         return tuple(ask.ask_id for ask in waiting)
 
     def answer_again(self, ask: ToolAsk) -> ToolReply | None:
-        """The answer that a lost agent got to the very same ask, once; None when there is none."""
+        """Return the answer that a lost agent got to exactly the same tool call, once; None when
+        there is none."""
         arguments = canonical_arguments(ask.arguments)
         for answered in self._kept:
             same = answered.ask.name == ask.name and answered.reply.ok
@@ -88,7 +91,7 @@ class ToolMemory:
         return None
 
     def note(self) -> str:
-        """What the next agent has to know of it; empty when there is nothing."""
+        """Return the instructions about it for the next agent; empty when there are none."""
         lines: list[str] = []
         if self._kept:
             lines.append(

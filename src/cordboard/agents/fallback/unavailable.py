@@ -1,7 +1,7 @@
-"""An agent that could not even be opened: its call hears of it when it starts.
+"""An agent that could not be opened: its call gets the error when it starts.
 
-So a caller whose providers all lack their keys is a call like others, with a ledger, an apology and
-a place to go (`calls.failure_apology`).
+So a caller whose providers all lack their keys gets a call like others, with a ledger, an apology
+and a transfer target (`calls.failure_apology`).
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ class UnavailableAgent:
         raise self._error
 
     def hear(self, pcm: bytes) -> None:
-        """Nobody hears."""
+        """Ignore the frame: no agent listens."""
 
     def hear_key(self, key: str) -> None:
-        """Nobody sees it."""
+        """Ignore the key."""
 
     def answer_tool(self, reply: ToolReply) -> None:
-        """Nobody has asked."""
+        """Ignore the answer: there is no tool call."""
 
     def interrupted(self, heard: str, heard_ms: int, turn: int) -> None:
-        """Nobody has spoken."""
+        """Ignore the interruption: nothing was spoken."""
 
     def recover(self, reason: str) -> bool:
         return False
 
     def say(self, speech: Speech) -> None:
-        """Its call ends, or another agent says it."""
+        """Ignore the sentence: the call ends, or another agent says it."""
 
     def listen_aside(self, take: Callable[[str], None] | None) -> None:
-        """Nobody hears."""
+        """Ignore the request: no agent listens."""
 
     async def close(self) -> None:
         """There is nothing to close."""

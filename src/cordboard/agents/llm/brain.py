@@ -1,8 +1,8 @@
-"""`LlmBrain`: a language model as the text side of a pipeline, and of conversations in writing.
+"""`LlmBrain`: a language model as the text side of a pipeline, and of written conversations.
 
-A dialogue keeps the conversation, and gives each turn to the loop of tools. It may be told ahead
-what a turn will probably be (`prepare`): then the model begins to think, and if the turn comes with
-those very words, its answer is there sooner. Of what was prepared in vain nothing is said, done or
+A dialogue keeps the conversation, and passes each turn to the tool loop. It may get a turn's
+probable words ahead (`prepare`): then the model begins to think, and if the turn comes with those
+very words, its answer is ready sooner. An answer prepared in vain is not spoken, acted on or
 remembered; it is paid for, as far as the service had got.
 """
 
@@ -26,7 +26,7 @@ from cordboard.tools.provider_schema import ProviderTool, for_provider_list
 from cordboard.tools.tool import ToolSpec
 
 MOST_TOOLBOXES = 16
-"""Different toolboxes whose declarations are kept."""
+"""Most toolboxes whose declarations are kept."""
 
 log = structlog.get_logger()
 
@@ -52,11 +52,11 @@ class LlmBrain:
 
     @property
     def problem(self) -> BrainError | None:
-        """Why it cannot think at all."""
+        """The reason why it cannot think at all; None if it can."""
         return self._problem
 
     def warm(self, toolbox: Sequence[ToolSpec]) -> None:
-        """Load the model, and put a toolbox into its language now, so that no call waits for it.
+        """Load the model and declare a toolbox for it now, so that no call waits for that.
         Blocks."""
         self._declarations(tuple(toolbox))
         if self._problem is None:
@@ -67,7 +67,7 @@ class LlmBrain:
                 self._problem = error
 
     def open(self, session: DialogueSession) -> LlmDialogue:
-        """A dialogue. Raises `BrainError` when there is no key."""
+        """Open a dialogue. Raises `BrainError` when there is no key."""
         if self._problem is not None:
             raise BrainError(str(self._problem), self._problem.kind)
         self._model.warm()
@@ -108,7 +108,7 @@ class LlmBrain:
 
 
 _Declared = tuple[tuple[ToolSpec, ...], tuple[ProviderTool, ...]]
-"""With the specs themselves: as long as they are kept, their ids are theirs."""
+"""Holds the specs themselves: while they are kept, their ids cannot be reused."""
 
 
 class LlmDialogue:
@@ -119,13 +119,13 @@ class LlmDialogue:
         self._history = history
         self._eager = eager
         self._draft: tuple[str, Answering] | None = None
-        """What was prepared, and for which words."""
+        """The prepared answer, with the words it is for."""
         self._answering: Answering | None = None
         """The last answer."""
         self._dropping: set[asyncio.Task[None]] = set()
 
     def hints(self) -> tuple[str, ...]:
-        """What a model expects to hear is not known."""
+        """Return nothing: the words that a model expects are not known."""
         return ()
 
     def is_complete(self, text: str) -> bool:
@@ -167,7 +167,7 @@ class LlmDialogue:
             dropping.add_done_callback(self._dropping.discard)
 
     def _taken(self, text: str) -> Answering:
-        """The answer to a turn that is sure: what was prepared for it, or a new one."""
+        """Return the answer to a turn that is certain: the prepared one, or a new one."""
         draft = self._draft
         if draft is not None and draft[0] == text:
             self._draft = None

@@ -1,11 +1,11 @@
 """A language model behind HTTP: the shell around a vendor's wire.
 
 One client per brain, shared by all its calls: connections are kept, and `warm` opens one while the
-greeting is spoken. A request that fails before its first piece is sent again, a few times and
-within `MOST_WAITING`; after the first piece never, for then words have been spoken.
+greeting is spoken. A request that fails before its first piece is retried a few times, within
+`MOST_WAITING`; after the first piece never, because words have been spoken.
 
-Failures come out as `BrainError` with the kind that `cordboard.net.failures` gives them; a silent
-stream is `stalled`, one of which nothing made sense `garbage`. No message bears a key.
+Failures are raised as `BrainError` with the kind that `cordboard.net.failures` gives them; a silent
+stream is `stalled`, one without a meaningful event is `garbage`. No message contains a key.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ from cordboard.tools.payload import PayloadLimits
 from cordboard.tools.schema_profiles import SchemaProfile
 
 KEEP_SECONDS = 90.0
-"""How long an idle connection is kept: callers think, and services close after some minutes."""
+"""Seconds for which an idle connection is kept: callers think, and services close after some
+minutes."""
 MOST_WAITING = 3.0
-"""Seconds to wait for another try, all together: a caller is on the line."""
+"""Seconds of waiting between attempts, in total: a caller is on the line."""
 RETRIES = Backoff(first=0.15, most=MOST_WAITING)
 DRAIN_SECONDS = 0.05
 MOST_CONNECTIONS = 200
 _WORTH_KEEPING = 65_536
-"""Bytes of an unused answer that are read, so that its connection can be used again."""
+"""Bytes of an unused answer that are read so that its connection can be used again."""
 
 log = structlog.get_logger()
 
@@ -63,7 +64,7 @@ class HttpModel:
         self._warming: asyncio.Task[None] | None = None
         self._closed = False
         self._used_at = float("-inf")
-        """Loop time of the last answer: until `KEEP_SECONDS` later a connection is there."""
+        """Loop time of the last answer: until `KEEP_SECONDS` later there is a connection."""
 
     @property
     def provider(self) -> str:
@@ -118,7 +119,7 @@ class HttpModel:
                 await asyncio.sleep(pause)
 
     def load(self) -> None:
-        """There is nothing to load."""
+        """Do nothing: there is nothing to load."""
 
     def warm(self) -> None:
         loop = asyncio.get_running_loop()
@@ -128,7 +129,7 @@ class HttpModel:
         self._warming = loop.create_task(self._warm())
 
     async def close(self) -> None:
-        """Once it is closed, calls that go on keep no connections between their answers."""
+        """Close the client. Calls still open then keep no connections between their answers."""
         warming, self._warming = self._warming, None
         if warming is not None:
             warming.cancel()
@@ -137,7 +138,7 @@ class HttpModel:
         await self._http.close()
 
     async def _warm(self) -> None:
-        """Ask what there is to know of the model: it costs nothing, and leaves a connection."""
+        """Request the model's description: it costs nothing, and leaves a connection."""
         path, seconds = self._wire.models_path, self._first_seconds
         try:
             async with (
@@ -187,7 +188,7 @@ class HttpModel:
 
     @staticmethod
     async def _drain(batches: AsyncGenerator[list[Read], None]) -> None:
-        """Read what is left, a few bytes usually: only then the connection can be used again."""
+        """Read the rest, usually a few bytes: only then the connection can be used again."""
         try:
             async with asyncio.timeout(DRAIN_SECONDS):
                 async for _ in batches:
@@ -207,13 +208,13 @@ class HttpModel:
     async def _read(
         self, response: httpx2.Response, reader: AnswerReader
     ) -> AsyncGenerator[list[Read], None]:
-        """The readings of each event."""
+        """Yield the readings of each event."""
         try:
             async for event in server_events(response):
                 if event.data:
                     yield reader.take(event)
         except httpx2.SSEError:
-            raise self._failed("sends what has no end", "garbage") from None
+            raise self._failed("sent an event that is too long", "garbage") from None
         except (httpx2.TransportError, httpx2.StreamError):
             whole = reader.end()
             if not whole:
@@ -232,7 +233,7 @@ class HttpModel:
     def _incomplete(self, reader: AnswerReader) -> RequestFailed:
         self._note(reader)
         if reader.malformed and not reader.alive:
-            return self._failed("answers what makes no sense", "garbage", again=True)
+            return self._failed("sent an unreadable answer", "garbage", again=True)
         return self._failed("ended in the middle of its answer", "dropped", again=True)
 
     def _failed(self, words: str, kind: FailureKind, *, again: bool = False) -> RequestFailed:

@@ -1,8 +1,8 @@
-"""The conversation as a model is told of it: whole turns, cut at what the caller has heard.
+"""The conversation as a model sees it: whole turns, cut at the point the caller has heard.
 
-Pure: no clock, no socket. A turn is what the caller said and all that followed. What a caller has
-not heard of an answer was not said to them, so it is taken out; what tools did stays, as it was
-done. Where a turn was cut, the next one tells the model so.
+Pure: no clock, no socket. A turn is the caller's words and everything that followed. The unheard
+part of an answer was not spoken to the caller, so it is removed; the results of tools stay, because
+the tools ran. Where a turn was cut, the next one says so to the model.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from cordboard.agent_api.language_model import (
 
 NOT_UNDERSTOOD = "(The caller said something that could not be understood.)"
 CALL_BEGINS = "(The call begins.)"
-"""Stands for the caller where a service wants them to be the first to speak."""
+"""Stands for the caller where a service requires them to speak first."""
 CUT_NOTE = "(The caller interrupted you; your last answer was heard only as far as it stands here.)"
 GIVEN_UP = {
     "status": "cancelled",
     "message": "Not waited for: the caller interrupted. It may have been done all the same.",
 }
 OWN_ID = "own_"
-"""Begins the ids of wishes that are ours, where the service gave none."""
+"""Prefix of our own tool call ids, where the service gave none."""
 CHARACTERS_A_TOKEN = 4
 KEEP_SHARE = 0.75
 """A conversation that has become too long is shortened to this share at once: its beginning then
-stays the same for some turns, which is what services' caches go by."""
+stays the same for some turns, and services' caches depend on that."""
 _WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(slots=True)
 class Turn:
-    """What the caller said (none: the greeting) and all that followed."""
+    """The caller's words (none: the greeting) and everything that followed."""
 
     messages: list[Message] = field(default_factory=list)
 
@@ -56,7 +56,7 @@ class History:
     def __init__(
         self, greeting: str, said: Iterable[Said], *, most_turns: int, most_tokens: int
     ) -> None:
-        """`said`: what was said before this agent took over; then it has not greeted."""
+        """`said`: the conversation before this agent took over; then it has not greeted."""
         self._most_turns = most_turns
         self._most_tokens = most_tokens
         self._cut = False
@@ -71,19 +71,19 @@ class History:
             self._turns[0].messages.append(AgentSaid(greeting))
 
     def turn(self, text: str) -> Turn:
-        """What a turn with this text would be; not yet part of the conversation."""
+        """Return a turn with this text, not yet added to the conversation."""
         words = text or NOT_UNDERSTOOD
         return Turn([CallerSaid(f"{CUT_NOTE}\n{words}" if self._cut else words)])
 
     def add(self, turn: Turn) -> None:
-        """It is now the last one; it may still grow."""
+        """Add the turn as the last one; it may still grow."""
         self._cut = False
         self._turns.append(turn)
         self._shorten()
 
     def messages(self) -> tuple[Message, ...]:
-        """All of it, as it precedes the next turn. Services want their thoughts back only where
-        tools were not followed by words yet."""
+        """Return the conversation before the next turn. Services need their sealed thoughts back
+        only where tools were not yet followed by words."""
         said = [message for turn in self._turns for message in turn.messages]
         open_ = said and isinstance(said[-1], ToolAnswered)
         last = max((at for at, one in enumerate(said) if isinstance(one, AgentSaid)), default=-1)
@@ -95,11 +95,11 @@ class History:
         )
 
     def said_besides(self, text: str) -> None:
-        """The agent's line has said something that this brain did not think of."""
+        """Add a sentence of the agent's line that this brain did not produce."""
         self._turns[-1].messages.append(AgentSaid(text))
 
     def interrupted(self, heard: str) -> None:
-        """The last answer was cut: of its words only `heard` were said."""
+        """Cut the last answer: of its words only `heard` were spoken."""
         turn = self._turns[-1]
         before = [text.text for text in turn.messages if isinstance(text, AgentSaid)]
         turn.messages[:] = cut_at(turn.messages, heard)
@@ -118,10 +118,10 @@ class History:
 
 
 def cut_at(messages: Sequence[Message], heard: str) -> list[Message]:
-    """A turn's messages with those of the agent's words that stand in `heard`.
+    """Return a turn's messages with only those of the agent's words that occur in `heard`.
 
-    What was heard may hold questions of the engine, so it is followed word by word: as long as an
-    answer's words come in it, in their order, they were heard.
+    `heard` may contain questions of the engine, so it is compared word by word: an answer's words
+    count as heard as long as they occur in it, in their order.
     """
     left = [word.casefold() for word in _WORD.findall(heard)]
     kept: list[Message] = []
@@ -138,7 +138,7 @@ def cut_at(messages: Sequence[Message], heard: str) -> list[Message]:
 
 
 def complete(messages: list[Message]) -> None:
-    """Give each wish without an answer one: it was given up."""
+    """Give each tool call without an answer one: it was given up."""
     answered: set[str] = set()
     last: AgentSaid | None = None
     for message in reversed(messages):
@@ -155,7 +155,7 @@ def complete(messages: list[Message]) -> None:
 
 
 def with_own_ids(wishes: Sequence[ToolWish], taken: Iterable[str]) -> tuple[ToolWish, ...]:
-    """Wishes that can be told apart: compatible services give no ids, or the same one twice."""
+    """Return tool calls with unique ids: compatible services give no ids, or the same one twice."""
     seen = set(taken)
     named: list[ToolWish] = []
     for wish in wishes:
@@ -170,7 +170,7 @@ def with_own_ids(wishes: Sequence[ToolWish], taken: Iterable[str]) -> tuple[Tool
 
 
 def _heard_of(text: str, heard: list[str]) -> tuple[str, list[str]]:
-    """The beginning of `text` whose words come in `heard`, and what is left of that."""
+    """Return the beginning of `text` whose words occur in `heard`, and the rest of `heard`."""
     end, at = 0, 0
     for word in _WORD.finditer(text):
         try:
@@ -182,7 +182,7 @@ def _heard_of(text: str, heard: list[str]) -> tuple[str, list[str]]:
 
 
 def _size(message: Message) -> int:
-    """In characters."""
+    """Return the size in characters."""
     match message:
         case CallerSaid(text):
             return len(text) + 8

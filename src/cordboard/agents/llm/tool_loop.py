@@ -1,13 +1,13 @@
-"""One answer of a model, with the tools it asks for: the same loop for all models, calls and chats.
+"""One answer of a model, with its tools: the same loop for all models, calls and chats.
 
     request → text, sentence by sentence → wishes → tools, side by side → request → …
 
-It runs in a task of its own, so that the model goes on writing while a sentence is turned into
-sound, and tools run while the words before them are spoken. It may begin before it is sure that
-there is to be an answer (`Answering.sure`): until then nothing is done but reading.
+It runs in its own task, so that the model continues to write while a sentence is turned into sound,
+and tools run while the words before them are spoken. It may begin before the turn is certain
+(`Answering.sure`): until then it only reads.
 
-Whatever goes wrong with a tool goes back to the model: that it does not exist, that its arguments
-are no JSON, what the desk refused. After `most_rounds` the model must answer with what it has.
+Every failure of a tool goes back to the model: an unknown tool, arguments that are not JSON, a
+refusal of the desk. After `most_rounds` the model must answer with the results it has.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ from cordboard.tools.tool import JsonObject, ToolReply
 NOT_JSON = "The arguments are not a JSON object. Ask again with valid JSON."
 TOO_MANY = "Not run: too many tools at once. Ask for fewer."
 NOTHING_SAID = "Sorry, I did not get that. Could you say it again?"
-"""Said where a model answers with nothing at all: silence would be taken for a broken line."""
+"""Spoken where a model answers with nothing at all: silence would be taken for a broken line."""
 REFUSED = "Sorry, I cannot help with that."
 MOST_AT_ONCE = 16
-"""Tools of one round."""
+"""Most tools of one round."""
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class LoopParts:
-    """What an answer is made with."""
+    """The resources of an answer."""
 
     model: LanguageModel
     system: str
@@ -68,28 +68,29 @@ class Answering:
     """One answer, from `Answering(...)` until it is read to its end or stopped."""
 
     def __init__(self, parts: LoopParts, before: Sequence[Message], turn: Turn) -> None:
-        """`before`: the conversation so far; `turn`: what is answered, and grows by it."""
+        """`before`: the conversation so far; `turn`: the turn to answer, to which messages are
+        added."""
         self._parts = parts
         self._before = tuple(before)
         self.turn = turn
         self._sure = asyncio.Event()
         self._out: asyncio.Queue[str | BrainError | None] = asyncio.Queue()
         self._said: list[str] = []
-        """Of the message being written."""
+        """Sentences of the message being written."""
         self._any_said = False
         self._answers: dict[str, ToolAnswered] = {}
-        """To the wishes that tools are at work for, as they come."""
+        """Answers to the tool calls that are running, as they arrive."""
         self._ends = False
-        """A tool has ended the call: nothing more need be said."""
+        """A tool has ended the call: no more words are needed."""
         self._stopped = False
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def sure(self) -> None:
-        """There is to be an answer: from now on tools may be asked for."""
+        """Note that the turn is certain: from now on tools may run."""
         self._sure.set()
 
     async def sentences(self) -> AsyncGenerator[str, None]:
-        """What is to be said. Raises `BrainError`. Closing it stops the answer."""
+        """Yield the sentences to be spoken. Raises `BrainError`. Closing it stops the answer."""
         try:
             while (item := await self._out.get()) is not None:
                 if isinstance(item, BrainError):
@@ -100,7 +101,7 @@ class Answering:
             await asyncio.wait((self._task,))
 
     def stop(self) -> None:
-        """Give it up: request and tools. What was written of the turn stays, as far as it came."""
+        """Cancel the request and the tools. The part of the turn already written stays."""
         if self._stopped:
             return
         self._stopped = True
@@ -114,7 +115,7 @@ class Answering:
         return not self._task.done()
 
     async def stopped(self) -> None:
-        """Stop it, and wait until nothing is left of it."""
+        """Stop it, and wait until all of it has ended."""
         self.stop()
         await asyncio.wait((self._task,))
 
@@ -125,7 +126,7 @@ class Answering:
             await self._rounds()
         except BrainError as error:
             self._out.put_nowait(error)
-        except Exception as error:  # task border: whoever reads is told, and it is counted there
+        except Exception as error:  # task border: the reader gets it, and counts it
             log.exception("brain_failed", model=self._parts.model.model)
             failure = BrainError(f"internal error: {type(error).__name__}")
             failure.__cause__ = error
@@ -150,7 +151,7 @@ class Answering:
         self._write_down((), ())
 
     async def _ask_model(self, *, may_ask: bool) -> tuple[tuple[ToolWish, ...], Reason]:
-        """One request; returns the tools it wants."""
+        """Send one request; return the tool calls."""
         parts = self._parts
         splitter = SentenceSplitter()
         wishes: list[ToolWish] = []
@@ -197,7 +198,7 @@ class Answering:
         answer = ToolAnswered(wish.wish_id, wish.name, as_payload(reply), failed=not reply.ok)
         self._answers[wish.wish_id] = answer
 
-    # What was said.
+    # The text so far.
 
     def _say(self, sentences: list[str]) -> None:
         for sentence in sentences:
@@ -220,7 +221,7 @@ def _arguments(wish: ToolWish) -> JsonObject | None:
 
 
 def _sendable(wish: ToolWish) -> ToolWish:
-    """As it can be sent back: some services choke on their own broken JSON."""
+    """Return it in a form that can be sent back: some services reject their own broken JSON."""
     return wish if _arguments(wish) is not None else replace(wish, arguments="{}")
 
 

@@ -1,7 +1,7 @@
-"""What the wires of the vendors have in common: a language model's service without sockets.
+"""The common part of the vendors' wires: a language model's service without sockets.
 
-A `Wire` puts a request into its vendor's words; an `AnswerReader` reads one answer. Neither ever
-raises for what a service sends: what makes no sense is counted, what the service says went wrong
+A `Wire` translates a request into its vendor's API; an `AnswerReader` reads one answer. Neither
+ever raises for a service's message: malformed events are counted, an error reported by the service
 becomes a `Broken`.
 """
 
@@ -23,12 +23,12 @@ from cordboard.tools.tool import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """The service says, in its stream, that it cannot go on. Last."""
+    """The service reports, in its stream, that it cannot continue. Last."""
 
     kind: FailureKind
     message: str
     again: bool = False
-    """Whether the same request may do better in a moment."""
+    """True if the same request may succeed in a moment."""
 
 
 Read: TypeAlias = ModelEvent | Broken
@@ -38,19 +38,20 @@ class AnswerReader(Protocol):
     """Reads one answer."""
 
     malformed: int
-    """Events that made no sense."""
+    """Number of malformed events."""
     alive: int
-    """Events that made sense, whether or not they brought anything; no mere signs of life."""
+    """Number of well-formed events, also those without content; keep-alives do not count."""
 
     def take(self, event: ServerSentEvent) -> list[Read]: ...
 
     def end(self) -> list[Read]:
-        """The stream is over. A `Finished`, if the answer is whole and none came yet."""
+        """Read the end of the stream: return a `Finished` if the answer is complete and none came
+        yet."""
         ...
 
 
 class Wire(Protocol):
-    """One vendor's language, with one brain's settings."""
+    """One vendor's API, with one brain's settings."""
 
     provider: str
     model: str
@@ -58,9 +59,9 @@ class Wire(Protocol):
     payload: PayloadLimits
     base_url: str
     path: str
-    """Of the request, with its query."""
+    """Path of the request, with its query."""
     models_path: str
-    """Of what tells whether the model exists."""
+    """Path that verifies that the model exists."""
 
     def headers(self, key: str) -> Mapping[str, str]: ...
 
@@ -70,7 +71,7 @@ class Wire(Protocol):
 
 
 class Reader:
-    """What the vendors' readers have in common: the count of what makes no sense."""
+    """Common part of the vendors' readers: it counts malformed events."""
 
     def __init__(self) -> None:
         self.malformed = 0
@@ -88,12 +89,12 @@ class Reader:
         try:
             return [*self.read(data)]
         except (TypeError, KeyError, ValueError, AttributeError, IndexError):
-            # A field of another kind than the service's own types say.
+            # A field of another type than the service documents.
             self.malformed += 1
             return []
 
     def read(self, data: JsonObject) -> Iterator[Read]:
-        """One event. May raise what wrong kinds of fields lead to."""
+        """Read one event. May raise errors for fields of wrong types."""
         raise NotImplementedError
 
     def end(self) -> list[Read]:
@@ -101,7 +102,7 @@ class Reader:
 
 
 def text_of(value: Any) -> str:
-    """A field that must be a text, or is not there."""
+    """Return a field that must be a text, or is missing."""
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -110,7 +111,7 @@ def text_of(value: Any) -> str:
 
 
 def object_of(value: Any) -> JsonObject:
-    """A field that must be an object, or is not there."""
+    """Return a field that must be an object, or is missing."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -119,7 +120,7 @@ def object_of(value: Any) -> JsonObject:
 
 
 def list_of(value: Any) -> list[JsonObject]:
-    """A field that must be a list of objects, or is not there."""
+    """Return a field that must be a list of objects, or is missing."""
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
@@ -128,13 +129,13 @@ def list_of(value: Any) -> list[JsonObject]:
 
 
 def count_of(value: Any) -> float:
-    """A number of tokens; what is none counts as 0."""
+    """Return a number of tokens; anything else counts as 0."""
     real = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if real and 0 <= value < 1e12 else 0.0
 
 
 def arguments_of(wish: ToolWish) -> JsonObject:
-    """What a tool was asked with; empty where the model wrote no object."""
+    """Return a tool call's arguments; empty where the model wrote no object."""
     try:
         asked = orjson.loads(wish.arguments)
     except orjson.JSONDecodeError:
@@ -143,10 +144,10 @@ def arguments_of(wish: ToolWish) -> JsonObject:
 
 
 def amounts(**counts: float) -> dict[str, float]:
-    """Only what was used."""
+    """Return only the non-zero amounts."""
     return {unit: count for unit, count in counts.items() if count > 0}
 
 
 def settled(**settings: Any) -> JsonObject:
-    """Only what was set."""
+    """Return only the settings that are set."""
     return {name: value for name, value in settings.items() if value is not None}

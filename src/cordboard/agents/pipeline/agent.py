@@ -1,12 +1,12 @@
-"""The pipeline agent: hearing → brain → mouth, for one call.
+"""The pipeline agent: recogniser → brain → voice, for one call.
 
-The parts are shared by all calls; this class holds what belongs to one. Answers are given one at a
+The parts are shared by all calls; this class holds the state of one. Answers are given one at a
 time: a turn that ends while an answer is being prepared waits for it, a caller who takes the floor
-while the agent is heard interrupts it. `cordboard.speech.turns.state_machine` decides when a turn
-is over and what is an interruption; `docs/turn-taking.md` tells how.
+while the agent is heard interrupts it. `cordboard.speech.turns.state_machine` decides about the end
+of a turn and about interruptions; see `docs/turn-taking.md`.
 
 While the engine asks the caller for a yes or a no (`listen_aside`), turns go there instead, and an
-answer that waits for its tool goes on waiting: it then answers the caller's latest turn.
+answer that waits for its tool keeps waiting: it then answers the caller's latest turn.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class PipelineParts:
-    """The shared parts of a pipeline, and the manners it has."""
+    """The shared parts of a pipeline, and its settings."""
 
     hearing: HearingParts
     brain: Brain
@@ -72,10 +72,10 @@ class PipelineAgent:
         self._answers: list[asyncio.Task[None]] = []
         """Answers being given or waiting for their turn, oldest first."""
         self._answered_turn = 0
-        """The turn that the answer being given belongs to."""
+        """The turn that the current answer belongs to."""
         self._fillers: set[asyncio.Task[None]] = set()
         self._questions: set[asyncio.Task[None]] = set()
-        """What is being said while the engine asks for a yes or a no."""
+        """Tasks that speak while the engine asks for a yes or a no."""
         self._asks: dict[str, asyncio.Future[ToolReply]] = {}
         self._asked = 0
         self._hearing: UserTurns | None = None
@@ -91,7 +91,7 @@ class PipelineAgent:
         return self._parts.brain.payload
 
     async def prepare(self) -> None:
-        """The parts are ready as they are."""
+        """Do nothing: the parts are ready."""
 
     async def start(self, session: AgentSession) -> None:
         self._session = session
@@ -121,7 +121,8 @@ class PipelineAgent:
             self._hearing.hear(pcm)
 
     def hear_key(self, key: str) -> None:
-        """Keys are recorded by the call; the brain does not use them. Their tone is no voice."""
+        """Note the key, because its tone is not a voice. The call records keys; the brain does not
+        use them."""
         if self._hearing is not None:
             self._hearing.key_pressed()
 
@@ -169,7 +170,7 @@ class PipelineAgent:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # What the hearing asks and tells.
+    # user_turns.HearingListener
 
     def agent_voice(self) -> AgentVoice:
         if not self._session.speaking():
@@ -189,7 +190,7 @@ class PipelineAgent:
     def _take_aside(
         self, turn: int, text: str, take: Callable[[str], None], *, wants_answer: bool
     ) -> None:
-        """The caller's words are for the engine; what is being answered goes on from this turn."""
+        """Pass the caller's words to the engine; the answer in progress continues in this turn."""
         self._answered_turn = turn
         if not self._answers:
             self._emit_unless_closed(AgentAudioDone(turn))
@@ -227,7 +228,7 @@ class PipelineAgent:
             self._emit_unless_closed(AgentAudioDone(self._answered_turn))
 
     async def _leave(self, turn: int) -> None:
-        """A turn that wants no answer: there is nothing to hand over."""
+        """End a turn that needs no answer."""
         self._emit_unless_closed(AgentAudioDone(turn))
 
     async def _tell_late(self, speech: Speech) -> None:
@@ -242,7 +243,7 @@ class PipelineAgent:
     def _queue_answer(
         self, answer: Callable[[], Coroutine[None, None, None]]
     ) -> asyncio.Task[None]:
-        """Answers follow one another in the order of the turns."""
+        """Queue an answer: answers follow one another in the order of the turns."""
         task = self._spawn(self._after_the_last(answer, self._answers[-1:]))
         self._answers.append(task)
         task.add_done_callback(self._answers.remove)
@@ -264,7 +265,7 @@ class PipelineAgent:
                 self._emit_unless_closed(AgentAudioDone(self._turn))
 
     async def _ask(self, question: Speech) -> None:
-        """A question of the engine's is all there is in its turn, though an answer is waiting."""
+        """Ask the engine's question: the only speech of its turn, even if an answer is waiting."""
         turn = self._turn
         await self._mouth.say(turn, question)
         self._emit_unless_closed(AgentAudioDone(turn))
@@ -287,14 +288,14 @@ class PipelineAgent:
                 self._emit_unless_closed(ToolCancelled(ask.ask_id))
             raise
 
-    # Keeping house.
+    # Housekeeping.
 
     def _emit_unless_closed(self, event: AgentAudioDone | ToolCancelled | AgentFailed) -> None:
         if not self._closed:
             self._session.emit(event)
 
     def _voice(self) -> Voice:
-        """The voice, what it costs told to the call."""
+        """The voice, which reports its cost to the call."""
         voice = self._parts.voice
         if isinstance(voice, PaidVoice):
             return voice.for_call(self._use)
@@ -320,14 +321,14 @@ class PipelineAgent:
     def _spawn_needless(
         self, work: Coroutine[None, None, None], kept: set[asyncio.Task[None]]
     ) -> asyncio.Task[None]:
-        """What may become needless is kept, to be given up."""
+        """Start work that may become needless, and keep its task so that it can be cancelled."""
         task = self._spawn(work)
         kept.add(task)
         task.add_done_callback(kept.discard)
         return task
 
     def _finished(self, task: asyncio.Task[None]) -> None:
-        """A task border: nothing that fails here may end in silence."""
+        """Task border: report a failure here, so that it does not end in silence."""
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             if isinstance(error, AgentError):

@@ -1,4 +1,4 @@
-"""A service's raw sound on its way to the rate that is wanted, piece by piece. Pure."""
+"""Convert a service's raw sound to the requested rate, piece by piece. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class PcmStream:
         self._odd = b""
 
     def feed(self, data: bytes) -> bytes:
-        """The next piece; what comes out may be empty."""
+        """Convert the next piece; the result may be empty."""
         data = self._odd + data
         whole = len(data) - len(data) % 2
         self._odd = data[whole:]
@@ -24,7 +24,7 @@ class PcmStream:
         return to_pcm(self._resampler.process(to_floats(data[:whole])))
 
     def flush(self) -> bytes:
-        """The rest; half a sample is dropped."""
+        """Return the rest; half a sample is dropped."""
         self._odd = b""
         return b"" if self._resampler is None else to_pcm(self._resampler.flush())
 

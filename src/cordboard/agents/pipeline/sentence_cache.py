@@ -1,4 +1,4 @@
-"""Sentences that a voice has spoken, kept for the next time: greetings, fillers, questions."""
+"""Sentences that a voice has spoken, kept for reuse: greetings, fillers, questions."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections import OrderedDict
 
 
 class SentenceCache:
-    """Sound by text and rate; what was asked for longest ago is given up first."""
+    """Sound by text and rate; the least recently used is dropped first."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes
         self._kept: OrderedDict[tuple[str, int], bytes] = OrderedDict()
         self.size = 0
-        """Bytes of sound that are kept."""
+        """Bytes of kept sound."""
 
     def find(self, text: str, rate: int) -> bytes | None:
-        """The sound of this text at this rate, if it is kept."""
+        """Return the sound of this text at this rate, if it is kept."""
         pcm = self._kept.get((text, rate))
         if pcm is not None:
             self._kept.move_to_end((text, rate))
         return pcm
 
     def keep(self, text: str, rate: int, pcm: bytes) -> None:
-        """Keep it, unless it alone is more than there is room for."""
+        """Keep the sound, unless it alone exceeds the limit."""
         if (text, rate) in self._kept or len(pcm) > self._most:
             return
         self._kept[(text, rate)] = pcm

@@ -1,8 +1,8 @@
-"""A voice of a paid service: what all of them have in common around their wires.
+"""The common part of the voices of paid services, around their wires.
 
-The first sound is passed on as soon as it comes, and no sound is waited for without bound. What
-fails before the first sound is tried once more, where that may help; after it, never: the caller
-would hear it twice. What was spoken to its end is kept, so that greetings and fillers come at once
+The first sound is passed on as soon as it arrives, and every wait for sound has a limit. A failure
+before the first sound is retried once, where that may help; after it, never: the caller would hear
+the words twice. A sentence spoken to its end is kept, so that greetings and fillers come at once
 and cost nothing again. Leaving `speak` early ends the request at once.
 """
 
@@ -24,7 +24,7 @@ from cordboard.tools.speech.speakable import has_words, without_marks
 log = structlog.get_logger()
 
 FIRST_SOUND_SECONDS = 3.5
-"""Twice this is less than the mouth waits: a second attempt can still succeed."""
+"""Twice this is less than the limit of `SpeechOutput`: a second attempt can still succeed."""
 NEXT_SOUND_SECONDS = 4.0
 ATTEMPTS = 2
 WORTH_ANOTHER: frozenset[FailureKind] = frozenset(("connect", "dropped", "stalled", "quota"))
@@ -48,12 +48,13 @@ class Synthesis(Protocol):
 
     @property
     def paid_by(self) -> PaidBy:
-        """What the service's bill counts: the other unit is not told, for it has no price."""
+        """The unit that the service bills; the other unit is not reported, because it has no
+        price."""
         ...
 
     def speak(self, text: str, rate: int) -> AsyncGenerator[bytes, None]:
-        """s16 samples at `rate`, piece by piece. Closing it ends the request. Raises
-        `VoiceError`."""
+        """Yield s16 samples at `rate`, piece by piece. Closing the generator ends the request.
+        Raises `VoiceError`."""
         ...
 
     async def close(self) -> None: ...
@@ -82,7 +83,7 @@ class ServiceVoice:
         return _CallVoice(self, used)
 
     async def prepare(self, texts: Iterable[str], *, rate: int = 8000) -> None:
-        """See `Voice.prepare`. A service that cannot be reached now may be later: never raises."""
+        """See `Voice.prepare`. Never raises: a service that cannot be reached now may be later."""
         for text in texts:
             try:
                 async with aclosing(self.speak(text, rate=rate)) as pieces:
@@ -102,7 +103,7 @@ class ServiceVoice:
         return self._cache.size
 
     async def spoken(self, text: str, rate: int, used: ReportUsage) -> AsyncGenerator[bytes, None]:
-        """`speak`, with what it costs."""
+        """Speak like `speak`, and report the usage."""
         text = without_marks(text)
         if not has_words(text):
             return
@@ -122,7 +123,7 @@ class ServiceVoice:
         self._cache.keep(text, rate, b"".join(pieces))
 
     async def _tried(self, text: str, rate: int) -> AsyncGenerator[bytes, None]:
-        """The sound by one attempt, or another one if that brought none."""
+        """Yield the sound of one attempt, or of a second one if the first brought none."""
         for attempt in range(1, ATTEMPTS + 1):
             begun = False
             try:
@@ -138,7 +139,7 @@ class ServiceVoice:
                 return
 
     async def _bounded(self, text: str, rate: int) -> AsyncGenerator[bytes, None]:
-        """The service's sound, with no wait that is too long."""
+        """Yield the service's sound; every wait has a limit."""
         provider = self._synthesis.provider
         limit = self._first_sound_seconds
         async with aclosing(self._synthesis.speak(text, rate)) as pieces:
@@ -155,7 +156,7 @@ class ServiceVoice:
                     limit = NEXT_SOUND_SECONDS
                     yield piece
         if limit != NEXT_SOUND_SECONDS:
-            raise VoiceError(f"{provider} gives no sound for words", "garbage")
+            raise VoiceError(f"{provider} returned no sound for words", "garbage")
 
     def _usage(self, text: str, size: int, rate: int) -> Usage:
         unit = self._synthesis.paid_by
@@ -164,7 +165,7 @@ class ServiceVoice:
 
 
 class _CallVoice:
-    """The voice as one call has it."""
+    """The voice for one call."""
 
     def __init__(self, voice: ServiceVoice, used: ReportUsage) -> None:
         self._voice = voice

@@ -1,8 +1,8 @@
-"""The agent's voice: one text at a time becomes sound for the caller.
+"""The agent's speech output: turns one text at a time into sound for the caller.
 
-Sentences never mix: whoever wants something said waits until the text before has been turned into
-sound. Nothing begins while the caller is taking a turn. A filler is needless, and dropped, when
-something else is being turned into sound already, or the caller speaks.
+Sentences never mix: a sentence waits until the text before it has been turned into sound. Nothing
+begins while the caller is taking a turn. A filler is dropped when other text is being turned into
+sound already, or when the caller speaks.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from cordboard.errors import FailureKind, VoiceError
 VOICE_LIMIT = 8.0
 """Seconds until a text's next sound; beyond that the voice has failed."""
 POLITE_LIMIT = 4.0
-"""Seconds for which the agent lets a caller finish who speaks when an answer is ready."""
+"""Seconds for which an agent with a ready answer lets the caller finish."""
 
 
 class SpeechOutput:
-    """One call's mouth."""
+    """The speech output of one call."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class SpeechOutput:
         self._loop = asyncio.get_running_loop()
         self._speech = asyncio.Lock()
         self.protected = False
-        """What is being heard is the greeting."""
+        """The current speech is the greeting."""
 
     async def speak(self, turn: int, text: str, *, greeting: bool = False) -> None:
         """Say a sentence of an answer."""
@@ -53,12 +53,12 @@ class SpeechOutput:
             await self._voice_it(turn, speech.text, speech)
 
     async def fill(self, turn: int, speech: Speech) -> None:
-        """Say a filler, unless something else is about to be heard or the caller speaks."""
+        """Say a filler, unless another sentence is about to be heard or the caller speaks."""
         if not self._speech.locked() and self._floor_is_free.is_set():
             await self.say(turn, speech)
 
     async def encourage(self, turn: int, speech: Speech) -> None:
-        """Say a continuer into the caller's pause, unless something else is being said."""
+        """Say a continuer in the caller's pause, unless another sentence is being spoken."""
         if not self._speech.locked():
             async with self._speech:
                 await self._voice_it(turn, speech.text, speech)

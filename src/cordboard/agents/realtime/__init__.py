@@ -1,1 +1,1 @@
-"""Agents that hear and speak by themselves: one file per service, and the shell around them."""
+"""Agents whose service hears and speaks by itself: one shell for all services."""

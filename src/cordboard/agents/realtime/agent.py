@@ -1,13 +1,13 @@
-"""The realtime agent: one service's session in one call, whatever the service.
+"""The realtime agent: one service's session in one call, the same for all services.
 
-    call ⇄ RealtimeAgent ⇄ ServiceProtocol        (what the service's messages mean)
-             ├ Talk                         turns, answers, tools
-             ├ ServiceLink                  connected, kept up, connected again
-             ├ OwnSpeech                    the engine's sentences, by either voice
-             └ AsideEars                    a yes or a no, while the service hears silence
+    call ⇄ RealtimeAgent ⇄ ServiceProtocol        (interprets the service's messages)
+             ├ Turns                        turns, answers, tools
+             ├ ServiceLink                  connects, keeps the connection, reconnects
+             ├ EngineSpeech                 the engine's sentences, by either voice
+             └ BackgroundListening          a yes or a no, while the service hears silence
 
-It implements `agent_api.agent.Agent` towards the call; `ServiceSide` is what the protocol sees of
-it. Nothing here is particular to a service; that is all in the protocols.
+It implements `agent_api.agent.Agent` towards the call; the protocol sees it as `ServiceSide`.
+Nothing here is particular to a service; that is all in the protocols.
 """
 
 from __future__ import annotations
@@ -56,28 +56,30 @@ from cordboard.tools.tool import ToolReply
 log = structlog.get_logger()
 
 WATCH = 0.5
-"""Seconds between two looks at whether the service sleeps."""
+"""Seconds between two checks for a stalled service."""
 SLEEPS = 3.0
-"""Seconds without a message of a service whose turn it is: it is not asked to say anything."""
+"""Seconds without a message from a service whose turn it is; then no sentence is requested from
+it."""
 BETWEEN_PIECES = 4.0
-"""Seconds without a sound for the caller before an answer may be taken to have broken off: what has
-been sent ahead is heard first."""
+"""Seconds without sound for the caller before an answer counts as broken off: the audio sent ahead
+is heard first."""
 GREETING_LIMIT = 5.0
-"""Seconds without a message of a service that owes the greeting: nobody waits for it longer."""
+"""Seconds without a message from a service that owes the greeting; after that the caller has waited
+long enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class RealtimeParts:
-    """What all realtime agents of an engine share."""
+    """Resources that all realtime agents of an engine share."""
 
     tls: ssl.SSLContext
     voice: Voice | None = None
-    """The engine's own; None where the offline models are not installed."""
+    """The engine's own voice; None where the offline models are not installed."""
     ears: HearingParts | None = None
     greetings: GreetingCache | None = None
-    """Where greetings are kept that services have said; None = nowhere."""
+    """Cache of the greetings that services have spoken; None = no cache."""
     warm: Callable[[], ServiceConnection | None] = lambda: None
-    """Gives a connection that was opened ahead, if there is one."""
+    """Returns a connection that was opened ahead, if there is one."""
     connection: Connect = ServiceConnection
 
 
@@ -100,10 +102,10 @@ class RealtimeAgent:
         self._barge_in = barge_in
         self._settings = settings
         self._greeted = False
-        """Somebody has greeted the caller: the service is not to."""
+        """The caller has been greeted: the service must not greet again."""
         self._stall = settings.stall_ms / 1000
         self._greeting_failed = False
-        """Once there was no greeting."""
+        """The greeting failed once."""
         link = LinkSettings(
             provider, settings.connect_timeout_ms / 1000, settings.reconnect_attempts
         )
@@ -111,24 +113,24 @@ class RealtimeAgent:
         self._so_far = SharedHistory()
         self._lately = AudioReplay()
         self._unanswerable = False
-        """What the caller said last is not written down: the next connection has to hear it."""
+        """The caller's last words have no transcript: the next connection has to hear them."""
         self._waiting_replies: list[ToolReply] = []
-        """Results that came while there was no connection."""
+        """Results that arrived without a connection."""
         self._aside: BackgroundListening | None = None
         self._take_aside: Callable[[str], None] | None = None
         self._closing_ears: set[asyncio.Task[None]] = set()
         self._recovered_turn = -1
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._sound_at = 0.0
-        """When the last frame of sound was sent."""
+        """Loop time of the last frame of sound that was sent."""
         self._heard_at = 0.0
-        """When the caller last heard anything."""
+        """Loop time at which the caller last heard anything."""
         self._session: AgentSession | None = None
         self._ended = False
-        """The service has ended the conversation: that its connection ends too is no failure."""
+        """The service has ended the conversation: the end of its connection is not a failure."""
         self._closed = False
 
-    # agents.base.Agent
+    # agent_api.agent.Agent
 
     @property
     def formats(self) -> tuple[AudioFormat, ...]:
@@ -156,7 +158,7 @@ class RealtimeAgent:
         try:
             await self._link.start()
         except AgentError:
-            await self._own.said()  # who comes next does not greet again
+            await self._own.said()  # the next agent does not greet again
             raise
         self._sound_at = self._loop.time()
         self._watch()
@@ -183,7 +185,7 @@ class RealtimeAgent:
             self._lately.pass_on(pcm, self._protocol.hear)
 
     def hear_key(self, key: str) -> None:
-        """Keys are recorded by the call, and asked for by tools; the services take none."""
+        """Ignore the key: the call records keys and tools read them; the services take none."""
 
     def answer_tool(self, reply: ToolReply) -> None:
         if not self._talk.tool_answered(reply.ask_id):
@@ -199,7 +201,7 @@ class RealtimeAgent:
         self._protocol.interrupted(self._talk.cut_items(heard_ms, turn))
 
     def recover(self, reason: str) -> bool:
-        """Once a turn: the connection may be the reason."""
+        """Replace the connection, once per turn: it may be the reason."""
         if self._closed or self._recovered_turn == self._talk.turn or not self._link.up:
             return False
         self._recovered_turn = self._talk.turn
@@ -236,7 +238,7 @@ class RealtimeAgent:
         await asyncio.gather(*self._closing_ears, return_exceptions=True)
         await self._link.close()
 
-    # realtime.link.LinkOwner
+    # reconnecting.LinkOwner
 
     def introduce(self, *, again: bool) -> None:
         session = self._session
@@ -256,7 +258,7 @@ class RealtimeAgent:
     def receive_text(self, message: bytes) -> None:
         try:
             self._protocol.receive_text(message)
-        except Exception as error:  # border: what one message does must not cost the connection
+        except Exception as error:  # border: one message must not cost the connection
             log.exception("provider_message_crashed", provider=self._provider)
             self.emit(AgentTrouble(INTERNAL, f"{self._provider}: {error!r}"))
 
@@ -281,7 +283,7 @@ class RealtimeAgent:
         log.error("agent_failed", provider=self._provider, kind=kind, reason=reason)
         self.emit(AgentFailed(f"{self._provider}: {reason}", kind))
 
-    # realtime.service_side.Behind
+    # service_side.Behind
 
     def session_accepted(self) -> None:
         waiting, self._waiting_replies = self._waiting_replies, []
@@ -299,7 +301,7 @@ class RealtimeAgent:
         log.info("provider_message_ignored", provider=self._provider, why=why, detail=detail[:200])
         self.emit(AgentTrouble(why, detail[:200]))
 
-    # realtime.talk.Stage and realtime.own_speech.SpeechHost
+    # turns.Stage and engine_speech.SpeechHost
 
     def emit(self, event: AgentEvent) -> None:
         if self._closed or self._session is None:
@@ -337,8 +339,9 @@ class RealtimeAgent:
         self._talk.release()
 
     def spoken(self, speech: Speech) -> None:
-        """An approval is all there is in its turn. Anything else is, unless the service is still
-        speaking, or a tool at work; and a filler is not while an answer is owed."""
+        """Handle a sentence that is spoken. An approval is the only speech of its turn, so it ends
+        the turn. Any other sentence does too, unless the service is still speaking or a tool is
+        running; a filler does not while an answer is owed."""
         talk = self._talk
         going_on = talk.asks or talk.answering or (speech.bridges and talk.owes)
         if speech.purpose == "approval" or not going_on:
@@ -346,7 +349,7 @@ class RealtimeAgent:
 
     def unsaid(self, speech: Speech, reason: str) -> None:
         log.error("sentence_unsaid", provider=self._provider, text=speech.text, reason=reason)
-        if self._link.up:  # else another agent may say it
+        if self._link.up:  # otherwise another agent may say it
             speech.drop()
         speech.cut()
         self.emit(AgentTrouble("unsaid", reason))
@@ -354,8 +357,8 @@ class RealtimeAgent:
     # Inside.
 
     def _greet_from_memory(self, session: AgentSession) -> None:
-        """Say the greeting as the service said it in an earlier call, if it did; else listen to how
-        it is said in this one."""
+        """Say the greeting from the recording of an earlier call, if there is one; otherwise record
+        this call's greeting."""
         self._greeted = bool(session.history)
         cache = self._parts.greetings
         if cache is None or not session.greeting or self._greeted:
@@ -394,7 +397,7 @@ class RealtimeAgent:
         task.add_done_callback(self._closing_ears.discard)
 
     def _watch(self) -> None:
-        """Every now and then: keep the service awake, and notice when it sleeps."""
+        """Keep the service awake and detect stalls, at regular intervals."""
         session, talk = self._session, self._talk
         if self._closed or session is None:
             return
@@ -416,14 +419,14 @@ class RealtimeAgent:
             link.replace(f"nothing came for {since:.0f} s in the middle of an answer", "stalled")
 
     def _listen_for_silence(self, now: float) -> None:
-        """Of a caller whose words the service does not end, or does not notice."""
+        """Detect a caller whose end of turn, or whose voice, the service does not report."""
         if (since := self._talk.caller_waits(now)) is not None:
             self.emit(CallerWaits(since))
         if self._talk.notice_silence(now, self._link.last_message_at):
-            self._link.replace("nothing came of what the caller says", "stalled")
+            self._link.replace("the service does not react to the caller", "stalled")
 
     def _greeting_fails(self, reason: str) -> None:
-        """Another connection may do better; if not, another agent."""
+        """Try another connection; if that does not help, another agent takes over."""
         if self._greeting_failed:
             self._link.give_up("stalled", reason)
         else:

@@ -1,7 +1,7 @@
-"""The engine's own ears in a realtime agent's call: while the caller is asked for a yes or a no.
+"""The engine's own recogniser in a realtime agent's call, for a question with yes or no.
 
-The service hears silence meanwhile, so that it neither answers the answer nor takes back what it
-has asked for; the offline recogniser of the pipelines listens instead. Once per question.
+Meanwhile the service hears silence, so that it neither answers the caller's answer nor cancels its
+tool calls; the offline recogniser of the pipelines listens instead. One per question.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 
 class BackgroundListening:
-    """Listens for one answer. Implements `hearing.HearingListener`."""
+    """Listens for one answer. Implements `user_turns.HearingListener`."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class BackgroundListening:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # hearing.HearingListener
+    # user_turns.HearingListener
 
     def turn_heard(self, turn: int, text: str, *, wants_answer: bool) -> None:
         if wants_answer:
@@ -106,7 +106,7 @@ class BackgroundListening:
         return task
 
     def _finished(self, task: asyncio.Task[None]) -> None:
-        """A task border: nothing that fails here may end in silence."""
+        """Task border: report a failure here, so that it does not end in silence."""
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("ears_task_failed", call_id=self._session.call_id, exc_info=error)
@@ -115,7 +115,8 @@ class BackgroundListening:
 
 
 class _NoDialogue:
-    """Nobody is being talked to but the engine. Implements `brain.base.Dialogue`."""
+    """Stands in for a dialogue: only the engine talks with the caller. Implements
+    `dialogue.Dialogue`."""
 
     def hints(self) -> tuple[str, ...]:
         return ()
@@ -132,4 +133,4 @@ class _NoDialogue:
             yield sentence
 
     def interrupted(self, heard: str) -> None:
-        """Nothing was said."""
+        """Do nothing: nothing was spoken."""

@@ -1,7 +1,8 @@
-"""What the caller said lately, for another connection to hear: the lost one told nothing of it.
+"""The caller's recent audio, replayed to a new connection when the lost one reported no words of
+it.
 
-Frames are kept while there is a voice, and a little before and after it, so that what is heard
-again is the caller's words and not the time that the service was silent. Pure bookkeeping.
+Frames are kept while there is a voice, and a little before and after it, so that the replay
+contains the caller's words and not the time for which the service was silent. Pure bookkeeping.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from cordboard.audio.voice_trace import BETWEEN, VoiceTrace
 from cordboard.speech.caller_sound import FRAME, LEAD, CallerSound
 
 KEPT = round(15.0 / FRAME)
-"""Frames; of a longer utterance, the beginning is lost."""
+"""Frames that are kept; a longer utterance loses its beginning."""
 
 
 class AudioReplay:
-    """One call's. `keep` and `pass_on` are called for each frame: cheap."""
+    """The kept audio of one call. `keep` and `pass_on` are called for each frame: cheap."""
 
     def __init__(self) -> None:
         self._sound = CallerSound(KEPT)
@@ -26,11 +27,11 @@ class AudioReplay:
         self._kept = 0
         self._began_at: float | None = None
         self._utterance = 0
-        """How many frames had been kept when it began."""
+        """Number of frames kept when the utterance began."""
 
     def keep(self, frame: bytes, now: float, trace: VoiceTrace, same: Callable[[], bool]) -> None:
-        """One more frame, which `trace` has heard. `same`: whether a voice that begins now goes on
-        with what no service has understood yet."""
+        """Keep one more frame, which `trace` has heard. `same`: True if a voice that begins now
+        continues an utterance that no service has understood yet."""
         last = trace.last_voice_at
         if last is None or now - last > BETWEEN:
             self._before.append(frame)
@@ -47,15 +48,15 @@ class AudioReplay:
         self._kept += 1
 
     def lost(self, *, unheard: bool) -> None:
-        """The connection is gone. `unheard`: and with it the last utterance."""
+        """Note that the connection is gone. `unheard`: the last utterance was lost with it."""
         if unheard:
             self._sound.utterance_begins((self._kept - self._utterance) * FRAME)
         self._sound.nobody_listens()
 
     def accepted(self) -> None:
-        """There is another one: what it has to hear comes before what the caller says now."""
+        """Note that a new connection is ready: it hears the kept frames before the live ones."""
         self._sound.somebody_listens()
 
     def pass_on(self, frame: bytes, hear: Callable[[bytes], None]) -> None:
-        """Have the service hear this frame, after those that it has missed."""
+        """Give the service the frames it has missed, then this one."""
         self._sound.pass_on(frame, hear)

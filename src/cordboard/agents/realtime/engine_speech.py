@@ -1,8 +1,8 @@
-"""The engine's sentences in a realtime agent's call: by which voice, and when.
+"""The engine's sentences in a realtime agent's call: the choice of the voice, and the moment.
 
-A filler is said while the service is silent, or not at all; a question, a re-prompt or a farewell
-waits until the service has finished. While the engine speaks, the service's sound waits: they
-never talk over each other. `slow_response` decides between the two voices; where one cannot, the
+A filler is spoken while the service is silent, or not at all; a question, a re-prompt or a farewell
+waits until the service has finished. While the engine speaks, the service's sound waits: they never
+talk over each other. `slow_response` decides between the two voices; where one cannot speak, the
 other does.
 """
 
@@ -26,35 +26,35 @@ from cordboard.errors import VoiceError
 log = structlog.get_logger()
 
 POLITE_LIMIT = 6.0
-"""Seconds for which a sentence of the engine's waits for the service to finish."""
+"""Seconds for which a sentence of the engine waits for the service to finish."""
 SERVICE_VOICE_LIMIT = 2.5
-"""Seconds within which a service begins a sentence that it has taken; else it will not."""
+"""Seconds within which a service begins a sentence that it has accepted; after that it will not."""
 SERVICE_FILLER_LIMIT = 1.5
-"""The same for a filler: by then the caller has waited for long."""
+"""Seconds within which a service begins a filler: after that the caller has waited for long."""
 MOST_GIVEN = 8
-"""Sentences with the service at a time; older ones it has forgotten."""
+"""Most sentences with the service at a time; it has forgotten older ones."""
 VOICE_LIMIT = 8.0
 """Seconds until a text's next sound; beyond that the voice has failed."""
 
 
 class SpeechHost(Protocol):
-    """The rest of the shell, as this sees it."""
+    """The part of the shell that `EngineSpeech` uses."""
 
     def emit(self, event: AgentEvent) -> None: ...
 
     def turn_now(self) -> int: ...
 
     def service_speaks(self) -> bool:
-        """Whether the service is in the middle of an answer, and does not falter."""
+        """True if the service is in the middle of an answer and has not stalled."""
         ...
 
     def service_sleeps(self) -> bool:
-        """Whether it has been silent for too long to be asked for a sentence."""
+        """True if the service has been silent for too long to be given a sentence."""
         ...
 
     def thinks_for(self) -> float | None:
-        """For how many seconds the service has been thinking; None: a tool is at work, or it has
-        stopped in the middle of an answer."""
+        """Return the seconds for which the service has been thinking. None: a tool is running, or
+        the service has stopped in the middle of an answer."""
         ...
 
     def service_says(self, speech: Speech) -> bool:
@@ -70,16 +70,16 @@ class SpeechHost(Protocol):
     def release_service(self) -> None: ...
 
     def spoken(self, speech: Speech) -> None:
-        """A sentence is said, or will not be: perhaps nothing is owed any more."""
+        """Note that a sentence was spoken or dropped: perhaps nothing is owed any more."""
         ...
 
     def unsaid(self, speech: Speech, reason: str) -> None:
-        """Neither voice could say it."""
+        """Note that neither voice could say it."""
         ...
 
 
 class EngineSpeech:
-    """One call's sentences of the engine. Implements `turns.EngineSentences`."""
+    """The engine's sentences in one call. Implements `turns.EngineSentences`."""
 
     def __init__(
         self,
@@ -100,19 +100,19 @@ class EngineSpeech:
         self._service_speaks = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._needless: set[asyncio.Task[None]] = set()
-        """Fillers: dropped when the caller speaks or the answer begins first."""
+        """Fillers; dropped when the caller speaks or the answer begins first."""
         self._questions: set[asyncio.Task[None]] = set()
         self._given: list[Speech] = []
-        """Sentences that the service was asked to say and has not begun."""
+        """Sentences that the service has accepted and not begun."""
         self._late: Speech | None = None
         """A late answer that the model knows, and has not told the caller yet."""
         self._closed = False
         self._nobody_waits = False
-        """The service is gone for good: what is said now is a farewell."""
+        """The service is gone for good: the next sentence is a farewell."""
 
     def say(self, speech: Speech) -> None:
-        """A filler or a continuer, if it fits; a question, until it is settled; anything else must
-        be said."""
+        """Say a filler or a continuer if it fits, and a question until it is settled; all other
+        sentences must be spoken."""
         match speech.purpose:
             case "filler":
                 self._spawn(self._fill(speech), speech, self._needless)
@@ -126,7 +126,7 @@ class EngineSpeech:
                 self._spawn(self._say(speech), speech)
 
     def service_refused(self, speech: Speech) -> None:
-        """The service will not say it: the engine's own voice does, unless it has already."""
+        """Say it with the engine's own voice, because the service will not, unless that is done."""
         if not self._take_back(speech):
             return
         if self._voice is not None:
@@ -137,7 +137,8 @@ class EngineSpeech:
             self._host.spoken(speech)
 
     def _encourage(self, speech: Speech) -> None:
-        """Into the caller's pause: now or not at all, and only by the engine."""
+        """Say a continuer in the caller's pause, now or not at all, and only with the engine's
+        voice."""
         if self._voice is not None and not self._turns_taken.locked():
             self._spawn(self._speak(speech, self._voice), speech, self._needless)
         else:
@@ -161,7 +162,7 @@ class EngineSpeech:
             late.drop()
 
     def connected_again(self) -> None:
-        """The new connection's model does not know the late answer: it is said again."""
+        """Say the late answer again: the new connection's model does not know it."""
         late, self._late = self._late, None
         if late is not None:
             self.say(late)
@@ -171,28 +172,28 @@ class EngineSpeech:
         self._service_speaks.set()
 
     def service_stopped(self) -> None:
-        """The service has finished, or was cut."""
+        """Note that the service has finished, or was cut."""
         self._service_done.set()
         self._service_speaks.clear()
 
     def service_gone(self) -> None:
-        """There will be no answer, so nothing bridges the time until then."""
+        """Drop the fillers: no answer will come."""
         self.service_stopped()
         self._nobody_waits = True
 
     def drop_needless(self) -> None:
-        """The caller speaks: no filler any more."""
+        """Drop the fillers: the caller speaks."""
         _cancel(self._needless)
         for speech in [given for given in self._given if given.bridges]:
             self._given.remove(speech)
             speech.drop()
 
     def drop_questions(self) -> None:
-        """The question is settled."""
+        """Drop the questions: they are settled."""
         _cancel(self._questions)
 
     async def said(self) -> None:
-        """Until all of that is handed over."""
+        """Wait until all sentences are handed over."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def close(self) -> None:
@@ -215,8 +216,8 @@ class EngineSpeech:
         await self._by_either_voice(speech, SERVICE_FILLER_LIMIT, by_service=by_service)
 
     async def _thought_for_long(self) -> bool:
-        """A service that only thinks is about to speak: it is given its time. True when that is
-        over, or a tool is at work."""
+        """Give a thinking service time to speak by itself. True when the time is over, or a tool is
+        running."""
         thinks = self._host.thinks_for()
         if thinks is None:
             return True
@@ -236,7 +237,7 @@ class EngineSpeech:
         await self._by_either_voice(speech, SERVICE_VOICE_LIMIT, by_service=by_service)
 
     async def _by_either_voice(self, speech: Speech, seconds: float, *, by_service: bool) -> None:
-        """The service has `seconds` to begin; else the engine's own voice speaks."""
+        """Give the service `seconds` to begin; otherwise the engine's own voice speaks."""
         host = self._host
         asked = by_service and self._service_says(speech)
         if asked and await self._service_begins(speech, seconds):
@@ -257,15 +258,16 @@ class EngineSpeech:
         return taken
 
     def _take_back(self, speech: Speech) -> bool:
-        """Return whether the service has the sentence and has not begun it; now it has it no
-        more."""
+        """Withdraw the sentence from the service. True if the service had it and had not begun
+        it."""
         if speech not in self._given:
             return False
         self._given.remove(speech)
         return True
 
     async def _service_begins(self, speech: Speech, seconds: float) -> bool:
-        """False when the service has taken this and does not say it, and the engine can."""
+        """False when the service has accepted this but does not begin it, and the engine can speak
+        it."""
         try:
             async with asyncio.timeout(seconds):
                 await self._service_speaks.wait()
@@ -313,7 +315,8 @@ class EngineSpeech:
         task.add_done_callback(partial(self._ended, speech))
 
     def _ended(self, speech: Speech, task: asyncio.Task[None]) -> None:
-        """A sentence that was given up is not said; when the agent is closed, another agent may."""
+        """Drop a sentence that was given up, but not because the agent is closed: then another
+        agent may speak it."""
         if task.cancelled() and not self._closed:
             speech.drop()
 
@@ -324,7 +327,7 @@ def _cancel(tasks: set[asyncio.Task[None]]) -> None:
 
 
 def _told(host: SpeechHost) -> Callable[[asyncio.Task[None]], None]:
-    """A task border: nothing that fails here may end in silence."""
+    """Task border: report a failure here, so that it does not end in silence."""
 
     def finished(task: asyncio.Task[None]) -> None:
         if task.cancelled() or task.exception() is None:

@@ -1,9 +1,9 @@
-"""Greetings in the services' own voices, kept from the calls in which they were first said.
+"""Greetings in the services' own voices, recorded in the calls in which they were first spoken.
 
 A service needs half a second and more for the first sound of a greeting that is always the same. So
-what one call has heard of it whole is played to the next one at once, while its connection is still
-being opened, and the service is told that it has greeted. The key says all that makes a greeting
-sound as it does.
+a greeting that one call has heard completely is played to the next one at once, while its
+connection is still being opened, and the service learns that the caller was greeted. The key
+contains everything that changes the sound of a greeting.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from cordboard.audio.format import AudioFormat
 from cordboard.config.sections.realtime import RealtimeProvider
 
 MAX_BYTES = 16 * 1024 * 1024
-"""Of all greetings together: half an hour of G.711."""
+"""Limit of all greetings together: half an hour of G.711."""
 LONGEST_BYTES = 480_000
-"""Of one: a minute of G.711. Longer ones are not kept."""
+"""Limit of one greeting: a minute of G.711. Longer ones are not kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """What was said once."""
+    """A greeting as it was spoken once."""
 
     words: str
-    """As the service wrote them; empty where it does not."""
+    """The words as the service wrote them; empty where it does not."""
     sound: bytes
 
 
 def greeting_key(settings: RealtimeProvider, audio_format: AudioFormat, text: str) -> str:
-    """What a greeting depends on. Holds no secret."""
+    """Return the key of a greeting: everything its sound depends on. Contains no secret."""
     told = settings.model_dump_json(exclude={"api_key"})
     whole = f"{told}|{audio_format.encoding}{audio_format.rate}|{text}"
     return hashlib.sha256(whole.encode()).hexdigest()
 
 
 class GreetingCache:
-    """The greetings of one engine, the latest used last."""
+    """The greetings of one engine, in order of use, the most recent last."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -46,14 +46,14 @@ class GreetingCache:
         self._bytes = 0
 
     def find(self, key: str) -> Greeting | None:
-        """The greeting, if it has been said before."""
+        """Return the greeting if it has been spoken before."""
         found = self._kept.get(key)
         if found is not None:
             self._kept.move_to_end(key)
         return found
 
     def keep(self, key: str, greeting: Greeting) -> None:
-        """Remember a greeting that was said to its end."""
+        """Keep a greeting that was spoken to its end."""
         size = len(greeting.sound)
         if key in self._kept or not size or size > LONGEST_BYTES:
             return
@@ -65,7 +65,7 @@ class GreetingCache:
 
 
 class GreetingListener:
-    """Follows one greeting as it is being said."""
+    """Records one greeting while it is spoken."""
 
     def __init__(self, cache: GreetingCache, key: str) -> None:
         self._cache = cache
@@ -83,13 +83,13 @@ class GreetingListener:
             self._sound += sound
 
     def done(self) -> None:
-        """It was said to its end."""
+        """Keep the greeting: it was spoken to its end."""
         if not self._over:
             self._cache.keep(self._key, Greeting("".join(self._words).strip(), bytes(self._sound)))
         self.give_up()
 
     def give_up(self) -> None:
-        """It was cut, or is over: what follows is no greeting."""
+        """Stop recording: the greeting was cut, or is over, and the rest belongs to an answer."""
         self._over = True
         self._sound.clear()
         self._words.clear()

@@ -1,10 +1,10 @@
-"""The way to the service through a whole call: connected ahead, kept up, opened again when lost.
+"""The connection to the service for a whole call: opened ahead, kept alive, reopened when lost.
 
     open → start → up … lost → up … → close
 
-A connection that is lost is replaced within its limits, while the call goes on: what is sent
-meanwhile is dropped, results of tools wait. What the loss means, and whether another connection may
-help, the protocol says.
+A lost connection is replaced within its limits while the call continues: messages sent meanwhile
+are dropped, results of tools wait. The protocol says what the loss means, and whether another
+connection may help.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from cordboard.net.service_websocket import Address, NotConnected, ServiceConnec
 log = structlog.get_logger()
 
 FIRST_RETRIES = 1
-"""Further attempts when a call begins: the caller is waiting, and there may be a fallback."""
+"""Retries when a call begins: the caller is waiting, and there may be a fallback."""
 RETRIES = Backoff(first=0.25, most=2.0)
-"""Pauses between attempts to connect again; the first attempt is made at once."""
+"""Pauses between retries; the first one starts at once."""
 MANY, WITHIN = 5, 60.0
-"""So many losses within so many seconds are a service that does not work."""
+"""This many losses within this many seconds mean that the service does not work."""
 
 
 Connect: TypeAlias = Callable[[Address, str], ServiceConnection]
-"""Make a connection to an address, not yet open; the second argument names the peer."""
+"""Makes a connection to an address, not yet open; the second argument names the peer."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkSettings:
-    """How patient the link is."""
+    """Retries and timeouts of the link."""
 
     peer: str
     connect_seconds: float
-    """For the connection, and again for the service to accept the session."""
+    """Timeout for the connection, and again for the service to accept the session."""
     retries: int
 
 
 class LinkOwner(Protocol):
-    """The agent, as its link sees it. Called on the event loop."""
+    """The agent as its link sees it. Called on the event loop."""
 
     def introduce(self, *, again: bool) -> None:
-        """A new connection is open: have the protocol begin on it."""
+        """Have the protocol begin on a new connection."""
         ...
 
     def receive_text(self, message: bytes) -> None: ...
@@ -58,20 +58,20 @@ class LinkOwner(Protocol):
     def receive_binary(self, data: bytes) -> None: ...
 
     def link_lost(self) -> None:
-        """The connection is gone; another one is being tried."""
+        """Note that the connection is gone; a new one is being tried."""
         ...
 
     def link_restored(self, reason: str) -> None:
-        """There is another one, because of this."""
+        """Note that there is a new connection; `reason` is the reason for it."""
         ...
 
     def link_failed(self, kind: FailureKind, reason: str) -> None:
-        """There will be no other one."""
+        """Note that there will be no new connection."""
         ...
 
 
 class _Refused(Exception):
-    """An attempt failed."""
+    """A failed attempt."""
 
     def __init__(self, lost: Lost) -> None:
         super().__init__(lost.reason)
@@ -79,7 +79,7 @@ class _Refused(Exception):
 
 
 class ServiceLink:
-    """One call's link. Implements `connection.Receiver`."""
+    """The link of one call. Implements `service_websocket.Receiver`."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class ServiceLink:
         warm: Callable[[], ServiceConnection | None] = lambda: None,
         connection: Connect = ServiceConnection,
     ) -> None:
-        """`warm()` may give a connection that is open already."""
+        """`warm()` may return a connection that is already open."""
         self._warm = warm
         self._new_connection = connection
         self._loop = asyncio.get_running_loop()
@@ -105,14 +105,14 @@ class ServiceLink:
         self._mending: asyncio.Task[None] | None = None
         self._losses: list[float] = []
         self._first_retries = min(FIRST_RETRIES, settings.retries)
-        """Further attempts that are left until the call has begun."""
+        """Retries left until the call has begun."""
         self._closed = False
         self.up = False
-        """Whether the service takes sound and results now."""
+        """True while the service takes sound and results."""
         self.last_message_at = self._loop.time()
-        """When the service last said anything."""
+        """Loop time of the service's last message."""
 
-    # The way up.
+    # Connecting.
 
     async def open(self) -> None:
         """Connect, without a session yet. Raises `AgentError`."""
@@ -127,7 +127,7 @@ class ServiceLink:
         return self._opening
 
     async def _connect_at_first(self) -> ServiceConnection:
-        """Connect, at the call's beginning with the further attempt. Raises `_Refused`."""
+        """Connect at the start of the call, with its retry. Raises `_Refused`."""
         while True:
             try:
                 return await self._connect()
@@ -144,8 +144,8 @@ class ServiceLink:
         return True
 
     async def start(self) -> None:
-        """Connect if that is not done, and wait until the service has accepted the session.
-        Raises `AgentError`."""
+        """Connect if that is not done, and wait until the service has accepted the session. Raises
+        `AgentError`."""
         while True:
             try:
                 await self._attempt(again=False)
@@ -158,7 +158,7 @@ class ServiceLink:
             await asyncio.sleep(RETRIES.pause(0))
 
     async def close(self) -> None:
-        """Give everything back. Idempotent."""
+        """Release everything. Idempotent."""
         self._closed = True
         self.up = False
         for task in (self._opening, self._mending):
@@ -178,10 +178,10 @@ class ServiceLink:
             return None
         return task.result() if task.result() is not self._connection else None
 
-    # What the protocol asks of it.
+    # Calls from the protocol.
 
     def accepted(self) -> None:
-        """The service has accepted the session."""
+        """Note that the service has accepted the session."""
         self.up = True
         if self._accepted is not None and not self._accepted.done():
             self._accepted.set_result(None)
@@ -196,23 +196,23 @@ class ServiceLink:
 
     @property
     def takes_sound(self) -> bool:
-        """Whether sound has a chance to arrive in time."""
+        """True if sound has a chance to arrive in time."""
         connection = self._connection
         return self.up and connection is not None and not connection.congested
 
     def replace(self, reason: str, kind: FailureKind = "dropped") -> None:
-        """Another connection instead of this one, which goes on until that is there."""
+        """Open a new connection; the current one is used until the new one is ready."""
         self._mend(Lost(kind, reason, again=True))
 
     def give_up(self, kind: FailureKind, reason: str) -> None:
-        """The protocol has said that nothing can go on."""
+        """End the link for good: the protocol cannot continue."""
         accepted = self._accepted
         if accepted is not None and not accepted.done():
             accepted.set_exception(_Refused(Lost(kind, reason, again=False)))
         else:
             self._fail(Lost(kind, reason, again=False))
 
-    # connection.Receiver
+    # service_websocket.Receiver
 
     def receive_text(self, message: bytes) -> None:
         self.last_message_at = self._loop.time()
@@ -234,7 +234,7 @@ class ServiceLink:
     # Inside.
 
     async def _connect(self) -> ServiceConnection:
-        """Raises `_Refused`."""
+        """Connect once. Raises `_Refused`."""
         if (warm := self._warm()) is not None:
             return warm
         seconds = self._settings.connect_seconds
@@ -254,7 +254,8 @@ class ServiceLink:
         return connection
 
     async def _establish(self, retries: int) -> None:
-        """Once more. Raises `_Refused` of the last attempt."""
+        """Introduce the session, with `retries` retries. Raises the `_Refused` of the last
+        attempt."""
         for attempt in range(retries + 1):
             try:
                 await self._attempt(again=True)
@@ -312,7 +313,7 @@ class ServiceLink:
             await self._establish(self._settings.retries - 1)
         except _Refused as refused:
             self._fail(refused.lost)
-        except Exception as error:  # task border: else the call would wait for it for ever
+        except Exception as error:  # task border: otherwise the call would wait for ever
             log.exception("service_link_failed", peer=self._settings.peer)
             self._fail(Lost("internal", f"internal error: {type(error).__name__}", again=False))
         else:

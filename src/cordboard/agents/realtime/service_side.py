@@ -1,4 +1,5 @@
-"""What a protocol sees of the shell: its `ProtocolHost`. Each call goes to the part it concerns."""
+"""The protocol's view of the shell: its `ProtocolHost`. Passes each call to the responsible
+part."""
 
 from __future__ import annotations
 
@@ -21,18 +22,18 @@ class Behind(Protocol):
     def emit(self, event: AgentEvent) -> None: ...
 
     def session_accepted(self) -> None:
-        """Sound and results are taken from now on."""
+        """Note that the service takes sound and results from now on."""
         ...
 
     def caller_said(self, text: str) -> None:
-        """The service has understood this."""
+        """Note that the service has understood these words."""
         ...
 
     def ignored(self, why: str, detail: str = "") -> None: ...
 
 
 class ServiceSide:
-    """Implements `realtime.protocol.ProtocolHost`."""
+    """Implements `agent_api.service_protocol.ProtocolHost`."""
 
     def __init__(self, link: ServiceLink, talk: Turns, own: EngineSpeech, behind: Behind) -> None:
         self._loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Which pieces of the service's sound were handed over, so that a cut can be told in its terms.
+"""The pieces of the service's sound that were handed over, so that a cut can name them.
 
 Pure bookkeeping, in bytes of the session's format.
 """
@@ -29,7 +29,7 @@ class SpokenItems:
         self._pieces: list[_Piece] = []
 
     def add(self, turn: int, item: str, size: int) -> None:
-        """So many bytes more of this piece were handed over."""
+        """Note that `size` more bytes of this piece were handed over."""
         last = self._pieces[-1] if self._pieces else None
         if last is not None and last.turn == turn and last.item == item:
             last.size += size
@@ -39,8 +39,8 @@ class SpokenItems:
             self._pieces = [p for p in self._pieces if p.turn >= turn - MAX_TURNS]
 
     def cut(self, heard_ms: int, turn: int) -> tuple[CutItem, ...]:
-        """What of it was not heard whole, when so much was heard since the first sound of `turn`.
-        All that was handed over is done with."""
+        """Return the pieces that the caller did not hear completely, given `heard_ms` of sound
+        heard since the first sound of `turn`. Forgets all pieces."""
         cut: list[CutItem] = []
         begin = 0.0
         for piece in self._pieces:

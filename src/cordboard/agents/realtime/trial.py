@@ -1,9 +1,9 @@
-"""A session that is opened and closed: does the service take the settings? For `check --online`.
+"""Open and close a session to verify that the service accepts the settings (`check --online`).
 
     await try_session(protocol, "openai_realtime", tls, 10.0)
 
-What a call would say first is said, without a greeting, tools or sound; the model is asked nothing.
-So voices and all other settings are verified, which no list of the services' has.
+It sends the first messages of a call, without a greeting, tools or sound; the model gets no
+request. This verifies voices and all other settings, which no list of the services contains.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ async def try_session(
     protocol: ServiceProtocol, peer: str, tls: ssl.SSLContext, seconds: float
 ) -> None:
     """Return when the service has accepted the session. Raises `AgentError`, without secrets in it,
-    when it has not within so many seconds."""
+    if it does not within `seconds`."""
     trial = _Trial(protocol)
     try:
         async with asyncio.timeout(seconds):
@@ -55,8 +55,7 @@ async def _connected(
 
 
 class _Trial:
-    """Implements `protocol.ProtocolHost` and `connection.Receiver`: only whether the session is
-    accepted is of interest."""
+    """Implements `ProtocolHost` and `Receiver`; reports only whether the session is accepted."""
 
     def __init__(self, protocol: ServiceProtocol) -> None:
         self._loop = asyncio.get_running_loop()
@@ -79,9 +78,9 @@ class _Trial:
     def _refused(self, kind: FailureKind, reason: str) -> None:
         if not self.accepted.done():
             self.accepted.set_exception(AgentError(reason, kind))
-            self.accepted.exception()  # looked at: nobody may be waiting any more
+            self.accepted.exception()  # retrieved: no task may be waiting any more
 
-    # connection.Receiver
+    # service_websocket.Receiver
 
     def receive_text(self, message: bytes) -> None:
         self._protocol.receive_text(message)
@@ -93,7 +92,7 @@ class _Trial:
         lost = self._protocol.lost(None, code, problem)
         self._refused(lost.kind, lost.reason)
 
-    # protocol.ProtocolHost
+    # service_protocol.ProtocolHost
 
     def now(self) -> float:
         return self._loop.time()
@@ -103,7 +102,7 @@ class _Trial:
             self.connection.send_text(message)
 
     def send_binary(self, data: bytes) -> None:
-        """No sound is sent."""
+        """Send nothing: a trial has no sound."""
 
     def ready(self) -> None:
         if not self.accepted.done():
@@ -132,7 +131,7 @@ class _Trial:
     def agent_sound(self, sound: bytes, item: str = "") -> None: ...
 
     def agent_speech(self, speech: Speech | None) -> None:
-        """Nothing was given to it to say."""
+        """Do nothing: the service was given no sentence."""
 
     def unsaid(self, speech: Speech) -> None: ...
 

@@ -1,7 +1,8 @@
-"""What a service reports, as the call's events: turns numbered, answers opened and closed, tools.
+"""Translate a service's reports into the call's events: turns, answers and tools.
 
-`Turns` is the part of the shell that the protocol tells things to. It knows no connection and no
-engine's voice: `Stage` is its way to those. Turns of the caller count from 1; 0 is the greeting.
+`Turns` is the part of the shell that the protocol reports to. It knows neither the connection nor
+the engine's voice: it reaches them through `Stage`. Turns of the caller count from 1; 0 is the
+greeting.
 """
 
 from __future__ import annotations
@@ -36,23 +37,23 @@ from cordboard.audio.voice_trace import VoiceTrace
 from cordboard.tools.tool import JsonObject, ToolAsk
 
 LONGEST_PAUSE = 10.0
-"""Seconds without a voice after which the caller is taken to have stopped, whatever the service
-says: the slowest turn detection of any of them waits 8 s (semantic VAD, eagerness low)."""
+"""Seconds without a voice after which the caller counts as finished without a report of the
+service: the slowest turn detection of any service waits 8 s (semantic VAD, eagerness low)."""
 FALTERS = 2.0
-"""Seconds without sound or words in the middle of an answer, of which nothing is left to be heard:
-between two pieces of a living one there is less."""
+"""Seconds without sound or words in the middle of an answer, after all its sound was heard; the
+pieces of a working answer follow faster."""
 PROMPT = 1.5
-"""A service that tells later than so many seconds after the caller's last sample that they have
-finished has so much less time to think before they hear something."""
+"""Seconds from the caller's last sample within which a prompt service reports the end of the turn.
+A later report shortens the service's time to think before the caller hears something."""
 MAX_HELD_BYTES = 960_000
-"""Sound of an answer that waits for a sentence of the engine's: a minute of G.711 and more."""
+"""Sound of an answer that waits for a sentence of the engine: a minute of G.711 and more."""
 
 
 class Stage(Protocol):
-    """The rest of the shell, as the talk sees it."""
+    """The part of the shell that `Turns` uses."""
 
     def emit(self, event: AgentEvent) -> None:
-        """Tell the call; nothing, once the agent is closed."""
+        """Pass the event to the call; do nothing once the agent is closed."""
         ...
 
     def ignored(self, why: str, detail: str = "") -> None: ...
@@ -62,20 +63,21 @@ class EngineSentences(Protocol):
     """The engine's sentences that the service was given."""
 
     def answer_begins(self) -> Speech | None:
-        """The model begins an answer; the late answer that it tells with it, if there is one."""
+        """Note that the model begins an answer. Return the late answer that it includes, if any."""
         ...
 
     def begins(self, speech: Speech) -> bool:
-        """The service begins a sentence of the engine. Whether it is still to be said."""
+        """Note that the service begins a sentence of the engine. True if it must still be
+        spoken."""
         ...
 
     def settled(self) -> None:
-        """The model owes nothing any more."""
+        """Note that the model owes nothing any more."""
         ...
 
 
 class Turns:
-    """One call's turns and answers."""
+    """The turns and answers of one call."""
 
     def __init__(
         self, session: AgentSession, provider: str, stage: Stage, engine: EngineSentences
@@ -89,54 +91,54 @@ class Turns:
         self._trace = VoiceTrace(session.format)
         self._patience = UnansweredSpeech(self._trace)
         self.turn = 0
-        """The caller's last turn."""
+        """Number of the caller's last turn."""
         self._started_at = 0.0
-        """When the caller began what they are saying."""
+        """Loop time at which the caller's current utterance began."""
         self._missed = False
-        """The service has said nothing to what the caller is saying, and was replaced for it."""
+        """The service has not reacted to the caller's current utterance, and was replaced for
+        that."""
         self.stopped_at = self._loop.time()
-        """When the caller's last turn was over."""
+        """Loop time of the end of the caller's last turn."""
         self.thinks_since = self.stopped_at
-        """Since when the service has had the time to answer it."""
+        """Loop time from which the service has had the time to answer it."""
         self.answered_at = 0.0
-        """When the last piece of an answer came."""
+        """Loop time of the last piece of an answer."""
         self.caller_speaks = False
         self._textless = False
-        """The last turn has not got its text yet."""
+        """The last turn has no text yet."""
         self._asked_in = 0
-        """The last turn in which the model asked for a tool; the next one, if it did so before it
-        was sure that the caller had finished."""
+        """The last turn in which the model asked for a tool. It is the next turn if the model asked
+        before it was sure that the caller had finished."""
         self.asks: dict[str, int] = {}
-        """Tools that the model waits for, with the turns in which it asked."""
+        """Tool calls that the model waits for, with their turns."""
         self._known_calls: set[str] = set()
         self._answer_turn: int | None = None
-        """The turn of the sentence being spoken by the service."""
+        """The turn of the sentence that the service speaks."""
         self._given: Speech | None = None
-        """The sentence of the engine that the service speaks; None: the model's own words."""
+        """The engine's sentence that the service speaks; None: the model's own words."""
         self._late: Speech | None = None
         """The late answer that the model tells now."""
         self._muted = False
-        """The call has cut an answer that the service goes on with: it is not heard."""
+        """The call has cut an answer that the service continues: the rest is not heard."""
         self._done_pending = False
-        """The service has said that its answer is complete, while a tool was at work."""
+        """The service reported a complete answer while a tool was running."""
         self.owes = bool(session.greeting) and not session.history
         """The service owes the caller an answer, or gives one."""
         self._greeting: GreetingListener | None = None
         self._held: list[AgentEvent] | None = None
-        """What the service says while the engine speaks; None: the engine does not."""
+        """Events of the service while the engine speaks; None while it does not."""
         self._held_bytes = 0
         self._reopens = False
-        """The engine has said something in the middle of an answer: what goes on is a sentence of
-        its own."""
+        """The engine has spoken in the middle of an answer: the rest is a separate sentence."""
 
     def listen_to_greeting(self, listener: GreetingListener) -> None:
-        """What the service says first is its greeting."""
+        """Record the service's first words as its greeting."""
         self._greeting = listener
 
     # The caller.
 
     def hear(self, sound: bytes) -> None:
-        """A frame of the caller's."""
+        """Take a frame of the caller's sound."""
         if self._trace.hear(sound, self._loop.time()):
             self._patience.voice_heard(alone=not self._session.speaking())
 
@@ -173,20 +175,20 @@ class Turns:
         self._stage.emit(CallerText(turn, text.strip(), self._loop.time()))
 
     def keep_for_another(self, sound: bytes, lately: AudioReplay) -> None:
-        """Keep this frame of the caller's for another connection, should this one be lost."""
+        """Keep this frame of the caller for a new connection, in case this one is lost."""
         lately.keep(sound, self._loop.time(), self._trace, lambda: self.not_written_down)
 
     @property
     def owes_greeting(self) -> bool:
-        """Whether the caller waits for the greeting, or for the rest of it, and hears nothing."""
+        """True if the caller waits for the greeting, or for the rest of it, and hears nothing."""
         nothing_yet = self.turn == 0 and not self.caller_speaks and not self._session.speaking()
         return self.owes and nothing_yet
 
     @property
     def not_written_down(self) -> bool:
-        """Whether what the caller says, or has just said, would be lost with the connection: the
-        service has heard a voice, and told no words. A model that has answered, or has asked for a
-        tool, has understood it."""
+        """True if the caller's current or last words would be lost with the connection: the service
+        has heard a voice and reported no words. A model that has answered, or has asked for a tool,
+        has understood them."""
         if self.asks or self.answering:
             return False
         unwritten = self._textless and self.owes and self._asked_in < self.turn
@@ -194,7 +196,7 @@ class Turns:
 
     @property
     def unheard(self) -> bool:
-        """Whether another connection would have to hear the last voice that there was."""
+        """True if a new connection would have to hear the caller's last voice."""
         began = self._trace.began_at
         if self.not_written_down:
             return True
@@ -203,8 +205,8 @@ class Turns:
         return began > self.stopped_at and self._asked_in <= self.turn
 
     def caller_waits(self, now: float) -> float | None:
-        """Since when the caller has been silent, if nobody has told that their turn is over and
-        they should hear something."""
+        """Return the time since which the caller has been silent if the end of their turn was not
+        reported and they should hear something; None otherwise."""
         if self.caller_speaks:
             return self._patience.waits_since(now, self._started_at)
         began = self._trace.began_at
@@ -214,12 +216,12 @@ class Turns:
         return self._patience.waits_since(now, None)
 
     def notice_silence(self, now: float, service_at: float) -> bool:
-        """True when it is the service that has fallen silent for long: it has told nothing of what
-        the caller said (`service_at`: when it last told anything), or has asked for a tool then and
+        """True when the service itself has been silent for long: it has reported nothing about the
+        caller's words (`service_at`: time of its last report), or has asked for a tool then and
         says nothing about its answer.
 
-        It may also have taken a noise for a voice and say nothing more about it: somebody of whom
-        nothing has been heard for long is not speaking; it was nothing to be answered."""
+        It may also have taken a noise for a voice and report nothing more about it: if no voice was
+        heard for long, the caller is not speaking, and there is nothing to answer."""
         voice_at, began = self._trace.last_voice_at or 0.0, self._trace.began_at or 0.0
         asked_ahead = self._asked_in > self.turn
         since = max(self._started_at, voice_at, service_at if asked_ahead else 0.0)
@@ -234,7 +236,7 @@ class Turns:
         return asked_ahead and not self.asks
 
     def _conclude(self, since: float, *, real: bool) -> None:
-        """The caller has stopped, without the service saying so."""
+        """End the caller's turn without a report of the service."""
         owed = self.owes
         turn = self.caller_stopped(since)
         if real:
@@ -248,12 +250,13 @@ class Turns:
 
     @property
     def answering(self) -> bool:
-        """Whether the service is in the middle of speaking."""
+        """True if the service is in the middle of speaking."""
         return self._answer_turn is not None
 
     @property
     def falters(self) -> bool:
-        """Whether the service stops in the middle of an answer, and the caller hears nothing."""
+        """True if the service has stopped in the middle of an answer, and the caller hears
+        nothing."""
         since = self._loop.time() - self.answered_at
         waits = self.answering and not self.asks and since >= FALTERS
         return waits and not self._session.speaking()
@@ -268,8 +271,8 @@ class Turns:
             self._tell(AgentWords(turn, text))
 
     def agent_speech(self, speech: Speech | None) -> None:
-        """The words and the sound that follow are this sentence of the engine; None: the model's
-        own again."""
+        """Mark the words and the sound that follow as this sentence of the engine; None: as the
+        model's own again."""
         if speech is self._given or self._muted:
             return
         if speech is None:
@@ -297,14 +300,14 @@ class Turns:
         self._close()
         self._muted = False
         if given is not None and given.bridges and (self.owes or self.asks):
-            return  # the answer is still to come
+            return  # the answer follows
         if self.asks:
             self._done_pending = True
             return
         self._done(turn)
 
     def cut(self) -> None:
-        """The caller has the floor: what is not yet heard is taken back, and no answer is open."""
+        """Take back the unheard audio and close the answer: the caller has the floor."""
         was = self._answer_turn
         self._close()
         self._muted = False
@@ -321,20 +324,20 @@ class Turns:
             self._done(was)
 
     def cut_by_call(self) -> None:
-        """The call has taken back what is not yet heard. What the service goes on with, it does not
-        know better, is not heard."""
+        """Note that the call has taken back the unheard audio. The service may not know yet: the
+        rest that it sends is not heard."""
         self._forget_greeting()
         if self._answer_turn is not None:
             self._close()
             self._muted = True
 
     def cut_items(self, heard_ms: int, turn: int) -> tuple[CutItem, ...]:
-        """What of the service's pieces was not heard whole."""
+        """Return the service's pieces that the caller did not hear completely."""
         return self._items.cut(heard_ms, turn)
 
     def lost(self) -> None:
-        """The connection is gone: what it was saying goes on no more. A turn in which it had
-        asked for a tool was over, though it was not yet sure of it."""
+        """Close the answer: the connection is gone. A turn with a tool call of the model is over,
+        though the model was not yet sure of that."""
         late = self._late
         if late is not None and self._answer_turn == self.turn:
             self.owes = False  # it is told anew, and nothing else was owed
@@ -347,7 +350,7 @@ class Turns:
             self.caller_stopped(None)
 
     def given_up(self) -> None:
-        """There will be no other one: nothing more is owed by this service."""
+        """Note that there will be no new connection: this service owes nothing any more."""
         self.lost()
         self.owes = self._done_pending = False
         self.asks.clear()
@@ -385,13 +388,13 @@ class Turns:
     # While the engine speaks, the service waits.
 
     def hold(self) -> None:
-        """The engine speaks: keep what the service says."""
+        """Keep the service's events while the engine speaks."""
         self._reopens = self.answering
         if self._held is None:
             self._held, self._held_bytes = [], 0
 
     def release(self) -> None:
-        """The engine has spoken: the service's turn."""
+        """Emit the kept events: the engine has spoken."""
         held, self._held = self._held or [], None
         for event in held:
             self._stage.emit(event)
@@ -430,7 +433,7 @@ class Turns:
             self._done(self.turn)
 
     def tool_answered(self, call_id: str) -> bool:
-        """Whether the model still waits for it."""
+        """True if the model still waits for it."""
         return self.asks.pop(call_id, None) is not None
 
     def used(self, model: str, amounts: Mapping[str, float]) -> None:

@@ -1,4 +1,4 @@
-"""A message of a service whose messages say by `type` what they are. Pure."""
+"""A message of a service that names its kind in the field `type`. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from cordboard.tools.tool import JsonObject
 
 
 def typed_message(message: bytes, host: ProtocolHost) -> tuple[str, JsonObject] | None:
-    """Its type, and all of it; None for what is no such message, of which the host is told."""
+    """Return the type and the whole message; None for a malformed one, which is reported to the
+    host."""
     try:
         read = orjson.loads(message)
     except orjson.JSONDecodeError:

@@ -1,9 +1,9 @@
-"""Whether the caller has finished and waits, though the service has not told so: it may never.
+"""Detect a caller who has finished and waits although the service has not reported it.
 
-A service tells when the caller's turn is over; one that has stalled does not, and the call would
-take the caller to be speaking still. So the engine listens for itself, by loudness alone: no model
-is needed, and nothing is concluded from it but that the caller should hear something now. A service
-that is only slow goes on as if nothing had been said. Pure: the clock is whoever's that asks.
+A service reports the end of the caller's turn; a stalled one never does, and the call would assume
+that the caller is still speaking. So the engine listens for itself, by loudness alone: it needs no
+model, and concludes only that the caller should hear something now. For a service that is only slow
+nothing changes. Pure: the times come from the arguments.
 """
 
 from __future__ import annotations
@@ -12,52 +12,56 @@ from cordboard.audio.voice_trace import VoiceTrace
 from cordboard.speech.caller_sound import FRAME
 
 UNTOLD = 4.0
-"""Seconds without a voice after which a caller whose turn nobody has ended is taken to wait. Turn
-detections that are not set to be patient decide within 4 s (semantic VAD, eagerness auto)."""
+"""Seconds without a voice after which a caller waits, if the service has not ended the turn. Turn
+detections that are not configured to be patient decide within 4 s (semantic VAD, eagerness
+auto)."""
 NOTICED = 2.0
-"""The same after the service has noticed a voice, which may be later than it was there."""
+"""Seconds after which a caller waits, counted from the moment at which the service noticed the
+voice, which may be later than the voice was there."""
 AGAIN = 5.5
-"""Seconds until they should hear something a second time: what was said the first time was heard by
+"""Seconds until the caller should hear something a second time: the first sentence was heard by
 then, and the silence after it is no longer than between two fillers."""
 A_WORD, SURELY_A_VOICE = 0.3, 1.0
-"""Seconds of a voice: less than a word is a click or a breath (a short "yes" has as much); what
-lasts so long, a service that works would have noticed."""
+"""Seconds of a voice. Less than a word is a click or a breath (a short "yes" has as much); a
+working service would have noticed a voice that lasts as long as the second value."""
 
 
 class UnansweredSpeech:
-    """One call's. Follows the trace of the caller's line."""
+    """Unanswered speech of one call. Follows the trace of the caller's line."""
 
     def __init__(self, trace: VoiceTrace) -> None:
         self._trace = trace
         self._began_at: float | None = None
-        """When the voice began of which these are told:"""
+        """Start of the last voice, in loop seconds; None before the first one."""
         self._voiced = 0.0
-        """Seconds of it, what was said over the agent's own voice left out."""
+        """Seconds of the last voice, without its part over the agent's own voice."""
         self._told = 0
-        """How often the caller has been taken to wait after it."""
+        """Number of times for which the caller has been found to wait after the last voice."""
         self._ignored = False
-        """That was so, and the service had not noticed any voice: perhaps there was none."""
+        """The caller was found to wait before the service had noticed any voice: perhaps there was
+        none."""
 
     def voice_heard(self, *, alone: bool) -> None:
-        """The trace has heard a frame with a voice; `alone`: the agent is not being heard."""
+        """Note that the trace has heard a frame with a voice; `alone`: the agent is not being
+        heard."""
         if self._trace.began_at != self._began_at:
             self._began_at, self._voiced, self._told = self._trace.began_at, 0.0, 0
         if alone:
             self._voiced += FRAME
 
     def service_noticed(self) -> None:
-        """The service tells something of the caller, or answers: it is awake."""
+        """Note that the service reports something of the caller, or answers: it is awake."""
         self._ignored = False
 
     def begins_anew(self) -> None:
-        """The service says that the caller begins to speak: what they say is waited for anew."""
+        """Start anew: the service reports that the caller begins to speak."""
         self._told, self._ignored = 0, False
 
     def waits_since(self, now: float, noticed_at: float | None) -> float | None:
-        """Since when the caller waits; None: they do not, or it has been told. It is told twice of
-        each pause. `noticed_at`: when the service noticed that they speak, None where it did not:
-        that may be no voice, and is told once until it notices anything again; what surely is one,
-        twice."""
+        """Return the time since which the caller waits; None if they do not, or if it was reported
+        already. Each pause is reported twice. `noticed_at`: time at which the service noticed the
+        voice, None if it did not. That may not be a voice, and is reported once until the service
+        notices anything again; a certain voice is reported twice."""
         last = self._trace.last_voice_at
         if noticed_at is not None:
             later = noticed_at + NOTICED - UNTOLD

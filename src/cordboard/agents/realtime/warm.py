@@ -1,9 +1,9 @@
 """One connection kept open ahead per provider, for the next call (`warm_connection: true`).
 
-It has no session yet, so nothing is paid for it. Services close connections on which nothing
-happens, so it is replaced by a fresh one after a while, and at once when it is taken; one that was
-lost in between is noticed then. A service that refuses is asked again with ever longer pauses;
-calls then connect by themselves.
+It has no session yet, so it costs nothing. Services close idle connections, so it is replaced by a
+fresh one after a while, and at once when it is taken; a connection that was lost in between is
+noticed then. A service that refuses is tried again with increasing pauses; calls then connect by
+themselves.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ log = structlog.get_logger()
 
 FRESH = 25.0
 """Seconds for which a connection without a session is kept. Deepgram closes one after 10 s without
-a message in a session; none of the services says how long it waits for a session."""
+a message in a session; none of the services documents how long it waits for a session."""
 PAUSES = Backoff(first=5.0, most=120.0)
-"""Between attempts that fail."""
+"""Pauses between failed attempts."""
 
 
 class WarmConnection:
@@ -38,7 +38,7 @@ class WarmConnection:
         peer: str,
         seconds: float,
     ) -> None:
-        """`seconds`: how long one attempt to connect may take."""
+        """`seconds`: the limit of one attempt to connect."""
         self._protocol = protocol
         self._tls = tls
         self._peer = peer
@@ -48,19 +48,19 @@ class WarmConnection:
         self._keeping: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Keep one ready from now on. Idempotent."""
+        """Start to keep a connection. Idempotent."""
         if self._keeping is None:
             self._keeping = asyncio.get_running_loop().create_task(self._keep(), name="warm")
             self._keeping.add_done_callback(self._kept)
 
     def take(self) -> ServiceConnection | None:
-        """The connection, if there is one that lives; another one takes its place."""
+        """Return the connection if it is alive; a new one replaces it."""
         ready, self._ready = self._ready, None
         self._taken.set()
         return ready if ready is not None and ready.alive else None
 
     async def close(self) -> None:
-        """Keep none any more."""
+        """Stop keeping a connection."""
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.wait((self._keeping,))
@@ -68,7 +68,7 @@ class WarmConnection:
             await self._ready.close()
 
     def _kept(self, task: asyncio.Task[None]) -> None:
-        """A task border: calls connect by themselves then."""
+        """Task border: after a failure calls connect by themselves."""
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("warm_connection_gave_up", peer=self._peer, error=repr(error))
 

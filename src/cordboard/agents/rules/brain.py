@@ -4,8 +4,8 @@
     dialogue = brain.open(session)
 
 One brain serves all calls of a context. The tables are built at the first call for each toolbox
-(its transfer destinations are part of what callers may say, and tools that only read are run more
-readily) and kept; `warm` builds them ahead.
+(callers may name its transfer destinations, and read-only tools run more readily) and kept; `warm`
+builds them ahead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cordboard.tools.payload import DEFAULT_LIMITS
 from cordboard.tools.tool import ToolSpec
 
 MOST_GRAMMARS = 4
-"""Kept for as many toolboxes: a context's tools come and go with their servers."""
+"""Most toolboxes whose tables are kept: a context's tools come and go with their servers."""
 
 
 class RulesBrain:
@@ -37,8 +37,8 @@ class RulesBrain:
     def warm(self, toolbox: Sequence[ToolSpec], earlier: RulesBrain | None = None) -> None:
         """Build the tables for a toolbox (some tens of ms), so that no call waits for it.
 
-        `earlier` is the brain that the same context had before a reload; what it has built for the
-        same rules is used again.
+        `earlier` is the brain that the same context had before a reload; its tables for the same
+        rules are used again.
         """
         key = _key(self._rules, toolbox)
         if earlier is not None and earlier._rules == self._rules and key in earlier._grammars:
@@ -60,8 +60,8 @@ class RulesBrain:
 
 
 def _key(rules: Rules, toolbox: Sequence[ToolSpec]) -> str:
-    """What the tables depend on besides the rules: transfer destinations, and what the rules' own
-    tools may do."""
+    """Return the dependencies of the tables besides the rules: transfer destinations, and the
+    effects of the rules' own tools."""
     transfers = [spec.parameters for spec in toolbox if spec.name == "transfer"]
     own = rules.tools()
     return repr((transfers, sorted((s.name, s.effects) for s in toolbox if s.name in own)))

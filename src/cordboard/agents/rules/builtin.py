@@ -1,8 +1,7 @@
-"""What every context understands without being told: yes, no, repeat, help, cancel, goodbye, ...
+"""Built-in intents of every context: yes, no, repeat, help, cancel, goodbye, ...
 
-A context changes one by giving an intent of the same name, or switches it off with
-`enabled: false`. `transfer` exists where the toolbox offers the tool; its destinations come from
-the tool itself.
+A context changes one with an intent of the same name, or switches it off with `enabled: false`.
+`transfer` exists where the toolbox offers the tool; its destinations come from the tool itself.
 """
 
 from __future__ import annotations
@@ -130,7 +129,7 @@ def with_built_in(
 
 
 def _destinations(toolbox: Sequence[ToolSpec]) -> dict[str, tuple[str, ...]]:
-    """The names that the transfer tool's schema allows → how they are said."""
+    """Return the names that the transfer tool's schema allows → their spoken forms."""
     for spec in toolbox:
         if spec.name == TRANSFER_TOOL:
             schema = spec.parameters.get("properties", {}).get("destination", {})
@@ -151,6 +150,6 @@ def _said(name: str) -> tuple[str, ...]:
 
 
 def steering_of(intents: Mapping[str, Intent]) -> frozenset[str]:
-    """Intents that steer the dialogue instead of doing something: the built-in ones, unless the
-    context has made one of them do something, as a `cancel` with a tool."""
+    """Return the intents that steer the dialogue instead of running a task: the built-in ones,
+    except those to which the context gave a task, such as a `cancel` with a tool."""
     return frozenset(n for n, i in intents.items() if n in STEERING and not (i.tool or i.slots))

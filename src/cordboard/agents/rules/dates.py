@@ -18,7 +18,7 @@ from cordboard.agents.rules.numbers import (
 )
 
 LONGEST = 7
-"""Words a day may have."""
+"""Most words of a day."""
 _DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
 _MONTHS = (
     "january february march april may june july august september october november december"
@@ -36,7 +36,7 @@ _UNITS = {"day": 1, "days": 1, "week": 7, "weeks": 7}
 
 
 def read_date(words: Sequence[str], today: date) -> date | None:
-    """The day that these words name, all of them; None when they name none.
+    """Return the day that these words name, all of them; None when they name none.
 
     A weekday is the next one after today, `next friday` the one in the following calendar week
     (Monday to Sunday); a day without a year is the next one to come.

@@ -1,8 +1,8 @@
-"""The dialogue of one call: what the caller's words lead to.
+"""The dialogue of one call: decides the reaction to the caller's words.
 
-`respond` first decides (pure and quick: a new state, what to say, perhaps a task), then acts: says
-the sentences one by one and runs the task's tool. The state is settled before the first sentence
-is given out, so an interruption between sentences leaves nothing half done.
+`respond` first decides (pure and quick: a new state, sentences, perhaps a task), then acts: yields
+the sentences one by one and runs the task's tool. The state is settled before the first sentence is
+yielded, so an interruption between sentences leaves nothing half done.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _PICKS = {"first": 0, "former": 0, "second": 1, "last": 1, "latter": 1, "other":
 
 @dataclass(slots=True)
 class _Turn:
-    """What to do about what the caller said."""
+    """The reaction to the caller's words."""
 
     sentences: tuple[str, ...] = ()
     task: Task | None = None
-    """To be carried out after the sentences."""
+    """Task to run after the sentences."""
     way_out: bool = False
     repeats: bool = False
-    """The last answer again: it stays the last answer."""
+    """True if it repeats the last answer, which stays the last answer."""
 
 
 class RulesDialogue:
@@ -71,17 +71,17 @@ class RulesDialogue:
         self._errands = Errands(rules, grammar, session)
         self._state: State = Idle()
         self._question: tuple[str, ...] = ()
-        """What was asked last and still waits for an answer."""
+        """The last question, while it still waits for an answer."""
         self._unheard = False
-        """It was cut off before the caller had heard any of it."""
+        """The last question was cut off before the caller had heard any of it."""
         self._failures = 0
         """Turns in a row that were not understood."""
         self._last_answer: tuple[str, ...] = split_sentences(session.greeting)
         self._looked: Look | None = None
         self.task: Task | None = None
-        """What is being talked about, or was carried out last."""
+        """The task that is being discussed, or was run last."""
 
-    # The door.
+    # Dialogue and Doubter.
 
     def hints(self) -> tuple[str, ...]:
         return hints_for(self._state, self._grammar, self._rules)
@@ -92,8 +92,8 @@ class RulesDialogue:
         return is_whole_answer(self._look(text), self._reading(text), self._state, self._grammar)
 
     def understood(self, text: str) -> str:
-        """The caller's words with misheard names put right, as far as they were understood for
-        sure in the present state: to be called before `respond`. Else `text` itself."""
+        """Return the caller's words with misheard names corrected, as far as they were understood
+        with certainty in the present state, else `text` itself. Must be called before `respond`."""
         reading = self._reading(text)
         return self._grammar.understood(self._look(text), reading) if reading else text
 
@@ -124,7 +124,7 @@ class RulesDialogue:
                 yield sentence
 
     def interrupted(self, heard: str) -> None:
-        """The whole answer stays what `say again` repeats, however little of it was heard."""
+        """Do nothing: `say again` repeats the whole answer, however little of it was heard."""
         opening = " ".join(" ".join(self._question).split()[:2])
         self._unheard = opening not in " ".join(heard.split())
 
@@ -187,7 +187,7 @@ class RulesDialogue:
         return None
 
     def _chosen(self, tasks: Sequence[Task], reading: Reading) -> Task:
-        """The one of two tasks that the caller names now, with what was known of it."""
+        """Return the one of two tasks that the caller names now, with its known values."""
         fresh = self._task_of(reading)
         for task in tasks:
             if task.intent == reading.intent:
@@ -239,7 +239,7 @@ class RulesDialogue:
         match self._state:
             case Confirming() if self._unheard:
                 self._unheard = False
-                return _Turn(self._question)  # that yes was to something else
+                return _Turn(self._question)  # that yes answered something else
             case Confirming(task=task):
                 task.confirmed = True
                 return self._go_on(task)
@@ -293,7 +293,7 @@ class RulesDialogue:
         return self._go_on(task)
 
     def _go_on(self, task: Task) -> _Turn:
-        """The next step of a task: settle a guess, ask for a slot, confirm, or carry it out."""
+        """Take the next step of a task: settle a guess, ask for a slot, confirm, or run it."""
         self.task = task
         intent = self._intent(task.intent)
         for slot, guesses in task.guesses.items():
@@ -398,7 +398,7 @@ class RulesDialogue:
             yield sentence
 
     def _keep(self, answer: tuple[str, ...]) -> tuple[str, ...]:
-        """Remember what is about to be said, whole, for `say again`."""
+        """Remember the complete answer for `say again`."""
         if answer:
             self._last_answer = answer
         return answer

@@ -1,8 +1,8 @@
-"""When a listed name is in doubt, and what another hearing may make of it.
+"""Find listed names in doubt, and interpret alternative texts for them.
 
-In doubt is what would lead to a question about a listed value, or to none at all: a value that was
-only guessed at or is missing, or words that make no sense. A confusable name that was clearly heard
-is in no doubt. Pure.
+In doubt is a name whose reading would lead to a question about a listed value, or to no value: one
+that was only guessed or is missing, or words without a meaning. A confusable name that was heard
+clearly is not in doubt. Pure.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from cordboard.agents.rules.values import Finder
 from cordboard.agents.rules.words import Token, plain
 
 MOST_NAMES = 48
-"""Given to a recogniser at once; more would be cut off."""
+"""Names given to a recogniser at once; more would be cut off."""
 _MOST_ALIKE = 5
-"""Values among which is chosen when only a few are expected."""
+"""Values to choose among when only a few are expected."""
 _NAMES_OF_A_VALUE = 3
 _ALMOST = 0.2
-"""Up to which cost a confusable name is almost the same: "Newark" is 0.13 from New York, "Orlando"
+"""Cost up to which a confusable name is almost the same: "Newark" is 0.13 from New York, "Orlando"
 0.05 from Arlanda, "Bristol" 0.26 from Boston."""
 _LIKENESS = 0.6
-"""Up to which cost a name may have been said: 0 = sounds the same, 1 = nothing in common."""
+"""Cost up to which a name may have been spoken: 0 = sounds the same, 1 = nothing in common."""
 
 
 def find_doubt(grammar: Grammar, look: Look, reading: Reading | None) -> Doubt | None:
-    """Whether the reading leaves a listed name open, and which it may be."""
+    """Return the doubt if the reading leaves a listed name open, with the names it may be; else
+    None."""
     named = _named(grammar)
     text = f" {' '.join(token.said for token in look.tokens)} "
     others = [plain(other) for finder in named.values() for other in finder.spec.confusable]
@@ -61,8 +62,8 @@ def find_doubt(grammar: Grammar, look: Look, reading: Reading | None) -> Doubt |
 
 
 def meaning_of(grammar: Grammar, reading: Reading, intent: str, doubt: Doubt) -> str:
-    """What a reading of an intent with listed values says, if it leaves nothing open, agrees with
-    what was guessed at, and acting on it does no harm or is asked about first; else nothing."""
+    """Return the meaning of a reading of an intent with listed values. Empty unless it leaves
+    nothing open, agrees with the guess, and its task is harmless or confirmed first."""
     chosen = grammar.intents.get(intent)
     if chosen is None or not (intent in grammar.harmless or chosen.confirm):
         return ""
@@ -78,7 +79,7 @@ def meaning_of(grammar: Grammar, reading: Reading, intent: str, doubt: Doubt) ->
 
 
 def _named(grammar: Grammar) -> dict[str, Finder]:
-    """The lists of names that callers say: not destinations."""
+    """Return the lists of names that callers say, without destinations."""
     return {
         name: finder
         for name, finder in grammar.finders.items()
@@ -87,7 +88,7 @@ def _named(grammar: Grammar) -> dict[str, Finder]:
 
 
 def _ways(finder: Finder, found: Filled) -> tuple[str, ...]:
-    """The ways to say the value that fills a slot."""
+    """Return the ways to say the value that fills a slot."""
     value = found.judged.value
     return finder.spec.values.get(str(value.value), ()) if value is not None else ()
 
@@ -113,7 +114,7 @@ def _is_open(
 
 
 def _almost_another(look: Look, reading: Reading, named: Mapping[str, Finder]) -> Doubt | None:
-    """Whether a value that was written as it is sounds almost like a confusable name."""
+    """Return a doubt if a correctly written value sounds almost like a confusable name."""
     for slot, found in reading.filled.items():
         finder = named.get(reading.lists[slot])
         if finder is None or not finder.spec.confusable:
@@ -130,7 +131,7 @@ def _almost_another(look: Look, reading: Reading, named: Mapping[str, Finder]) -
 
 
 def _alike(look: Look, named: Mapping[str, Finder]) -> tuple[str, ...]:
-    """The names of the values that sound most like some of these words."""
+    """Return the names of the values that sound most like some of these words."""
     values = [ways for finder in named.values() for ways in finder.spec.values.values()]
     entries = [(ways, said) for ways in values for said in ways]
     hits = _hits([said for _, said in entries], _LIKENESS, look.tokens)

@@ -1,6 +1,6 @@
-"""What a dialogue does besides listening: run a task's tool, pass the caller on, hang up.
+"""The actions of a dialogue: run a task's tool, transfer the caller, hang up.
 
-And the sentences that go with it. Everything said comes from the rules or from a tool's reply.
+With the sentences that belong to them. All words come from the rules or from a tool's reply.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _EXAMPLES = "{examples}"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a task ended."""
+    """The result of a task."""
 
     answer: tuple[str, ...]
     worked: bool
     caller_left: bool
     declined: bool = False
-    """The caller was asked whether it is to be done, and did not say yes."""
+    """The caller was asked for approval, and did not say yes."""
 
 
 class Errands:
@@ -43,7 +43,7 @@ class Errands:
         self._tools = frozenset(spec.name for spec in session.toolbox)
 
     def before(self, task: Task) -> tuple[str, ...]:
-        """What is said while nothing is known yet."""
+        """Return the sentences to say before the result is known."""
         intent = self._grammar.intents[task.intent]
         if intent.before:
             return self.filled(intent.before, task)
@@ -53,7 +53,8 @@ class Errands:
         return ()
 
     async def run(self, task: Task) -> Outcome:
-        """Run the task's tool, if it has one, and say how it went. Never raises for its failure."""
+        """Run the task's tool, if it has one, and return the outcome. Never raises for its
+        failure."""
         intent = self._grammar.intents[task.intent]
         reply = await self._run_tool(intent, task)
         worked = reply is None or reply.ok
@@ -62,13 +63,15 @@ class Errands:
         return Outcome(self._answer(intent, task, reply), worked, left, declined)
 
     async def hang_up(self, why: str) -> None:
-        """End the call once the caller has heard what is being said, where the toolbox allows."""
+        """End the call after the caller has heard the current sentence, where the toolbox
+        allows."""
         if builtin.HANG_UP_TOOL in self._tools:
             reason = "caller said goodbye" if why == builtin.GOODBYE else why
             await self._session.ask_tool(builtin.HANG_UP_TOOL, {"reason": reason})
 
     async def leave(self) -> tuple[str, ...]:
-        """The way out when nothing is understood; what to say when even that fails."""
+        """Leave the conversation when nothing is understood; return the words for when even that
+        fails."""
         way_out = self._rules.fallback.way_out
         if way_out.transfer:
             arguments = {"destination": way_out.transfer}
@@ -108,20 +111,20 @@ class Errands:
     def _failed(
         self, reply: ToolReply, intent: Intent | None, task: Task | None
     ) -> tuple[str, ...]:
-        if reply.refused == "approval":  # its words are for a model, not for who said no
+        if reply.refused == "approval":  # its words are for a model, not for the caller
             return self.filled(self._phrases.cancelled)
         own = intent.failures.get(cast(Failure, reply.status.value)) if intent else None
         if own is not None:
             return self.filled(own, task, message=reply.message, data=reply.data)
-        # What is refused is told in words for a model: a limit, what is wrong with arguments.
+        # The message of a refusal is written for a model: a limit, or a problem with arguments.
         words = () if reply.status is Status.REFUSED else split_sentences(reply.message)
         return words or self.filled(self._phrases.tool_failed)
 
     # Words.
 
     def filled(self, text: str, task: Task | None = None, /, **more: object) -> tuple[str, ...]:
-        """A text of the rules with its placeholders filled, sentence by sentence; one that is to
-        name examples is left out where there are none."""
+        """Fill a text's placeholders, sentence by sentence; a sentence that names examples is left
+        out where there are none."""
         examples = self.examples()
         if not examples and _EXAMPLES in text:
             rest = [sentence for sentence in split_sentences(text) if _EXAMPLES not in sentence]
@@ -130,12 +133,12 @@ class Errands:
         return split_sentences(fill(text, fillings))
 
     def examples(self) -> str:
-        """How callers may put what they want, as the rules' own examples say."""
+        """Return example requests for callers, from the rules' own examples."""
         examples = [intent.example for intent in self._grammar.intents.values() if intent.example]
         return " Or: ".join(examples[:_MOST_EXAMPLES])
 
     def destinations(self) -> str:
-        """All transfer destinations, as a list to be spoken."""
+        """Return all transfer destinations, as a list to be spoken."""
         finder = self._grammar.finders.get(builtin.DESTINATIONS)
         names = [value.spoken for value in finder.values.values()] if finder else []
         if len(names) < 2:

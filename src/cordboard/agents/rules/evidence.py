@@ -1,7 +1,7 @@
-"""What speaks for each intent in an utterance, however it is put.
+"""Evidence for each intent in an utterance, independent of the wording.
 
 Every content word of an intent's sentences and title, each of its keywords, and every value of its
-lists is evidence. A word or list weighs the less the more intents share it. Pure.
+lists is evidence. A word or list weighs less the more intents share it. Pure.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from cordboard.config.sentences import Wording
 _TYPED_VALUE = 0.4
 """Evidence of a date, a time or a number; a value of a list counts 1."""
 _SURELY = 0.7
-"""How surely a word must have been heard to speak for something."""
+"""Certainty that a heard word needs to count as evidence."""
 _DOUBTFUL = 0.1
-"""Cost from which a date, a time or a number is no evidence."""
+"""Cost from which a date, a time or a number does not count as evidence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """What speaks for an intent."""
+    """The evidence for an intent in one utterance."""
 
     intent: str
     words: float
@@ -39,19 +39,19 @@ class Support:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The words and lists that show that one intent is wanted."""
+    """The words and lists that count for one intent."""
 
     intent: str
     words: Mapping[str, float]
     """Stem → weight."""
     lists: Mapping[str, float]
     phrases: Sequence[re.Pattern[str]]
-    """Its keywords, as patterns over stems."""
+    """The keywords, as patterns over stems."""
     unless: Sequence[re.Pattern[str]]
 
     def weigh(self, heard: Mapping[str, float], values: Collection[str], text: str) -> Support:
-        """`heard`: stem → how surely; `values`: the lists of which a value was said; `text`: the
-        stems of the utterance."""
+        """Weigh the evidence. `heard`: stem → certainty; `values`: the lists with a value in the
+        utterance; `text`: the stems of the utterance."""
         if any(pattern.search(text) for pattern in self.unless):
             return Support(self.intent, 0.0, 0.0)
         words = sum(sure * self.words.get(word, 0.0) for word, sure in heard.items())
@@ -62,7 +62,7 @@ class Evidence:
 
 
 def weigh_all(evidence: Iterable[Evidence], look: Look) -> list[Support]:
-    """The intents that something speaks for."""
+    """Return the intents with any evidence."""
     heard: dict[str, float] = {}
     idle = look.denied | look.dated
     for word, places in look.words.items():
@@ -89,8 +89,8 @@ def compile_evidence(
     lists: Mapping[str, Mapping[str, bool]],
     wordings: Callable[[str], Iterable[Wording]],
 ) -> tuple[Evidence, ...]:
-    """`rows`: intent and wording of every sentence; `lists`: intent → list of its slots → whether
-    its values are names; `wordings` reads a template."""
+    """Compile the evidence. `rows`: intent and wording of every sentence; `lists`: intent → list of
+    its slots → True if its values are names; `wordings` reads a template."""
     words: dict[str, set[str]] = {}
     for name in intents:
         words[name] = {token.text for token in tokenise(intents[name].title)}
@@ -120,7 +120,7 @@ def compile_evidence(
 
 
 def _pattern(wording: Wording) -> re.Pattern[str]:
-    """Finds the wording, which has words only, in the stems of an utterance's words."""
+    """Return a pattern that finds the wording, which has words only, in an utterance's stems."""
     pattern = ""
     for position in wording:
         words = "|".join(re.escape(stem(word)) for word in position.words)

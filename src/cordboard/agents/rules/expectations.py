@@ -1,7 +1,7 @@
-"""What the caller may say next, seen from each state of a dialogue.
+"""The caller's possible next words, for each state of a dialogue.
 
-Which values are expected, what the recogniser should lean towards, and whether a partial text
-already is a whole answer. Pure.
+Expected values, hints for the recogniser, and a check for partial texts that are a complete answer.
+Pure.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _GOING_ON = frozenset(
     "the a an my your for at in on to of with from about and or but is are am um i we could can"
     " would might may how do does have".split()
 )
-"""Words after which more comes."""
+"""Words that are followed by more."""
 _CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
 """Words that the operator wrote in capitals in sentences: ATIS, METAR."""
 
 
 def expected_in(state: State) -> Expected | None:
-    """The values that may be said now; those of an open question first."""
+    """Return the values that may be spoken now; those of an open question first."""
     match state:
         case Asking(task=task, slot=slot) | Choosing(task=task, slot=slot):
             return Expected(task.intent, {slot: task.lists[slot], **task.lists}, slot)
@@ -44,7 +44,7 @@ def expected_in(state: State) -> Expected | None:
 
 
 def is_whole_answer(look: Look, reading: Reading | None, state: State, grammar: Grammar) -> bool:
-    """Whether waiting for more words would be in vain."""
+    """True if waiting for more words would be in vain."""
     if reading is None or reading.rival or not reading.sure or look.tokens[-1].text in _GOING_ON:
         return False
     if reading.intent in (YES, NO):
@@ -63,7 +63,7 @@ def is_whole_answer(look: Look, reading: Reading | None, state: State, grammar: 
 
 
 def hints_for(state: State, grammar: Grammar, rules: Rules) -> tuple[str, ...]:
-    """Names and words of the trade, those asked for first; at most `MOST_HINT_WORDS` words.
+    """Return names and words of the domain, those asked for first; at most `MOST_HINT_WORDS` words.
 
     A phrase that ends in a full stop or question mark is an example of a sentence.
     """
@@ -97,10 +97,11 @@ def _hints(state: State, grammar: Grammar, rules: Rules) -> Iterator[str]:
 
 
 def _spelling_examples(name: str, grammar: Grammar, rules: Rules, *, alone: bool) -> Iterator[str]:
-    """Sentences that show the recogniser how a spelled value is written: letter by letter, and in
+    """Yield sentences that show the recogniser the spelling of a value: letter by letter, and in
     words of the alphabet.
 
-    Recognisers now and then write their example instead of what was said, so it is no listed code.
+    Recognisers now and then write their example instead of the spoken words, so it is not a listed
+    code.
     """
     finder = grammar.finders[name]
     codes = [str(value.value).upper() for value in finder.values.values()]
@@ -120,7 +121,7 @@ def _spelling_examples(name: str, grammar: Grammar, rules: Rules, *, alone: bool
 
 
 def _made_up(codes: Sequence[str], step: int) -> str:
-    """A code of the letters that listed ones have at the same places, but none of them."""
+    """Return a code that has at each place a letter of the listed codes, but is not one of them."""
     alike = [code for code in codes if len(code) == len(codes[0])]
     for shift in range(len(alike)):
         places = enumerate(range(shift, shift + len(codes[0]) * step, step))

@@ -1,7 +1,7 @@
-"""Which words of an utterance fill which slots of an intent.
+"""Assign the words of an utterance to the slots of an intent.
 
-Slots are filled in any order; a word belongs to one value only. What stands beside a slot in the
-sentences tells slots and bare figures apart. Pure.
+Slots are filled in any order; a word belongs to one value only. The words beside a slot in the
+sentences tell slots and bare figures apart. Pure.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from cordboard.agents.rules.matching import Look
 from cordboard.agents.rules.values import Finder, Judged, Span
 
 _RIVAL = 0.09
-"""Two values whose costs differ less than this cannot be told apart."""
+"""Two values whose costs differ by less than this cannot be told apart."""
 _CUE_BONUS = 0.06
 _LENGTH_BONUS = 0.08
 _ARTICLES = frozenset("the a an my your".split())
 _SAME_NAME = 0.12
-"""Cost up to which a word that is heard as part of a listed name is one."""
+"""Cost up to which a word counts as part of a listed name."""
 _CORRECTIONS = frozenset(
     "no but sorry actually wait hang hold rather mean make excuse correction".split()
 )
@@ -39,10 +39,11 @@ def fill(
     cues: Mapping[str, Collection[str]],
     asked: str = "",
 ) -> dict[str, Filled]:
-    """Slot → its value, of those that were said. `slots`: slot → list; `cues`: slot → words that
-    stand beside it in sentences.
+    """Return slot → value, for the spoken ones. `slots`: slot → list; `cues`: slot → words beside
+    it in sentences.
 
-    A value that only resembles what was said, has a rival or an unknown name beside it is a guess.
+    A value is a guess if it only resembles the spoken words, has a rival, or has an unknown name
+    beside it.
     """
     pairs = [
         (_rank(look, span, cues.get(slot, ())), slot, span)
@@ -78,7 +79,7 @@ def fill(
 
 
 def _assign(pairs: Iterable[tuple[float, str, Span]]) -> dict[str, Span]:
-    """Each slot's first span, none of whose words another slot has taken."""
+    """Return each slot's first span without words that another slot has taken."""
     taken: dict[str, Span] = {}
     for _, slot, span in pairs:
         if slot not in taken and not any(span.overlaps(other) for other in taken.values()):
@@ -87,7 +88,7 @@ def _assign(pairs: Iterable[tuple[float, str, Span]]) -> dict[str, Span]:
 
 
 def _is_part(span: Span, spans: Sequence[Span]) -> bool:
-    """Whether it is a part of something longer that is no value: `ten` of `half past ten`, where
+    """True if it is a part of something longer that is not a value: `ten` of `half past ten`, where
     that is too late."""
     return not span.named and any(
         other.value is None
@@ -99,7 +100,7 @@ def _is_part(span: Span, spans: Sequence[Span]) -> bool:
 
 
 def _rank(look: Look, span: Span, cues: Collection[str]) -> float:
-    """Exact ones first, longer ones first, those with a cue beside them first."""
+    """Rank exact ones first, longer ones first, those with a cue beside them first."""
     cued = _is_cued(look, span, cues)
     return span.cost - _LENGTH_BONUS * (span.end - span.start) - (_CUE_BONUS if cued else 0.0)
 
@@ -113,7 +114,7 @@ def _is_cued(look: Look, span: Span, cues: Collection[str]) -> bool:
 def _settle(
     look: Look, first: Span, rank: float, others: Sequence[tuple[float, Span]]
 ) -> tuple[Span, Span | None]:
-    """Of the values that may fill a slot the one that is meant, and one that it may be instead.
+    """Return the intended value of those that may fill a slot, and a possible alternative.
 
     The later of two wins where words of correction stand between them.
     """
@@ -142,7 +143,7 @@ def _settle(
 
 
 def _is_crowded(look: Look, span: Span, cues: Collection[str], spans: Sequence[Span]) -> bool:
-    """Whether an unknown name stands beside a name ("London Gatwick"), or where one of this slot
+    """True if an unknown name stands beside a name ("London Gatwick"), or where one of this slot
     would stand ("I am in Oslo, is it raining in Gothenburg?")."""
     if span.value is None or not (span.named and span.value.spoken[:1].isupper()):
         return False
@@ -164,7 +165,7 @@ def _is_crowded(look: Look, span: Span, cues: Collection[str], spans: Sequence[S
 
 
 def is_unknown(look: Look, name: str, cues: Collection[str], finder: Finder) -> bool:
-    """Whether something that is no value of the list stands where one would: "in Gothenburg", a
+    """True if something that is not a value of the list stands where one would: "in Gothenburg", a
     number out of bounds."""
     if finder.spec.type != "list":
         return any(

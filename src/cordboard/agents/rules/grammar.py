@@ -1,12 +1,12 @@
-"""Everything a context understands, compiled once and shared by its calls.
+"""All rules of a context, compiled once and shared by its calls.
 
 `compile_grammar` turns rules (the context's and the built-in ones) into tables. `Grammar.look`
-finds the expected words and values in one utterance; `Grammar.understand` decides what is meant:
+finds the expected words and values in one utterance; `Grammar.understand` decides its meaning:
 
 1. A sentence of the rules, almost word for word, is taken as that sentence.
-2. Otherwise the answer to the question that was just asked, if a value of its list was said.
-3. Otherwise the intent that the words and values speak for, if it is clearly ahead of the others.
-4. What speaks for an intent, but not enough, is asked about; so is a lead that is too small.
+2. Otherwise the answer to the current question, if the utterance has a value of its list.
+3. Otherwise the intent with the most evidence, if it is clearly ahead of the others.
+4. An intent with too little evidence, or with too small a lead, is asked about.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ from cordboard.config.sentences import MAX_WORDINGS, Wording, read_sentence
 from cordboard.tools.tool import Effects, ToolSpec
 
 _MOST_WORDINGS = 16 * MAX_WORDINGS
-"""What the configuration has let pass may grow here: `(what's|how's)` becomes two words each."""
+"""Limit after expansion, which adds wordings to those that the configuration allows:
+`(what's|how's)` becomes two words each."""
 _WORD_LIMIT = 0.15
 _VALUE_LIMIT = 0.34
 _LETTER_LIMIT = 0.28
@@ -57,28 +58,28 @@ _SPELLED_LIMIT = 0.2
 _CONFUSABLE_LIMIT = 0.05
 _SURE = 0.12
 _SURE_WHEN_LONG = 0.2
-"""How much a list value may differ from what was written and still be taken as said; grows with
-its length, since long names have few neighbours."""
+"""Largest difference of a list value from the written words at which it still counts as spoken;
+grows with its length, since long names have few neighbours."""
 _SURE_WHEN_SPELLED = 0.07
 """A whole code in alphabet words run together ("Popogolf"): another letter is about 0.1 away."""
 _LONG = 900.0
-"""Weight of sounds (hundredths of a consonant) from which a value counts as long."""
+"""Weight of sounds (hundredths of a consonant) from which a value is long."""
 _EXACT = 0.05
 _WHOLE = 0.12
 _VERBATIM = 0.2
 """Quality up to which an utterance is a sentence of the rules."""
 _RATHER = 0.3
 _NEARLY = 0.45
-"""Quality up to which it is one where nothing speaks for anything else."""
+"""Quality up to which it is one where there is no other evidence."""
 _ENOUGH = 0.6
-"""Evidence on which to go by itself;"""
+"""Evidence that is enough by itself."""
 _STRANGE = 0.1
-"""the more words of other things there are, the more is needed;"""
+"""Evidence needed in addition per word of other things."""
 _AHEAD = 0.3
-"""by so much it must be ahead of the next."""
+"""Lead that it needs over the next intent."""
 _WORTH_ASKING = 0.4
 _FEW = 3
-"""Content words that may be an answer which is no value of the list."""
+"""Content words of a possible answer that is not a value of the list."""
 _CORRECTING = frozenset("no not wrong rather".split())
 _ENDING = frozenset("hang end finish disconnect".split())
 _TAIL = 4
@@ -87,37 +88,37 @@ _TAIL = 4
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How an utterance is understood."""
+    """The interpretation of an utterance."""
 
     intent: str
-    """Empty: values for what is being talked about."""
+    """Empty: values for the current task."""
     slots: Mapping[str, Judged]
     filled: Mapping[str, Filled]
     lists: Mapping[str, str]
     """Slot → its list."""
     verbatim: bool = False
-    """Word for word a sentence: waiting for more would be in vain."""
+    """True if it is a sentence word for word: waiting for more would be in vain."""
     sure: bool = True
-    """Clear enough to go by; else the caller is asked whether this was meant."""
+    """True if it is clear enough to act on; otherwise the caller is asked about it."""
     rival: str = ""
-    """Another intent that is as likely."""
+    """Another intent with the same likelihood."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the dialogue's question asks for."""
+    """The values that the dialogue's question asks for."""
 
     intent: str
     slots: Mapping[str, str]
-    """Slot → list; the one that was asked for comes first."""
+    """Slot → list; the slot that was asked for comes first."""
     asked: str = ""
     """The slot that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """What an entry of the sound index stands for: a word of a sentence, a value (or, without
-    one, a name that is confusable with a value) of a list, or a letter."""
+    """The meaning of an entry of the sound index: a word of a sentence, a value (or, without one, a
+    name that is confusable with a value) of a list, or a letter."""
 
     word: str = ""
     list: str = ""
@@ -128,7 +129,7 @@ class _Entry:
 
 @dataclass(frozen=True)
 class Grammar:
-    """What a context understands. Immutable; see the module's docstring."""
+    """The compiled rules of a context. Immutable; see the module's docstring."""
 
     intents: Mapping[str, Intent]
     steering: frozenset[str]
@@ -147,7 +148,7 @@ class Grammar:
     """Intent → slot → words beside it."""
     courtesy: frozenset[str]
     harmless: frozenset[str]
-    """Intents that may be done needlessly."""
+    """Intents that may run needlessly."""
 
     def look(self, text: str, today: date) -> Look:
         """Find every expected word and value in the text."""
@@ -181,7 +182,8 @@ class Grammar:
         return Look(text, tokens, words, spans, denied_places(tokens), self.vocabulary)
 
     def understand(self, look: Look, expected: Expected | None = None) -> Reading | None:
-        """What the utterance means; None when nothing fits. See the module's docstring."""
+        """Return the meaning of the utterance; None when nothing fits. See the module's
+        docstring."""
         if not look.tokens:
             return None
         fits = self.table.fits(look, self.intents.keys(), self.courtesy)
@@ -208,7 +210,7 @@ class Grammar:
         return self._verbatim(look, fits, supports) if nearness <= _NEARLY else None
 
     def _is_other(self, top: Support | None, expected: Expected | None) -> bool:
-        """Whether words, not values alone, speak for another intent than the one talked about."""
+        """True if words, not values alone, count for another intent than the current one."""
         return (
             top is not None
             and expected is not None
@@ -217,7 +219,7 @@ class Grammar:
         )
 
     def _values(self, look: Look, expected: Expected) -> Reading | None:
-        """An answer to the question that was asked, or a correction."""
+        """Return an answer to the current question, or a correction."""
         lists, cues = expected.slots, self.cues.get(expected.intent, {})
         asked = expected.asked
         filled = fill(look, lists, cues, asked)
@@ -241,7 +243,8 @@ class Grammar:
     def _verbatim(
         self, look: Look, fits: Sequence[Fit], supports: Sequence[Support]
     ) -> Reading | None:
-        """The best sentence; of several intents with as good a one that with more evidence."""
+        """Return the best sentence; among equally good ones of several intents, the one with more
+        evidence."""
         totals = {support.intent: support.total for support in supports}
         level = [fit for fit in fits if fit.quality <= fits[0].quality + 0.05]
         level.sort(key=lambda fit: -totals.get(fit.intent, 0.0))
@@ -286,7 +289,7 @@ class Grammar:
         return replace(reading, sure=sure) if sure or self._titled(top.intent) else None
 
     def _asks(self, reading: Reading) -> bool:
-        """Whether a question comes before anything is done."""
+        """True if a question comes before any action."""
         intent = self.intents[reading.intent]
         return bool(intent.confirm) or any(
             reading.slots.get(slot, Judged()).value is None
@@ -295,7 +298,7 @@ class Grammar:
         )
 
     def _explained(self, look: Look, reading: Reading) -> bool:
-        """Whether most words that say anything belong to the values."""
+        """True if most meaningful words belong to the values."""
         places = {p for found in reading.filled.values() for p in range(found.start, found.end)}
         content = {place for place, token in enumerate(look.tokens) if token.is_content}
         return len(content - places) <= len(content & places)
@@ -304,7 +307,7 @@ class Grammar:
         return all(self.intents[intent].title for intent in intents)
 
     def _of(self, look: Look, intent: str) -> Reading:
-        """A reading of an intent with what fills its slots."""
+        """Return a reading of an intent with the filled slots."""
         lists, cues = self.slots[intent], self.cues.get(intent, {})
         filled = fill(look, lists, cues)
         slots = {slot: found.judged for slot, found in filled.items()}
@@ -314,11 +317,11 @@ class Grammar:
         return Reading(intent, slots, filled, lists)
 
     def _at_the_edge(self, look: Look) -> Reading | None:
-        """A farewell that ends a longer speech, or a "pardon?" that begins one."""
+        """Return a farewell that ends a longer speech, or a "pardon?" that begins one."""
         for count in range(min(_TAIL, len(look.tokens) - 1), 0, -1):
             for name, part in ((GOODBYE, look.tokens[-count:]), (REPEAT, look.tokens[:count])):
                 if name == REPEAT and sum(t.text not in FILLERS for t in part) < 2:
-                    continue  # many a question begins with "what"
+                    continue  # many questions begin with "what"
                 if name == GOODBYE and not _is_meant(look.tokens, -count):
                     continue  # "do not hang up", "he told me to hang up"
                 words = {token.said: [(place, place + 1, 1.0)] for place, token in enumerate(part)}
@@ -329,7 +332,8 @@ class Grammar:
         return None
 
     def understood(self, look: Look, reading: Reading) -> str:
-        """The text with listed names that were surely understood in the operator's spelling."""
+        """Return the text with listed names, if understood with certainty, in the operator's
+        spelling."""
         text = look.text
         if not reading.sure or reading.rival:
             return text
@@ -418,7 +422,7 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
 
 
 def _cues(rows: Iterable[tuple[str, Wording]]) -> dict[str, dict[str, frozenset[str]]]:
-    """Intent → slot → the words right before and after it in sentences."""
+    """Return intent → slot → words right before and after it in sentences."""
     cues: dict[str, dict[str, set[str]]] = {}
     for intent, wording in rows:
         for place, position in enumerate(wording):
@@ -430,8 +434,8 @@ def _cues(rows: Iterable[tuple[str, Wording]]) -> dict[str, dict[str, frozenset[
 
 
 def is_harmless(intent: Intent, toolbox: Sequence[ToolSpec]) -> bool:
-    """Whether doing it needlessly costs nothing but time: as the operator says, else where its tool
-    only reads."""
+    """True if doing it needlessly costs nothing but time: as the operator says, otherwise if its
+    tool only reads."""
     if intent.confirm is not None or intent.transfer is not None or intent.hang_up:
         return False
     if intent.harmless is not None:
@@ -479,7 +483,7 @@ def _index_entries(
 
 
 def _without_confusion(spans: Sequence[Span]) -> list[Span]:
-    """The values found, where those that may be a confusable name are only guesses."""
+    """Return the found values; those that may be a confusable name are only guesses."""
     names = [span for span in spans if span.value is None]
     found: list[Span] = []
     for span in spans:
@@ -494,7 +498,7 @@ def _without_confusion(spans: Sequence[Span]) -> list[Span]:
 
 
 def sureness(phrase: str) -> float:
-    """How much may differ before a listed phrase is only a guess."""
+    """Return the largest difference at which a listed phrase is more than a guess."""
     weight = 70.0 * len(phrase_sounds(phrase))
     return _SURE + (_SURE_WHEN_LONG - _SURE) * min(1.0, max(0.0, (weight - 300) / (_LONG - 300)))
 

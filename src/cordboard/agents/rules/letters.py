@@ -3,7 +3,7 @@
 Codes may hold figures ("B T nine two"), and a letter may be explained ("B for Bravo", "A as in
 apple"). Each word of the utterance may stand for letters in several ways, each with a doubt;
 `find_spelled` joins neighbours into codes of the wanted length. Letters are easily misheard on the
-telephone (`sounds_like`): a spelled code is never bent into a listed one without a question.
+telephone (`sounds_like`): a spelled code is never changed into a listed one without a question.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LONGEST_PIECE = 8
 _BETWEEN = frozenset("then and um uh er so".split())
 """Words that may stand between the characters of a code with figures."""
 _ALIKE = ("BCDEGPTVZ", "AEHJK", "MN", "FSX", "IY", "QU")
-"""Names of letters that differ in what a telephone line takes away."""
+"""Names of letters that sound alike on a telephone line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,9 @@ class Spelled:
     end: int
     code: str
     doubts: tuple[float, ...]
-    """For each character; 0 = written as that."""
+    """Doubt per character; 0 = written as that character."""
     named: tuple[bool, ...]
-    """For each character, whether it was said by its name: not by a word of the alphabet."""
+    """Per character: True if its own name was spoken, not a word of the alphabet."""
 
     @property
     def doubt(self) -> float:
@@ -80,7 +80,7 @@ def in_alphabet_words(code: str) -> str:
 
 
 def sounds_like(run: Spelled, code: str) -> bool:
-    """Whether one letter of what was spelled may have been misheard, or lost, to give `code`."""
+    """True if one spelled letter may have been misheard, or lost, to give `code`."""
     if len(code) == len(run.code) + 1:
         return any(code[:gap] + code[gap + 1 :] == run.code for gap in range(len(code)))
     if len(code) != len(run.code):
@@ -101,7 +101,7 @@ def find_spelled(
     words: Collection[str] = (),
     figures: bool = False,
 ) -> list[Spelled]:
-    """All codes of `length` characters, the least doubtful first.
+    """Return all codes of `length` characters, the least doubtful first.
 
     `listed` are codes that may also be written as one ordinary word ("Engm"); `words` are the
     context's own words, which are never taken for letters ("ATIS"). `figures`: codes have some.
@@ -136,7 +136,7 @@ def _readings(
     words: Collection[str],
     figures: bool,
 ) -> Iterator[_Reading]:
-    """What the words from `place` on may spell."""
+    """Yield the possible spellings of the words from `place` on."""
     token = tokens[place]
     for hit in alphabet:
         if hit.start == place:
@@ -159,7 +159,7 @@ def _readings(
 def _letter(
     tokens: Sequence[Token], place: int, listed: Collection[str], words: Collection[str]
 ) -> Iterator[_Reading]:
-    """What one word may spell by itself, with the word that explains it."""
+    """Yield the possible spellings of one word, with the word that explains it."""
     token = tokens[place]
     written = _written(token, listed, words)
     if written and len(written[0]) == 1 and (end := _explained(tokens, place)):
@@ -173,7 +173,8 @@ def _letter(
 
 
 def _explained(tokens: Sequence[Token], place: int) -> int:
-    """The end of `B for Bravo`, `A as in apple`, `M like Mike`; 0 where no such word follows."""
+    """Return the end of `B for Bravo`, `A as in apple`, `M like Mike`; 0 where no such word
+    follows."""
     after = [token.text for token in tokens[place + 1 : place + 4]]
     for joint in (["for"], ["like"], ["as", "in"]):
         size = len(joint)
@@ -186,7 +187,7 @@ def _explained(tokens: Sequence[Token], place: int) -> int:
 def _written(
     token: Token, listed: Collection[str], words: Collection[str]
 ) -> tuple[str, float] | None:
-    """Letters that the recogniser wrote as such, and the doubt about them."""
+    """Return letters that the recogniser wrote as such, and the doubt about them."""
     text = token.text
     if len(text) == 1 and text.isascii() and text.isalpha():
         return text.upper(), 0.0 if token.letters or text != "a" else _WRITTEN_SMALL_DOUBT
@@ -201,7 +202,7 @@ def _written(
 
 
 def _runs(pieces: list[list[_Reading]], start: int, length: int) -> Iterator[Spelled]:
-    """Every way to spell exactly `length` characters from `start` on."""
+    """Yield every way to spell exactly `length` characters from `start` on."""
     open_runs = [Spelled(start, start, "", (), ())]
     while open_runs:
         run = open_runs.pop()
@@ -223,13 +224,13 @@ def _runs(pieces: list[list[_Reading]], start: int, length: int) -> Iterator[Spe
 
 
 def _is_plain(run: Spelled) -> bool:
-    """Whether enough of it is letters for sure: `you see why I` spells nothing."""
+    """True if enough of it is certain letters: `you see why I` spells nothing."""
     sure = sum(doubt < _HOMOPHONE_DOUBT for doubt in run.doubts)
     return sure * 2 >= len(run.code)
 
 
 def _goes_on(pieces: list[list[_Reading]], run: Spelled) -> bool:
-    """Whether more letters stand right before or after: then its borders are a guess."""
+    """True if more letters stand right before or after: then its borders are a guess."""
 
     def surely(reading: _Reading) -> bool:
         return reading.doubt < _WRITTEN_SMALL_DOUBT and reading.letters not in ("", "I")

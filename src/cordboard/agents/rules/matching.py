@@ -1,8 +1,7 @@
-"""How nearly an utterance is one of the sentences of the rules.
+"""Similarity of an utterance to the sentences of the rules.
 
-The wordings of all intents lie in one table, a row each with the words and lists that it expects.
-An utterance is compared with all of them at once, as a bag of words and values: order does not
-matter.
+The wordings of all intents lie in one table, a row each with the expected words and lists. An
+utterance is compared with all of them at once, as a bag of words and values: order does not matter.
 """
 
 from __future__ import annotations
@@ -19,34 +18,35 @@ from cordboard.config.sentences import Position, Wording
 _SLOT_WEIGHT = 1.4
 _COMMON_WEIGHT = 0.15
 _DECISIVE = frozenset({"yes", "no", "not", "up"})
-"""Small words that make the whole difference where a sentence asks for them: `hang on` is not
-`hang up`."""
+"""Small words that change the meaning where a sentence contains them: `hang on` is not `hang
+up`."""
 _ADDED = 0.7
 _ADDED_COMMON = 0.1
 _ADDED_FILLER = 0.02
 _ADDED_DENIED = 2.0
-"""A `not` that no sentence foresees: whatever else fits, that was not asked for."""
+"""Cost of a `not` that no sentence contains: the caller did not ask for that."""
 _LIKELY = 0.3
 """Cost up to which a doubtful value makes a sentence likely."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was found in one utterance, whatever it will turn out to mean."""
+    """The words and values found in one utterance, before its interpretation."""
 
     text: str
     tokens: tuple[Token, ...]
     words: Mapping[str, Sequence[tuple[int, int, float]]]
     """Expected word → first word, after the last word, and how surely it was heard there (0..1)."""
     spans: Mapping[str, Sequence[Span]]
-    """List → values found."""
+    """List → found values."""
     denied: frozenset[int]
     known: Collection[str]
     """The context's own words."""
 
     @property
     def dated(self) -> frozenset[int]:
-        """Places of dates, times and numbers: `tomorrow` is a value, whatever else it may be."""
+        """Places of dates, times and numbers: `tomorrow` is a value, even if it has other
+        meanings."""
         spans = [s for found in self.spans.values() for s in found if s.is_clear]
         sure = [span for span in spans if not (span.named or span.bare)]
         return frozenset(place for span in sure for place in range(span.start, span.end))
@@ -54,7 +54,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How nearly an utterance is a sentence of an intent."""
+    """Similarity of an utterance to a sentence of an intent."""
 
     intent: str
     quality: float
@@ -76,7 +76,7 @@ class WordingTable:
             for position in wording:
                 classes.setdefault(_key(position), len(classes))
         self._columns: dict[str, list[int]] = {}
-        """Word, or {list} → the columns that it belongs to."""
+        """Word, or {list} → its columns."""
         for key, number in classes.items():
             for word in key:
                 self._columns.setdefault(word, []).append(number)
@@ -84,7 +84,7 @@ class WordingTable:
         self._has = np.zeros(shape, dtype=np.float32)
         self._needed = np.zeros(shape, dtype=np.float32)
         self._strict = np.ones(len(kept), dtype=np.float32)
-        """Of a sentence of small words none may be missing."""
+        """Columns of sentences that consist of small words: none of these may be missing."""
         for row, (_, wording) in enumerate(kept):
             light = all(_weight(p) == _COMMON_WEIGHT for p in wording)
             self._strict[row] = 2.0 if light else 1.0
@@ -98,8 +98,8 @@ class WordingTable:
     def fits(
         self, look: Look, active: Collection[str], courtesy: Collection[str] = ()
     ) -> list[Fit]:
-        """The best wording of each active intent, the best first. Words of `courtesy` cost little
-        where no sentence has them."""
+        """Return the best wording of each active intent, the best first. Words of `courtesy` cost
+        little where no sentence contains them."""
         places: dict[int, list[tuple[int, int, float]]] = {}
         for word, heard in (*look.words.items(), *_values(look)):
             for column in self._columns.get(word, ()):
@@ -133,7 +133,7 @@ def _key(position: Position) -> tuple[str, ...]:
 
 
 def _values(look: Look) -> Iterable[tuple[str, Sequence[tuple[int, int, float]]]]:
-    """{list} and where its values were found."""
+    """Yield each {list} with the places of its values."""
     for name, spans in look.spans.items():
         found = [s for s in spans if s.value is not None and (s.is_clear or s.cost <= _LIKELY)]
         if found:

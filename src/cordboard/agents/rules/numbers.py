@@ -22,7 +22,7 @@ _VALUE = {word: number for number, word in enumerate(_SMALL)}
 _VALUE |= {word: 10 * number for number, word in enumerate(_TENS, start=2)}
 _DIGIT = {word: str(number) for number, word in enumerate(_SMALL[:10])}
 _DIGIT |= {"oh": "0", "o": "0", "niner": "9", "tree": "3", "fife": "5", "fower": "4"}
-"""With the spoken figures of radio telephony (ICAO Annex 10, volume II, 5.2.1.4)."""
+"""Includes the spoken figures of radio telephony (ICAO Annex 10, volume II, 5.2.1.4)."""
 HOMOPHONES = {"to": "two", "too": "two", "for": "four", "won": "one", "ate": "eight"}
 _FIGURES = re.compile(r"\d{1,3}(,\d{3})+|\d+")
 NUMBER_WORDS = frozenset({*_VALUE, *_ORDINALS, *_DIGIT, *HOMOPHONES}) | {
@@ -56,7 +56,7 @@ def ordinal_in_words(number: int) -> str:
 
 
 def spell_out(figures: str) -> str:
-    """What a caller said when the recogniser wrote figures: `80s`, `3rd`, `17:30`."""
+    """Return the spoken words for figures of the recogniser: `80s`, `3rd`, `17:30`."""
     if match := re.fullmatch(r"(\d{1,2}):(\d{2})", figures):
         hour, minute = int(match[1]), int(match[2])
         return f"{in_words(hour)} {in_words(minute)}" if minute else in_words(hour)
@@ -75,7 +75,7 @@ def spell_out(figures: str) -> str:
 
 
 def read_number(words: Sequence[str]) -> int | None:
-    """The number that these words are, all of them; None when they are none."""
+    """Return the number that all these words form; None when they form none."""
     if len(words) == 1:
         figures = words[0]
         if _FIGURES.fullmatch(figures):
@@ -86,7 +86,7 @@ def read_number(words: Sequence[str]) -> int | None:
 
 
 def read_ordinal(words: Sequence[str]) -> int | None:
-    """`third`, `3rd`, `twenty first`; also plain numbers."""
+    """Return the ordinal: `third`, `3rd`, `twenty first`; also plain numbers."""
     if len(words) == 1 and (match := re.fullmatch(r"(\d+)(?:st|nd|rd|th)", words[0])):
         return int(match[1])
     if words and words[-1] in _ORDINALS:
@@ -99,7 +99,8 @@ def read_ordinal(words: Sequence[str]) -> int | None:
 
 
 def read_digits(words: Sequence[str]) -> str | None:
-    """A row of figures said one by one or in groups: `five five five 1234`, `double two`."""
+    """Return a row of figures spoken one by one or in groups: `five five five 1234`, `double
+    two`."""
     digits = ""
     times, ten = 1, False
     for word in words:
@@ -123,7 +124,7 @@ def _as_words(word: str) -> list[str]:
 
 
 def _read_words(words: list[str]) -> int | None:
-    """Whole numbers in words; refuses rows such as `one two`, which are digits."""
+    """Read whole numbers in words; refuses rows such as `one two`, which are digits."""
     if not words or words[0] in ("hundred", "thousand"):
         return None
     total = part = 0

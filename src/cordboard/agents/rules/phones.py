@@ -1,8 +1,8 @@
-"""English spelling to sounds, and how alike two sounds are.
+"""English spelling to sounds, and the similarity of two sounds.
 
-Not a pronouncing dictionary: a few hundred letter rules that give both sides of a comparison the
-same treatment, so that what a recogniser wrote ("flesh land", "garden moon") lies close to what the
-caller said (Flesland, Gardermoen). One character stands for one sound:
+Not a pronouncing dictionary: a few hundred letter rules that treat both sides of a comparison the
+same, so that the recogniser's text ("flesh land", "garden moon") lies close to the caller's words
+(Flesland, Gardermoen). One character stands for one sound:
 
     p b t d k g f v T(thin) D(then) s z S(ship) Z(measure) C(church) J(judge) m n N(sing) l r w y h
     vowels: i(see) I(sit) e(bed) E(day) A(cat) @(cup, ago) o(law, lot) O(go) u(too)
@@ -88,7 +88,7 @@ _LONGEST_RULE = 4
 
 @lru_cache(maxsize=4096)
 def sounds(word: str) -> str:
-    """The sounds of one lower-case word (letters only; anything else is passed over)."""
+    """Return the sounds of one lower-case word (letters only; other characters are ignored)."""
     if word in _WHOLE:
         return _WHOLE[word]
     if not any(letter in "aeiouy" for letter in word):
@@ -103,7 +103,7 @@ def sounds(word: str) -> str:
 
 
 def _rule(word: str, place: int) -> tuple[str, str]:
-    """The longest rule that fits at this place."""
+    """Return the longest rule that fits at this place."""
     if long := _silent_e(word, place):
         return long
     for length in range(min(_LONGEST_RULE, len(word) - place), 0, -1):
@@ -157,7 +157,7 @@ _WEAK = {"@": 25, "I": 35, "h": 40, "r": 35, "y": 40, "w": 60, "d": 60, "t": 70,
 
 
 def _change_costs() -> IntArray:
-    """CHANGE[a, b]: hearing `a` written as `b`."""
+    """Return CHANGE[a, b]: the cost of hearing `a` written as `b`."""
     table = np.full((len(PHONES), len(PHONES)), 100, dtype=np.int32)
     vowels = [NUMBER[v] for v in VOWELS]
     table[np.ix_(vowels, vowels)] = 40
@@ -172,7 +172,7 @@ def _change_costs() -> IntArray:
 
 
 def _loss_costs() -> IntArray:
-    """What it costs that a sound is missing or added."""
+    """Return the cost of each missing or added sound."""
     costs = np.full(len(PHONES), 100, dtype=np.int32)
     for phone in VOWELS:
         costs[NUMBER[phone]] = 50
@@ -186,5 +186,5 @@ LOSS: IntArray = _loss_costs()
 
 
 def encode(phones: str) -> IntArray:
-    """Sounds as numbers, for the tables."""
+    """Return sounds as numbers, for the tables."""
     return np.array([NUMBER[phone] for phone in phones], dtype=np.int32)

@@ -1,9 +1,9 @@
-"""Finding expected words in an utterance by how they sound.
+"""Find expected words in an utterance by their sound.
 
 A `SoundIndex` is built once from everything a context may expect: words of its sentences, ways to
-say its list values, the spelling alphabet. `find` lays each of them over the utterance's sounds,
-beginning and ending at word borders only, and gives the places where it fits. So one expected word
-may be found in two written ones ("fox trot") or two in one.
+say its list values, the spelling alphabet. `find` aligns each of them with the utterance's sounds,
+beginning and ending at word borders only, and returns the places where it fits. So one expected
+word may be found in two written ones ("fox trot") or two in one.
 
 All entries are aligned at once, row by row, with numpy: one row for each sound of the utterance.
 Measured with 400 entries and 12 words: see docs/offline-agent.md. Nothing is remembered between
@@ -29,14 +29,14 @@ from cordboard.agents.rules.phones import (
 from cordboard.agents.rules.words import Token
 
 _START_BITS = 6
-"""The word at which a match began travels in the low bits of its cost."""
+"""The word at which a match began is stored in the low bits of its cost."""
 _START_MASK = (1 << _START_BITS) - 1
 _NEVER = 1 << 28
 _LENGTH_STEPS = (9,)
-"""Entries of like length are aligned together, so that little is wasted on padding."""
+"""Entries of similar length are aligned together, which wastes little on padding."""
 _NEIGHBOURS = 2
 _SHORT = 14
-"""Words up to which all of an utterance is compared: `at is` may have been ATIS."""
+"""Utterances up to this many words are compared completely: `at is` may have been ATIS."""
 _FULL_LIMIT_WEIGHT = 260
 """Entries lighter than this (about four sounds) must fit better than long ones."""
 
@@ -53,7 +53,7 @@ class Hit:
 
 
 class SoundIndex:
-    """Expected words and phrases, ready to be found. `limits` bound the cost of each."""
+    """Expected words and phrases, ready for lookup. `limits` bound the cost of each."""
 
     def __init__(self, phrases: Sequence[str], limits: Sequence[float]) -> None:
         coded = [encode(phrase_sounds(phrase)) for phrase in phrases]
@@ -71,11 +71,12 @@ class SoundIndex:
                 self._blocks.append(block)
 
     def find(self, tokens: Sequence[Token]) -> list[Hit]:
-        """Every place where an entry fits within its limit; at most one start for each end."""
+        """Return every place where an entry fits within its limit; at most one start for each
+        end."""
         return self._find(tokens, self._strange(tokens))
 
     def find_all(self, tokens: Sequence[Token]) -> list[Hit]:
-        """The same, in common and expected words too."""
+        """Do the same as `find`, but also in common and expected words."""
         return self._find(tokens, [(0, len(tokens))])
 
     def _find(self, tokens: Sequence[Token], stretches: Sequence[tuple[int, int]]) -> list[Hit]:
@@ -89,8 +90,8 @@ class SoundIndex:
         return list(found.values())
 
     def _strange(self, tokens: Sequence[Token]) -> list[tuple[int, int]]:
-        """Stretches around words that are neither expected nor common: only these may have been
-        misheard. A word that was misheard as several may take in its neighbours."""
+        """Return stretches around words that are neither expected nor common: only these may have
+        been misheard. A word that was misheard as several may take in its neighbours."""
         if len(tokens) <= _SHORT:
             return [(0, len(tokens))]
         near = [False] * len(tokens)
@@ -118,7 +119,7 @@ class SoundIndex:
 
 
 class _Block:
-    """Entries of like length (one column each) and the tables to align them."""
+    """Entries of similar length (one column each) and the tables to align them."""
 
     def __init__(self, numbers: list[int], codes: list[IntArray], limits: list[float]) -> None:
         longest = max(len(code) for code in codes)
@@ -132,7 +133,8 @@ class _Block:
         np.cumsum(LOSS[padded] << _START_BITS, axis=0, out=self._lost[1:])
         change = CHANGE[:, padded] << _START_BITS
         self._steps: IntArray = (change - np.diff(self._lost, axis=0)).astype(np.int32)
-        """[heard sound, place, entry] → cost of hearing it for that one, less that of losing it."""
+        """[heard sound, place, entry] → cost of hearing it for that one, minus the cost of losing
+        it."""
         self._whole = self._lost[self._lengths, self._columns]
         weights = self._whole >> _START_BITS
         self._weights = weights.astype(np.float64)
@@ -141,7 +143,7 @@ class _Block:
     def find(self, spoken: Sequence[IntArray]) -> list[Hit]:
         """Align all entries with the words' sounds; see the module's docstring.
 
-        Costs are kept relative to `_lost` (what leaving out the entry so far would cost), so that
+        Costs are kept relative to `_lost` (the cost of leaving out the entry so far), so that
         allowing sounds to be missing is a running minimum down each column.
         """
         state = np.zeros_like(self._lost)

@@ -1,4 +1,4 @@
-"""Fill the sentences of the rules: every word is written there or comes from a tool's reply."""
+"""Fill the sentences of the rules: every word comes from them or from a tool's reply."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Fillings = Mapping[str, Any]
 
 
 def fill(template: str, fillings: Fillings) -> str:
-    """The template with its placeholders as they are spoken."""
+    """Return the template with its placeholders as they are spoken."""
     return _PLACEHOLDER.sub(lambda match: _spoken(_at(match[1], fillings)), template)
 
 
 def fill_arguments(arguments: object, fillings: Fillings) -> Any:
-    """A tool's arguments with the values that tools get.
+    """Return a tool's arguments with the values for tools.
 
-    A text that is nothing but one placeholder keeps the type of its value. What depends on a slot
-    that was left open is left out of its object.
+    A text that is only one placeholder keeps the type of its value. An item that depends on an open
+    slot is left out of its object.
     """
     if isinstance(arguments, str):
         whole = _PLACEHOLDER.fullmatch(arguments)

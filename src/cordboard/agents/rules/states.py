@@ -1,4 +1,5 @@
-"""What a dialogue is waiting for. Plain data; `dialogue` moves from one to the next."""
+"""The states of a dialogue: its expectations. Plain data; `dialogue` changes from one to the
+next."""
 
 from __future__ import annotations
 
@@ -10,22 +11,22 @@ from cordboard.agents.rules.values import Judged, Value
 
 @dataclass(slots=True)
 class Task:
-    """An intent being carried out, with what is known of its slots."""
+    """An intent in progress, with the known values of its slots."""
 
     intent: str
     lists: Mapping[str, str]
     """Slot → list."""
     values: dict[str, Value] = field(default_factory=dict)
     guesses: dict[str, tuple[Value, ...]] = field(default_factory=dict)
-    """Slots for which something was heard that is not sure."""
+    """Slots with uncertain values."""
     unknown: set[str] = field(default_factory=set)
-    """Slots for which something was said that is no value of their list."""
+    """Slots for which the caller named something that is not a value of their list."""
     asked: dict[str, int] = field(default_factory=dict)
-    """How often each slot was asked for."""
+    """Number of questions for each slot."""
     confirmed: bool = False
 
     def put(self, slot: str, judged: Judged) -> None:
-        """Note how a slot was understood, instead of what was known of it."""
+        """Record the reading of a slot, replacing earlier ones."""
         self.guesses.pop(slot, None)
         self.unknown.discard(slot)
         self.values.pop(slot, None)
@@ -78,7 +79,7 @@ class Offering:
     """`Would you like another aerodrome?`"""
 
     intent: str = ""
-    """What a `yes` begins anew."""
+    """The intent that a `yes` starts anew."""
 
 
 State = Idle | Asking | Choosing | ChoosingTask | Confirming | Offering

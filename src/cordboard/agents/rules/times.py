@@ -4,8 +4,8 @@
 `7.30 p.m.`, `nineteen hundred hours`, `noon`. Values are ISO (`17:30`); the spoken forms are for
 sentences.
 
-Callers seldom say which half of the day they mean. Where it is known between which times a value
-must be, `seven` is the one of 07:00 and 19:00 that lies there; where it is not, the earlier one.
+Callers seldom say which half of the day they mean. Where the bounds of a value are known, `seven`
+is the one of 07:00 and 19:00 that lies within them; otherwise the earlier one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from datetime import time
 from cordboard.agents.rules.numbers import NUMBER_WORDS, in_words, read_number
 
 LONGEST_TIME = 8
-"""Words a time may have."""
+"""Most words of a time."""
 _MIDNIGHT, _LAST_MINUTE = time(0), time(23, 59)
 _HALVES = {
     "in the morning": "am", "this morning": "am", "in the afternoon": "pm", "p m": "pm",
@@ -37,7 +37,7 @@ _MINUTES = {"half": 30, "a half": 30, "quarter": 15, "a quarter": 15}
 
 @dataclass(frozen=True, slots=True)
 class _Clock:
-    """What the hands show; `certain`: said so that the half of the day is clear."""
+    """The hands of a clock; `certain`: True if the half of the day is clear."""
 
     hour: int
     minute: int
@@ -47,10 +47,10 @@ class _Clock:
 def read_time(
     words: Sequence[str], earliest: time = _MIDNIGHT, latest: time = _LAST_MINUTE
 ) -> time | None:
-    """The time of day that these words name, all of them; None when they name none.
+    """Return the time of day that these words name, all of them; None when they name none.
 
-    It need not lie between `earliest` and `latest`: they only tell which half of the day is meant
-    where that is not said. Without them a bare `five` is 05:00.
+    It need not lie between `earliest` and `latest`: they only choose the half of the day where it
+    is not spoken. Without them a bare `five` is 05:00.
     """
     text = " ".join(word for word in words if word != "at")
     half = ""
@@ -67,7 +67,7 @@ def read_time(
 
 
 def is_within(moment: time, earliest: time, latest: time) -> bool:
-    """Whether a time lies between two others, which may lie around midnight."""
+    """True if a time lies between two others, which may span midnight."""
     if earliest <= latest:
         return earliest <= moment <= latest
     return moment >= earliest or moment <= latest
@@ -130,7 +130,7 @@ def _hour_and_minute(words: Sequence[str]) -> _Clock | None:
     if certain and len(words) > 1:
         words = words[1:]
     if len(words) > 1 and read_number(words) is not None:
-        words = [" ".join(words)]  # `twenty five` is no `twenty oh five`
+        words = [" ".join(words)]  # `twenty five` is not `twenty oh five`
     for cut in range(len(words), 0, -1):
         hour = _hour(" ".join(words[:cut]))
         minute = read_number([w for w in words[cut:] if w != "oh"]) if words[cut:] else 0

@@ -1,7 +1,7 @@
-"""What may stand in the blank of a sentence, found in an utterance.
+"""Find the values of an utterance that may fill the blanks of a sentence.
 
-One `Finder` for each list of the rules: it gives `Span`s, places with a value and a cost. Which
-span fills which slot is decided in `matching`.
+One `Finder` for each list of the rules: it returns `Span`s, places with a value and a cost.
+`matching` assigns spans to slots.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _DOUBTED_LETTERS = 0.3
 """A code whose letters add up to more doubt than this is asked about unless it is listed."""
 _NOT_LISTED = 0.06
 _NEARLY_LISTED = 0.05
-"""Cost of a code that may have been meant."""
+"""Cost of a code that may have been intended."""
 _BARE = 0.1
-"""Cost of a figure without a word that shows of what: `seven` as a time, `two` before a time."""
+"""Cost of a figure without a word that shows its kind: `seven` as a time, `two` before a time."""
 _BEFORE_TIMES = frozenset("at around by about before after until till from to".split())
 _NAME_CUES = frozenset(("name is", "name of", "this is", "i am"))
 _NO_NAME = frozenset({"name"})
@@ -50,7 +50,7 @@ _NO_NAME = frozenset({"name"})
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value as tools get it, and as the agent says it."""
+    """A value in its form for tools, and in its spoken form."""
 
     value: str | int
     spoken: str
@@ -64,11 +64,11 @@ class Span:
     end: int
     value: Value | None
     cost: float
-    """0 = exactly that; above `limit` it is only a guess."""
+    """0 = exact; above `limit` it is only a guess."""
     limit: float = 0.14
     bare: bool = False
-    """Counts only where it was asked for, or where a word of a sentence stands beside it: a mere
-    `seven` may be a time, a number or neither, and any word may be a name."""
+    """Counts only as an answer to a question, or beside a word of a sentence: a mere `seven` may be
+    a time, a number or neither, and any word may be a name."""
     named: bool = False
     """One of several names that may sound alike."""
 
@@ -82,12 +82,12 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A slot as it was understood."""
+    """The reading of a slot."""
 
     value: Value | None = None
-    """Sure enough to act on."""
+    """The value, if certain enough to act on."""
     guesses: tuple[Value, ...] = ()
-    """What it may have been, at most two; asked about."""
+    """The possible values, at most two, that the caller is asked about."""
 
     @property
     def is_unknown(self) -> bool:
@@ -96,7 +96,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What finders may look at besides the words."""
+    """The context of the words for finders."""
 
     phrases: Sequence[Span]
     """List values found by sound, of this list."""
@@ -122,7 +122,7 @@ class Finder:
 
     @property
     def is_closed(self) -> bool:
-        """Whether a value that fits cannot go on: asked for, it is a whole answer."""
+        """True if a fitting value cannot continue: as an answer it is complete."""
         return self.spec.type in ("list", "icao", "letters", "code") or (
             self.spec.type == "digits" and self.spec.length is not None
         )
@@ -151,7 +151,8 @@ class Finder:
                     yield from self._resembling(run, here)
 
     def _spelled_as(self, run: Spelled, listed: Sequence[str]) -> Span:
-        """A code of full length: listed, or not but allowed, or something unknown."""
+        """Return the span of a code of full length: listed, or not but allowed, or something
+        unknown."""
         cost = min(0.2, run.doubt / 12)
         known = self.values.get(run.code)
         if known is not None:
@@ -253,7 +254,7 @@ def _is_timed(tokens: Sequence[Token], start: int) -> bool:
 def _windows(
     tokens: Sequence[Token], longest: int, allowed: Collection[str]
 ) -> Iterator[tuple[int, int, list[str]]]:
-    """Stretches of words that are all figures or `allowed`."""
+    """Yield stretches of words that are all figures or `allowed`."""
     words = [token.text for token in tokens]
     for start in range(len(words)):
         for end in range(start + 1, min(start + longest, len(words)) + 1):

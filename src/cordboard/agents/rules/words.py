@@ -14,7 +14,7 @@ from functools import lru_cache
 from cordboard.agents.rules.numbers import NUMBER_WORDS, spell_out
 
 LONGEST_UTTERANCE = 40
-"""Words that are looked at; of a longer speech the end counts, where people say what they want."""
+"""Most words of an utterance; of a longer one the end counts, where people say their request."""
 
 CONTRACTIONS = {
     "what's": "what is", "whats": "what is", "how's": "how is", "where's": "where is",
@@ -37,7 +37,7 @@ FILLERS = frozenset(
     " evening day sir madam maam yeah now right currently then just actually kindly today tonight"
     " moment again yes speaking calling".split()
 )
-"""Words that mean nothing here unless a sentence template asks for them."""
+"""Words without meaning here unless a sentence template contains them."""
 
 FUNCTION_WORDS = frozenset(
     "a an the this that these those and or but if of for at in on to from by with into over about"
@@ -55,7 +55,7 @@ _BE = frozenset(("is", "are", "was"))
 _SUBJECTS = frozenset("i we you he she it they there this that".split())
 _PAST = frozenset("was were had did yesterday ago already last used".split())
 _LACKING = frozenset("sure know remember hear catch understand find mind certain".split())
-"""`I am not sure`: what is missing, not what is unwanted."""
+"""Words after a denial that name something missing, not unwanted: `I am not sure`."""
 _TURNS = frozenset("but and so because just rather instead actually only".split())
 """Words that end the reach of a denial."""
 _REACH = 5
@@ -78,19 +78,20 @@ class Token:
     """One word of an utterance."""
 
     text: str
-    """In small letters; figures stay figures."""
+    """The word in lower case; figures stay figures."""
     said: str
-    """With figures written out: `22` is `twenty two`."""
+    """The word with figures written out: `22` is `twenty two`."""
     letters: str = ""
-    """In capitals, when the recogniser wrote single letters or an abbreviation."""
+    """The letters in capitals, if the recogniser wrote single letters or an abbreviation; else
+    empty."""
     after_stop: bool = False
-    """A comma, full stop or the like stands before it, or nothing does."""
+    """True if a comma, full stop or the like stands before it, or nothing does."""
     name_like: bool = False
-    """With a capital letter that does not come from the beginning of a sentence."""
+    """True if it has a capital letter and does not begin a sentence."""
     begin: int = 0
-    """Where it stands in the text: its first character,"""
+    """Position of its first character in the text. 0, like `end`, where that is not known."""
     end: int = 0
-    """and the one after its last. Both 0 where that is not known."""
+    """Position after its last character in the text."""
 
     @property
     def is_content(self) -> bool:
@@ -98,7 +99,7 @@ class Token:
 
 
 def tokenise(text: str) -> tuple[Token, ...]:
-    """The words of what a recogniser wrote; the last `LONGEST_UTTERANCE` of them."""
+    """Return the words of a recogniser's text; the last `LONGEST_UTTERANCE` of them."""
     length = len(text)
     text = text.translate(_FOLD)
     in_place = len(text) == length
@@ -125,17 +126,17 @@ def tokenise(text: str) -> tuple[Token, ...]:
 
 
 def _closed_up(letters: re.Match[str]) -> str:
-    """`K. J. F. K.` → `KJFK`, in the same space."""
+    """Return `K. J. F. K.` as `KJFK`, in the same space."""
     return re.sub(r"[.\- ]", "", letters[0]).ljust(len(letters[0]))
 
 
 def plain(text: str) -> str:
-    """The same words as one string, for comparing and for hashing."""
+    """Return the same words as one string, for comparing and for hashing."""
     return " ".join(token.said for token in tokenise(text))
 
 
 def plain_sentence(template: str) -> str:
-    """A sentence template with each of its words as `tokenise` would give it."""
+    """Return a sentence template with each word as `tokenise` would write it."""
 
     def plain_word(match: re.Match[str]) -> str:
         return plain(match[0]) or match[0].lower()
@@ -166,7 +167,7 @@ def _is_abbreviation(word: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def stem(word: str) -> str:
-    """The word without its English ending: `closing`, `closed` and `close` are `clos`."""
+    """Return the word without its English ending: `closing`, `closed` and `close` are `clos`."""
     for ending in ("ing", "ies", "ed", "es", "s", "y", "e"):
         root = word.removesuffix(ending)
         if root != word and len(root) >= 3:
@@ -175,8 +176,8 @@ def stem(word: str) -> str:
 
 
 def denied_places(tokens: Sequence[Token]) -> frozenset[int]:
-    """Places of the denials and of the words that they reach: the rest of the clause, some words
-    at most. `Don't you have ...?`, `why not` and `I am not sure` deny nothing."""
+    """Return the places of the denials and of the words that they affect: the rest of the clause,
+    some words at most. `Don't you have ...?`, `why not` and `I am not sure` deny nothing."""
     places: set[int] = set()
     for place, token in enumerate(tokens):
         ends = (
@@ -207,7 +208,7 @@ def _is_polite(tokens: Sequence[Token], place: int) -> bool:
 
 
 def is_over(tokens: Sequence[Token]) -> bool:
-    """Whether the last clause tells of the past; `I was wondering` asks for the present."""
+    """True if the last clause is about the past; `I was wondering` asks for the present."""
     stops = [place for place, token in enumerate(tokens) if token.after_stop and place]
     stops = [place for place in stops if any(token.is_content for token in tokens[place:])]
     tokens = tokens[stops[-1] if stops else 0 :]

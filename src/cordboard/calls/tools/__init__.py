@@ -1,1 +1,1 @@
-"""The tools' side of a call: what its agent asks for, and what tools may do to its line."""
+"""The tools' side of a call: its agent's tool calls, and the line for the tools."""

@@ -1,5 +1,6 @@
-"""What is written down and counted of tool calls, whoever asks for them: on the telephone, in
-writing, or to try one. The desk reports asks and answers with secrets masked.
+"""Ledger entries and metrics of tool calls, for all users of the desk: telephone calls, written
+conversations, and trials of one tool. The desk reports tool calls and answers with secrets
+masked.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ MOST_SENT = 4_096
 
 
 def asked_event(ask: ToolAsk, spec: ToolSpec | None) -> events.ToolCalled:
-    """The ledger's line of an ask."""
+    """Return the ledger entry of a tool call."""
     origin = spec.origin if spec is not None else ""
     return events.ToolCalled(ask.turn, ask.ask_id, ask.name, origin, ask.arguments, ask.parent)
 
 
 def answered_event(ask: ToolAsk, reply: ToolReply, *, to_agent: bool = True) -> events.ToolAnswered:
-    """The ledger's line of an answer; with the data, where an agent is given it."""
+    """Return the ledger entry of an answer; with the data, where an agent receives it."""
     size, sent = _as_recorded(reply.data) if to_agent else (0, {})
     return events.ToolAnswered(
         ask.ask_id,
@@ -44,7 +45,7 @@ def count(metrics: Metrics, context: str, spec: ToolSpec | None, reply: ToolRepl
     """Count an answer, by the names that the context knows."""
     if spec is not None:
         name = spec.name
-    else:  # an error is of a tool that the context lists and nobody offers now
+    else:  # an error belongs to a tool that the context lists and no server offers now
         name = reply.name if reply.status is Status.ERROR else "unknown"
     seconds = reply.took_ms / 1000
     metrics.tools.called(name, reply.status, seconds, context=context, source=reply.source)
@@ -58,7 +59,7 @@ def count(metrics: Metrics, context: str, spec: ToolSpec | None, reply: ToolRepl
 
 
 def _as_recorded(data: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """The size of a reply's data as JSON, and as much of it as the ledger keeps."""
+    """Return the size of a reply's data as JSON, and the part that the ledger keeps."""
     if not data:
         return 2, {}
     encoded = orjson.dumps(data, default=str, option=orjson.OPT_NON_STR_KEYS)

@@ -1,9 +1,10 @@
-"""The tools' side of a conversation: the agent's asks go to the desk, its answers to the agent.
+"""The tools' side of a conversation: passes the agent's tool calls to the desk, and its answers
+back.
 
-Each ask is a task of its own. What the desk reports on the way becomes ledger lines, metrics,
-fillers (`calls.speech_queue`) and, when an answer comes too late, something to be told later
-(`calls.tools.late_replies`). What an interruption or a hang-up does to a tool is decided in the
-desk, by its effects: here only the ask is given up.
+Each tool call is a task. The desk's reports become ledger entries, metrics, fillers
+(`calls.speech_queue`) and, when an answer comes too late, a late answer
+(`calls.tools.late_replies`). The desk decides the effect of an interruption or a hang-up on a tool,
+by the tool's effects: here only the tool call is given up.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ class ToolOutlets:
     """The conversation, as its tools see it. All return at once."""
 
     changed: Callable[[], None]
-    """An ask has begun or ended."""
+    """A tool call has begun or ended."""
     filler_expected: Callable[[float], None]
-    """A tool will have its own filler said at that loop time, if it has not answered."""
+    """A tool has its own filler at that loop time, if it has not answered by then."""
     late_came: Callable[[], None]
-    """There is something to be told when it fits."""
+    """There is a late answer, to be spoken when it fits."""
     failed: Callable[[str], None]
-    """An ask cannot be answered: the agent cannot go on."""
+    """A tool call cannot be answered: the agent cannot continue."""
 
 
 class ToolExecutor:
-    """One call's asks. Implements the desk's observer."""
+    """The tool calls of one call. Implements the desk's observer."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class ToolExecutor:
         self._speech = speech
         self._outlets = outlets
         self._fillers: dict[str, Speech] = {}
-        """The last filler of each ask."""
+        """The last filler of each tool call."""
         self._desk: Desk | None = None
         self._asks: dict[str, asyncio.Task[None]] = {}
         self._closing: asyncio.Task[None] | None = None
@@ -69,37 +70,37 @@ class ToolExecutor:
         self.late_replies = LateReplies(ledger, metrics, speech.say, outlets.late_came)
 
     def seat(self, desk: Desk) -> None:
-        """Give it its desk; until then every ask is a programming error."""
+        """Set the desk; until then every tool call is a programming error."""
         self._desk = desk
 
     @property
     def running(self) -> bool:
-        """Whether the agent waits for any tool."""
+        """True if the agent waits for any tool."""
         return bool(self._asks)
 
     def start(self, ask: ToolAsk) -> None:
-        """The agent wants a tool run."""
+        """Start a tool call of the agent."""
         task = self._loop.create_task(self._run(ask))
         self._asks[ask.ask_id] = task
         self._outlets.changed()
         task.add_done_callback(lambda _: self._ended(ask.ask_id, task))
 
     def cancel(self, ask_id: str) -> None:
-        """The agent no longer wants the answer."""
+        """Cancel a tool call whose answer the agent no longer needs."""
         task = self._asks.get(ask_id)
         if task is not None:
             task.cancel()
 
     def end(self, grace: float) -> None:
-        """The call is over: nothing is said any more, and running tools are stopped. One that
-        changes the world has `grace` seconds to come to its end."""
+        """Stop the running tools, without further speech: the call is over. A tool that changes the
+        world has `grace` seconds to finish."""
         self._over = True
         self.late_replies.close()
         if self._desk is not None:
             self._closing = self._loop.create_task(self._desk.close(grace))
 
     async def ended(self) -> None:
-        """Wait for that. Afterwards nothing is at work."""
+        """Wait for the end of all tools. Afterwards none is running."""
         if self._closing is not None:
             await self._closing
         asks = tuple(self._asks.values())
@@ -114,7 +115,7 @@ class ToolExecutor:
             reply = await self._desk.run(ask)
             if not self._over:
                 self._agent.answer_tool(reply)
-        except Exception as error:  # task border: an ask without an answer would be silence
+        except Exception as error:  # task border: a tool call without an answer would be silence
             log.exception("tool_ask_failed", exposed_name=ask.name[:100], error=str(error))
             self._metrics.internal_error("tool_ask")
             self._outlets.failed(f"a tool call failed: {type(error).__name__}")
@@ -124,7 +125,7 @@ class ToolExecutor:
             del self._asks[ask_id]
         self._outlets.changed()
 
-    # What the desk reports.
+    # Reports of the desk.
 
     def asked(self, ask: ToolAsk, spec: ToolSpec | None) -> None:
         slow = spec.filler if spec is not None and not ask.parent else Filler()
@@ -134,8 +135,8 @@ class ToolExecutor:
         self._ledger.record(asked_event(ask, spec))
 
     def filler(self, ask: ToolAsk, text: str) -> None:
-        """A tool's own filler; the speech queue decides whether and when it is said. A tool that
-        goes on though its ask was given up has none."""
+        """Pass on a tool's own filler; the speech queue decides about it. A tool that continues
+        after its tool call was given up has none."""
         if self.running and not self._over:
             speech = Speech(text, "filler", partial(self._filler_changed, ask.ask_id))
             self._fillers[ask.ask_id] = speech
@@ -154,7 +155,7 @@ class ToolExecutor:
         count(self._metrics, context, spec, reply)
 
     def late(self, ask: ToolAsk, spec: ToolSpec, reply: ToolReply) -> None:
-        """The agent tells the caller when it fits."""
+        """Keep the late answer: the agent passes it on to the caller when it fits."""
         self.late_replies.keep(reply)
         if not self._over:
             self._outlets.late_came()

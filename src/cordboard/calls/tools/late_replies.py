@@ -1,8 +1,8 @@
-"""Answers that came too late: to asks that the agent had given up, or that had timed out.
+"""Answers that came too late: to tool calls that the agent had given up, or that had timed out.
 
-They are kept until they can be told: the silence watch says when that fits, and the agent says one
-as a sentence of the engine. A telling that the caller cuts off is tried once more, one that was
-dropped is tried again. Each ends as one line of the ledger, `tool.late`, told or not.
+They are kept until they can be spoken: the silence watch says when that fits, and the agent says
+one as a sentence of the engine. One that the caller cuts off is tried once more, one that was
+dropped is tried again. Each ends as one entry of the ledger, `tool.late`, spoken or not.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from cordboard.observe.metrics import Metrics
 from cordboard.tools.tool import ToolReply
 
 MOST_TELLINGS = 2
-"""A caller who cuts it off twice does not want to hear it."""
+"""A caller who cuts it off this many times does not want to hear it."""
 MOST_OFFERS = 6
-"""An agent that has dropped it so often will not tell it."""
+"""An agent that has dropped it this many times will not say it."""
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class _Late:
     came_at: float
     offers: int = 0
     cuts: int = 0
-    """How often the caller cut it off."""
+    """Number of times for which the caller cut it off."""
 
 
 class LateReplies:
@@ -43,25 +43,25 @@ class LateReplies:
         say: Callable[[Speech], None],
         again: Callable[[], None],
     ) -> None:
-        """`say` has one told now; `again`: there is one to be told when it fits."""
+        """`say` speaks one now; `again`: there is one to be spoken when it fits."""
         self._ledger = ledger
         self._metrics = metrics
         self._say = say
         self._again = again
         self._loop = asyncio.get_running_loop()
         self._kept: list[_Late] = []
-        """Not told yet, the oldest first."""
+        """Answers not spoken yet, the oldest first."""
         self._offered: _Late | None = None
-        """In the agent's hands; it is the first of the kept ones."""
+        """The answer with the agent; it is the first of the kept ones."""
         self._over = False
 
     @property
     def waiting(self) -> bool:
-        """Whether there is one to be told, and none is being told."""
+        """True if there is an answer to be spoken, and none is being spoken."""
         return bool(self._kept) and self._offered is None
 
     def keep(self, reply: ToolReply) -> None:
-        """One has come."""
+        """Keep a new answer."""
         late = _Late(reply, self._loop.time())
         if self._over:
             self._record(late, told=False)
@@ -69,7 +69,7 @@ class LateReplies:
             self._kept.append(late)
 
     def tell(self) -> None:
-        """It fits now: have the first one told."""
+        """Have the first answer spoken now."""
         if self.waiting:
             late = self._offered = self._kept[0]
             late.offers += 1
@@ -89,7 +89,7 @@ class LateReplies:
             self._again()
 
     def close(self) -> None:
-        """The call is over: what comes or is left now is only written down. Idempotent."""
+        """Close: the call is over, later and remaining answers are only recorded. Idempotent."""
         self._over = True
         self._offered = None
         while self._kept:

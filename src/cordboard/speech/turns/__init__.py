@@ -1,2 +1,1 @@
-"""The turn machine: when the caller's turn begins, pauses and ends, and what interrupts an
-answer."""
+"""Turn-taking: the start, pauses and end of the caller's turn, and interruptions of an answer."""

@@ -1,9 +1,9 @@
-"""Whether the voice over the agent's is the agent's own, come back: asked in time, off the loop.
+"""Is the voice over the agent's speech the agent's own echo? Answered in time, off the loop.
 
-One question costs milliseconds of processor time, so it is worked out in a thread of its own; a
-second one is not begun before the first is answered. The turn taker waits for the first answer for
-a window or two before it holds the agent's speech: an echo that is known for one is never heard as
-a gap. Used by `cordboard.speech.user_turns`; event loop only.
+One question costs milliseconds of processor time, so it runs in a separate thread; a second one
+does not start before the first is answered. The turn taker waits one or two windows for the first
+answer before it holds the agent's speech: a known echo is never heard as a gap. Used by
+`cordboard.speech.user_turns`; event loop only.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from cordboard.speech.turns.echo_doubt import EchoDoubt
 log = structlog.get_logger()
 
 EXPLAINS = 0.7
-"""A sound of which the echo guard explains so much is our own."""
+"""Share of a sound that the echo guard must explain for it to be the agent's own."""
 JUDGED_MS = 200
-"""Of this much sound."""
+"""Milliseconds of sound that each question is about."""
 EVERY = 0.08
-"""Seconds after which an answer is asked for again, while the voice goes on."""
+"""Seconds between two questions while the voice continues."""
 FORGOTTEN_AFTER = 0.3
-"""Seconds after which an answer says nothing about a new voice."""
+"""Seconds after which an answer is not valid for a new voice."""
 
 
 class Guard(Protocol):
-    """What is asked: `cordboard.audio.echo.EchoGuard`."""
+    """The part of `cordboard.audio.echo.EchoGuard` that is used."""
 
     def sent(self, pcm: bytes) -> None: ...
     def heard(self, pcm: bytes) -> None: ...
@@ -40,18 +40,19 @@ class Guard(Protocol):
 
 
 class EchoAnswer(Enum):
-    """What is known about the present sound."""
+    """The origin of the present sound."""
 
     ECHO = "echo"
-    """Or no louder than an echo this line has brought back, which may be one again."""
+    """Also a sound no louder than the echo this line has returned before, which may be an echo
+    again."""
     NOISE = "noise"
-    """No more than the line always has, whatever the voice activity model makes of it."""
+    """No louder than the line's usual noise, even if the voice activity model calls it a voice."""
     VOICE = "voice"
     NOT_YET = "not yet"
 
 
 class EchoWatch:
-    """One call's."""
+    """The echo watch of one call."""
 
     def __init__(self, guard: Guard, thread: Executor | None, call_id: str = "") -> None:
         """`thread` does the work; None: it is done at once (tests)."""
@@ -68,7 +69,7 @@ class EchoWatch:
         self.heard = guard.heard
 
     def ask(self) -> EchoAnswer:
-        """The newest answer; a new question is begun when it is due."""
+        """Return the newest answer; start a new question when one is due."""
         now = self._loop.time()
         if self._failed:
             return EchoAnswer.VOICE
@@ -99,7 +100,8 @@ class EchoWatch:
         if question.cancelled():
             return
         if (error := question.exception()) is not None:
-            # Without the guard a caller can still interrupt; with a broken one nobody could.
+            # Without the guard a caller can still interrupt; with a broken one interruptions would
+            # never work.
             self._failed = True
             log.error("echo_guard_failed", call_id=self._call_id, error=repr(error))
             return
@@ -116,5 +118,5 @@ class EchoWatch:
         elif self._answer is not EchoAnswer.VOICE and self._doubt.doubts(verdict.heard_dbfs, now):
             self._answer = EchoAnswer.ECHO
         else:
-            # Whoever was a voice a moment ago is not doubted in a soft syllable.
+            # A voice that was certain a moment ago is not doubted in a soft syllable.
             self._answer = EchoAnswer.VOICE

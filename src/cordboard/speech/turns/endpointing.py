@@ -1,9 +1,9 @@
-"""How long a silence ends this turn? From what is known of the pause; pure.
+"""The silence that ends a turn, chosen from the facts known about the pause; pure.
 
-The words and the melody are two witnesses. A whole answer to what was asked, dictation and a
-dangling word need no second one: the model misjudges one-word answers and numbers, whose melody it
-cannot know. Else the melody decides between three waits; of a single word it is believed only when
-it says that this is all. A caller who was seen to pause within turns is waited for longer
+Words and melody are two witnesses. A complete answer to the question, dictation and a dangling word
+need no second witness: the model misjudges one-word answers and numbers, whose melody it cannot
+know. Otherwise the melody decides between three waits; for a single word it counts only when it
+says that the turn is over. A caller who was seen to pause within turns gets a longer wait
 (`LearnedPause`).
 """
 
@@ -13,11 +13,11 @@ from cordboard.speech.turns.profiles import TurnProfile
 from cordboard.speech.turns.text_clues import TextClue
 
 MARGIN_MS = 150
-"""The silence is made longer than the pause that was seen by so much."""
+"""Milliseconds by which the silence exceeds the longest pause seen."""
 FORGOTTEN = 0.75
-"""What is left of the learned time after each turn that ended as it should."""
+"""Share of the learned time that remains after each turn that ended correctly."""
 CUT_OFF_MS = 1_500
-"""A caller who speaks again so soon after the last word had only paused: the turn was cut."""
+"""A caller who resumes within this time after the last word had only paused: the turn was cut."""
 _LEAST_MS = 20
 _TOO_SHORT_FOR_MELODY = (TextClue.ONE_WORD, TextClue.MURMUR)
 
@@ -27,9 +27,9 @@ def silence_for(
 ) -> int:
     """Milliseconds of silence that end the turn.
 
-    `clue` is None while the draft is not there, `odds` (probability that the turn is over) is None
-    while the model has not answered, or there is none. `learned_ms` is this caller's; a third of it
-    where the turn sounds over.
+    `clue` is None while there is no draft, `odds` (probability that the turn is over) is None while
+    the model has not answered, or there is none. `learned_ms` is the learned extra for this caller;
+    only a third of it counts where the turn sounds over.
     """
     if clue is TextClue.COMPLETE:
         return profile.complete_silence_ms
@@ -55,7 +55,7 @@ def _without_learning(profile: TurnProfile, clue: TextClue | None, odds: float |
 
 
 class LearnedPause:
-    """One caller's habit, in milliseconds on top of the profile's `silence_ms`."""
+    """One caller's habit: milliseconds on top of the profile's `silence_ms`."""
 
     def __init__(self, silence_ms: int, most_ms: int) -> None:
         self._silence_ms = silence_ms
@@ -67,12 +67,13 @@ class LearnedPause:
         return int(self._extra_ms)
 
     def resumed(self, pause_ms: int) -> None:
-        """The caller went on after so much silence within a turn, or right after its end."""
+        """Note that the caller resumed after `pause_ms` of silence, within a turn or right after
+        it."""
         wanted = min(pause_ms + MARGIN_MS - self._silence_ms, self._most_ms)
         self._extra_ms = max(self._extra_ms, wanted)
 
     def turn_ended(self) -> None:
-        """A turn is over; its pauses weigh less in the next ones."""
+        """Note that a turn is over; its pauses weigh less in the next ones."""
         self._extra_ms *= FORGOTTEN
         if self._extra_ms < _LEAST_MS:
             self._extra_ms = 0.0

@@ -1,7 +1,7 @@
-"""What the state machine of turns says, and what it is told of the agent: plain values.
+"""Events of the turn state machine, and the state of the agent's voice: plain values.
 
-Made by `cordboard.speech.turns.state_machine`, read by the ear and the hearing. All samples are
-positions at 8 kHz since the start of the call.
+Made by `cordboard.speech.turns.state_machine`, read by the audio input and the user turns. All
+samples are positions at 8 kHz since the start of the call.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 
 class Floor(Enum):
-    """Who has the floor. The diagram above says how it passes."""
+    """The floor's states. The diagram in `state_machine` shows the transitions."""
 
     QUIET = "quiet"
     SPEAKING = "speaking"
@@ -23,30 +23,30 @@ class Floor(Enum):
 
 
 class AgentVoice(Enum):
-    """What the caller hears of the agent at the moment."""
+    """State of the agent's speech as the caller hears it."""
 
     SILENT = "silent"
     OPEN = "open"
     """The agent speaks and may be interrupted."""
     PROTECTED = "protected"
-    """The agent speaks and may not."""
+    """The agent speaks and may not be interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnBegan:
-    """The caller has the floor; the first sample of the voice."""
+    """The caller has the floor. `sample` is the first sample of the voice."""
 
     onset: int
 
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """The voice paused: the turn, or the aside, may be over. Find out what was said."""
+    """The voice paused: the turn, or the aside, may be over and needs a draft of its text."""
 
     pause: int
     """Number of the pause, for `learn_text` and `learn_odds`."""
     sample: int
-    """Where that was noticed."""
+    """Sample at which the pause was noticed."""
     aside: bool
     voiced: int
     """Samples from the onset of the voice to its last sound so far."""
@@ -54,16 +54,16 @@ class Paused:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """The voice goes on: it was only a pause."""
+    """The voice continues: it was only a pause."""
 
     sample: int
     silence: int
-    """Samples of it."""
+    """Length of the pause in samples."""
 
 
 @dataclass(frozen=True, slots=True)
 class PauseGrows:
-    """The caller has long been silent, and is not taken to have finished: time for a continuer."""
+    """The caller has long been silent but has probably not finished: time for a continuer."""
 
     quiet_since: int
 
@@ -76,16 +76,16 @@ class TurnEnded:
     last_speech: int
     """The sample after the last one that could be heard."""
     noticed: int
-    """Where the silence was noticed."""
+    """Sample at which the silence was noticed."""
     sample: int
-    """Where the end was decided."""
+    """Sample at which the end was decided."""
     over_agent: bool
-    """It began while the agent was heard, and did not stop it."""
+    """The turn began while the agent was heard, and did not stop it."""
 
 
 @dataclass(frozen=True, slots=True)
 class AsideEnded:
-    """What was said beside the agent's speech is over, and did not stop it."""
+    """Speech beside the agent's is over, and did not stop it."""
 
     onset: int
     last_speech: int
@@ -95,7 +95,7 @@ class AsideEnded:
 
 @dataclass(frozen=True, slots=True)
 class OverlapHeld:
-    """A voice over the agent's: hold its speech until it is known what it is."""
+    """A voice over the agent's speech: hold the speech until the voice is classified."""
 
     onset: int
     sample: int
@@ -103,17 +103,17 @@ class OverlapHeld:
 
 @dataclass(frozen=True, slots=True)
 class WordsWanted:
-    """Ask the recogniser what is said since `onset`, at once; answer with `learn_words`."""
+    """Recognise the voice since `onset` at once; the answer goes to `learn_words`."""
 
     overlap: int
     onset: int
     voiced: int
-    """Samples from there to the last sound of the voice, so far."""
+    """Samples from `onset` to the last sound of the voice so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverlapLetPass:
-    """It was no interruption: the agent's speech goes on."""
+    """The voice was not an interruption: the agent's speech resumes."""
 
     sample: int
     why: str
@@ -141,6 +141,6 @@ TurnEvent: TypeAlias = (
     | TurnTaken
 )
 PERHAPS = "perhaps"
-"""It is not yet known whether a sound is foreign."""
+"""Value of `foreign` while it is not yet known whether a sound is foreign."""
 Events: TypeAlias = tuple[TurnEvent, ...]
 NONE: Events = ()

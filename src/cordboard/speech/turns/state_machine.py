@@ -1,9 +1,9 @@
-"""Whose turn is it? One pure state machine for a caller's turns and for voices over the agent's.
+"""Pure state machine for a caller's turns and for voices over the agent's speech.
 
-It takes the voice probabilities of consecutive windows (`judge`) and what slower helpers found out
-meanwhile (`learn_*`), and answers with events. All times are sample positions at 8 kHz since the
-start of the call: no clock, no audio, no tasks; deadlines are counted in samples. A minute of
-conversation is judged in a millisecond, and a recorded one is judged the same again.
+It takes the voice probabilities of consecutive windows (`judge`) and the results of slower helpers
+(`learn_*`), and returns events. All times are sample positions at 8 kHz since the start of the
+call: no clock, no audio, no tasks; deadlines are counted in samples. A minute of conversation takes
+a millisecond, and a recorded one gives the same result again.
 
                                   voice, agent silent
              ┌──────────────────────────────────────────────────────┐
@@ -24,8 +24,8 @@ conversation is judged in a millisecond, and a recorded one is judged the same a
              └─────────────────────────────────────────────────────────────────────────┘
 
 SPEAKING and PAUSED are the caller's turn; an ASIDE is a voice beside the agent's speech that does
-not (yet) stop it: a murmur, a noise, or anything while the speech is protected. What was said aside
-is heard to its end, and may turn out to be an interruption or a turn after all.
+not (yet) stop it: a murmur, a noise, or anything while the speech is protected. An aside is heard
+to its end, and may turn out to be an interruption or a turn after all.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ from cordboard.speech.turns.text_clues import TextClue
 
 SAMPLES_PER_MS = 8
 TAIL_MS = 250
-"""The detector gives up so long before a quiet last syllable is over, or notices silence so late:
+"""The detector may lose a quiet last syllable this much too early, or notice silence this late:
 within these bounds the sound itself says where speech ended."""
 _SOON_OVER_MS = 100
-"""An answer that comes within this time of a continuer does without it."""
+"""No continuer is spoken if the answer comes within this time."""
 
 
 class TurnTaker:
@@ -67,52 +67,52 @@ class TurnTaker:
         self._profile = profile
         self.floor = Floor.QUIET
         self.onset = 0
-        """First sample of the present voice."""
+        """First sample of the current voice."""
         self._over_agent = False
-        """The present voice began while the agent was heard, and has not stopped it."""
+        """The current voice began while the agent was heard, and has not stopped it."""
         self._agent = AgentVoice.SILENT
         self._now = 0
         """End of the last window."""
         self._unknown = False
-        """Whether the present voice is our own come back is being found out."""
+        """It is not known yet whether the current voice is the agent's own echo."""
         self._heard_until = 0
         self._run: int | None = None
-        """Where the present run of (un)voiced windows began, while it is too short to count."""
+        """Start of the current run of (un)voiced windows, while it is too short to count."""
         self._pause = 0
         self._paused_at = 0
         self._noticed = 0
         self._quiet_since = 0
-        """What the silence of a pause is counted from."""
+        """Sample from which the silence of a pause is counted."""
         self._continuers = 0
-        """Said in the present turn, the one of the present pause included."""
+        """Continuers spoken in the current turn, the one of the current pause included."""
         self._encouraged = 0
-        """The pause in which one was said."""
+        """Number of the last pause in which a continuer was spoken."""
         self._clue: TextClue | None = None
         self._odds: float | None = None
         self._last_turn_end: int | None = None
         self._learned = LearnedPause(profile.silence_ms, profile.most_learned_ms)
         self._overlap = 0
-        """Number of the present voice over the agent's."""
+        """Number of the current voice over the agent's speech."""
         self._holds = 0
         self._deadline = 0
         self._doubting = False
-        """The first time to decide is up, and it may still be either. (What holds the speech again
-        has been heard for long enough.)"""
+        """The first time to decide is up, and both are still possible. (A voice that holds the
+        speech again has been heard for long enough.)"""
         self._asked_whole = False
-        """The last question for words was put when the voice was over."""
+        """The last request for words was made when the voice was over."""
         self._let_pass_at = 0
         self._murmured = False
-        """What was let pass last was a murmur."""
+        """The last voice that was let pass was a murmur."""
         self._voiced_until = 0
         self._probability = 0.0
-        """Of the last window."""
+        """Probability of the last window."""
         self._asking = False
         """A `WordsWanted` has not been answered."""
         self._asked_at = 0
         self._words: TextClue | None = None
-        """What the last answer said; ..."""
+        """Clue of the last answer."""
         self._sure = False
-        """... and whether it was sure of it."""
+        """True if the last answer was sure."""
 
     def judge(
         self,
@@ -126,10 +126,10 @@ class TurnTaker:
     ) -> Events:
         """Take the voice probability of the samples from `start` to `end`.
 
-        `heard_until`: the sample after the last one that can be heard, by its loudness; None: not
-        known, the probabilities decide alone. `agent`: what the caller hears of it. `foreign`:
-        why this sound is not the caller's voice (`echo`, `key`); empty when it is, `PERHAPS`
-        while that is being found out.
+        `heard_until`: the sample after the last audible one, by loudness; None: not known, the
+        probabilities decide alone. `agent`: the agent's speech as the caller hears it. `foreign`:
+        why this sound is not the caller's voice (`echo`, `key`); empty when it is, `PERHAPS` while
+        that is not yet known.
         """
         self._now = end
         self._probability = probability
@@ -153,7 +153,7 @@ class TurnTaker:
                 return self._wait_aside(0.0 if foreign else probability, start, end)
 
     def learn_text(self, pause: int, clue: TextClue) -> Events:
-        """What the recogniser made of all that was said until this pause."""
+        """Take the recogniser's clue for the whole turn up to this pause."""
         if pause != self._pause:
             return NONE
         self._clue = clue
@@ -167,17 +167,17 @@ class TurnTaker:
         return taken + self._end_if_due()
 
     def learn_odds(self, pause: int, odds: float) -> Events:
-        """How probable the end-of-turn model finds it that this pause ends the turn."""
+        """Take the end-of-turn model's probability that this pause ends the turn."""
         if pause != self._pause:
             return NONE
         self._odds = odds
         return self._end_if_due() if self.floor is Floor.PAUSED else NONE
 
     def learn_words(self, overlap: int, clue: TextClue, *, sure: bool) -> Events:
-        """What the recogniser made of the beginning of a voice over the agent's.
+        """Take the recogniser's clue for the beginning of a voice over the agent's speech.
 
-        Words and murmurs of which it is not `sure` decide nothing by themselves: the voice goes on,
-        or is over so soon that it was a murmur.
+        Words and murmurs that are not `sure` decide nothing alone: the length of the voice does, by
+        whether it continues or is over soon enough to be a murmur.
         """
         if overlap != self._overlap:
             return NONE
@@ -197,7 +197,7 @@ class TurnTaker:
         return NONE
 
     def key_pressed(self) -> Events:
-        """The caller pressed a key: the sound that holds the agent's speech was its tone."""
+        """The caller pressed a key: its tone was the sound that holds the agent's speech."""
         return self._dismiss("key") if self.floor is Floor.HELD else NONE
 
     # The caller's turn.
@@ -242,7 +242,8 @@ class TurnTaker:
         return (TurnBegan(self.onset),)
 
     def _learn_from_cut(self) -> None:
-        """Whoever goes on so soon, be it over our answer, had only paused."""
+        """A caller who resumes within CUT_OFF_MS, even over our answer, had only paused: lengthen
+        the pause we allow this caller."""
         if self._last_turn_end is not None:
             gap = (self.onset - self._last_turn_end) // SAMPLES_PER_MS
             if 0 < gap < CUT_OFF_MS:
@@ -276,7 +277,7 @@ class TurnTaker:
 
     @property
     def _last_heard(self) -> int:
-        """Where speech ended by its loudness; noise long after the voice is no speech."""
+        """Return the end of speech by its loudness; noise long after the voice is not speech."""
         if self._heard_until >= self._now:
             return self._paused_at
         return min(self._heard_until, self._paused_at + TAIL_MS * SAMPLES_PER_MS)
@@ -298,8 +299,8 @@ class TurnTaker:
         return self._encourage(silence)
 
     def _encourage(self, silence: int) -> Events:
-        """Once in a long pause, and not in every pause of a turn; nor just before the turn is over,
-        which it is after so many milliseconds of `silence`."""
+        """Request a continuer once in a long pause, but not in every pause of a turn, and not just
+        before the turn ends, which happens after `silence` milliseconds."""
         after = self._profile.continuer_ms * SAMPLES_PER_MS
         if silence - self._profile.continuer_ms < _SOON_OVER_MS:
             return NONE
@@ -321,7 +322,7 @@ class TurnTaker:
         ended = TurnEnded(self.onset, self._quiet_since, self._noticed, self._now, self._over_agent)
         return (ended,)
 
-    # A voice over the agent's.
+    # A voice over the agent's speech.
 
     def _hold(self, end: int) -> Events:
         self.floor = Floor.HELD
@@ -339,7 +340,7 @@ class TurnTaker:
         return self._settle() or self._ask_for_words(end)
 
     def _settle(self) -> Events:
-        """Decide what holds our speech, if that can be done now."""
+        """Decide about the voice that holds our speech, if that is possible now."""
         if self._is_over and self._is_heard_out:
             said = self._words is not None and self._words.has_words and not self._is_short
             return self._take_floor(Floor.SPEAKING) if said else self._let_pass()
@@ -358,7 +359,7 @@ class TurnTaker:
 
     @property
     def _is_heard_out(self) -> bool:
-        """More will not be known in time of a voice that is over."""
+        """True if waiting longer would add nothing: the voice is over."""
         unknown = self._is_doubtful or (self._words is None and self._asking)
         if self._now >= self._deadline and (self._doubting or not unknown):
             return True
@@ -368,18 +369,18 @@ class TurnTaker:
 
     @property
     def _is_doubtful(self) -> bool:
-        """Something was understood, but not surely."""
+        """True if something was understood, but not surely."""
         return self._words not in (None, TextClue.NOTHING) and not self._sure
 
     @property
     def _is_over(self) -> bool:
-        """Silent for long enough, for what was understood of it."""
+        """True if it has been silent for long enough, given the words understood."""
         doubtful = self._words if self._is_doubtful else None
         return self._silent_for(silence_to_be_over(self._profile, self._probability, doubtful))
 
     @property
     def _is_short(self) -> bool:
-        """Too short for words that are doubtful."""
+        """True if it is too short for doubtful words."""
         return self._voiced < self._profile.short_voice_ms * SAMPLES_PER_MS
 
     @property
@@ -389,7 +390,7 @@ class TurnTaker:
 
     @property
     def _is_quiet(self) -> bool:
-        """The voice may be over."""
+        """True if the voice may be over."""
         return self._silent_for(silence_to_be_over(self._profile, self._probability))
 
     def _silent_for(self, milliseconds: int) -> bool:
@@ -414,7 +415,7 @@ class TurnTaker:
         return (WordsWanted(self._overlap, self.onset, self._voiced),)
 
     def _let_pass(self) -> Events:
-        """Our speech goes on; the voice is heard to its end."""
+        """Resume our speech; the voice is heard to its end."""
         self._murmured = self._words in (TextClue.MURMUR, TextClue.BEGINNING)
         why = "backchannel" if self._murmured else "noise"
         self.floor = Floor.ASIDE
@@ -423,7 +424,7 @@ class TurnTaker:
         return (OverlapLetPass(self._now, why),)
 
     def _dismiss(self, why: str) -> Events:
-        """It was not the caller's voice at all."""
+        """Resume our speech: it was not the caller's voice at all."""
         self.floor = Floor.QUIET
         self._run = None
         self._overlap += 1
@@ -459,8 +460,8 @@ class TurnTaker:
         return self._ask_for_words(end)
 
     def _goes_on(self, probability: float, end: int) -> bool:
-        """A voice that was let pass lasts on, or a noise turns out to have been its first syllable:
-        it is surely there again after the gap for which it was taken to be over."""
+        """True if a voice that was let pass continues, or a noise was its first syllable: it is
+        surely there again after the gap for which it was taken to be over."""
         profile = self._profile
         since = max(self.onset, self._let_pass_at - profile.decide_ms * SAMPLES_PER_MS)
         if end - since >= profile.hold_again_ms * SAMPLES_PER_MS:

@@ -1,7 +1,7 @@
-"""What the words of a pause tell about whose turn it is. Small rules for English; pure.
+"""Clues of a draft text about the end of the turn. Small rules for English; pure.
 
-A draft of what was said is one of these, tried in this order: nothing, a whole answer (only the
-dialogue can tell), a listener's murmur, dictation under way, words that plainly go on, or words.
+A draft gets the first clue of these that fits: nothing, a complete answer (only the dialogue can
+say), a listener's murmur, dictation under way, words that plainly continue, or words.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from enum import Enum
 
 
 class TextClue(Enum):
-    """What a text tells of the turn it may end."""
+    """The clue of a text about the turn it may end."""
 
     NOTHING = "nothing"
     """No words."""
     COMPLETE = "complete"
-    """A whole answer to what was asked."""
+    """A complete answer to the question."""
     MURMUR = "murmur"
-    """What listeners murmur while they listen."""
+    """A listener's murmur."""
     BEGINNING = "beginning"
-    """A first word that may become a murmur (`I` of `I see`): only of a voice that goes on."""
+    """A first word that may become a murmur (`I` of `I see`), while the voice continues."""
     DICTATION = "dictation"
     """Digits or letters, probably not all of them."""
     DANGLING = "dangling"
     """The last word cannot end a sentence."""
     ONE_WORD = "one_word"
-    """Perhaps all, but too short for its melody to be judged."""
+    """Perhaps complete, but too short for its melody to be judged."""
     WORDS = "words"
-    """Something that may be whole or not."""
+    """Words that may be complete or not."""
 
     @property
     def has_words(self) -> bool:
-        """Whether somebody said something that wants to be heard."""
+        """True if the text contains words that need an answer."""
         return self not in (TextClue.NOTHING, TextClue.MURMUR, TextClue.BEGINNING)
 
 
@@ -48,8 +48,8 @@ _WORD = re.compile(r"[a-z]+(?:['-][a-z]+)*|\d+")
 _MOST_MURMURS = 4
 
 _SHORT_ANSWER = 3
-"""A whole answer of up to so many words is taken at once; longer ones may have a tail ("please")
-behind a comma's pause of about 0.3 s. Digits and letters are counted by the dialogue."""
+"""A complete answer of up to this many words is taken at once; longer ones may have a tail
+("please") behind a comma's pause of about 0.3 s. The dialogue counts digits and letters."""
 _DANGLING = frozenset(
     "a an the for at in on of to from with and or but my is are was it's i'm i'd um uh er well "
     "about near into between your their our this these than because while if whether whose which "
@@ -77,11 +77,11 @@ _SPELLING = frozenset(
 _NOT_LETTERS = frozenset("ai")
 _SIGNS_ANNOUNCED = re.compile(r"\b(number|code|digits|pin|account|spell(ed|ing|s)?|letters?)\b")
 _PHONE_LENGTHS = frozenset((7, 8, 10, 11))
-"""A dictated number with so many digits may be whole: then the voice decides."""
+"""Lengths at which a dictated number may be complete: then the voice decides."""
 
 
 def clue_of(text: str, *, complete: bool) -> TextClue:
-    """Judge a draft. `complete`: the dialogue takes it for a whole answer."""
+    """Return the clue of a draft. `complete`: the dialogue takes it for a complete answer."""
     words = _WORD.findall(text.lower())
     if not words:
         return TextClue.NOTHING
@@ -97,7 +97,7 @@ def clue_of(text: str, *, complete: bool) -> TextClue:
 
 
 def is_murmur(text: str) -> bool:
-    """Whether it is nothing but what listeners say: `mm-hmm`, `okay, okay`, `yeah, I see`."""
+    """True if it contains only backchannels: `mm-hmm`, `okay, okay`, `yeah, I see`."""
     words = _WORD.findall(text.lower())
     place = 0
     count = 0
@@ -113,19 +113,19 @@ def is_murmur(text: str) -> bool:
 
 
 def begins_with_murmur(text: str) -> bool:
-    """Whether the first word is a murmur: `okay, but what about Oslo?`"""
+    """True if the first word is a murmur: `okay, but what about Oslo?`"""
     words = _WORD.findall(text.lower())
     return bool(words) and is_murmur(words[0])
 
 
 def may_become_murmur(text: str) -> bool:
-    """Whether it is the beginning of a murmured phrase: `I` of `I see`."""
+    """True if it is the beginning of a murmured phrase: `I` of `I see`."""
     words = _WORD.findall(text.lower())
     return len(words) == 1 and words[0] in _BEGINNINGS
 
 
 def _is_dictation(words: Sequence[str], text: str) -> bool:
-    """Whether it ends in digits or letters of which more may follow."""
+    """True if it ends in digits or letters, and more of them may follow."""
     tail = 0
     for word in reversed(words):
         if not _is_sign(word):
@@ -155,7 +155,7 @@ def _is_sign(word: str) -> bool:
 
 
 def is_unfinished(text: str) -> bool:
-    """Whether the last word cannot end a sentence. A text with a question mark is finished.
+    """True if the last word cannot end a sentence. A text with a question mark is finished.
 
     A caller who stops after "the weather for" is looking for a name, not waiting for an answer.
     """

@@ -1,6 +1,6 @@
-"""What the end-of-turn model makes of the melody before a pause, which it may fail to judge.
+"""The end-of-turn model's judgement of the melody before a pause.
 
-A call goes on without it: the words and the silence decide then.
+The model may fail; the call continues, and words and silence decide.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 
 async def odds_of(pcm: bytes, turn_odds: TurnOdds, session: AgentSession) -> float | None:
-    """The model's answer; None when it fails, which is told and counted."""
+    """Return the model's answer; None when it fails, which is logged and counted."""
     try:
         return await turn_odds(pcm)
     except Exception as error:  # border: the words decide without the model

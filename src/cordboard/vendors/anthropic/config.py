@@ -25,7 +25,7 @@ class OutputConfig(Section):
     """`output_config:` of Anthropic's Messages."""
 
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = Field(
-        None, description="How much effort an answer is worth."
+        None, description="Effort for an answer."
     )
 
 
@@ -40,12 +40,12 @@ class AnthropicBrain(ModelBrain):
         2_048, ge=1, description="Most tokens of one answer, those of thinking included."
     )
     thinking: Thinking | None = Field(None, description="Whether the model thinks first.")
-    output_config: OutputConfig | None = Field(None, description="What answers are like.")
+    output_config: OutputConfig | None = Field(None, description="Form of the answers.")
     parallel_tool_calls: bool | None = Field(
-        None, description="Whether several tools may be asked for at once."
+        None, description="Whether several tools may be called at once."
     )
     service_tier: Literal["auto", "standard_only"] | None = Field(
-        None, description="What kind of service is paid for."
+        None, description="Service tier that is paid for."
     )
     cache_prompt: bool = Field(
         True,

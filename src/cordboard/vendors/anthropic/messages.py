@@ -1,9 +1,9 @@
 """Anthropic's Messages. Pure.
 
-After the types of anthropic 2.12 (`message_create_params`, `raw_message_stream_event`). The caller
-speaks first there, and turns alternate; tool results begin the caller's next message. Thoughts are
-sealed and go back with the message that asked for tools. The version, and how the key is given, are
-the SDK's.
+After the types of anthropic 2.12 (`message_create_params`, `raw_message_stream_event`). There the
+caller speaks first, and turns alternate; tool results begin the caller's next message. Thoughts are
+sealed and go back with the message that contains the tool calls. The version, and the header of the
+key, are those of the SDK.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class AnthropicWire:
 
 
 def _messages(messages: tuple[Message, ...]) -> list[JsonObject]:
-    """In alternate turns, the caller's first."""
+    """Return the messages in alternate turns, the caller's first."""
     turns: list[JsonObject] = []
     for message in messages:
         role = "assistant" if isinstance(message, AgentSaid) else "user"
@@ -262,7 +262,7 @@ def _broken(error: JsonObject) -> Broken:
 
 
 def _amounts(usage: JsonObject) -> dict[str, float]:
-    """Here cached tokens are not among `input_tokens`."""
+    """Return the usage. Here cached tokens are not among `input_tokens`."""
     return amounts(
         input_text_tokens=count_of(usage.get("input_tokens")),
         cached_text_tokens=count_of(usage.get("cache_read_input_tokens")),

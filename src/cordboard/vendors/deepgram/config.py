@@ -19,7 +19,7 @@ from cordboard.config.sections.realtime import RealtimeProvider, SlowResponse
 from cordboard.config.sections.service import Keyterms, Service
 
 FLUX_VOICE = "flux-"
-"""How the names of the voices of speech family `v2` begin."""
+"""Prefix of the names of the voices of speech family `v2`."""
 _ThinkType: TypeAlias = Literal["open_ai", "anthropic", "google", "groq", "deepgram"]
 _REASONING: tuple[_ThinkType, ...] = ("open_ai", "groq", "deepgram")
 _ONLY_V1 = ("language", "smart_format")
@@ -31,15 +31,15 @@ class DeepgramEndpoint(Section):
     """A model or voice that Deepgram reaches with your own account."""
 
     url: str = Field(
-        pattern=SECURE_URL, description="Where it is: `https://…`, or `wss://…` for voices."
+        pattern=SECURE_URL, description="Its address: `https://…`, or `wss://…` for voices."
     )
     headers: dict[str, SecretStr] = Field(
-        default_factory=dict, description="Sent along by Deepgram, such as `authorization`."
+        default_factory=dict, description="Headers that Deepgram sends, such as `authorization`."
     )
 
 
 class DeepgramListenProvider(Section):
-    """A recogniser: Flux, which also tells when the caller's turn is over, or Nova and its like."""
+    """A recogniser: Flux, which also decides the end of the caller's turn, or Nova and its like."""
 
     version: Literal["v1", "v2"] = Field("v2", description="`v2` = Flux; `v1` = Nova and its like.")
     type: Literal["deepgram"] = Field("deepgram", description="Whose recogniser.")
@@ -51,7 +51,7 @@ class DeepgramListenProvider(Section):
     )
     keyterms: tuple[_Term, ...] = Field((), max_length=100, description="Words to expect.")
     language: str | None = Field(
-        None, min_length=2, description="`v1`: what the caller speaks: `en`, `de`, ... or `multi`."
+        None, min_length=2, description="`v1`: the caller's language: `en`, `de`, ... or `multi`."
     )
     smart_format: bool | None = Field(
         None, description="`v1`: numbers, dates, ... are written as one writes them."
@@ -63,13 +63,13 @@ class DeepgramListenProvider(Section):
         None,
         ge=0.5,
         le=1,
-        description="`v2`: how sure the end of a turn must be (Deepgram's own: 0.7).",
+        description="`v2`: certainty needed for the end of a turn (Deepgram's own: 0.7).",
     )
     eager_eot_threshold: float | None = Field(
         None,
         ge=0.3,
         le=0.9,
-        description="`v2`: how sure it must be to begin with the answer ahead.",
+        description="`v2`: certainty needed to begin the answer early.",
     )
     eot_timeout_ms: int | None = Field(
         None,
@@ -87,12 +87,12 @@ class DeepgramListenProvider(Section):
 
     @property
     def recogniser(self) -> str:
-        """The model, named or not."""
+        """The model, named or default."""
         return self.model or {"v1": "nova-3", "v2": "flux-general-en"}[self.version]
 
 
 class DeepgramListen(Section):
-    """What hears the caller."""
+    """The recogniser of the agent."""
 
     provider: DeepgramListenProvider = Field(
         DeepgramListenProvider(), description="The recogniser."
@@ -105,9 +105,9 @@ class DeepgramThinkProvider(Section):
     type: _ThinkType = Field("open_ai", description="Whose model.")
     model: str = Field("gpt-4o-mini", min_length=1, description="The model.")
     version: str | None = Field(None, description="Of its interface; Deepgram's own if left out.")
-    temperature: float | None = Field(None, ge=0, le=2, description="How freely it chooses words.")
+    temperature: float | None = Field(None, ge=0, le=2, description="Randomness of its words.")
     reasoning_mode: Literal["none", "minimal", "low", "medium", "high"] | None = Field(
-        None, description="How much it thinks before it speaks; `open_ai`, `groq`, `deepgram` only."
+        None, description="Amount of reasoning; `open_ai`, `groq`, `deepgram` only."
     )
     voice_prompt_opt_out: bool | None = Field(
         None, description="`deepgram` only: send the prompt without Deepgram's own words before it."
@@ -126,13 +126,13 @@ class DeepgramThinkProvider(Section):
 
 
 class DeepgramThink(Section):
-    """What decides upon the answer."""
+    """The language model of the agent."""
 
     provider: DeepgramThinkProvider = Field(
         DeepgramThinkProvider(), description="The language model."
     )
     endpoint: DeepgramEndpoint | None = Field(
-        None, description="Where the model is, if it is used with your own account there."
+        None, description="Address of the model, if it is used with your own account."
     )
     context_length: Literal["max"] | Annotated[int, Field(ge=1)] | None = Field(
         None,
@@ -154,14 +154,14 @@ class DeepgramVoice(Section):
         None, description="`v1` = Aura, `v2` = Flux; left out: as the name of the voice says."
     )
     model: str = Field("aura-2-thalia-en", min_length=1, description="The voice.")
-    speed: float | None = Field(None, ge=0.5, le=1.5, description="How fast it speaks; 1 = usual.")
+    speed: float | None = Field(None, ge=0.5, le=1.5, description="Speed of speech; 1 = usual.")
     expressivity: int | None = Field(
         None, ge=-2, le=2, description="Flux only: from calm (-2) to lively (2)."
     )
 
 
 class ElevenLabsAgentVoice(Section):
-    """A voice of ElevenLabs', which `endpoint.url` names."""
+    """A voice of ElevenLabs, named by `endpoint.url`."""
 
     type: Literal["eleven_labs"] = Field(description="Whose voice.")
     model_id: str = Field("eleven_turbo_v2_5", min_length=1, description="The model.")
@@ -169,24 +169,24 @@ class ElevenLabsAgentVoice(Section):
 
 
 class CartesiaVoiceId(Section):
-    """Which voice."""
+    """The choice of a Cartesia voice."""
 
-    mode: str = Field("id", description="How it is named.")
+    mode: str = Field("id", description="Kind of the name.")
     id: str = Field(min_length=1, description="The voice's id.")
 
 
 class CartesiaVoice(Section):
-    """A voice of Cartesia's."""
+    """A voice of Cartesia."""
 
     type: Literal["cartesia"] = Field(description="Whose voice.")
     model_id: str = Field("sonic-2", min_length=1, description="The model.")
     voice: CartesiaVoiceId = Field(description="Which voice.")
     language: str | None = Field(None, description="The language of the answers.")
-    volume: float | None = Field(None, ge=0, description="How loud it is.")
+    volume: float | None = Field(None, ge=0, description="Volume.")
 
 
 class OpenAIAgentVoice(Section):
-    """A voice of OpenAI's."""
+    """A voice of OpenAI."""
 
     type: Literal["open_ai"] = Field(description="Whose voice.")
     model: str = Field("tts-1", min_length=1, description="The model.")
@@ -194,7 +194,7 @@ class OpenAIAgentVoice(Section):
 
 
 class DeepgramSpeak(Section):
-    """What speaks the answers."""
+    """The voice of the agent."""
 
     provider: Annotated[
         Annotated[DeepgramVoice, Tag("deepgram")]
@@ -202,9 +202,9 @@ class DeepgramSpeak(Section):
         | Annotated[CartesiaVoice, Tag("cartesia")]
         | Annotated[OpenAIAgentVoice, Tag("open_ai")],
         Discriminator(part_type),
-    ] = Field(DeepgramVoice(), description="The voice; `type` says whose.")
+    ] = Field(DeepgramVoice(), description="The voice; `type` names its vendor.")
     endpoint: DeepgramEndpoint | None = Field(
-        None, description="Where the voice is, if it is used with your own account there."
+        None, description="Address of the voice, if it is used with your own account."
     )
 
 
@@ -216,8 +216,8 @@ class DeepgramAgentProvider(RealtimeProvider):
     type: Literal["deepgram_agent"] = Field(description="The kind of provider.")
     slow_response: SlowResponse = Field(
         "provider",
-        description="Who says the fillers while a tool is slow: `provider` = Deepgram, with the "
-        "agent's own voice; `engine` = the engine's voice; `off` = nobody.",
+        description="Voice of the fillers while a tool is slow: `provider` = Deepgram, with the "
+        "agent's own voice; `engine` = the engine's voice; `off` = no fillers.",
     )
     language: str | None = Field(
         None,
@@ -225,21 +225,21 @@ class DeepgramAgentProvider(RealtimeProvider):
         description="Of the whole agent, as older accounts want it; not with Flux. Better said in "
         "`listen` and `speak`.",
     )
-    listen: DeepgramListen = Field(DeepgramListen(), description="What hears the caller.")
-    think: DeepgramThink = Field(DeepgramThink(), description="What decides upon the answer.")
+    listen: DeepgramListen = Field(DeepgramListen(), description="The recogniser.")
+    think: DeepgramThink = Field(DeepgramThink(), description="The language model.")
     think_fallbacks: tuple[DeepgramThink, ...] = Field(
         (),
         max_length=5,
         description="Models that Deepgram asks in turn when the first one fails.",
     )
-    speak: DeepgramSpeak = Field(DeepgramSpeak(), description="What speaks the answers.")
+    speak: DeepgramSpeak = Field(DeepgramSpeak(), description="The voice.")
     speak_fallbacks: tuple[DeepgramSpeak, ...] = Field(
         (),
         max_length=5,
         description="Voices that Deepgram uses in turn when the first one fails.",
     )
     tags: tuple[_Term, ...] = Field(
-        (), max_length=20, description="Marks on the session, for Deepgram's own reports."
+        (), max_length=20, description="Tags of the session, for Deepgram's own reports."
     )
     experimental: bool | None = Field(None, description="Deepgram's experimental features.")
     mip_opt_out: bool | None = Field(
@@ -260,7 +260,7 @@ class DeepgramAgentProvider(RealtimeProvider):
 class DeepgramStt(Service):
     """Deepgram's streaming recogniser (`/v1/listen`).
 
-    Its encoding and sample rate are what the line gives; `interim_results` is always on.
+    Its encoding and sample rate are those of the line; `interim_results` is always on.
     """
 
     key_variables: ClassVar[tuple[str, ...]] = ("DEEPGRAM_API_KEY",)
@@ -271,7 +271,7 @@ class DeepgramStt(Service):
         "en", min_length=1, description="Deepgram's `language`: a BCP-47 tag, or `multi`."
     )
     keyterms: Keyterms = Field(
-        (), description="Names and words of the trade, as they should be written (`keyterm`)."
+        (), description="Names and words of the domain, as they should be written (`keyterm`)."
     )
     smart_format: bool = Field(
         True, description="Deepgram's `smart_format`: numbers, dates and the like as one writes."
@@ -284,13 +284,13 @@ class DeepgramStt(Service):
         ge=0,
         le=60_000,
         description="Deepgram's `endpointing`: milliseconds of silence after which it finalizes by "
-        "itself; 0 = never. When the turn is over is decided here, whatever it says.",
+        "itself; 0 = never. The engine decides the end of the turn independently.",
     )
     mip_opt_out: bool = Field(False, description="Deepgram's `mip_opt_out`.")
 
 
 class DeepgramFluxStt(Service):
-    """Deepgram Flux (`/v2/listen`): it also tells when the caller's turn is over."""
+    """Deepgram Flux (`/v2/listen`): it also decides the end of the caller's turn."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("DEEPGRAM_API_KEY",)
 
@@ -304,32 +304,32 @@ class DeepgramFluxStt(Service):
         (), max_length=20, description="Deepgram's `language_hint`: for `flux-general-multi`."
     )
     keyterms: Keyterms = Field(
-        (), description="Names and words of the trade, as they should be written (`keyterm`)."
+        (), description="Names and words of the domain, as they should be written (`keyterm`)."
     )
     eot_threshold: float | None = Field(
         None,
         ge=0.5,
         le=1.0,
-        description="Deepgram's `eot_threshold`: how sure it must be that the turn is over. Left "
+        description="Deepgram's `eot_threshold`: certainty needed for the end of the turn. Left "
         "out: Deepgram's default, 0.7.",
     )
     eager_eot_threshold: float | None = Field(
         None,
         ge=0.3,
         le=0.9,
-        description="Deepgram's `eager_eot_threshold`: how sure it must be to say so early. Left "
-        "out: it does not say so early.",
+        description="Deepgram's `eager_eot_threshold`: certainty needed for an early verdict. Left "
+        "out: no early verdicts.",
     )
     eot_timeout_ms: int | None = Field(
         None,
         ge=500,
         le=60_000,
-        description="Deepgram's `eot_timeout_ms`: after so much silence the turn is over in any "
+        description="Deepgram's `eot_timeout_ms`: silence after which the turn is over in any "
         "case. Left out: Deepgram's default, 5000.",
     )
     end_of_turn: Literal["service", "engine"] = Field(
         "service",
-        description="Who decides when the caller's turn is over: `service` = Flux, and the "
+        description="Decides the end of the caller's turn: `service` = Flux, and the "
         "engine only if Flux says nothing for long; `engine` = as with all other recognisers.",
     )
     mip_opt_out: bool = Field(False, description="Deepgram's `mip_opt_out`.")

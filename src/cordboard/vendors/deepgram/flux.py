@@ -1,7 +1,8 @@
 """Deepgram Flux, `/v2/listen`: a recogniser that follows the conversation.
 
-It tells the text of the caller's turn as it grows, and when the turn may be over, goes on or is
-over. With `end_of_turn: service` that verdict counts (`CallRecogniser.judges_turns`).
+It sends the text of the caller's turn as it grows, and reports when the turn may be over,
+continues, or is over. With `end_of_turn: service` that verdict counts
+(`CallRecogniser.judges_turns`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from cordboard.vendors.deepgram.stt_results import REACH
 from cordboard.vendors.deepgram.stt_stream import DeepgramListening, ListenService
 
 PATIENCE = 0.8
-"""Seconds until text must be there: it comes for every 0.25 s of sound."""
+"""Seconds within which text must arrive: it comes for every 0.25 s of sound."""
 
 
 class ListenV2:
@@ -31,7 +32,8 @@ class ListenV2:
 
     @property
     def covered(self) -> int:
-        """What is to be kept for another connection begins where the present turn does."""
+        """Sample before which sound need not be kept for a new connection: the start of the current
+        turn."""
         return self._turns.settled
 
     @property
@@ -70,7 +72,7 @@ class DeepgramFluxRecogniser:
 
 
 def flux_service(settings: DeepgramFluxStt, key: str) -> ListenService:
-    """What is asked of the service when connecting."""
+    """Return the connection's parameters."""
     query = [
         ("model", settings.model),
         ("encoding", "linear16"),

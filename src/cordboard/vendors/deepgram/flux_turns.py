@@ -1,8 +1,8 @@
-"""What Deepgram Flux (`/v2/listen`) says, turn by turn; pure.
+"""The messages of Deepgram Flux (`/v2/listen`), turn by turn; pure.
 
-Flux tells the text of the present turn again and again, and when the turn may be over, goes on
+Flux sends the text of the current turn repeatedly, and reports when the turn may be over, continues
 after all, or is over. The text between two positions in the caller's sound is that of the turns
-which overlap it. All positions are samples at 8 kHz since the call began.
+that overlap it. All positions are samples at 8 kHz since the call began.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from cordboard.vendors.deepgram.stt_results import (
 
 KEEP_TURNS = 20
 SETTLED_REACH = RATE // 2
-"""Samples by which a settled text may end earlier than the sound that it was asked for: that much
-came while the verdict was on its way."""
+"""Samples by which a settled text may end before the requested sound: that much arrived while the
+verdict was on its way."""
 _VERDICTS = {
     "EagerEndOfTurn": TurnVerdict.PERHAPS_OVER,
     "TurnResumed": TurnVerdict.GOES_ON,
@@ -33,23 +33,23 @@ _VERDICTS = {
 
 
 class FluxTurns:
-    """All that Flux has said in one call, over all its connections."""
+    """All messages of Flux in one call, over all its connections."""
 
     def __init__(self) -> None:
         self._turns: dict[tuple[int, int], Phrase] = {}
-        """By the connection's first sample and the turn's number, in order."""
+        """Phrases by the connection's first sample and the turn's number, in order."""
         self._base = 0
         self._last_over: tuple[int, int] | None = None
         self.covered = 0
-        """The sample up to which everything has been listened to."""
+        """The sample up to which all sound has been processed."""
         self.settled = 0
-        """The sample up to which the text is not going to change, if the caller is silent."""
+        """The sample up to which the text will not change if the caller stays silent."""
         self.verdict: TurnVerdict | None = None
-        """What the last message said of the turn; None if it said nothing."""
+        """The last message's verdict about the turn; None if it had none."""
         self.problem = ""
 
     def connected(self, base: int) -> None:
-        """A new connection; its sound begins at this sample."""
+        """Note a new connection; its sound begins at this sample."""
         self._base = base
         self._last_over = None
         self.covered = base
@@ -57,7 +57,7 @@ class FluxTurns:
         self.problem = ""
 
     def read(self, message: bytes) -> bool:
-        """Take a message. False: it makes no sense, and nothing has changed."""
+        """Take a message. False: it is malformed, and nothing has changed."""
         self.verdict = None
         told = as_object(message)
         if told is None:
@@ -70,11 +70,11 @@ class FluxTurns:
                 self.problem = str(said or "an error")[:200]
                 return True
             case str():
-                return True  # Connected, Warning, ConfigureSuccess, and what may come to be
+                return True  # Connected, Warning, ConfigureSuccess, and future message types
         return False
 
     def text(self, begin: int, end: int) -> tuple[str, float]:
-        """The text between two samples, as far as it is known."""
+        """Return the text between two samples, as far as it is known."""
         turns = (turn for turn in self._turns.values() if turn.end > begin and turn.start < end)
         return text_between(turns, begin, end)
 
@@ -88,7 +88,7 @@ class FluxTurns:
             return False
         key = (self._base, index)
         if self._last_over is not None and key <= self._last_over:
-            return True  # late, or said twice: that turn is over
+            return True  # late, or repeated: that turn is over
         begin = self._base + int(start * RATE)
         until = self._base + int(end * RATE)
         words = words_of(told.get("words"), self._base, ("word",))

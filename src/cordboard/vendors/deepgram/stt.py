@@ -1,7 +1,7 @@
 """Deepgram's streaming recogniser, `/v1/listen` (Nova).
 
-The sound of the whole call goes through one connection. At a pause the service is told to
-`Finalize`: the text of the utterance is there a moment later, with no sound to be sent any more.
+The sound of the whole call goes through one connection. At a pause the service gets `Finalize`: the
+text of the utterance arrives a moment later, and no more sound needs to be sent for that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cordboard.vendors.deepgram.stt_stream import DeepgramListening, ListenServi
 
 BASE_URL = "wss://api.deepgram.com"
 PATIENCE = 1.2
-"""Seconds until what was asked to be final must be there. `Finalize` is not always answered."""
+"""Seconds within which requested text must be final. `Finalize` is not always answered."""
 
 
 class ListenV1:
@@ -72,7 +72,7 @@ class DeepgramRecogniser:
 
 
 def listen_service(settings: DeepgramStt, key: str) -> ListenService:
-    """What is asked of the service when connecting."""
+    """Return the connection's parameters."""
     query = [
         ("model", settings.model),
         ("language", settings.language),
@@ -99,7 +99,8 @@ def listen_service(settings: DeepgramStt, key: str) -> ListenService:
 
 
 def further(extra: dict[str, object]) -> list[tuple[str, str]]:
-    """Settings under `extra:` as parts of a query; a list stands for several of one name."""
+    """Return settings under `extra:` as parts of a query; a list becomes several parameters of one
+    name."""
     query: list[tuple[str, str]] = []
     for name, value in extra.items():
         several = value if isinstance(value, list) else [value]

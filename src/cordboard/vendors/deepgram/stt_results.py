@@ -1,8 +1,8 @@
-"""What Deepgram's `/v1/listen` says, put together by time; pure.
+"""The results of Deepgram's `/v1/listen`, ordered by time; pure.
 
-Its results come phrase by phrase: interim ones, which the next replaces, and final ones. Here they
-become the words between two positions in the caller's sound. All positions are samples at 8 kHz
-since the call began; each connection counts anew, so it has a `base`.
+Results come phrase by phrase: interim ones, which the next one replaces, and final ones. This
+module turns them into the words between two positions in the caller's sound. All positions are
+samples at 8 kHz since the call began; each connection counts anew, so it has a `base`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from cordboard.audio.vad import RATE
 KEEP = 60 * RATE
 """Samples for which phrases are kept: twice the longest turn."""
 REACH = RATE * 3 // 20
-"""Samples by which a result may end earlier than the sound that it was asked for."""
+"""Samples by which a result may end before the requested sound."""
 _LATEST = 24 * 3600
-"""Seconds that no call lasts: a time beyond is none."""
+"""Longest possible time in a call, in seconds; a later time is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word and when it was said."""
+    """One word with its times."""
 
     text: str
     start: int
@@ -45,7 +45,7 @@ class Phrase:
 
 
 def as_object(message: bytes) -> dict[str, Any] | None:
-    """A message that is a JSON object; None for any other."""
+    """Return a message that is a JSON object; None for any other."""
     try:
         read = orjson.loads(message)
     except orjson.JSONDecodeError:
@@ -54,14 +54,14 @@ def as_object(message: bytes) -> dict[str, Any] | None:
 
 
 def number(value: object, most: float = _LATEST) -> float | None:
-    """A number from 0 to `most`; None for anything else."""
+    """Return a number from 0 to `most`; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value <= most else None
 
 
 def words_of(items: object, base: int, text_keys: Iterable[str]) -> tuple[Word, ...]:
-    """The words of a result that can be read and have times."""
+    """Return the readable words of a result that have times."""
     found = []
     for item in items if isinstance(items, list) else ():
         if not isinstance(item, dict):
@@ -82,9 +82,10 @@ def words_of(items: object, base: int, text_keys: Iterable[str]) -> tuple[Word, 
 
 
 def text_between(phrases: Iterable[Phrase], begin: int, end: int) -> tuple[str, float]:
-    """The text said between two samples, and its mean confidence (0 where there is none).
+    """Return the text spoken between two samples, and its mean confidence (0 where there is none).
 
-    A phrase that lies within is taken as it was written; of others the words whose middle does.
+    A phrase that lies within is taken as it was written; other phrases contribute the words whose
+    middle lies within.
     """
     texts: list[str] = []
     sure: list[float] = []
@@ -103,23 +104,23 @@ def text_between(phrases: Iterable[Phrase], begin: int, end: int) -> tuple[str, 
 
 
 class Results:
-    """All that `/v1/listen` has said in one call, over all its connections."""
+    """All results of `/v1/listen` in one call, over all its connections."""
 
     def __init__(self) -> None:
         self._final: deque[Phrase] = deque()
         self._interim: Phrase | None = None
         self._base = 0
         self.covered = 0
-        """The sample up to which everything is final."""
+        """The sample up to which all results are final."""
         self.heard_until = 0
-        """The sample up to which there is any result."""
+        """The sample up to which there are results."""
         self.answered = 0
-        """How many results came because of a `Finalize`."""
+        """Number of results that answered a `Finalize`."""
         self.problem = ""
-        """What the service says is wrong; empty when nothing is."""
+        """The problem that the service reports; empty when there is none."""
 
     def connected(self, base: int) -> None:
-        """A new connection; its sound begins at this sample."""
+        """Note a new connection; its sound begins at this sample."""
         self._base = base
         self._interim = None
         self.covered = self.heard_until = base
@@ -127,7 +128,7 @@ class Results:
         self.problem = ""
 
     def read(self, message: bytes) -> bool:
-        """Take a message. False: it makes no sense, and nothing has changed."""
+        """Take a message. False: it is malformed, and nothing has changed."""
         told = as_object(message)
         if told is None:
             return False
@@ -139,11 +140,11 @@ class Results:
                 self.problem = str(said or "an error")[:200]
                 return True
             case str():
-                return True  # Metadata, SpeechStarted, UtteranceEnd, and what may come to be
+                return True  # Metadata, SpeechStarted, UtteranceEnd, and future message types
         return False
 
     def text(self, begin: int, end: int) -> tuple[str, float]:
-        """The text between two samples, with what is not final yet."""
+        """Return the text between two samples, including interim results."""
         phrases = [*self._final, self._interim] if self._interim else self._final
         return text_between(phrases, begin, end)
 
@@ -158,7 +159,7 @@ class Results:
             return True
         if told.get("from_finalize") is True:
             self.answered += 1
-        if phrase.end > self.covered:  # else it is said twice
+        if phrase.end > self.covered:  # otherwise it is a repetition
             self._interim = None
             self.covered = phrase.end
             if phrase.text:

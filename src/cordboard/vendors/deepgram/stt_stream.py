@@ -1,11 +1,11 @@
 """One call's connection to one of Deepgram's streaming recognisers.
 
-The sound goes there as it comes, in pieces of 80 ms (Deepgram's advice for Flux). What is asked
-about it is answered from what the service has told, as soon as that reaches far enough, and after a
-bounded wait with what there is. A connection that is lost is opened again and given the sound that
-it had not yet understood; one that is lost while nothing is heard, when there is sound again.
+Sound is sent as it arrives, in pieces of 80 ms (Deepgram's advice for Flux). A request for text is
+answered from the service's results as soon as they reach far enough, or after a bounded wait with
+the results so far. A lost connection is opened again and gets the sound that was not yet
+understood; one that is lost during silence is opened again when there is sound.
 
-What is said on the wire is a `ListenWire`'s business; it holds no socket.
+A `ListenWire` writes and reads the messages; it holds no socket.
 """
 
 from __future__ import annotations
@@ -38,26 +38,29 @@ log = structlog.get_logger()
 
 CHUNK_BYTES = 2 * RATE * 80 // 1000
 KEEP_BYTES = 2 * RATE * 20
-"""Sound that a new connection is given at most: 20 s."""
+"""Most sound that a new connection gets: 20 s."""
 GOES_ON_SECONDS = 0.12
-"""How long words of a voice that goes on are waited for: it is held meanwhile."""
+"""Seconds of waiting for the words of a voice that continues: the agent's speech is held
+meanwhile."""
 IDLE_SECONDS = 4.0
-"""After so long without sound the service is told that we are still there (it waits for 10 s)."""
+"""Seconds without sound after which a keep-alive is sent (the service waits for 10 s)."""
 QUIET_SECONDS = 1.0
-"""A connection that is lost after so long without sound is not needed now."""
+"""A connection that is lost after this many seconds without sound is not needed now."""
 BACKOFF = (0.0, 0.25, 0.5, 1.0)
-"""Seconds before each attempt to connect; after the last one it has failed."""
+"""Seconds before each attempt to connect; after the last one the recogniser has failed."""
 MOST_LOSSES, LOSSES_WITHIN = 5, 60.0
 USAGE_SECONDS = 10.0
-"""Sound is accounted for in such pieces, and whenever something was asked."""
+"""Seconds of sound after which usage is reported; also reported at each request for text."""
 MALFORMED_MOST = 20
-"""So many messages in a row that make no sense: the service is not what it should be."""
+"""Malformed messages in a row after which the service counts as broken."""
 _REFUSED_CODES = {1008: "refused"}
-"""1008 (DATA-0000): the sound is not what was announced; another connection does not help."""
+"""1008 (DATA-0000): the sound does not match its announced format; another connection does not
+help."""
 
 
 class ListenWire(Protocol):
-    """The words of one version of `listen`. Positions are samples at 8 kHz since the call began."""
+    """The messages of one version of `listen`. Positions are samples at 8 kHz since the call
+    began."""
 
     @property
     def covered(self) -> int: ...
@@ -67,17 +70,17 @@ class ListenWire(Protocol):
 
     @property
     def keep_alive(self) -> bytes:
-        """What to send when there is no sound; empty: there is no such message."""
+        """Return the keep-alive message; empty when there is none."""
         ...
 
     @property
     def patience(self) -> float:
-        """Seconds until an answer must be there."""
+        """Seconds within which an answer must arrive."""
         ...
 
     @property
     def tells_steadily(self) -> bool:
-        """Whether the service tells something of all sound, also unasked."""
+        """True if the service sends results for all sound, also without a request."""
         ...
 
     def connected(self, base: int) -> None: ...
@@ -85,35 +88,35 @@ class ListenWire(Protocol):
     def read(self, message: bytes) -> bool: ...
 
     def ask(self, end: int) -> bytes:
-        """What to send so that the text up to a sample is told soon; empty: nothing."""
+        """Return the message that requests the text up to a sample; empty when none is needed."""
         ...
 
     def is_answered(self, end: int, number: int) -> bool:
-        """Whether all is there, for what was asked as the `number`th (from 1) on this connection;
-        0: it was not asked on the wire."""
+        """True if the text up to a sample is complete. `number`: the number of the request on this
+        connection (from 1); 0: it was not sent on the wire."""
         ...
 
     def text(self, begin: int, end: int) -> tuple[str, float]: ...
 
     def take_verdict(self) -> TurnVerdict | None:
-        """What the last message said of the caller's turn."""
+        """Return the last message's verdict about the caller's turn."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ListenService:
-    """Where to listen, and how."""
+    """The service's address and parameters."""
 
     provider: str
     """The part's type, as in the configuration."""
     model: str
     url: str
-    """Without its query."""
+    """The address without its query."""
     query: tuple[tuple[str, str], ...]
     headers: Mapping[str, str] = field(repr=False)
     connect_seconds: float
     tls: Callable[[], ssl.SSLContext] = trusted
-    """Blocks."""
+    """Returns the TLS context. Blocks."""
 
     @property
     def address(self) -> Address:
@@ -122,17 +125,17 @@ class ListenService:
 
 @dataclass(eq=False, slots=True)
 class _Question:
-    """Somebody waits for text."""
+    """A pending request for text."""
 
     end: int
     goes_on: bool
     answered: asyncio.Future[None]
     number: int = 0
-    """Which one it is on the present connection; 0: it was not asked on the wire."""
+    """Number of the request on the current connection; 0: it was not sent on the wire."""
 
 
 class DeepgramListening:
-    """Implements `stt.base.Listening`."""
+    """Implements `agent_api.stt.Listening`."""
 
     def __init__(self, service: ListenService, wire: ListenWire, call: ListenedCall) -> None:
         self._loop = asyncio.get_running_loop()
@@ -147,18 +150,18 @@ class DeepgramListening:
         self._heard = 0
         """Samples heard since the call began."""
         self._kept = bytearray()
-        """The last sound, from what is not yet understood on."""
+        """The last sound, starting with the part that is not yet understood."""
         self._unsent = 0
-        """Bytes at the end of `_kept` that the connection has not been given."""
+        """Bytes at the end of `_kept` that the connection has not received."""
         self._heard_at = self._loop.time()
         self._asked = 0
-        """How often text was asked for on this connection."""
+        """Number of requests for text on this connection."""
         self._questions: list[_Question] = []
         self._messages = 0
         self._malformed = 0
         self._losses: list[float] = []
         self._unpaid = 0
-        """Samples sent and not yet accounted for."""
+        """Samples sent and not yet reported as usage."""
         self._opening = self._loop.create_task(self._connect())
         self._idle = self._loop.call_later(IDLE_SECONDS, self._look_if_idle)
 
@@ -184,7 +187,8 @@ class DeepgramListening:
         speculative: bool = False,
         goes_on: bool = False,
     ) -> Transcript:
-        """See `Listening.transcribe`. Hints are not passed on: the sound has been heard already."""
+        """See `Listening.transcribe`. Hints are not passed on: the service has heard the sound
+        already."""
         began = self._loop.time()
         end = self._heard
         begin = end - len(pcm_8k) // 2
@@ -216,10 +220,10 @@ class DeepgramListening:
             connection.send_text(b'{"type":"CloseStream"}')
             await connection.close()
 
-    # Questions.
+    # Requests for text.
 
     def _put(self, question: _Question) -> None:
-        """Ask on the wire, if that is needed."""
+        """Send the request on the wire, if that is needed."""
         self._send_sound()
         ask = b"" if question.goes_on else self._wire.ask(question.end)
         if ask and self._connection is not None:
@@ -229,7 +233,8 @@ class DeepgramListening:
         self._look_at(question)
 
     async def _answer(self, question: _Question) -> None:
-        """Wait until all is there, or for as long as it pays. Raises `RecogniserError`."""
+        """Wait until the text is complete, or for as long as that is useful. Raises
+        `RecogniserError`."""
         patience = GOES_ON_SECONDS if question.goes_on else self._wire.patience
         reopened = False
         while True:
@@ -245,10 +250,10 @@ class DeepgramListening:
             if question.answered.done():
                 return
             if not self._up.is_set():
-                continue  # lost meanwhile: another connection is given the sound again
+                continue  # lost meanwhile: another connection gets the sound again
             expected = question.number or self._wire.tells_steadily
             if question.goes_on or messages != self._messages or not expected:
-                return  # with what there is
+                return  # with the text so far
             if reopened:
                 problem = f"{self._service.provider} is connected and says nothing"
                 raise RecogniserError(problem, "stalled")
@@ -259,7 +264,7 @@ class DeepgramListening:
         if not question.answered.done() and self._wire.is_answered(question.end, question.number):
             question.answered.set_result(None)
 
-    # The connection. Implements `realtime.connection.Receiver`.
+    # The connection. Implements `service_websocket.Receiver`.
 
     def receive_text(self, message: bytes) -> None:
         wire = self._wire
@@ -267,7 +272,7 @@ class DeepgramListening:
             self._malformed += 1
             log.warning("recogniser_message_malformed", call_id=self._call.call_id)
             if self._malformed >= MALFORMED_MOST:
-                self._fail("sends what makes no sense", "garbage")
+                self._fail("sends malformed messages", "garbage")
             return
         self._malformed = 0
         self._messages += 1
@@ -282,7 +287,7 @@ class DeepgramListening:
             self._call.verdict(verdict)
 
     def receive_binary(self, data: bytes) -> None:
-        """No sound is expected."""
+        """Ignore it: no sound is expected."""
 
     def connection_lost(self, code: int | None, problem: str) -> None:
         if code in _REFUSED_CODES and not self._messages:
@@ -335,8 +340,8 @@ class DeepgramListening:
             self._fail(f"cannot connect safely: {error}", "internal")
 
     def _introduce(self, connection: ServiceConnection) -> bool:
-        """Give a new connection the sound that is not yet understood, and ask again. Whether it is
-        still there."""
+        """Send a new connection the sound that is not yet understood, and repeat the requests. True
+        if it is still open."""
         self._connection = connection
         self._asked = 0
         self._wire.connected(self._heard - len(self._kept) // 2)
@@ -380,7 +385,7 @@ class DeepgramListening:
         self._forget(len(self._kept) - KEEP_BYTES)
 
     def _forget(self, count: int) -> None:
-        """The first `count` bytes of the sound are needed no more."""
+        """Drop the first `count` bytes of the sound."""
         if count > 0:
             del self._kept[: min(count - count % 2, len(self._kept))]
             self._unsent = min(self._unsent, len(self._kept))

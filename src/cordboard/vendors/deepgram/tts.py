@@ -1,8 +1,8 @@
 """Deepgram's speech synthesis, `/v1/speak`: texts in, raw sound out, over kept connections.
 
-A connection speaks one text at a time. A text that is given up is taken back with `Clear`; the
-connection is used again when the service has said `Cleared`. So the calls share a few connections,
-and a sentence need not wait for a handshake.
+A connection speaks one text at a time. A text that is given up is cancelled with `Clear`; the
+connection is used again when the service has answered `Cleared`. So the calls share a few
+connections, and a sentence need not wait for a handshake.
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ from cordboard.vendors.deepgram.tts_wire import Told
 
 BASE_URL = "wss://api.deepgram.com"
 RATES = (8000, 16000, 24000, 32000, 48000)
-"""What the service makes; any other rate is made from the next higher one."""
+"""Sample rates of the service; other rates are converted from the next higher one."""
 MOST_CHARACTERS = 2000
-"""Of one Speak message (Deepgram's limit)."""
+"""Most characters of one Speak message (Deepgram's limit)."""
 FLUSHES, FLUSHES_WITHIN = 18, 60.0
-"""A connection may flush 20 times in 60 s; then another one is used."""
+"""Flushes of one connection, within seconds: the service allows 20 in 60 s; then another connection
+is used."""
 MOST_IDLE = 8
 IDLE_SECONDS = 50.0
-"""How long a connection is kept without use."""
+"""Seconds for which an unused connection is kept."""
 _MOST_MALFORMED = 20
 
 
 class _Mouthpiece:
-    """One connection. Implements `realtime.connection.Receiver`."""
+    """One connection. Implements `service_websocket.Receiver`."""
 
     def __init__(self, connection: ServiceConnection, source_rate: int) -> None:
         self._loop = asyncio.get_running_loop()
@@ -61,7 +62,7 @@ class _Mouthpiece:
 
     @property
     def usable(self) -> bool:
-        """Whether the next text may be given to it."""
+        """True if it can take the next text."""
         if self._problem is not None or not self._connection.alive or self._clearing:
             return False
         flushes = self._flushes
@@ -72,7 +73,7 @@ class _Mouthpiece:
         return self._problem is None and self._connection.alive
 
     async def speak(self, text: str) -> AsyncGenerator[bytes, None]:
-        """The sound of a text as it comes. Raises `VoiceError`."""
+        """Yield the sound of a text as it arrives. Raises `VoiceError`."""
         self._pieces.clear()
         self._flushed = False
         self._flushes.append(self._loop.time())
@@ -118,7 +119,7 @@ class _Mouthpiece:
             case Told.MALFORMED:
                 self._malformed += 1
                 if self._malformed >= _MOST_MALFORMED:
-                    self._fail("sends what makes no sense", "garbage")
+                    self._fail("sends malformed messages", "garbage")
         self._news.set()
 
     def receive_binary(self, data: bytes) -> None:
@@ -168,7 +169,7 @@ class DeepgramSynthesis:
             self._give_back(mouthpiece)
 
     async def close(self) -> None:
-        """Close all connections that are not speaking; those that are, when they have."""
+        """Close the idle connections now, and the speaking ones when they have finished."""
         self._closed = True
         if self._look is not None:
             self._look.cancel()
@@ -176,7 +177,7 @@ class DeepgramSynthesis:
         await asyncio.gather(*(mouthpiece.close() for mouthpiece in idle), *self._closing)
 
     def address(self, rate: int) -> Address:
-        """Where to connect to."""
+        """Return the address to connect to."""
         settings = self._settings
         query = [("model", settings.model), ("encoding", "linear16"), ("sample_rate", str(rate))]
         if settings.speed is not None:
@@ -190,7 +191,7 @@ class DeepgramSynthesis:
     # Connections.
 
     def _taken(self, rate: int) -> _Mouthpiece | None:
-        """The connection that was used last, so that those beyond need can grow old."""
+        """Return the most recently used connection, so that unneeded ones can expire."""
         for mouthpiece in reversed(self._idle):
             if mouthpiece.source_rate == rate and mouthpiece.usable:
                 self._idle.remove(mouthpiece)

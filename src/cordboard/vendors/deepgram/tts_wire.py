@@ -1,6 +1,7 @@
-"""What Deepgram's `/v1/speak` says about one text; pure.
+"""The messages of Deepgram's `/v1/speak` about one text; pure.
 
-Speak, Flush → sound… → Flushed. Clear → Cleared: the sound between is of what is not wanted.
+Speak, Flush → sound… → Flushed. Clear → Cleared: the sound in between belongs to the cancelled
+text.
 """
 
 from __future__ import annotations
@@ -11,25 +12,25 @@ from typing import Any
 
 
 class Told(Enum):
-    """What a message of the service means for the text being spoken."""
+    """Meaning of a message for the text being spoken."""
 
     NOTHING = "nothing"
     FLUSHED = "flushed"
-    """All of its sound has come."""
+    """All of its sound has arrived."""
     CLEARED = "cleared"
     REFUSED = "refused"
-    """It will not be spoken."""
+    """The text will not be spoken."""
     BUSY = "busy"
-    """It will not be spoken now: too many were flushed in too short a time."""
+    """The text will not be spoken now: too many flushes in too short a time."""
     MALFORMED = "malformed"
 
 
 _BUSY_CODE = "FLUSH"
-"""In the code of the warning about too many Flush messages."""
+"""Part of the code of the warning about too many Flush messages."""
 
 
 def speak_messages(text: str) -> tuple[bytes, bytes]:
-    """What to send to have a text spoken."""
+    """Return the messages that have a text spoken."""
     speak = json.dumps({"type": "Speak", "text": text}, separators=(",", ":"))
     return speak.encode(), b'{"type":"Flush"}'
 
@@ -39,7 +40,7 @@ CLOSE = b'{"type":"Close"}'
 
 
 def read(message: bytes) -> tuple[Told, str]:
-    """A message and, where something is wrong, the service's words."""
+    """Return the message's meaning and, for a problem, the service's words."""
     try:
         told: Any = json.loads(message)
     except (ValueError, RecursionError):

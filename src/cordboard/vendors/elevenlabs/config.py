@@ -1,10 +1,10 @@
 """The sections of ElevenLabs: Agents and the voices.
 
-An agent lives at ElevenLabs, with its tools, its language model and its sound formats;
-`cordboard elevenlabs sync` writes there what a configuration needs. What a call may change of it
-(`overrides` and the settings below) the agent must permit; the sync command sees to that too.
-Names and ranges are of the service's AsyncAPI document (`ConversationConfigClientOverride`) and of
-the types of its SDK, version 2.78.
+An agent lives at ElevenLabs, with its tools, its language model and its sound formats; `cordboard
+elevenlabs sync` writes the needs of a configuration there. The agent must permit the settings that
+a call changes (`overrides` and those below); the sync command configures that too. Names and ranges
+are of the service's AsyncAPI document (`ConversationConfigClientOverride`) and of the types of its
+SDK, version 2.78.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.config.sections.service import Service
 
 ContextText: TypeAlias = Literal["prompt", "first_message"]
-"""What of a context may be sent with each call."""
+"""The texts of a context that may be sent with each call."""
 _Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=128)]
 
 
 class ElevenLabsAgentVoice(Section):
-    """How the agent speaks, where that is not as at ElevenLabs. The agent must permit each."""
+    """The agent's speech, where it differs from the settings at ElevenLabs. The agent must permit
+    each."""
 
     voice_id: _Id | None = Field(None, description="The voice.")
     stability: float | None = Field(
         None, ge=0, le=1, description="Lower: livelier; higher: more even."
     )
-    speed: float | None = Field(None, ge=0.7, le=1.2, description="1 = as the voice speaks.")
+    speed: float | None = Field(None, ge=0.7, le=1.2, description="Speed; 1 = the voice's own.")
     similarity_boost: float | None = Field(
-        None, ge=0, le=1, description="How close to the voice it is modelled on."
+        None, ge=0, le=1, description="Similarity to the original voice."
     )
 
 
@@ -54,7 +55,7 @@ class ElevenLabsAgentProvider(RealtimeProvider):
     )
     overrides: tuple[ContextText, ...] = Field(
         ("prompt", "first_message"),
-        description="What of the context is sent with each call instead of the agent's own: "
+        description="Texts of the context sent with each call instead of the agent's own: "
         "`prompt`, `first_message` (the greeting). The agent must permit it. Without "
         "`first_message` the engine's voice greets, and the agent should have no first message.",
     )
@@ -72,7 +73,7 @@ class ElevenLabsAgentProvider(RealtimeProvider):
         "agent's own.",
     )
     tts: ElevenLabsAgentVoice = Field(
-        ElevenLabsAgentVoice(), description="How it speaks. Left out: as the agent does."
+        ElevenLabsAgentVoice(), description="Its speech. Left out: the agent's settings."
     )
     dynamic_variables: dict[VariableName, str | int | float | bool] = Field(
         default_factory=dict,
@@ -90,7 +91,7 @@ class ElevenLabsAgentProvider(RealtimeProvider):
 
     @property
     def paid_models(self) -> tuple[str, ...]:
-        """One price for all its agents."""
+        """The price is the same for all agents."""
         return ("agent",)
 
 

@@ -1,9 +1,9 @@
-"""What it means that an ElevenLabs agent refuses a connection, reports an error or hangs up. Pure.
+"""The meaning of refused connections, reported errors and hang-ups of an ElevenLabs agent. Pure.
 
 Close codes and error types are those of the service's AsyncAPI document (`WebSocketCloseCode`,
-`ErrorType`): 1000 the conversation is over, 1002 something failed over there (models, timeouts, a
-used-up account), 1008 it does not accept what it was told, 1011 it broke. 3000 is what a branch or
-signature that is no longer good is closed with (issue 626 of its packages).
+`ErrorType`): 1000 the conversation is over, 1002 something failed at the service (models, timeouts,
+a used-up account), 1008 it does not accept our message, 1011 it broke. 3000 closes a connection
+whose branch or signature is no longer valid (issue 626 of its packages).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PERMIT = "; permit it at ElevenLabs (Security), or run `cordboard elevenlabs sy
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """What the service said before it hung up."""
+    """The service's last error before it hung up."""
 
     kind: str = ""
     """`error_type`, where it gave one."""
@@ -28,14 +28,14 @@ class Complaint:
 
 
 def refused(status: int, words: str, subject: str) -> Lost:
-    """An HTTP status instead of what was asked for. `subject`: such as `the agent agent_1`."""
+    """Classify an HTTP status instead of an answer. `subject`: such as `the agent agent_1`."""
     told = f": {_short(words)}" if words else ""
     if status in (401, 403) and "quota" not in words.lower():
         return Lost("auth", f"ElevenLabs does not accept the key (HTTP {status}){told}", False)
     if status in (401, 402, 403):
         return Lost("quota", f"the account at ElevenLabs is used up (HTTP {status}){told}", False)
     if status == 429:
-        return Lost("quota", f"ElevenLabs has too much to do for us (HTTP 429){told}", True)
+        return Lost("quota", f"ElevenLabs is too busy for us (HTTP 429){told}", True)
     if status == 404:
         return Lost("refused", f"ElevenLabs does not know {subject} (HTTP 404){told}", False)
     if status >= 500 or status == 408:
@@ -44,7 +44,7 @@ def refused(status: int, words: str, subject: str) -> Lost:
 
 
 def closed(code: int | None, problem: str, complaint: Complaint, *, accepted: bool) -> Lost:
-    """A connection that ended. `accepted`: it had a conversation already."""
+    """Classify a connection that ended. `accepted`: it already had a conversation."""
     words = _short(complaint.words or problem)
     told = f": {words}" if words else ""
     everything = f"{complaint.kind} {complaint.words} {problem}".lower()

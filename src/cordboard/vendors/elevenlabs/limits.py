@@ -20,4 +20,4 @@ ELEVENLABS = SchemaProfile(
     describe_all=True,
 )
 PAYLOAD = PayloadLimits(8_192, max_depth=6, max_items=40, max_text=4_000)
-"""Forwarded to the model behind it; nothing is documented, so little is sent."""
+"""Forwarded to the model behind it; no limit is documented, so little is sent."""

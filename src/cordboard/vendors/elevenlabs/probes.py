@@ -11,15 +11,15 @@ from cordboard.vendors.elevenlabs.config import ElevenLabsAgentProvider, ElevenL
 
 BASE_URL = "https://api.elevenlabs.io"
 _UNKNOWN = frozenset({400, 404, 422})
-"""Statuses by which ElevenLabs says that there is no such thing."""
+"""Statuses with which ElevenLabs reports that a thing does not exist."""
 
 
 def agent_probes(section: ElevenLabsAgentProvider, key: str) -> tuple[Probe, ...]:
-    """One for the agent, with its settings, and one for a voice of the section's own."""
+    """Return one probe for the agent, with its settings, and one for a voice in the section."""
     from cordboard.vendors.elevenlabs.sync_plan import unfit
 
     if not key:
-        return ()  # a public agent: nothing can be asked about it
+        return ()  # a public agent: it cannot be verified
     base, headers = http_base(section, BASE_URL), {"xi-api-key": key}
     url = f"{base}/v1/convai/agents/{path_part(section.agent_id)}"
     judge = partial(unfit, section)
@@ -29,7 +29,7 @@ def agent_probes(section: ElevenLabsAgentProvider, key: str) -> tuple[Probe, ...
 
 
 def voice_probes(section: ElevenLabsTts, key: str) -> tuple[Probe, ...]:
-    """One for the voice, one for the model."""
+    """Return one probe for the voice, one for the model."""
     base, headers, model = http_base(section, BASE_URL), {"xi-api-key": key}, section.model_id
 
     def listed(told: Any) -> str:

@@ -1,7 +1,7 @@
-"""ElevenLabs by HTTP, as far as agents need it: signed addresses, agents and their tools.
+"""The part of ElevenLabs' HTTP API that agents need: signed addresses, agents and their tools.
 
-One client per use; nothing is kept between uses. Failures come out as `AgentError` with their kind,
-in words that carry no key.
+One client per use; nothing is kept between uses. Failures are raised as `AgentError` with their
+kind; their messages contain no key.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cordboard.vendors.elevenlabs.errors import refused
 BASE_URL = "https://api.elevenlabs.io"
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
 PAGE = 100
-"""Tools per page, the most there may be."""
+"""Tools per page, the service's maximum."""
 _MOST_PAGES = 100
 
 
@@ -30,7 +30,7 @@ class ElevenLabsRest:
     """Requests of one account. Use as `async with`."""
 
     def __init__(self, base_url: str | None, key: str, seconds: float) -> None:
-        """`seconds`: how long one request may take."""
+        """`seconds`: the timeout of one request."""
         self._base_url = (base_url or BASE_URL).rstrip("/")
         self._seconds = seconds
         self._key = key
@@ -50,7 +50,7 @@ class ElevenLabsRest:
         await self._http.close()
 
     async def signed_url(self, agent_id: str, more: Mapping[str, str]) -> str:
-        """A websocket address for one conversation; it holds a signature."""
+        """Return a websocket address for one conversation; it contains a signature."""
         subject = f"the agent {agent_id}"
         path = "/v1/convai/conversation/get-signed-url"
         answer = await self._ask("GET", path, subject, {"agent_id": agent_id, **more})
@@ -61,16 +61,16 @@ class ElevenLabsRest:
         return url
 
     async def agent(self, agent_id: str) -> JsonObject:
-        """An agent with its whole configuration."""
+        """Return an agent with its whole configuration."""
         return await self._ask("GET", _agent_path(agent_id), f"the agent {agent_id}")
 
     async def patch_agent(self, agent_id: str, changes: JsonObject) -> JsonObject:
-        """Lay changes over an agent; returns it as it is then."""
+        """Merge changes into an agent; return the result."""
         subject = f"the change of agent {agent_id}"
         return await self._ask("PATCH", _agent_path(agent_id), subject, body=changes)
 
     async def tools(self) -> list[JsonObject]:
-        """All client tools of the workspace."""
+        """Return all client tools of the workspace."""
         found: list[JsonObject] = []
         query = {"types": "client", "page_size": str(PAGE)}
         for _ in range(_MOST_PAGES):
@@ -81,10 +81,10 @@ class ElevenLabsRest:
             if not page.get("has_more") or not isinstance(cursor, str):
                 return found
             query = {**query, "cursor": cursor}
-        raise AgentError("the list of tools at ElevenLabs has no end", "garbage")
+        raise AgentError("the list of tools at ElevenLabs does not end", "garbage")
 
     async def create_tool(self, config: JsonObject) -> str:
-        """A new tool; returns its id."""
+        """Create a tool; return its id."""
         subject = f"the tool {config.get('name')}"
         made = await self._ask("POST", "/v1/convai/tools", subject, body={"tool_config": config})
         tool_id = made.get("id")
@@ -150,7 +150,7 @@ def _parsed(content: bytes) -> Any:
 
 
 def _said(answer: Any) -> str:
-    """What an error says: `{"detail": {"status", "message"}}`, or the findings of a 422."""
+    """Return an error's words: `{"detail": {"status", "message"}}`, or the findings of a 422."""
     detail = answer.get("detail") if isinstance(answer, dict) else None
     if isinstance(detail, dict):
         told = (detail.get("status"), detail.get("message"))

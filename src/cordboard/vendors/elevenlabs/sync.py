@@ -1,9 +1,9 @@
-"""Writing into an agent at ElevenLabs what a configuration needs: `cordboard elevenlabs sync`.
+"""Write the needs of a configuration into an agent at ElevenLabs: `cordboard elevenlabs sync`.
 
-First what is to change is worked out and can be shown (`Sync.plan`), then it is written
-(`Sync.apply`): new tools, changed tools, the agent, and last what goes. Each step leaves an agent
-that works, and a run that was broken off is finished by the next one. In the end all is read again:
-what the service has not kept is an error.
+First the changes are computed and can be shown (`Sync.plan`), then they are written (`Sync.apply`):
+new tools, changed tools, the agent, and last the removals. Each step leaves a working agent, and
+the next run finishes an aborted one. In the end everything is read again: a value that the service
+has not kept is an error.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from cordboard.vendors.elevenlabs.sync_plan import Plan, Wanted, plan_for, side_
 
 
 class Sync:
-    """One agent's. Raises `AgentError` for all that goes wrong."""
+    """Synchronises one agent. Raises `AgentError` for every failure."""
 
     def __init__(self, rest: ElevenLabsRest, wanted: Wanted) -> None:
-        """`rest`: open."""
+        """`rest`: an open client."""
         self._rest = rest
         self._wanted = wanted
         self._agent: JsonObject = {}
 
     async def plan(self) -> Plan:
-        """What is to be done, as of now. Writes nothing."""
+        """Return the changes to make now. Writes nothing."""
         self._agent = await self._rest.agent(self._wanted.settings.agent_id)
         return plan_for(self._agent, await self._rest.tools(), self._wanted)
 
     async def apply(self, plan: Plan) -> tuple[str, ...]:
-        """Do it. Returns what came out otherwise than planned, in words; nothing, as it should
-        be."""
+        """Write the changes. Return the results that differ from the plan, in words; normally
+        empty."""
         if plan.nothing:
             return ()
         before, agent_id = self._agent, plan.agent_id

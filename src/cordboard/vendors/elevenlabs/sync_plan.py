@@ -1,9 +1,9 @@
-"""What an agent at ElevenLabs should have, and how that differs from what it has. Pure.
+"""The required state of an agent at ElevenLabs, and the changes from its present state. Pure.
 
-Tools live in a workspace and are attached to agents by id. Ours are told by a mark among a tool's
-dynamic variables, where no model sees it: the agent that they were made for. What bears no mark is
-somebody else's and stays as it is, even when it is in our way. Fields are those of the SDK's types
-(`ToolRequestModel`, `ConversationalConfig`), version 2.78.
+Tools live in a workspace and are attached to agents by id. Ours are identified by a mark among a
+tool's dynamic variables, where no model sees it: the agent that they were made for. A tool without
+the mark belongs to others and stays as it is, even when it conflicts with ours. Fields are those of
+the SDK's types (`ToolRequestModel`, `ConversationalConfig`), version 2.78.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ NEEDED_EVENTS = (
 )
 """Events that the agent must send us."""
 MARGIN_SECONDS = 5
-"""For the way there and back, on top of what the desk allows a tool."""
+"""Seconds for the round trip, on top of the desk's timeout of a tool."""
 APPROVAL_SECONDS = 60
-"""More for a tool that the caller is asked about."""
+"""More seconds for a tool that the caller must approve."""
 MAX_SECONDS = 120
 _PERMITS = ("platform_settings", "overrides", "conversation_config_override")
 _TEXT_SHOWN = 60
@@ -37,7 +37,7 @@ _TEXT_SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class ToolChange:
-    """A tool that is not as it should be."""
+    """A tool to be changed."""
 
     tool_id: str
     config: JsonObject
@@ -46,7 +46,7 @@ class ToolChange:
 
 @dataclass(frozen=True, slots=True)
 class SettingChange:
-    """Something of the agent that is not as it should be."""
+    """A setting of the agent to be changed."""
 
     path: tuple[str, ...]
     before: Any
@@ -55,32 +55,32 @@ class SettingChange:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that is to be done; nothing, when `nothing`."""
+    """All changes to be made; `nothing` when there are none."""
 
     agent_id: str
     agent_name: str
     create: tuple[JsonObject, ...]
     update: tuple[ToolChange, ...]
     attach: tuple[tuple[str, str], ...]
-    """Ids and names of ours that are there but not attached."""
+    """Ids and names of our tools that exist but are not attached."""
     remove: tuple[tuple[str, str], ...]
-    """Ids and names of ours that are wanted no more."""
+    """Ids and names of our tools that are no longer needed."""
     unchanged: tuple[str, ...]
     in_the_way: tuple[str, ...]
     """Names of tools that the agent has, and that are not ours."""
     attached: tuple[str, ...]
-    """All tool ids of the agent, as it is."""
+    """All current tool ids of the agent."""
     settings: tuple[SettingChange, ...]
     notes: tuple[str, ...]
 
     @property
     def nothing(self) -> bool:
-        """Whether all is as it should be."""
+        """True if no change is needed."""
         changes = (self.create, self.update, self.attach, self.remove, self.settings)
         return not any(changes)
 
     def patch(self, created: Sequence[str]) -> JsonObject:
-        """What is laid over the agent, when these ids are new; empty: nothing."""
+        """Return the patch for the agent, given the ids of new tools; empty: no change."""
         changes = list(self.settings)
         gone = {tool_id for tool_id, _ in self.remove}
         kept = [tool_id for tool_id in self.attached if tool_id not in gone]
@@ -97,7 +97,7 @@ class Plan:
         return whole
 
     def lines(self) -> tuple[str, ...]:
-        """It for people: `+` comes, `~` changes, `-` goes, `!` is in the way."""
+        """Return the plan as text: `+` is added, `~` changes, `-` is removed, `!` is a conflict."""
         told = [f"agent {self.agent_name} ({self.agent_id})"]
         told += [f"  + tool {config['name']}" for config in self.create]
         told += [f"  + tool {name}: attached again" for _, name in self.attach]
@@ -120,24 +120,24 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a configuration wants of an agent."""
+    """The requirements of a configuration for an agent."""
 
     specs: tuple[ToolSpec, ...]
     settings: ElevenLabsAgentProvider
     prompt: str | None = None
-    """Written into the agent; None: its own stays."""
+    """Prompt to write into the agent; None: its own stays."""
     first_message: str | None = None
     engine_greets: bool = False
-    """Some of its contexts have a greeting."""
+    """True if some of its contexts have a greeting."""
     removes: bool = True
-    """Whether what is ours and not among `specs` goes."""
+    """True to remove our tools that are not among `specs`."""
     adopts: bool = False
-    """Whether what has our names and not our mark becomes ours."""
+    """True to take over tools with our names but without our mark."""
 
 
 def plan_for(agent: JsonObject, tools: Iterable[JsonObject], wanted: Wanted) -> Plan:
-    """How to come from what is there to what is wanted. `tools`: all client tools of the
-    workspace, as the service gives them."""
+    """Return the changes from the present state to the required one. `tools`: all client tools of
+    the workspace, as the service returns them."""
     agent_id = wanted.settings.agent_id
     given, problems = for_provider_list(wanted.specs, ELEVENLABS)
     specs = {spec.name: spec for spec in wanted.specs}
@@ -186,7 +186,8 @@ def plan_for(agent: JsonObject, tools: Iterable[JsonObject], wanted: Wanted) -> 
 
 
 def _greeting_note(agent: JsonObject, wanted: Wanted) -> Iterable[str]:
-    """Two would greet: the engine, because the greeting is not sent, and the agent by itself."""
+    """Yield a note if both would greet: the engine, because the greeting is not sent, and the
+    agent."""
     own = _at(agent, ("conversation_config", "agent", "first_message"))
     own = own if wanted.first_message is None else wanted.first_message
     if own and wanted.engine_greets and "first_message" not in wanted.settings.overrides:
@@ -199,8 +200,8 @@ def _greeting_note(agent: JsonObject, wanted: Wanted) -> Iterable[str]:
 def tool_config(
     spec: ToolSpec, tool: ProviderTool, settings: ElevenLabsAgentProvider
 ) -> JsonObject:
-    """A tool as it is written. The agent waits for its answer, sees what went wrong with it, and
-    speaks before it only where the provider is to say the fillers."""
+    """Return a tool in its written form. The agent waits for its answer, sees its errors, and
+    speaks before it only where the provider must say the fillers."""
     parameters = tool.parameters
     has_any = parameters is not None and parameters.get("properties")
     return {
@@ -218,14 +219,14 @@ def tool_config(
 
 
 def seconds_for(spec: ToolSpec) -> int:
-    """How long the service waits: longer than the desk, so that the desk's word is the last."""
+    """Return the service's timeout: longer than the desk's, so that the desk decides."""
     runs = spec.limits.timeout_ms / 1000 * (1 + spec.limits.retries)
     asked = APPROVAL_SECONDS if spec.approval == "caller" else 0
     return min(MAX_SECONDS, math.ceil(runs) + asked + MARGIN_SECONDS)
 
 
 def different(wanted: Mapping[str, Any], there: Mapping[str, Any]) -> tuple[str, ...]:
-    """Which of the wanted fields are otherwise there; what else is there does not count."""
+    """Return the required fields with other values; additional fields do not count."""
     return tuple(name for name, value in wanted.items() if not _same(value, there.get(name)))
 
 
@@ -267,7 +268,8 @@ def _settings(agent: JsonObject, wanted: Wanted) -> Iterable[SettingChange]:
 
 
 def unfit(settings: ElevenLabsAgentProvider, agent: Any) -> str:
-    """What keeps an agent, as the service tells it, from serving calls well; empty: nothing."""
+    """Return the reasons why an agent, as the service describes it, cannot serve calls well; empty:
+    none."""
     if not isinstance(agent, dict):
         return ""
     wrong = [
@@ -277,11 +279,11 @@ def unfit(settings: ElevenLabsAgentProvider, agent: Any) -> str:
     ]
     if not wrong:
         return ""
-    return f"it wants `cordboard elevenlabs sync`: {', '.join(wrong)}"
+    return f"it needs `cordboard elevenlabs sync`: {', '.join(wrong)}"
 
 
 def permitted_places(settings: ElevenLabsAgentProvider) -> tuple[tuple[str, ...], ...]:
-    """What calls override, and the agent must permit."""
+    """Return the places that calls override, and that the agent must permit."""
     places: list[tuple[str, ...]] = []
     if "prompt" in settings.overrides:
         places.append(("agent", "prompt", "prompt"))
@@ -296,7 +298,7 @@ def permitted_places(settings: ElevenLabsAgentProvider) -> tuple[tuple[str, ...]
 
 
 def side_effects(before: JsonObject, after: JsonObject, patch: JsonObject) -> tuple[str, ...]:
-    """Places of the agent that a patch was not about, and that are otherwise all the same."""
+    """Return changed places of the agent that were not in the patch."""
     found: list[str] = []
     for section in ("conversation_config", "platform_settings"):
         then, now = before.get(section), after.get(section)
@@ -312,7 +314,7 @@ def _changed(before: Any, after: Any, patch: Any, where: str) -> list[str]:
         inner = patch.get(name) if isinstance(patch, dict) else None
         if inner is not None and not isinstance(inner, dict):
             continue
-        # `tools` repeats what `tool_ids` says.
+        # `tools` repeats `tool_ids`.
         if name != "tools":
             found += _changed(before[name], after.get(name), inner or {}, f"{where}.{name}")
     return found

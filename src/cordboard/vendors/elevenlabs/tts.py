@@ -1,4 +1,4 @@
-"""ElevenLabs' speech synthesis: `POST /v1/text-to-speech/{voice}/stream`, sound as it is made."""
+"""ElevenLabs' speech synthesis: `POST /v1/text-to-speech/{voice}/stream`, streamed sound."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ElevenLabsSynthesis:
         )
 
     async def speak(self, text: str, rate: int) -> AsyncGenerator[bytes, None]:
-        """See `Synthesis.speak`. A telephone's 8 kHz comes as u-law: what the line carries, in
+        """See `Synthesis.speak`. A telephone's 8 kHz is requested as u-law: the line's format, in
         half the bytes; any other rate from 16 kHz, which every account may have."""
         telephone = rate == 8000
         sound = UlawStream() if telephone else PcmStream(16000, rate)
@@ -52,7 +52,7 @@ class ElevenLabsSynthesis:
         yield sound.flush()
 
     def request(self, text: str) -> dict[str, Any]:
-        """What is asked for."""
+        """Return the request's parameters."""
         settings = self._settings
         body: dict[str, Any] = {"text": text, "model_id": settings.model_id}
         if settings.language_code:
@@ -71,5 +71,5 @@ class ElevenLabsSynthesis:
 
 
 def elevenlabs_voice(settings: ElevenLabsTts, key: str) -> ServiceVoice:
-    """The voice, for all calls."""
+    """Return the voice, for all calls."""
     return ServiceVoice(ElevenLabsSynthesis(settings, key))

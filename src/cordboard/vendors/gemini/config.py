@@ -1,7 +1,7 @@
 """The sections of Gemini: Live and `streamGenerateContent`, by Google's own names in snake case.
 
-Source of Live: the types of google-genai 3.4 (`LiveConnectConfig` and what it holds) and Google's
-pages on the Live API. A setting that is left out is not sent: the service's own default counts.
+Source of Live: the types of google-genai 3.4 (`LiveConnectConfig` and its parts) and Google's pages
+on the Live API. A setting that is left out is not sent: the service's own default counts.
 """
 
 from __future__ import annotations
@@ -23,60 +23,60 @@ FunctionBehavior: TypeAlias = Literal["by_effects", "blocking", "non_blocking"]
 
 
 class AutomaticActivityDetection(Section):
-    """How Gemini finds the caller's turns."""
+    """Gemini's detection of the caller's turns."""
 
     disabled: Literal[False] = Field(
         False,
-        description="Always false: without Gemini's own detection nobody would tell it when the "
-        "caller's turn is over.",
+        description="Always false: without Gemini's own detection it would not know the end of "
+        "the caller's turn.",
     )
     start_of_speech_sensitivity: StartSensitivity | None = Field(
-        None, description="How readily a sound counts as the beginning of speech."
+        None, description="Sensitivity for the beginning of speech."
     )
     end_of_speech_sensitivity: EndSensitivity | None = Field(
-        None, description="How readily a pause counts as the end of speech."
+        None, description="Sensitivity for the end of speech."
     )
     prefix_padding_ms: int | None = Field(
-        None, ge=0, le=5_000, description="How long speech must last before it counts as begun."
+        None, ge=0, le=5_000, description="Speech of this length counts as begun."
     )
     silence_duration_ms: int | None = Field(
-        None, ge=0, le=10_000, description="How long silence must last before a turn is over."
+        None, ge=0, le=10_000, description="Silence of this length ends a turn."
     )
 
 
 class RealtimeInputConfig(Section):
-    """How what the caller says is taken."""
+    """Gemini's handling of the caller's input."""
 
     automatic_activity_detection: AutomaticActivityDetection = Field(
         default_factory=lambda: AutomaticActivityDetection(),
-        description="How Gemini finds the caller's turns.",
+        description="Gemini's detection of the caller's turns.",
     )
     activity_handling: ActivityHandling | None = Field(
         None, description="Whether the caller's speech cuts the answer. Left out: it does."
     )
     turn_coverage: TurnCoverage | None = Field(
-        None, description="What belongs to the caller's turn: speech alone, or all sound."
+        None, description="Content of the caller's turn: speech alone, or all sound."
     )
 
 
 class ContextWindowCompression(Section):
-    """Keeps long conversations within the model's context; without it a call of sound alone ends
-    after 15 minutes."""
+    """Keeps long conversations within the model's context; without it an audio-only call ends after
+    15 minutes."""
 
     enabled: bool = Field(True, description="Whether old turns are dropped when it gets long.")
     trigger_tokens: int | None = Field(
-        None, ge=1_000, le=2_000_000, description="How long it gets first. Left out: Gemini's own."
+        None, ge=1_000, le=2_000_000, description="Size that triggers it. Left out: Gemini's own."
     )
     target_tokens: int | None = Field(
         None,
         ge=500,
         le=2_000_000,
-        description="How much is kept (`sliding_window.target_tokens`). Left out: half of it.",
+        description="Size that is kept (`sliding_window.target_tokens`). Left out: half of it.",
     )
 
 
 class Proactivity(Section):
-    """Whether the model may keep silent."""
+    """The model's right to keep silent."""
 
     proactive_audio: bool | None = Field(
         None,
@@ -86,12 +86,12 @@ class Proactivity(Section):
 
 
 class SafetySetting(Section):
-    """One harm and from where it is blocked."""
+    """One category of harm and the level from which it is blocked."""
 
     category: str = Field(pattern=HARM_CATEGORY, description="Such as `HARM_CATEGORY_HARASSMENT`.")
     threshold: Literal[
         "BLOCK_LOW_AND_ABOVE", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_ONLY_HIGH", "BLOCK_NONE", "OFF"
-    ] = Field(description="From where it is blocked.")
+    ] = Field(description="Level from which it is blocked.")
 
 
 class GeminiLiveProvider(RealtimeProvider):
@@ -101,7 +101,7 @@ class GeminiLiveProvider(RealtimeProvider):
 
     type: Literal["gemini_live"] = Field(description="The kind of provider.")
     api_version: str = Field(
-        "v1", pattern=API_VERSION, description="Of the address: `v1`, `v1beta`, ..."
+        "v1", pattern=API_VERSION, description="Version in the address: `v1`, `v1beta`, ..."
     )
     model: str = Field("gemini-3.8-live", min_length=1, description="Google's `model`.")
     voice_name: str = Field(
@@ -121,19 +121,19 @@ class GeminiLiveProvider(RealtimeProvider):
     )
     realtime_input_config: RealtimeInputConfig = Field(
         default_factory=lambda: RealtimeInputConfig(),
-        description="How what the caller says is taken.",
+        description="Handling of the caller's input.",
     )
     context_window_compression: ContextWindowCompression = Field(
         default_factory=lambda: ContextWindowCompression(),
         description="Keeps long conversations within the model's context.",
     )
     session_resumption: bool = Field(
-        True, description="Whether a lost connection goes on where it was, by Gemini's handle."
+        True, description="Whether a lost connection resumes its session, by Gemini's handle."
     )
     function_behavior: FunctionBehavior = Field(
         "by_effects",
         description="Whether the model waits for a tool. `blocking`: it waits, and does not hear "
-        "the caller meanwhile; `non_blocking`: the conversation goes on; `by_effects`: it waits "
+        "the caller meanwhile; `non_blocking`: the conversation continues; `by_effects`: it waits "
         "for tools that change something, and not for those that only look something up.",
     )
     proactivity: Proactivity = Field(
@@ -154,7 +154,7 @@ class ThinkingConfig(Section):
     """`thinking_config:` of Gemini."""
 
     thinking_level: Literal["minimal", "low", "medium", "high", "xhigh"] | None = Field(
-        None, description="How much to think first."
+        None, description="Amount of thinking before the answer."
     )
     thinking_budget: int | None = Field(
         None, ge=-1, description="Tokens to think with, for older models; 0 = none, -1 = as needed."
@@ -170,8 +170,8 @@ class GeminiBrain(ModelBrain):
     model: str = Field("gemini-3.8-flash", min_length=1, description="The model.")
     temperature: Temperature = None
     top_p: TopP = None
-    top_k: int | None = Field(None, ge=1, description="Sample from so many tokens.")
+    top_k: int | None = Field(None, ge=1, description="Number of tokens to sample from.")
     max_output_tokens: int | None = Field(
         None, ge=1, description="Most tokens of one answer, those of thinking included."
     )
-    thinking_config: ThinkingConfig | None = Field(None, description="How the model thinks.")
+    thinking_config: ThinkingConfig | None = Field(None, description="The model's thinking.")

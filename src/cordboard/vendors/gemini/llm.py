@@ -1,8 +1,8 @@
 """Gemini's `streamGenerateContent`. Pure.
 
-After the types of google-genai 3.4 (`GenerateContentConfig`, `GenerateContentResponse`). The caller
-speaks first there. A call of a function bears a seal (`thoughtSignature`) that must come back with
-it; results of functions bear their call's id where it has one.
+After the types of google-genai 3.4 (`GenerateContentConfig`, `GenerateContentResponse`). There the
+caller speaks first. A function call has a signature (`thoughtSignature`) that must be sent back
+with it; results have their call's id where it has one.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class GeminiWire:
 
 
 def _contents(messages: tuple[Message, ...]) -> list[JsonObject]:
-    """In alternate turns, the caller's first."""
+    """Return the contents in alternate turns, the caller's first."""
     turns: list[JsonObject] = []
     for message in messages:
         role = "model" if isinstance(message, AgentSaid) else "user"
@@ -180,7 +180,7 @@ class GeminiReader(Reader):
                 self._reason = _REASONS.get(reason, "other")
 
     def end(self) -> list[Read]:
-        """The last event has reason and usage, but nothing says that it is the last."""
+        """End the answer. The last event has reason and usage, but is not marked as the last."""
         if self._reason is None:
             return []
         reason: Reason = "tools" if self._wishes and self._reason == "stop" else self._reason
@@ -211,7 +211,8 @@ def _broken(error: JsonObject) -> Broken:
 
 
 def _amounts(usage: JsonObject) -> dict[str, float]:
-    """Cached tokens are among those of the prompt; thoughts are not among the candidates'."""
+    """Return the usage. Cached tokens are included in those of the prompt; thoughts are not
+    included in the candidates'."""
     cached = count_of(usage.get("cachedContentTokenCount"))
     whole = count_of(usage.get("promptTokenCount")) + count_of(usage.get("toolUsePromptTokenCount"))
     spoken = count_of(usage.get("candidatesTokenCount"))

@@ -1,4 +1,4 @@
-"""`check --online` at Gemini: `GET /v1beta/models/{model}`, and what it can do."""
+"""`check --online` at Gemini: `GET /v1beta/models/{model}`, and the model's abilities."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BASE_URL = "https://generativelanguage.googleapis.com"
 
 
 def probes(section: GeminiLiveProvider | GeminiBrain, key: str) -> tuple[Probe, ...]:
-    """One for the model."""
+    """Return one probe, for the model."""
     live = isinstance(section, GeminiLiveProvider)
     wanted = "bidiGenerateContent" if live else "generateContent"
 

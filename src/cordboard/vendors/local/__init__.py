@@ -33,7 +33,7 @@ def _piper(section: PiperTts, parts: Parts) -> Voice:
     from cordboard.vendors.local.piper import PiperVoice
 
     if parts.workers is None:
-        raise AgentError("there are no threads to speak in: no models are loaded")
+        raise AgentError("there are no worker threads: no models are loaded")
     return PiperVoice(section, parts.workers)
 
 

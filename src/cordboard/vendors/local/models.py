@@ -1,14 +1,14 @@
-"""The models of offline parts, found, checked, loaded and warmed up side by side, by need.
+"""The models of offline parts: found, verified, loaded and warmed up side by side, as needed.
 
 ``await load_needed_models(workers, needs_of(config))`` at start-up, once per process; the calls
 share the result. Nothing blocks the event loop. Warm files take about a second on two cores, which
 a program can spend on its other imports: see ``OfflineLoading``.
 
-Every pipeline needs the ears of this machine (voice activity, echo, the end of turns), whoever
-recognises and speaks; the turn end model may be missing: calls then run on silence and words alone.
-The recogniser and the voice are loaded where a pipeline has them. The voice is wanted by every
-pipeline: should its own voice fail, this one says so. Realtime agents want all of them and need
-none: the voice says what they cannot, and the recogniser hears a yes or a no.
+Every pipeline needs the ears of this machine (voice activity, echo, the end of turns), independent
+of its recogniser and voice; the turn end model may be missing: calls then run on silence and words
+alone. The recogniser and the voice are loaded where a pipeline has them. The voice is optional for
+every pipeline: it speaks when the pipeline's own voice fails. For realtime agents all of them are
+optional: the voice says the sentences that they cannot, and the recogniser hears a yes or a no.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Loaded = TypeVar("Loaded")
 
 
 class Need(IntEnum):
-    """How much a model is needed."""
+    """Degree to which a model is needed."""
 
     NO = 0
     WANTED = 1
@@ -60,20 +60,20 @@ class Need(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ModelNeeds:
-    """What a configuration needs."""
+    """The models that a configuration needs."""
 
     recogniser: Need = Need.NO
     voice: Need = Need.NO
     ears: Need = Need.REQUIRED
-    """Without them nothing is loaded at all."""
+    """Without these no model is loaded at all."""
 
 
 ALL_MODELS = ModelNeeds(Need.REQUIRED, Need.REQUIRED)
 
 
 class OfflineLoading:
-    """All of them on their way, in the worker threads: begin it first, and do the rest of the start
-    beside it. Needs no event loop to begin."""
+    """All models while they load in the worker threads. Start it first, and do the rest of the
+    start-up meanwhile. Needs no event loop to start."""
 
     def __init__(self, workers: Workers, needs: ModelNeeds = ALL_MODELS) -> None:
         self.workers = workers
@@ -84,8 +84,8 @@ class OfflineLoading:
         self._voice_activity = _begin(workers, needs.ears, lambda _: _silero())
 
     async def finished(self) -> OfflineModels | None:
-        """The models, as soon as all are there; once. None: they were only wanted, and are not
-        installed. Raises ``ModelError`` for a package or file that is missing or altered."""
+        """Return the models as soon as all are loaded; call once. None: they were optional, and are
+        not installed. Raises ``ModelError`` for a package or file that is missing or altered."""
         ears, mouth, activity, (turn_end, missing) = await asyncio.gather(
             _there(self._recogniser),
             _there(self._voice),
@@ -109,13 +109,13 @@ class OfflineLoading:
 
 
 async def load_needed_models(workers: Workers, needs: ModelNeeds) -> OfflineModels | None:
-    """Load what is needed; None: it was only wanted, and is not installed. Raises ``ModelError``
-    for a package or file that is missing or altered."""
+    """Load the needed models; None: they were optional, and are not installed. Raises
+    ``ModelError`` for a package or file that is missing or altered."""
     return await OfflineLoading(workers, needs).finished()
 
 
 async def load_offline_models(workers: Workers) -> OfflineModels:
-    """Load them all. Raises ``ModelError`` for a package or file that is missing or altered."""
+    """Load all models. Raises ``ModelError`` for a package or file that is missing or altered."""
     models = await OfflineLoading(workers).finished()
     if models is None:
         raise ModelError(f"the offline models are not installed: {INSTALL_COMMAND}")
@@ -123,7 +123,8 @@ async def load_offline_models(workers: Workers) -> OfflineModels:
 
 
 async def completed(models: OfflineModels, needs: ModelNeeds) -> OfflineModels:
-    """The models, and those that another configuration needs beyond them. Raises ``ModelError``."""
+    """Return the models, with those that another configuration needs in addition. Raises
+    ``ModelError``."""
     recogniser = Need.NO if models.recogniser is not None else needs.recogniser
     voice = Need.NO if models.voice is not None else needs.voice
     if needs.ears is Need.NO or (recogniser is Need.NO and voice is Need.NO):
@@ -136,8 +137,9 @@ async def completed(models: OfflineModels, needs: ModelNeeds) -> OfflineModels:
 
 
 def needs_of(config: Config) -> ModelNeeds:
-    """What the providers of the configuration need of this machine's models. Beside a realtime
-    agent they say what it cannot, and hear a yes or a no: wanted, where they are installed."""
+    """Return the models of this machine that the configuration's providers need. Beside a realtime
+    agent they say the sentences that it cannot, and hear a yes or a no: optional, used where they
+    are installed."""
     providers = config.providers.values()
     pipelines = [p for p in providers if isinstance(p, PipelineProvider)]
     realtime = any(isinstance(p, RealtimeProvider) for p in providers)
@@ -159,7 +161,7 @@ def _hibari(workers: Workers) -> HibariVoice:
 
 
 def _silero() -> SileroModel:
-    """What every pipeline hears voices with. Raises ``ModelError``."""
+    """Return the voice activity model of every pipeline. Raises ``ModelError``."""
     try:
         return SileroModel(SILERO_VAD.checked())
     except ModelError as error:
@@ -174,7 +176,7 @@ def _silero() -> SileroModel:
 def _begin(
     workers: Workers, need: Need, load: Callable[[Workers], Loaded]
 ) -> Future[Loaded | None] | None:
-    """Load it, if it is needed; None: it is not."""
+    """Start to load a model, if it is needed; None: it is not."""
 
     def loaded() -> Loaded | None:
         try:
@@ -193,7 +195,8 @@ async def _there(loading: Future[Loaded | None] | None) -> Loaded | None:
 
 
 def turn_end_model(file: ModelFile = SMART_TURN) -> tuple[TurnEndModel | None, str]:
-    """The turn end model, or why there is none: its file is missing or altered. Blocks."""
+    """Return the turn end model, or the reason for its absence: its file is missing or altered.
+    Blocks."""
     try:
         return SmartTurnModel(file.checked()), ""
     except ModelError as error:

@@ -1,8 +1,8 @@
 """Piper's voices, on this machine: for languages and voices that the bundled one does not speak.
 
-Piper (`piper-tts`, with espeak-ng inside) is under the GPL, version 3 or later. It is an extra of
-its own, nothing else needs it, and it is imported only where `tts: piper` is configured: who
-installs it decides so. A voice is one file, with its settings beside it.
+Piper (`piper-tts`, with espeak-ng inside) is under the GPL, version 3 or later. It is a separate
+extra, nothing else needs it, and it is imported only where `tts: piper` is configured: installing
+it is the operator's decision. A voice is one file, with its settings beside it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class PiperSynthesis:
             yield pcm
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is nothing to close."""
 
     def _begun(self, text: str) -> Iterator[Any]:
         with self._alone:
@@ -85,8 +85,7 @@ class PiperVoice:
     """Implements `Voice`; shared by all calls."""
 
     def __init__(self, settings: PiperTts, workers: Workers) -> None:
-        """Raises `AgentError` where piper is not installed. The voice is loaded when it is first
-        spoken with."""
+        """Raises `AgentError` where piper is not installed. The first text loads the voice."""
         if util.find_spec("piper") is None:
             raise AgentError(
                 f"tts: piper needs a package that is not installed, under the GPL: {INSTALL}",

@@ -6,13 +6,13 @@ time. With a shorter window the model starts to loop. Priming with the words to 
 "previous text" of Whisper's prompt) cuts the word error rate of domain questions to a third; see
 ``prompt_text`` for the form that helps.
 
-The model is known to make words up on silence and to repeat itself. So: text with a high
-no-speech probability is dropped, the length is bounded by the duration, an answer that is nothing
-but repeats is cut to its first round (which was right in 16 of 16 cases), and one that ran into
-the bound otherwise, or repeats itself without confidence, is tried once more in the full window.
+The model is known to invent words on silence and to repeat itself. So: text with a high no-speech
+probability is dropped, the length is bounded by the duration, an answer that consists of repeats is
+cut to its first round (which was right in 16 of 16 cases), and one that ran into the bound
+otherwise, or repeats itself without confidence, is tried once more in the full window.
 
-What the model made of the sound is kept with the transcript. So listening again, with other words
-to expect and a wide beam that gives several texts, costs half as much as the first time.
+The encoded sound is kept with the transcript. So listening again, with other expected words and a
+wide beam that gives several texts, costs half as much as the first time.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ _MARGIN = 6.0
 _SHORTEST_WINDOW = 8.0
 _LONGEST_PIECE = 28.0
 _NO_SPEECH = 0.6
-"""Above this no-speech probability the text is an invention, unless it is very sure of itself."""
+"""Above this no-speech probability the text is an invention, unless its confidence is high."""
 _SURE = 0.8
 _DOUBTFUL = 0.3
 """With both more no-speech and less confidence than this, primed text is an invention too: beeps
 and breath give 0.36-0.58 and 0.06-0.25, while spelled letters give up to 0.57, but 0.44 or more."""
 _LOOPING_SURE = 0.5
-"""Above this confidence the first round of a repeating answer is as good as a second try."""
+"""Above this confidence the first round of a repeating answer is as good as a second attempt."""
 _BEAM = 2
 """Twenty ATIS questions over the line, two runs each: 3.0 and 3.0 % of the words wrong, 19 and 19
-aerodromes right; with greedy search 3.0 and 4.9 %, 19 and 18. Chosen on the set it is scored on:
-the fresh questions of the bench (docs/benchmarks.md) give a figure that is not."""
+aerodromes right; with greedy search 3.0 and 4.9 %, 19 and 18. Chosen on the set it is scored on;
+the fresh questions of the bench (docs/benchmarks.md) give an independent figure."""
 _WIDE_BEAM = 8
-"""For listening again: so many texts. Eight cost hardly more than five."""
+"""Number of texts for listening again. Eight cost hardly more than five."""
 _LONG_ROUND = 5
-"""Words of an answer that may come back with one of them missing."""
+"""Words from which a repeated round may miss one of them."""
 _LENGTH_PENALTY = 0.5
-"""Of the beam's answers the likeliest one per word to this power: with 1 the model now and then
-goes on behind the end. 208 recognitions of development questions: 4.4 to 4.0 % word errors."""
+"""Exponent of the length by which the beam's likelihoods are divided: with 1 the model now and then
+continues behind the end. 208 recognitions of development questions: 4.4 to 4.0 % word errors."""
 _HINT_TOKENS = 160
 """Whisper takes 223 tokens of previous text; more hints than this cost time and bring nothing."""
 
@@ -79,7 +79,7 @@ class _Hearing:
 
 @dataclass(frozen=True, slots=True)
 class _Sound:
-    """What the model made of the audio, before any words."""
+    """The encoded audio, before any words."""
 
     features: Any
     longest: int
@@ -87,7 +87,7 @@ class _Sound:
 
 
 def prompt_text(hints: SpeechHints) -> str:
-    """Hints in the form that helps: sentences first, then bare words and names with commas.
+    """Return hints in the form that helps: sentences first, then bare words and names with commas.
 
     A phrase that ends in a full stop or a question mark is an example sentence. Measured: an
     example that spells ("Information for E N G M please.") keeps spelled letters apart, while
@@ -100,11 +100,11 @@ def prompt_text(hints: SpeechHints) -> str:
 
 
 def without_repeats(text: str) -> tuple[str, bool]:
-    """``text`` cut to its first round when it is nothing but repeats, and whether it was.
+    """Return ``text`` cut to its first round when it consists of repeats, and whether it was.
 
-    "Read me the ATIS. Read me the ATIS. Read" gives "Read me the ATIS."; one or two words must
-    come three times ("no, no" stays), more, or a sentence of two, must come twice; a started round
-    at the end counts. A long round may have lost one word the second time.
+    "Read me the ATIS. Read me the ATIS. Read" gives "Read me the ATIS."; one or two words must come
+    three times ("no, no" stays), more, or a sentence of two, must come twice; a started round at
+    the end counts. A long round may have lost one word the second time.
     """
     words = text.split()
     plain = [word.strip(".,?!;:-").lower() for word in words]
@@ -118,8 +118,8 @@ def without_repeats(text: str) -> tuple[str, bool]:
 
 
 def _is_poorer(second: list[str], first: list[str]) -> bool:
-    """Whether the second round is the first with a word left out ("..., Sierra, Sierra, Alfa. ...
-    Sierra, Alfa."); one with another word in it is something else that was said."""
+    """True if the second round is the first with a word left out ("..., Sierra, Sierra, Alfa. ...
+    Sierra, Alfa."); one with a different word is a separate utterance."""
     if len(second) != len(first) - 1:
         return False
     return any(first[:gap] + first[gap + 1 :] == second for gap in range(len(first)))
@@ -249,14 +249,15 @@ class WhisperRecogniser:
 
 
 def _is_invented(no_speech: float, confidence: float) -> bool:
-    """Whether the model wrote a text where nothing was said."""
+    """True if the model wrote a text where there was no speech."""
     return (no_speech > _NO_SPEECH and confidence < _SURE) or (
         no_speech > _DOUBTFUL and confidence < _DOUBTFUL
     )
 
 
 def _pieces(samples_8k: Floats) -> Iterator[Floats]:
-    """The utterance in pieces that fit the model, cut at the quietest 20 ms of the last 5 s."""
+    """Yield the utterance in pieces that fit the model, cut at the quietest 20 ms of the last 5
+    s."""
     longest, search, frame = int(_LONGEST_PIECE * 8000), 5 * 8000, 160
     while len(samples_8k) > longest:
         tail = samples_8k[longest - search : longest].reshape(-1, frame)

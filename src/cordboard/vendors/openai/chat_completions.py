@@ -50,7 +50,7 @@ _REASONS: Mapping[str, Reason] = {
     "content_filter": "refused",
 }
 MOST_WISHES = 64
-"""Of one answer; what is beyond is not taken."""
+"""Most tool calls of one answer; further ones are ignored."""
 
 
 class OpenAIChatWire:
@@ -130,7 +130,7 @@ def _tool(tool: ProviderTool) -> JsonObject:
 
 @dataclass(slots=True)
 class _Wish:
-    """One that is still being written."""
+    """A tool call that is still being written."""
 
     wish_id: str = ""
     name: str = ""
@@ -165,7 +165,7 @@ class ChatReader(Reader):
                 self._reason = _REASONS.get(reason, "other")
 
     def end(self) -> list[Read]:
-        """Usage comes after the reason, and the end after both."""
+        """End the answer. Usage comes after the reason, and the end after both."""
         if self._reason is None:
             return []
         wishes: list[Read] = [
@@ -197,7 +197,7 @@ class ChatReader(Reader):
 
 
 def broken_of(error: Any) -> Broken:
-    """OpenAI's error object, in the middle of a stream."""
+    """Return the meaning of OpenAI's error object in the middle of a stream."""
     if not isinstance(error, dict):
         return Broken("dropped", str(error or "no reason given")[:200], again=True)
     kinds = f"{error.get('type')} {error.get('code')}"
@@ -211,7 +211,8 @@ def broken_of(error: Any) -> Broken:
 
 
 def _amounts(usage: JsonObject) -> dict[str, float]:
-    """Cached and written tokens are among `prompt_tokens`, so they are taken out of them."""
+    """Return the usage. Cached and written tokens are included in `prompt_tokens`, so they are
+    subtracted from it."""
     details = object_of(usage.get("prompt_tokens_details"))
     cached = count_of(details.get("cached_tokens"))
     written = count_of(details.get("cache_write_tokens"))

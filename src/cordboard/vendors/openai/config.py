@@ -24,15 +24,15 @@ def _kind_of_turns(value: object) -> str | None:
 
 
 class InputTranscription(Section):
-    """What writes down the caller's words: for the record and the engine's questions. The model
-    itself hears the sound."""
+    """The model that transcribes the caller's words, for the record and the engine's questions. The
+    realtime model itself hears the sound."""
 
     model: str = Field("gpt-transcribe", min_length=1, description="The transcription model.")
     language: str | None = Field(
-        None, min_length=2, max_length=8, description="What the caller speaks (ISO 639-1): `en`."
+        None, min_length=2, max_length=8, description="The caller's language (ISO 639-1): `en`."
     )
     languages: tuple[Annotated[str, Field(min_length=2, max_length=8)], ...] = Field(
-        (), max_length=20, description="What the caller may speak, for models that take several."
+        (), max_length=20, description="Possible languages, for models that take several."
     )
     prompt: str | None = Field(
         None, max_length=4_000, description="Guides the model's spelling and style."
@@ -52,10 +52,10 @@ class NoiseReduction(Section):
 
 
 class ServerVad(Section):
-    """The caller's turn ends with so much silence."""
+    """The caller's turn ends after a fixed silence."""
 
     type: Literal["server_vad"] = Field("server_vad", description="The kind of turn detection.")
-    threshold: float = Field(0.5, ge=0, le=1, description="How loud speech is.")
+    threshold: float = Field(0.5, ge=0, le=1, description="Loudness threshold of speech.")
     prefix_padding_ms: int = Field(
         300, ge=0, le=5_000, description="Sound from before the speech that the model hears too."
     )
@@ -66,7 +66,7 @@ class ServerVad(Section):
         None,
         ge=5_000,
         le=30_000,
-        description="The model speaks up after so much silence of the caller's; left out: never.",
+        description="The model speaks after this much silence of the caller; left out: never.",
     )
     interrupt_response: bool = Field(
         True, description="OpenAI stops its answer by itself when the caller speaks."
@@ -86,15 +86,15 @@ class SemanticVad(Section):
 
 
 class Reasoning(Section):
-    """For models that think before they speak."""
+    """Settings of models that think before they speak."""
 
     effort: Literal["minimal", "low", "medium", "high", "xhigh"] = Field(
-        description="How much the model thinks."
+        description="Amount of thinking."
     )
 
 
 class TokenLimits(Section):
-    """How long a conversation may become."""
+    """The largest size of a conversation."""
 
     post_instructions: int = Field(
         ge=100, le=1_000_000, description="Tokens of the conversation, without instructions."
@@ -102,10 +102,10 @@ class TokenLimits(Section):
 
 
 class RetentionRatio(Section):
-    """What is kept of a conversation that has become too long."""
+    """The kept part of a conversation that has become too long."""
 
     type: Literal["retention_ratio"] = Field("retention_ratio", description="The kind.")
-    retention_ratio: float = Field(ge=0, le=1, description="The part that is kept.")
+    retention_ratio: float = Field(ge=0, le=1, description="Kept share of the conversation.")
     token_limits: TokenLimits | None = Field(None, description="OpenAI's own if left out.")
 
 
@@ -124,8 +124,8 @@ MaxOutputTokens = Annotated[int, Field(ge=1, le=4096)] | Literal["inf"]
 
 
 class OpenAIRealtimeProvider(RealtimeProvider):
-    """OpenAI Realtime: hears and speaks by itself. Given words it says nearly, but not surely, as
-    they are, so fillers are the engine's unless `slow_response` says otherwise."""
+    """OpenAI Realtime: hears and speaks by itself. It repeats given words nearly, but not reliably,
+    word for word, so fillers are the engine's unless `slow_response` says otherwise."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
 
@@ -140,20 +140,21 @@ class OpenAIRealtimeProvider(RealtimeProvider):
         description="`marin`, `cedar`, `alloy`, `ash`, `ballad`, `coral`, `echo`, `sage`, "
         "`shimmer`, `verse`, or the id of a voice of your own (`voice_…`).",
     )
-    speed: float = Field(1.0, ge=0.25, le=1.5, description="How fast it speaks.")
+    speed: float = Field(1.0, ge=0.25, le=1.5, description="Speed of speech.")
     greeting: Literal["provider", "engine"] = Field(
         "provider",
-        description="Who says the greeting: `provider` = the model, nearly word for word; "
+        description="Voice of the greeting: `provider` = the model, nearly word for word; "
         "`engine` = the engine's own voice, exactly and at once.",
     )
     transcription: InputTranscription = Field(
-        InputTranscription(), description="What writes down the caller's words."
+        InputTranscription(), description="Transcription of the caller's words."
     )
     noise_reduction: NoiseReduction | None = Field(
         None, description="Filters the caller's sound; left out: none."
     )
     turn_detection: TurnDetection = Field(
-        ServerVad(), description="How the end of the caller's turn is found; `type` says which way."
+        ServerVad(),
+        description="Detection of the end of the caller's turn; `type` names the method.",
     )
     max_output_tokens: MaxOutputTokens = Field(
         "inf", description="Tokens of one answer, sound and tool calls included: 1 to 4096 or inf."
@@ -168,7 +169,7 @@ class OpenAIRealtimeProvider(RealtimeProvider):
         "auto", description="`auto`, `none`, `required`, or a section that names one tool."
     )
     truncation: Literal["auto", "disabled"] | RetentionRatio = Field(
-        "auto", description="What becomes of a conversation that is too long for the model."
+        "auto", description="Handling of a conversation that is too long for the model."
     )
 
     @property
@@ -186,13 +187,13 @@ class OpenAIStt(Service):
     language: str = Field(
         "en",
         pattern=LANGUAGE,
-        description="OpenAI's `language` (ISO-639-1); empty: it is found out, which takes longer.",
+        description="OpenAI's `language` (ISO-639-1); empty: detected, which takes longer.",
     )
     prompt: str = Field(
-        "", max_length=2_000, description="OpenAI's `prompt`: what the conversation is about."
+        "", max_length=2_000, description="OpenAI's `prompt`: the topic of the conversation."
     )
     keywords: Keyterms = Field(
-        (), description="Names and words of the trade, as they should be written (`keywords`)."
+        (), description="Names and words of the domain, as they should be written (`keywords`)."
     )
     temperature: float | None = Field(None, ge=0, le=1, description="OpenAI's `temperature`.")
 
@@ -210,7 +211,7 @@ class OpenAITts(Service):
         description="OpenAI's `voice`: a name, or the id of a voice of your own (`voice_...`).",
     )
     instructions: str = Field(
-        "", max_length=4_096, description="OpenAI's `instructions`: how to speak."
+        "", max_length=4_096, description="OpenAI's `instructions`: style of speech."
     )
     speed: float = Field(1.0, ge=0.25, le=4.0, description="OpenAI's `speed`.")
 
@@ -233,27 +234,29 @@ class OpenAIChatBrain(ModelBrain):
     max_tokens: int | None = Field(
         None, ge=1, description="The same for services that do not know `max_completion_tokens`."
     )
-    reasoning_effort: Effort | None = Field(None, description="How much to reason first.")
+    reasoning_effort: Effort | None = Field(
+        None, description="Amount of reasoning before the answer."
+    )
     verbosity: Literal["low", "medium", "high"] | None = Field(
-        None, description="How wordy answers are."
+        None, description="Length of the answers."
     )
     parallel_tool_calls: bool | None = Field(
-        None, description="Whether several tools may be asked for at once."
+        None, description="Whether several tools may be called at once."
     )
     service_tier: Literal["auto", "default", "flex", "scale", "priority", "fast"] | None = Field(
-        None, description="What kind of service is paid for."
+        None, description="Service tier that is paid for."
     )
 
     @property
     def needs_key(self) -> bool:
-        """A service of one's own needs none."""
+        """A service of your own needs no key."""
         return self.base_url is None
 
 
 class ResponsesReasoning(Section):
     """`reasoning:` of OpenAI's Responses."""
 
-    effort: Effort | None = Field(None, description="How much to reason first.")
+    effort: Effort | None = Field(None, description="Amount of reasoning before the answer.")
     mode: str | None = Field(None, description="`standard` or `pro`.")
 
 
@@ -261,7 +264,7 @@ class TextSettings(Section):
     """`text:` of OpenAI's Responses."""
 
     verbosity: Literal["low", "medium", "high"] | None = Field(
-        None, description="How wordy answers are."
+        None, description="Length of the answers."
     )
 
 
@@ -277,12 +280,12 @@ class OpenAIResponsesBrain(ModelBrain):
     max_output_tokens: int | None = Field(
         None, ge=16, description="Most tokens of one answer, those of reasoning included."
     )
-    reasoning: ResponsesReasoning | None = Field(None, description="How the model reasons.")
-    text: TextSettings | None = Field(None, description="What answers are like.")
+    reasoning: ResponsesReasoning | None = Field(None, description="The model's reasoning.")
+    text: TextSettings | None = Field(None, description="Form of the answers.")
     parallel_tool_calls: bool | None = Field(
-        None, description="Whether several tools may be asked for at once."
+        None, description="Whether several tools may be called at once."
     )
     service_tier: Literal["auto", "default", "flex", "scale", "priority", "fast"] | None = Field(
-        None, description="What kind of service is paid for."
+        None, description="Service tier that is paid for."
     )
     store: bool = Field(False, description="Whether OpenAI keeps the answers.")

@@ -12,5 +12,5 @@ from cordboard.tools.schema_profiles import JSON_SCHEMA, SchemaProfile
 OPENAI_REALTIME = SchemaProfile("openai_realtime", JSON_SCHEMA, max_tools=128)
 OPENAI_CHAT = SchemaProfile("openai_chat", JSON_SCHEMA, max_tools=128)
 REALTIME_PAYLOAD = PayloadLimits(16_384, max_depth=8, max_items=60, max_text=6_000)
-"""No limit is documented; all of it counts as tokens of a session with little room."""
+"""No limit is documented; all tokens count in a session with little room."""
 CHAT_PAYLOAD = PayloadLimits(32_768, max_depth=12, max_items=200, max_text=16_000)

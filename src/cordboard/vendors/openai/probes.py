@@ -1,7 +1,6 @@
 """`check --online` at OpenAI: `GET /v1/models/{model}` for each model.
 
-A service of one's own that speaks like OpenAI (Ollama, vLLM, llama.cpp) has the list only,
-`GET /models`.
+A compatible service (Ollama, vLLM, llama.cpp) has the list only, `GET /models`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ BASE_URL = "https://api.openai.com/v1"
 
 
 def probes(section: Service, key: str) -> tuple[Probe, ...]:
-    """One for each model of the section."""
+    """Return one probe for each model of the section."""
     base = http_base(section, BASE_URL)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     if isinstance(section, OpenAIChatBrain) and section.base_url is not None:

@@ -1,8 +1,8 @@
 """OpenAI's Responses. Pure.
 
-After the types of openai 3.54 (`openai.types.responses`). The conversation is sent whole each time
-(`store: false`): it must be cut at what the caller has heard, which the service cannot know. Where
-the model reasons, its sealed reasoning goes back with the message it belongs to.
+After the types of openai 3.54 (`openai.types.responses`). The whole conversation is sent each time
+(`store: false`): it must be cut at the point the caller has heard, which the service cannot know.
+Where the model reasons, its sealed reasoning goes back with the message it belongs to.
 """
 
 from __future__ import annotations
@@ -121,7 +121,8 @@ def _tool(tool: ProviderTool) -> JsonObject:
 
 
 class ResponsesReader(Reader):
-    """Implements `AnswerReader`. Text comes in pieces; calls and reasoning when they are whole."""
+    """Implements `AnswerReader`. Text comes in pieces; calls and reasoning when they are
+    complete."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -171,7 +172,8 @@ class ResponsesReader(Reader):
 
 
 def _amounts(usage: JsonObject) -> dict[str, float]:
-    """Cached and written tokens are among `input_tokens`, so they are taken out of them."""
+    """Return the usage. Cached and written tokens are included in `input_tokens`, so they are
+    subtracted from it."""
     details = object_of(usage.get("input_tokens_details"))
     cached = count_of(details.get("cached_tokens"))
     written = count_of(details.get("cache_write_tokens"))

@@ -1,7 +1,7 @@
 """OpenAI's transcription of whole utterances: `POST /audio/transcriptions`, a WAV file each.
 
-Names and words that the caller is likely to say go along: as `keywords` where the model takes
-them, else in the `prompt`.
+Likely names and words of the caller are sent with it: as `keywords` where the model takes them,
+otherwise in the `prompt`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from cordboard.vendors.openai.config import OpenAIStt
 
 BASE_URL = "https://api.openai.com/v1"
 SILENCE_SECONDS = 6.0
-"""The answer comes in one piece: how long it is waited for."""
+"""Timeout of the answer, which comes in one piece."""
 SHORTEST = RATE // 10
 """Samples; the service refuses files that are shorter than 0.1 s."""
 MOST_WORDS = 50
 ATTEMPTS = 2
 WORTH_ANOTHER: frozenset[FailureKind] = frozenset(("connect", "dropped"))
 UNTOLD = 0.9
-"""The confidence of a text whose model tells none."""
+"""The confidence of a text whose model reports none."""
 _MOST_BYTES = 100_000
 _MOST_TOKENS = 10**9
 _LEAST_LOGPROB = -1e6
@@ -46,7 +46,7 @@ _LOGPROB_MODELS = ("gpt-4o-transcribe", "gpt-4o-mini-transcribe")
 
 
 class OpenAIRecogniser:
-    """Implements `Recogniser` and, to tell each call what it uses, `CallRecogniser`."""
+    """Implements `Recogniser` and, to report usage to each call, `CallRecogniser`."""
 
     judges_turns = False
 
@@ -74,7 +74,8 @@ class OpenAIRecogniser:
     async def transcribed(
         self, pcm_8k: bytes, hints: SpeechHints
     ) -> tuple[Transcript, Usage | None]:
-        """The transcript and what it cost, where the service tells. Raises `RecogniserError`."""
+        """Return the transcript and its usage, where the service reports it. Raises
+        `RecogniserError`."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         if len(pcm_8k) < 2 * SHORTEST:
@@ -103,7 +104,7 @@ class OpenAIRecogniser:
             async for piece in pieces:
                 body += piece
                 if len(body) > _MOST_BYTES:
-                    raise RecogniserError("OpenAI's transcription has no end", "garbage")
+                    raise RecogniserError("OpenAI's transcription is too long", "garbage")
         return body
 
 
@@ -115,7 +116,7 @@ class _CallListening:
         self._call = call
 
     def hear(self, pcm_8k: bytes) -> None:
-        """Nothing is sent before it is asked."""
+        """Do nothing: `transcribe` sends the sound."""
 
     async def transcribe(
         self,
@@ -125,8 +126,8 @@ class _CallListening:
         speculative: bool = False,
         goes_on: bool = False,
     ) -> Transcript:
-        """See `Listening.transcribe`. Of a voice that goes on nothing is known: an answer takes
-        longer than the decision that it is for."""
+        """See `Listening.transcribe`. Returns no text for a voice that continues: an answer takes
+        longer than the decision that needs it."""
         if goes_on:
             return _NOTHING
         transcript, usage = await self._recogniser.transcribed(pcm_8k, hints)
@@ -135,11 +136,11 @@ class _CallListening:
         return transcript
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 def transcription_form(settings: OpenAIStt, hints: SpeechHints) -> dict[str, str | list[str]]:
-    """The fields that go with the file."""
+    """Return the form fields beside the file."""
     words = list(dict.fromkeys((*settings.keywords, *hints.phrases)))[:MOST_WORDS]
     form: dict[str, str | list[str]] = {"model": settings.model, "response_format": "json"}
     if settings.language:
@@ -161,12 +162,12 @@ def transcription_form(settings: OpenAIStt, hints: SpeechHints) -> dict[str, str
 
 
 def read_answer(body: bytes, seconds: float) -> tuple[str, float, dict[str, float]]:
-    """Text, confidence and what was used (`seconds` of sound where the service tells nothing else).
-    Raises `RecogniserError`."""
+    """Return text, confidence and usage (`seconds` of sound where the service reports nothing
+    else). Raises `RecogniserError`."""
     try:
         told: Any = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise RecogniserError("OpenAI's transcription is no JSON", "garbage") from error
+        raise RecogniserError("OpenAI's transcription is not JSON", "garbage") from error
     if not isinstance(told, dict) or not isinstance(told.get("text"), str):
         raise RecogniserError("OpenAI's transcription has no text", "garbage")
     text = told["text"].strip()
@@ -200,7 +201,7 @@ def _amounts(told: dict[str, Any], seconds: float) -> dict[str, float]:
 
 
 def _amount(value: object) -> float | None:
-    """What can be an amount; None for anything else."""
+    """Return a possible amount; None for anything else."""
     return float(value) if _is_number(value) and 0 <= value <= _MOST_TOKENS else None
 
 
@@ -209,7 +210,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 def as_wav(pcm_8k: bytes) -> bytes:
-    """s16 samples at 8 kHz as a WAV file."""
+    """Return s16 samples at 8 kHz as a WAV file."""
     file = io.BytesIO()
     with wave.open(file, "wb") as sound:
         sound.setnchannels(1)

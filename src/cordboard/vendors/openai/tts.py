@@ -1,4 +1,4 @@
-"""OpenAI's speech synthesis: `POST /audio/speech`, raw sound at 24 kHz as it is made."""
+"""OpenAI's speech synthesis: `POST /audio/speech`, streamed raw sound at 24 kHz."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cordboard.vendors.openai.config import OpenAITts
 
 BASE_URL = "https://api.openai.com/v1"
 NATIVE_RATE = 24000
-"""Of `response_format: pcm`: s16, little-endian."""
+"""Sample rate of `response_format: pcm`: s16, little-endian."""
 MOST_CHARACTERS = 4096
 _OWN_VOICE = "voice_"
 _WITHOUT_INSTRUCTIONS = _PAID_BY_TEXT = ("tts-1", "tts-1-hd")
@@ -31,7 +31,8 @@ class OpenAISynthesis:
         self._settings = settings
         self.provider = settings.type
         self.model = settings.model
-        # The later models are paid by tokens of sound, which are not told; they follow its length.
+        # The later models are billed by tokens of sound, which are not reported; they follow its
+        # length.
         by_text = settings.model in _PAID_BY_TEXT
         self.paid_by: PaidBy = "characters" if by_text else "seconds"
         self._http = ServiceHttp(
@@ -52,7 +53,7 @@ class OpenAISynthesis:
         yield sound.flush()
 
     def request(self, text: str) -> dict[str, Any]:
-        """What is asked for."""
+        """Return the request's parameters."""
         settings = self._settings
         own = settings.voice.startswith(_OWN_VOICE)
         body: dict[str, Any] = {
@@ -72,5 +73,5 @@ class OpenAISynthesis:
 
 
 def openai_voice(settings: OpenAITts, key: str) -> ServiceVoice:
-    """The voice, for all calls."""
+    """Return the voice, for all calls."""
     return ServiceVoice(OpenAISynthesis(settings, key))

@@ -1,1 +1,1 @@
-"""Deepgram's Voice Agent: its protocol (`protocol`), and what that is made of."""
+"""Deepgram's Voice Agent: its protocol (`protocol`) and the protocol's parts."""

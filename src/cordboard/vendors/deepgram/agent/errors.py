@@ -1,8 +1,8 @@
-"""Deepgram Voice Agent: what its errors and its closed connections mean.
+"""Deepgram Voice Agent: the meaning of its errors and its closed connections.
 
-Pure tables. The codes and what to do about them are from the service's page "Errors & Warnings"
-(November 2026); what the HTTP statuses and close codes mean is from its other services, and not
-confirmed for this one.
+Pure tables. The codes and their remedies are from the service's page "Errors & Warnings" (November
+2026); the meaning of HTTP statuses and close codes is from its other services, and not confirmed
+for this one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from cordboard.agent_api.service_protocol import Lost
 
 SESSION_ENDS_SOON = "MAXIMUM_SESSION_LENGTH_APPROACHING"
-"""A warning, five minutes before the two hours are over that a session may last."""
+"""A warning, sent five minutes before the limit of two hours that a session may last."""
 _AGAIN = frozenset(
     {
         *("INTERNAL_SERVER_ERROR", "CLIENT_MESSAGE_TIMEOUT", "SERVER_GOING_AWAY"),
@@ -23,18 +23,18 @@ _NEVER = frozenset(
         *("UNPARSABLE_CLIENT_MESSAGE", "NON_SETTINGS_MESSAGE_BEFORE_SETTINGS"),
         *("SETTINGS_ALREADY_APPLIED", "INVALID_SETTINGS", "USER_AUDIO_FORMAT"),
         *("AGENT_ID_NOT_SUPPORTED", "INVALID_AGENT_ID"),
-        # After all retries and fallbacks of the service's own.
+        # After all retries and fallbacks of the service itself.
         *("FAILED_TO_THINK", "FAILED_TO_SPEAK"),
     }
 )
 _MAX_TEXT = 300
 _PROTOCOL_CLOSURES = frozenset({1002, 1003, 1007, 1008, 1009, 1010})
-"""We have said something that the other side does not take."""
+"""We have sent something that the other side does not accept."""
 
 
 def of_error(code: str, description: str, *, accepted: bool) -> Lost:
-    """An `Error` message. `accepted`: the session had been accepted before. What is not known ends
-    the session too; another one may go better, unless it is the Settings that are refused."""
+    """Classify an `Error` message. `accepted`: the session had been accepted before. An unknown
+    error ends the session too; another session may work, unless the Settings are refused."""
     reason = f"{code}: {description}"[:_MAX_TEXT] if description else code[:_MAX_TEXT]
     if code in _NEVER or (code not in _AGAIN and not accepted):
         return Lost("refused", reason, again=False)
@@ -42,7 +42,7 @@ def of_error(code: str, description: str, *, accepted: bool) -> Lost:
 
 
 def of_connection(status: int | None, code: int | None, problem: str, *, accepted: bool) -> Lost:
-    """A refused handshake (`status`) or a lost connection (`code`)."""
+    """Classify a refused handshake (`status`) or a lost connection (`code`)."""
     reason = problem[:_MAX_TEXT] or (f"closed with {code}" if code else "the connection broke")
     if status is not None:
         if status in (401, 403):

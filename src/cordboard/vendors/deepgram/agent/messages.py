@@ -1,7 +1,7 @@
 """Deepgram Voice Agent: the Settings message, from the configuration and the call.
 
-Pure. The message is what deepgram-sdk 7.17 calls `AgentV1Settings`. The service refuses any field
-that it does not know, so nothing is sent that was not asked for.
+Pure. deepgram-sdk 7.17 calls the message `AgentV1Settings`. The service refuses unknown fields, so
+only configured fields are sent.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def settings_message(
     calls: Iterable[JsonObject] = (),
     greeting: str,
 ) -> JsonObject:
-    """The whole message.
+    """Return the whole message.
 
-    `history`: what was said before, for `agent.context`. `calls`: functions that the model has had
-    run since the last of it, as `History` messages have them. `greeting`: empty = none.
+    `history`: the conversation so far, for `agent.context`. `calls`: functions that ran for the
+    model since the end of `history`, in the form of `History` messages. `greeting`: empty = none.
     """
     agent: JsonObject = {
         "listen": _listen(settings.listen),
@@ -108,8 +108,8 @@ def _endpoint(endpoint: DeepgramEndpoint) -> JsonObject:
 
 
 def _functions(toolbox: tuple[ToolSpec, ...]) -> list[JsonObject]:
-    """A function without an endpoint is run by us. What cannot be undone waits until the caller's
-    turn is sure; the rest may be asked for ahead, and taken back."""
+    """Return the functions. A function without an endpoint runs here. A destructive one waits until
+    the end of the caller's turn is certain; the others may be requested early, and cancelled."""
     effects = {spec.name: spec.effects for spec in toolbox}
     tools, _ = for_provider_list(toolbox, DEEPGRAM)
     functions = []
@@ -137,6 +137,6 @@ def _context(history: tuple[Said, ...], calls: tuple[JsonObject, ...]) -> list[J
 
 
 def _given(section: BaseModel) -> JsonObject:
-    """What is set, as JSON, under Deepgram's own names; empty lists are not."""
+    """Return the configured values as JSON, under Deepgram's own names, without empty lists."""
     values: JsonObject = section.model_dump(mode="json", exclude_none=True)
     return {name: value for name, value in values.items() if value != []}

@@ -1,15 +1,15 @@
-"""Deepgram Voice Agent v1: its wire, for one call. Implements `protocol.ServiceProtocol`.
+"""Deepgram Voice Agent v1: its wire, for one call. Implements `ServiceProtocol`.
 
     Welcome → Settings → SettingsApplied → sound and messages both ways
 
-Sound is raw binary, G.711 as the telephone has it. The service hears when the caller begins
-(`UserStartedSpeaking`) and cuts its own answer then; it has no message by which it could be told
-what was heard. It may begin with an answer before it is sure that the caller has finished: then a
-function is asked for before the caller's words are there, and may be taken back.
+Sound is raw binary, the telephone's G.711. The service hears the caller begin
+(`UserStartedSpeaking`) and cuts its own answer then; it has no message to report how much was
+heard. It may begin an answer before the end of the caller's turn is certain: then it requests a
+function before the caller's words are there, and may cancel it.
 
-Facts: deepgram-sdk 7.17 (`agent/v1/types`), the service's documentation of November 2026. That an
-interrupted answer may end without `AgentAudioDone`, and that sound of it may still arrive, are
-reports of its users. Nothing here was tried on the real service.
+Facts: deepgram-sdk 7.17 (`agent/v1/types`), the service's documentation of November 2026. Its users
+report that an interrupted answer may end without `AgentAudioDone`, and that sound of it may still
+arrive. Nothing here was tried on the real service.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from cordboard.vendors.deepgram.limits import PAYLOAD
 BASE_URL = "https://agent.deepgram.com"
 PATH = "/v1/agent/converse"
 KEEP_ALIVE_S = 8.0
-"""The service wants to hear something every 10 s (its page "Keep Alive")."""
+"""The service needs a message every 10 s (its page "Keep Alive")."""
 LONGEST_SPEECH_S = 60.0
-"""A caller who began, and of whom nothing has been written down, is taken to be silent then."""
+"""A caller who began to speak counts as silent after this time without a transcript."""
 ACCOUNT_S = 10.0
-"""Between two accounts of the time used."""
+"""Seconds between two reports of the time used."""
 BAD_ARGUMENTS = "The arguments were not a JSON object. Call the function again with one."
 GO_ON = "Please go on."
-"""For the model, after a lost connection, when the caller's own words are not the last ones."""
+"""Text for the model, after a lost connection, when the last words are not the caller's."""
 _INJECTION_WARNINGS = (
     "INJECT_AGENT_MESSAGE_DURING_USER_SPEECH",
     "INJECT_AGENT_MESSAGE_DURING_AGENT_SPEECH",
@@ -61,20 +61,20 @@ Message = dict[str, Any]
 
 class _Phase(Enum):
     CONNECTED = auto()
-    """Waiting for Welcome: nothing may be sent."""
+    """Waiting for Welcome: no message may be sent."""
     INTRODUCED = auto()
     """Settings are sent."""
     READY = auto()
 
 
 class _Dropping(Enum):
-    """Whose cut it was that what still arrives belongs to."""
+    """The origin of the cut whose late sound is dropped."""
 
     NOTHING = auto()
     SERVICES_CUT = auto()
-    """The service has cut its answer: what follows with words is the next one."""
+    """The service has cut its answer: words that follow belong to the next one."""
     OUR_CUT = auto()
-    """The service does not know: all belongs to the cut answer until it is over."""
+    """The service does not know: everything belongs to the cut answer until it is over."""
 
 
 class DeepgramProtocol:
@@ -93,7 +93,7 @@ class DeepgramProtocol:
         self._calls = FunctionCalls()
         self._introduction: JsonObject = {}
         self._to_answer = ""
-        """What the model is to answer as soon as it is there."""
+        """Text for the model to answer as soon as it is ready."""
         self._counted_until: float | None = None
         self._handlers: dict[str, Callable[[ProtocolHost, Message], None]] = {
             "ConversationText": self._conversation_text,
@@ -115,22 +115,23 @@ class DeepgramProtocol:
         self._reset()
 
     def _reset(self) -> None:
-        """As every connection begins."""
+        """Set the state in which every connection begins."""
         self._phase = _Phase.CONNECTED
         self._failure: Lost | None = None
         self._caller_since: float | None = None
-        """When the caller began to say what is not yet written down."""
+        """Loop time at which the caller began the words that have no transcript yet."""
         self._answering = False
-        """Sound or words of an answer have come, and not its end."""
+        """Sound or words of an answer have come, but not its end."""
         self._worded = False
-        """The present answer has words already."""
+        """The current answer already has words."""
         self._dropping = _Dropping.NOTHING
         self._injected: list[Speech] = []
-        """Sentences of ours that the service has been asked to say."""
+        """Our sentences that the service was asked to say."""
         self._echoes: list[str] = []
-        """What the model was told in the caller's place: it may come back as the caller's text."""
+        """Texts given to the model in the caller's place: they may come back as the caller's
+        text."""
         self._refuses = False
-        """It has not said what it was asked to, in this turn."""
+        """The service has not said the requested sentence in this turn."""
         self._ends_soon = False
 
     # The connection.
@@ -150,7 +151,7 @@ class DeepgramProtocol:
         owes = _caller_has_the_word(history) if resumed is None else resumed.owes_answer
         self._to_answer = ""
         if owes and not self._calls.old_pending:
-            # As if it were said again: the model answers only what it hears.
+            # Sent as if it were spoken again: the model answers only words that it hears.
             self._to_answer = history[-1].text if _caller_has_the_word(history) else GO_ON
             history = history[:-1] if _caller_has_the_word(history) else history
         self._introduction = settings_message(
@@ -172,11 +173,11 @@ class DeepgramProtocol:
         self._send({"type": "KeepAlive"})
 
     def goodbye(self) -> None:
-        """The service wants none: the connection is closed."""
+        """Do nothing: the service expects no goodbye, the connection is closed."""
         self._account()
         self._counted_until = None
 
-    # What the call wants.
+    # Requests of the call.
 
     def hear(self, sound: bytes) -> None:
         if self._host is not None and self._phase is _Phase.READY:
@@ -196,7 +197,7 @@ class DeepgramProtocol:
             self._host.ignored("late", "the answer to a function call")
 
     def interrupted(self, cut: tuple[CutItem, ...]) -> None:
-        """The service is told nothing: it cannot be. What it still sends is dropped."""
+        """Drop the rest that the service sends: there is no message to report a cut."""
         if self._answering:
             self._answering = False
             self._dropping = _Dropping.OUR_CUT
@@ -217,10 +218,10 @@ class DeepgramProtocol:
         return not busy and self._tell_model(text)
 
     def listen_aside(self, on: bool) -> bool:
-        """There is no way to have the caller heard and not answered."""
+        """Return False: the service cannot transcribe the caller without answering."""
         return False
 
-    # What the service says.
+    # Messages of the service.
 
     def receive_text(self, message: bytes) -> None:
         host = self._host
@@ -286,7 +287,7 @@ class DeepgramProtocol:
             host.failed(lost.kind, lost.reason)
         elif accepted:
             host.reconnect(lost.reason)
-        # Else the service closes the connection, and `lost` says so.
+        # Otherwise the service closes the connection, and `lost` reports it.
 
     def _warning(self, host: ProtocolHost, event: Message) -> None:
         code = _text(event, "code")
@@ -327,7 +328,7 @@ class DeepgramProtocol:
         if self._dropping is not _Dropping.NOTHING:
             self._dropping = _Dropping.NOTHING
             self._worded = False
-        self._caller_since = None  # it speaks only when it is sure of that
+        self._caller_since = None  # it speaks only when the end of the turn is certain
         host.agent_speech(ours)
         host.agent_words(f" {content}" if self._worded and ours is None else content)
         self._answering = self._worded = True
@@ -398,7 +399,8 @@ class DeepgramProtocol:
         self._send({**response, "name": call.name, "content": content})
 
     def _give_old_results(self) -> None:
-        """What a lost connection had asked for: the model has forgotten that it did."""
+        """Give the model the results that a lost connection had requested; the model has forgotten
+        the requests."""
         if self._caller_speaks() or self._answering or self._phase is not _Phase.READY:
             return
         if results := self._calls.old_results():
@@ -407,7 +409,7 @@ class DeepgramProtocol:
     # Inside.
 
     def _tell_model(self, text: str) -> bool:
-        """In the caller's place: it answers only what it hears."""
+        """Send the text in the caller's place: the model answers only words that it hears."""
         if not self._send({"type": "InjectUserMessage", "content": text}):
             return False
         self._echoes.append(text)
@@ -421,7 +423,8 @@ class DeepgramProtocol:
         return True
 
     def _caller_speaks(self) -> bool:
-        """Noise, too, is said to be a caller who began, and nothing follows then."""
+        """True while the caller may be speaking. The service also reports noise as the start of
+        speech, and then sends nothing more."""
         since = self._caller_since
         return (
             since is not None
@@ -430,14 +433,14 @@ class DeepgramProtocol:
         )
 
     def _renew(self, host: ProtocolHost) -> None:
-        """A session that is about to end is replaced while nobody speaks."""
+        """Replace a session that is about to end, while caller and agent are silent."""
         busy = self._caller_speaks() or self._answering or self._calls.pending
         if self._ends_soon and not busy:
             self._ends_soon = False
             host.reconnect(SESSION_ENDS_SOON)
 
     def _account(self) -> None:
-        """The service is paid by the time that it is connected."""
+        """Report the usage: the service bills the connected time."""
         if self._counted_until is None or self._host is None:
             return
         now = self._host.now()
@@ -447,7 +450,7 @@ class DeepgramProtocol:
 
 
 def _of_no_consequence(host: ProtocolHost, event: Message) -> None:
-    """Known, and nothing follows from it."""
+    """Accept a known message without consequence."""
 
 
 def _caller_has_the_word(history: tuple[Said, ...]) -> bool:

@@ -1,8 +1,9 @@
-"""Deepgram Voice Agent: which of its function calls are open, answered, or taken back.
+"""Deepgram Voice Agent: the state of its function calls: open, answered, or cancelled.
 
 Pure bookkeeping for one call, over all its connections. A function call belongs to the connection
-that it came by. What a lost connection was told, the next one is told as part of the conversation
-(`context`); what is answered only then is no function's response any more (`answer_old`).
+that it came by. Results sent to a lost connection are given to the next one as part of the
+conversation (`context`); a result that arrives only then cannot be sent as a function's response
+(`answer_old`).
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ import orjson
 from cordboard.tools.tool import JsonObject
 
 MAX_KNOWN = 2_000
-"""Ids that are remembered, so that none is run twice."""
+"""Ids that are remembered, so that no function runs twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """One function that the model wants run."""
+    """One function call of the model."""
 
     call_id: str
     name: str
     arguments: str
-    """As the model wrote them."""
+    """The arguments as the model wrote them."""
 
     def parsed(self) -> JsonObject | None:
-        """The arguments; None when they are no JSON object."""
+        """Return the arguments; None when they are not a JSON object."""
         if not self.arguments.strip():
             return {}
         try:
@@ -40,9 +41,9 @@ class FunctionCall:
 
 
 def requested(event: dict[str, Any]) -> list[FunctionCall | None]:
-    """The functions of a `FunctionCallRequest` that are ours to run; None for what makes no sense.
+    """Return the functions of a `FunctionCallRequest` that we must run; None for a malformed one.
 
-    What the service runs by itself (`client_side` is false) is left out.
+    Functions that the service runs by itself (`client_side` is false) are left out.
     """
     return [
         _requested(item)
@@ -52,7 +53,7 @@ def requested(event: dict[str, Any]) -> list[FunctionCall | None]:
 
 
 def cancelled(event: dict[str, Any]) -> list[str | None]:
-    """The ids of a `FunctionCallCancelled`; None for what makes no sense."""
+    """Return the ids of a `FunctionCallCancelled`; None for a malformed one."""
     return [(_text(item, "id") or None) for item in _functions(event)]
 
 
@@ -82,24 +83,24 @@ class FunctionCalls:
     def __init__(self) -> None:
         self._open: dict[str, FunctionCall] = {}
         self._old: dict[str, FunctionCall] = {}
-        """Asked for on a connection that is gone, and not yet answered."""
+        """Calls of a lost connection that are not yet answered."""
         self._old_results: list[str] = []
         self._answered: dict[str, JsonObject] = {}
-        """In the present turn of the caller; as `History` messages have them."""
+        """Answers in the current turn of the caller, in the form of `History` messages."""
         self._known: dict[str, None] = {}
 
     @property
     def pending(self) -> bool:
-        """Whether the model waits for an answer on this connection."""
+        """True if the model waits for an answer on this connection."""
         return bool(self._open)
 
     @property
     def old_pending(self) -> bool:
-        """Whether answers are still to come that the lost connection waited for."""
+        """True if answers that the lost connection waited for are still missing."""
         return bool(self._old)
 
     def add(self, call: FunctionCall) -> bool:
-        """A new one; False when it was there before."""
+        """Add a call; False when it is already known."""
         if call.call_id in self._known:
             return False
         self._known[call.call_id] = None
@@ -109,12 +110,12 @@ class FunctionCalls:
         return True
 
     def cancel(self, call_id: str) -> bool:
-        """The model no longer wants it; False when it was not waiting for it."""
+        """Cancel a call of the model; False when it was not waiting."""
         self._answered.pop(call_id, None)
         return self._open.pop(call_id, None) is not None
 
     def answer(self, call_id: str, content: str) -> FunctionCall | None:
-        """The answer is there; None when the model does not wait for it on this connection."""
+        """Record the answer; None when the model does not wait for it on this connection."""
         call = self._open.pop(call_id, None)
         if call is not None:
             self._answered[call_id] = {
@@ -127,7 +128,7 @@ class FunctionCalls:
         return call
 
     def answer_old(self, call_id: str, content: str) -> bool:
-        """An answer that the lost connection had waited for; False when it had not."""
+        """Record an answer that the lost connection had waited for; False when it had not."""
         call = self._old.pop(call_id, None)
         if call is None:
             return False
@@ -135,21 +136,22 @@ class FunctionCalls:
         return True
 
     def old_results(self) -> str:
-        """What has been answered meanwhile, once there is nothing more to wait for; then empty."""
+        """Return the results that arrived since, once none is missing; empty until then. Clears
+        them."""
         if self._old or not self._old_results:
             return ""
         results, self._old_results = self._old_results, []
         return "\n".join(results)
 
     def turn_begins(self) -> None:
-        """The caller has said something new: what was answered before is part of the past."""
+        """Start a turn: earlier answers belong to the past."""
         self._answered.clear()
 
     def context(self) -> Iterator[JsonObject]:
-        """What was answered since the caller's last words."""
+        """Yield the answers since the caller's last words."""
         return iter(self._answered.values())
 
     def connection_lost(self) -> None:
-        """The connection is gone."""
+        """Note that the connection is gone."""
         self._old.update(self._open)
         self._open.clear()

@@ -1,1 +1,1 @@
-"""ElevenLabs Agents: its protocol (`protocol`), and what that is made of."""
+"""ElevenLabs Agents: its protocol (`protocol`) and the protocol's parts."""

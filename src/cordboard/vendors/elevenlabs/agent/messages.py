@@ -1,8 +1,8 @@
-"""What is said to an ElevenLabs agent, and how its messages are read. Pure.
+"""Messages to an ElevenLabs agent, and readers of its messages. Pure.
 
-The protocol is the service's AsyncAPI document for agents (`agent.asyncapi.yaml` of its public
-packages) and what its Python SDK 2.78 sends. Sound goes as an object of one key and no `type`; all
-else has a `type`, and a server event's content stands under a key of its own.
+The protocol follows the service's AsyncAPI document for agents (`agent.asyncapi.yaml` of its public
+packages) and the messages of its Python SDK 2.78. Sound is sent as an object of one key and no
+`type`; all other messages have a `type`, and a server event's content stands under its own key.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cordboard.vendors.elevenlabs.config import ElevenLabsAgentProvider
 from cordboard.version import __version__
 
 WANTED_FORMAT = "ulaw_8000"
-"""What the telephone speaks: nothing need be converted."""
+"""The telephone's format: no conversion is needed."""
 FORMATS: Mapping[str, AudioFormat] = {
     "ulaw_8000": ULAW_8K,
     "pcm_8000": SLIN_8K,
@@ -32,13 +32,12 @@ FORMATS: Mapping[str, AudioFormat] = {
     "pcm_24000": AudioFormat("slin", 24_000),
     "pcm_48000": AudioFormat("slin", 48_000),
 }
-"""The formats of the service that can be had. 22050 and 44100 Hz are no whole number of samples
-per ms."""
+"""The service's usable formats. 22050 and 44100 Hz do not have a whole number of samples per ms."""
 HISTORY_CHARACTERS = 12_000
-"""Of the conversation so far; the end counts."""
+"""Most characters of the conversation so far; the end counts."""
 
 _DIRECTION = re.compile(r"\[[^\[\]]*\]|<[^<>]*>")
-"""What is not spoken: how the voice is to speak (`[whispers]`), a pause, a pronunciation."""
+"""Unspoken markup: directions for the voice (`[whispers]`), a pause, a pronunciation."""
 
 QUIET = frozenset(
     {
@@ -51,13 +50,13 @@ QUIET = frozenset(
         "external_agent_disconnected",
     }
 )
-"""Events that are known and that nothing follows from."""
+"""Known events without consequence."""
 
 
 def initiation(
     settings: ElevenLabsAgentProvider, session: AgentSession, *, greets: bool
 ) -> JsonObject:
-    """The first message of a connection. `greets`: whether the greeting is still to be said."""
+    """Return the first message of a connection. `greets`: the greeting is still to be spoken."""
     agent: JsonObject = {}
     prompt: JsonObject = {}
     if "prompt" in settings.overrides:
@@ -84,13 +83,13 @@ def initiation(
 
 
 def user_audio(sound: bytes) -> bytes:
-    """One piece of the caller's sound."""
+    """Return one piece of the caller's sound."""
     return b'{"user_audio_chunk":"' + base64.b64encode(sound) + b'"}'
 
 
 def tool_result(reply: ToolReply) -> bytes:
-    """A tool's answer. What was refused is no error of the tool: the model is to read why, and
-    errors may be hidden from it (`tool_error_handling_mode`)."""
+    """Return a tool's answer. A refusal is not marked as an error of the tool: the model must read
+    the reason, and errors may be hidden from it (`tool_error_handling_mode`)."""
     failed = reply.status in (Status.ERROR, Status.TIMEOUT)
     return orjson.dumps(
         {
@@ -103,23 +102,23 @@ def tool_result(reply: ToolReply) -> bytes:
 
 
 def tool_error(call_id: str, why: str) -> bytes:
-    """The answer to a call that cannot even be asked of the desk."""
+    """Return the answer to a call that cannot be passed to the desk."""
     answer = {"tool_call_id": call_id, "result": why, "is_error": True}
     return orjson.dumps({"type": "client_tool_result", **answer})
 
 
 def payload_text(reply: ToolReply) -> str:
-    """A reply as the text that the model reads."""
+    """Return a reply as the text that the model reads."""
     return orjson.dumps(as_payload(reply), default=str).decode()
 
 
 def text_message(kind: str, text: str) -> bytes:
-    """`contextual_update` or `user_message`."""
+    """Return a `contextual_update` or `user_message`."""
     return orjson.dumps({"type": kind, "text": text.encode("utf-8", "replace").decode()})
 
 
 def history_text(history: Iterable[Said]) -> str:
-    """The conversation so far, as the model is told it; empty when there is none."""
+    """Return the conversation so far, in a form for the model; empty when there is none."""
     lines = [
         f"{'Caller' if said.who == 'caller' else 'You'}: {' '.join(said.text.split())}"
         for said in history
@@ -137,7 +136,7 @@ def history_text(history: Iterable[Said]) -> str:
 
 
 def result_text(reply: ToolReply) -> str:
-    """A tool's answer for a conversation that has not asked for it itself."""
+    """Return a tool's answer for a conversation that did not request it."""
     return (
         f"The tool {reply.name}, which you had asked for before the line to you was renewed, has "
         f"answered; do not run it again. Its answer: {payload_text(reply)}"
@@ -145,7 +144,7 @@ def result_text(reply: ToolReply) -> str:
 
 
 def decoded(text: object) -> bytes | None:
-    """Base64 as its bytes; None when it is none."""
+    """Return the bytes of a Base64 text; None when it is malformed."""
     if not isinstance(text, str):
         return None
     try:
@@ -155,13 +154,13 @@ def decoded(text: object) -> bytes | None:
 
 
 def part(message: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """The content of an event; empty when there is none."""
+    """Return the content of an event; empty when there is none."""
     content = message.get(key)
     return content if isinstance(content, dict) else {}
 
 
 def number(value: object) -> int | None:
-    """An event's id; None when it has none. Some clients see it as a text."""
+    """Return an event's id; None when it has none. Some clients receive it as a text."""
     if isinstance(value, bool):
         return None
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
@@ -170,10 +169,10 @@ def number(value: object) -> int | None:
 
 
 def spoken_length(text: str) -> int:
-    """Characters of a text that are spoken, at most."""
+    """Return the most characters of a text that can be spoken."""
     return len(" ".join(_DIRECTION.sub(" ", text).split()))
 
 
 def words(value: object) -> str:
-    """A text of the service, cleaned; empty when it is none."""
+    """Return a text of the service, cleaned; empty when it is not a text."""
     return value.strip() if isinstance(value, str) else ""

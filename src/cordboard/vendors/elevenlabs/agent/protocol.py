@@ -1,15 +1,16 @@
 """ElevenLabs Agents: one call's side of their protocol.
 
-The agent lives at ElevenLabs with its tools and formats (`sync` writes them there); a
-connection is one conversation with it, so a new connection is told what was said before. What the
-service does not say is taken from what it does:
+The agent lives at ElevenLabs with its tools and formats (`sync` writes them there); a connection is
+one conversation with it, so a new connection gets the conversation so far. Facts that the service
+does not report are derived from its behaviour:
 
 - The end of an answer is `agent_response_complete`, which is opt-in and comes late or never; so an
   answer is also over when all its sound has been heard for `QUIET_S` and no more has come, unless
   there was too little of it for its words: then the rest is still to come, or has been lost.
-- That the caller speaks is an `interruption`, or a tentative transcript while the agent is silent.
-- A pong goes out at once, as the service's own clients do: `ping_ms` is how long the last one took.
-- It takes no word on what the caller has heard of a cut answer: it works that out by itself.
+- The start of the caller's speech is an `interruption`, or a tentative transcript while the agent
+  is silent.
+- A pong goes out at once, as the service's own clients do: `ping_ms` is the time the last one took.
+- It takes no report about the heard part of a cut answer: it estimates that by itself.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ from cordboard.vendors.elevenlabs.limits import PAYLOAD
 from cordboard.vendors.elevenlabs.rest import BASE_URL, ElevenLabsRest
 
 QUIET_S = 0.7
-"""After the last sound was heard: between two pieces of an answer there is less."""
+"""Seconds after the last sound was heard; two pieces of an answer are closer together."""
 FASTEST, SHORT_S = 22.0, 0.3
-"""Characters a second: no voice of the service speaks so fast (usual are 15), but for a word or
-two: so much sound may be lacking."""
+"""Characters a second that no voice of the service exceeds (usual are 15), and seconds of sound
+that may be missing, for a word or two."""
 COUNT_S = 10.0
-"""How often the seconds of a conversation are told, by which it is paid."""
+"""Seconds between two reports of a conversation's duration, the unit of its price."""
 MODEL = "agent"
-"""As whose use those seconds are told; the service has one price for all its agents."""
+"""Model name in the usage reports; the service has one price for all its agents."""
 KEEP_ALIVE_S = 30.0
 """The service gives up after 60 s without input (`transport_receive_timeout`)."""
 _OUTPUT = "agent_output_audio_format"
@@ -53,7 +54,7 @@ _Take: TypeAlias = Callable[[ProtocolHost, Mapping[str, Any]], None]
 
 
 class ElevenLabsProtocol:
-    """Implements `realtime.protocol.ServiceProtocol`."""
+    """Implements `agent_api.service_protocol.ServiceProtocol`."""
 
     payload = PAYLOAD
 
@@ -75,19 +76,19 @@ class ElevenLabsProtocol:
         self._output = ULAW_8K
         self._calls = OpenCalls()
         self._asked_again = ""
-        """What the caller said last, to be put again when the last orphan is answered."""
+        """The caller's last words, to be sent again when the last orphan is answered."""
         self._sent_texts: list[str] = []
-        """Messages in the caller's name that are not the caller's."""
+        """Messages sent in the caller's name."""
         self._answering = False
         self._sounded = False
         """There was sound in the answer."""
         self._ends = False
         """The agent hangs up after this answer."""
         self._heard_until = 0.0
-        """When the caller will have heard all sound of the answer."""
+        """Loop time at which the caller will have heard all sound of the answer."""
         self._characters = 0
         self._seconds = 0.0
-        """Of what was said since the caller's last turn: the words, and their sound."""
+        """Seconds of the agent's sound since the caller's last turn."""
         self._caller_speaks = False
         self._last_said = ("", -1)
         self._last_words = ("", -1)
@@ -108,7 +109,7 @@ class ElevenLabsProtocol:
             "client_error": self._take_error,
         }
 
-    # realtime.protocol.ServiceProtocol
+    # agent_api.service_protocol.ServiceProtocol
 
     @property
     def formats(self) -> tuple[AudioFormat, ...]:
@@ -128,7 +129,7 @@ class ElevenLabsProtocol:
             return Address(f"{base}/v1/convai/conversation?{query}")
         if not self._key:
             wanted = " or ".join(settings.key_variables)
-            reason = f"ElevenLabs wants a key: set {wanted}, or `requires_auth: false`"
+            reason = f"ElevenLabs needs a key: set {wanted}, or `requires_auth: false`"
             raise AgentError(reason, "auth")
         seconds = settings.connect_timeout_ms / 1000
         async with ElevenLabsRest(settings.base_url, self._key, seconds) as rest:
@@ -202,7 +203,7 @@ class ElevenLabsProtocol:
                 host.ignored("late", "an answer that nothing waits for")
 
     def interrupted(self, cut: tuple[CutItem, ...]) -> None:
-        """The service knows: a cut is always its own."""
+        """Do nothing: the service knows, because every cut is its own."""
 
     def speak(self, speech: Speech) -> bool:
         return False
@@ -267,7 +268,7 @@ class ElevenLabsProtocol:
         host.ready()
 
     def _catch_up(self, session: AgentSession) -> None:
-        """Tell a conversation that is not the first what it has missed."""
+        """Send a conversation after the first one the events that it has missed."""
         resumed = self._resumed
         history = resumed.history if resumed is not None else session.history
         if resumed is None and not self.speaks_greeting and session.greeting:
@@ -309,8 +310,8 @@ class ElevenLabsProtocol:
             host.caller_text(text)
 
     def _take_tentative(self, host: ProtocolHost, event: Mapping[str, Any]) -> None:
-        """The caller speaks. Over the agent's voice it may be its echo; there the service decides
-        (`interruption`)."""
+        """Note that the caller speaks. Over the agent's voice it may be its echo; there the service
+        decides (`interruption`)."""
         session = self._session
         told = messages.part(event, "tentative_user_transcription_event")
         heard = self._answering and not self._quiet(host.now())
@@ -333,13 +334,13 @@ class ElevenLabsProtocol:
         self._answering = self._sounded = False
         self._nothing_said()
         if self._sent_texts:
-            host.interrupted()  # by what it was told in the caller's name
+            host.interrupted()  # by a message in the caller's name
         else:
             self._caller_speaks = True
             host.caller_started()
 
     def _take_error(self, host: ProtocolHost, event: Mapping[str, Any]) -> None:
-        """It closes the connection next; `lost` says what that means."""
+        """Note the error. The service closes the connection next; `lost` interprets that."""
         told = messages.part(event, "error_event") or messages.part(event, "client_error_event")
         told = told or event
         said = [messages.words(told.get(key)) for key in ("message", "reason", "debug_message")]
@@ -398,22 +399,22 @@ class ElevenLabsProtocol:
             self._end_answer(host)
 
     def _quiet(self, now: float) -> bool:
-        """Whether the caller has heard nothing of the answer for long."""
+        """True if the caller has heard nothing of the answer for long."""
         return now >= self._heard_until + QUIET_S
 
     @property
     def _all_said(self) -> bool:
-        """Whether there was sound for all the words, as far as its length tells."""
+        """True if there was sound for all the words, judging by its length."""
         return self._characters <= FASTEST * (self._seconds + SHORT_S)
 
     def _nothing_said(self) -> None:
-        """What is said from now on is another answer."""
+        """Forget the words and the sound: the next ones belong to another answer."""
         self._characters, self._seconds = 0, 0.0
 
     def _begin_answer(self, host: ProtocolHost) -> None:
         self._calls.proven()
         self._sent_texts.clear()
-        if self._caller_speaks:  # it answers what it has told no words of
+        if self._caller_speaks:  # it answers words that it has not reported
             self._caller_speaks = False
             host.caller_text("")
         if not self._answering:
@@ -441,7 +442,7 @@ class ElevenLabsProtocol:
         arguments = told.get("parameters")
         if arguments is not None and not isinstance(arguments, dict):
             _malformed(host, event)
-            problem = "the parameters are no object"
+            problem = "the parameters are not an object"
         elif self._calls.too_many:
             host.ignored("warning", "too many tool calls wait")
             problem = "too many calls at once"
@@ -452,7 +453,7 @@ class ElevenLabsProtocol:
         host.send_text(messages.tool_error(call_id, problem))
 
     def _take_tool_response(self, host: ProtocolHost, event: Mapping[str, Any]) -> None:
-        """What the service's own tools did: two of them concern us."""
+        """Note the results of the service's own tools: two of them concern us."""
         told = messages.part(event, "agent_tool_response")
         if told.get("is_error") or told.get("tool_type") == "client":
             return
@@ -467,12 +468,12 @@ class ElevenLabsProtocol:
     # To the service.
 
     def _tell(self, text: str) -> None:
-        """Something to know that wants no answer."""
+        """Send information that needs no answer."""
         if self._host is not None:
             self._host.send_text(messages.text_message("contextual_update", text))
 
     def _put(self, text: str) -> None:
-        """Something to answer, in the caller's name."""
+        """Send a message to answer, in the caller's name."""
         if self._host is not None:
             self._sent_texts.append(text.strip())
             self._nothing_said()

@@ -1,8 +1,8 @@
-"""Which tool calls of an ElevenLabs agent wait for an answer, over all conversations of one call.
+"""Waiting tool calls of an ElevenLabs agent, over all conversations of one call.
 
-A connection is a conversation of its own: the ids of a lost one mean nothing to the next. What was
-asked there and is answered later, and what was answered there and perhaps never arrived, is told to
-the next one in words. Pure bookkeeping.
+A connection is a conversation of its own: the ids of a lost one mean nothing to the next. Calls
+from a lost conversation that are answered later, and answers that perhaps never arrived there, are
+given to the next one in words. Pure bookkeeping.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class OpenCalls:
     def __init__(self) -> None:
         self._known: set[str] = set()
         self._open: set[str] = set()
-        """Of the present conversation."""
+        """Open calls of the current conversation."""
         self._orphans: set[str] = set()
-        """Of those that were lost."""
+        """Open calls of lost conversations."""
         self._unproven: dict[str, ToolReply] = {}
 
     def asked(self, call_id: str) -> bool:
-        """Take a call; False: it is known already."""
+        """Add a call; False: it is already known."""
         if call_id in self._known:
             return False
         self._known.add(call_id)
@@ -35,7 +35,7 @@ class OpenCalls:
         return True
 
     def refuse(self, call_id: str) -> None:
-        """It was answered at once, by ourselves."""
+        """Remove a call that we answered at once."""
         self._open.discard(call_id)
 
     @property
@@ -43,7 +43,7 @@ class OpenCalls:
         return len(self._open) > MOST_OPEN
 
     def answered(self, reply: ToolReply) -> Literal["here", "lost", "nowhere"]:
-        """Where its call is waiting: in this conversation, in one that was lost, or nowhere."""
+        """Return the place where the call is waiting: this conversation, a lost one, or nowhere."""
         if reply.ask_id in self._open:
             self._open.remove(reply.ask_id)
             self._unproven[reply.ask_id] = reply
@@ -55,19 +55,19 @@ class OpenCalls:
 
     @property
     def orphans(self) -> bool:
-        """Whether calls of lost conversations still wait."""
+        """True if calls of lost conversations still wait."""
         return bool(self._orphans)
 
     @property
     def unproven(self) -> tuple[ToolReply, ...]:
-        """Answers that were given and that nothing was said to yet: they may not have arrived."""
+        """Return the answers that had no reaction yet: they may not have arrived."""
         return tuple(self._unproven.values())
 
     def proven(self) -> None:
-        """The agent speaks: it has what it was given."""
+        """Note that the agent speaks: it has received the answers."""
         self._unproven.clear()
 
     def conversation_lost(self) -> None:
-        """There is another one."""
+        """Note that a new conversation replaces the current one."""
         self._orphans |= self._open
         self._open = set()

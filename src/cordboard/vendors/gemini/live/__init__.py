@@ -1,1 +1,1 @@
-"""Gemini Live: its protocol (`protocol`), and what that is made of."""
+"""Gemini Live: its protocol (`protocol`) and the protocol's parts."""

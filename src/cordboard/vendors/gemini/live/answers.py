@@ -1,8 +1,8 @@
-"""What Gemini Live says (`serverContent`) and what it hears: sound, words, ends, cuts.
+"""Gemini Live's answers and transcripts (`serverContent`): sound, words, ends, cuts.
 
 An answer begins with its first sound or word. `generationComplete` is its end for us;
-`turnComplete` may come as much later as the answer takes to be heard, and only then is the service
-idle.
+`turnComplete` may come later by the time that the answer takes to be heard, and only then is the
+service idle.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CALL_AGAIN = (
 )
 _MOST_AGAIN = 2
 _TRAILING = 1.0
-"""Seconds in which sound of an answer that was cut may still come."""
+"""Seconds in which sound of a cut answer may still arrive."""
 _KNOWN = frozenset(
     {
         *("modelTurn", "turnComplete", "interrupted", "generationComplete", "groundingMetadata"),
@@ -108,7 +108,7 @@ class Answers:
                 self._sound(inline)
             elif not isinstance(part, dict):
                 self._host.ignored("malformed", "a part of modelTurn")
-            elif "text" not in part:  # written parts are thoughts: what is said is transcribed
+            elif "text" not in part:  # text parts are thoughts: spoken words come as transcripts
                 self._host.ignored("unknown", "a part of modelTurn")
 
     def _sound(self, inline: JsonObject) -> None:
@@ -128,7 +128,8 @@ class Answers:
             self._host.agent_words(text)
 
     def _goes_on(self) -> bool:
-        """Whether what comes is of an answer that is wanted; begins it, if it is its first."""
+        """True if the content belongs to an answer that is still needed; the first content begins
+        it."""
         floor = self._floor
         if self._cut_at is not None:
             if self._host.now() - self._cut_at < _TRAILING:
@@ -169,7 +170,7 @@ class Answers:
         self._floor.done()
 
     def pause(self) -> None:
-        """The model waits for a tool: what it has begun to say goes on no more for now."""
+        """Pause the answer: the model waits for a tool."""
         if self._floor.answering is not None:
             self._generation_complete()
             self._over()
@@ -202,7 +203,7 @@ class Answers:
 
 
 def _decoded(data: str) -> bytes | None:
-    """Base64 in either alphabet, as Google's JSON allows; None: it is none."""
+    """Decode Base64 in either alphabet, as Google's JSON allows; None: malformed."""
     try:
         return b64decode(data, b"-_" if "-" in data or "_" in data else None, validate=True)
     except (ValueError, binascii.Error):
@@ -210,6 +211,6 @@ def _decoded(data: str) -> bytes | None:
 
 
 def _text_of(written: Any) -> str | None:
-    """The words of a transcription; None: it is none."""
+    """Return the words of a transcription; None: malformed."""
     text = written.get("text", "") if isinstance(written, dict) else None
     return text if isinstance(text, str) else None

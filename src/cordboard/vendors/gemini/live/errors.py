@@ -1,9 +1,9 @@
-"""What it means that Gemini Live refused or dropped a connection, and what it says of tokens.
+"""The meaning of refused or lost connections to Gemini Live, and of its token counts.
 
 Pure functions over status, close code and reason. Sources: reports on closed sessions (adk-python
-3692 and 3918, python-genai 760 and 985, livekit/agents 2274, pipecat 5465): 1007 an argument or
-the key, 1008 a model or an operation that is not allowed, 1011 the service's own trouble, its
-deadline or the quota, 1006 a connection that broke.
+3692 and 3918, python-genai 760 and 985, livekit/agents 2274, pipecat 5465): 1007 an argument or the
+key, 1008 a model or an operation that is not allowed, 1011 the service's own trouble, its deadline
+or the quota, 1006 a connection that broke.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from cordboard.agent_api.service_protocol import Lost
 
 QUICK = 5.0
-"""Seconds after the session was accepted within which 1007 or 1008 is about what we have sent."""
+"""Seconds after the session was accepted within which 1007 or 1008 is about a message of ours."""
 MOST_QUICK = 2
-"""So many of those, one after the other, and the same will happen again."""
+"""This many of those in a row mean that the same will happen again."""
 _REFUSED = (1003, 1007, 1008, 1009)
 _QUOTA = re.compile(r"quota|billing|resource.?exhausted|credits", re.IGNORECASE)
 _KEY = re.compile(r"api.?key|unauthenticated|permission.?denied|credential", re.IGNORECASE)
@@ -26,19 +26,19 @@ _LOAD = re.compile(r"unavailable|overloaded|try again", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """How the connection stood when it was lost."""
+    """The state of the connection when it was lost."""
 
     accepted_for: float | None
     """Seconds since the session was accepted; None: it was not."""
     with_handle: bool
-    """It was to go on with an earlier session."""
+    """The connection was meant to continue an earlier session."""
     quick_losses: int
-    """Losses of sessions soon after they were accepted, running, this one not counted."""
+    """Losses in a row soon after the session was accepted, without this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """The loss, and whether the handle is to be given up."""
+    """The loss, and whether the handle must be given up."""
 
     lost: Lost
     forget_handle: bool = False
@@ -48,7 +48,7 @@ class Meaning:
 def meaning(
     status: int | None, code: int | None, problem: str, circumstances: Circumstances
 ) -> Meaning:
-    """What follows from it."""
+    """Return the meaning of the loss."""
     if status is not None:
         return Meaning(_of_status(status, problem))
     if _KEY.search(problem) and code in _REFUSED:
@@ -78,7 +78,7 @@ def _of_status(status: int, problem: str) -> Lost:
 
 
 def _not_accepted(code: int | None, problem: str, circumstances: Circumstances) -> Meaning:
-    """Closed instead of accepting the session."""
+    """Return the meaning of a close instead of an accepted session."""
     if code in _REFUSED or (code == 1011 and circumstances.with_handle):
         if circumstances.with_handle:
             return Meaning(Lost("dropped", problem, again=True), forget_handle=True)
@@ -88,7 +88,7 @@ def _not_accepted(code: int | None, problem: str, circumstances: Circumstances) 
 
 
 def seconds_left(value: object) -> float:
-    """`"10s"` or `"9.5s"` of a goAway as seconds; 0 when it does not say."""
+    """Return the seconds of a goAway (`"10s"`, `"9.5s"`); 0 when it does not say."""
     match = (
         re.fullmatch(r"\s*(\d{1,6}(?:\.\d{1,9})?)s\s*", value) if isinstance(value, str) else None
     )
@@ -96,8 +96,8 @@ def seconds_left(value: object) -> float:
 
 
 def amounts_of(usage: Mapping[str, object]) -> dict[str, float]:
-    """`usageMetadata` by the engine's units. Cached tokens are taken out of the input; what is not
-    told apart by kind counts as text, thoughts as text that was put out."""
+    """Return `usageMetadata` in the engine's units. Cached tokens are subtracted from the input;
+    tokens without a kind count as text, thoughts as output text."""
     text_in, sound_in = _by_kind(usage, "promptTokensDetails", "promptTokenCount")
     more_text, more_sound = _by_kind(usage, "toolUsePromptTokensDetails", "toolUsePromptTokenCount")
     text_kept, sound_kept = _by_kind(usage, "cacheTokensDetails", "cachedContentTokenCount")
@@ -114,7 +114,7 @@ def amounts_of(usage: Mapping[str, object]) -> dict[str, float]:
 
 
 def _by_kind(usage: Mapping[str, object], details: str, total: str) -> tuple[float, float]:
-    """Tokens of text (and whatever else) and of sound."""
+    """Return the tokens of text (and all other kinds) and of sound."""
     sound = other = 0.0
     listed = usage.get(details)
     for entry in listed if isinstance(listed, list) else ():

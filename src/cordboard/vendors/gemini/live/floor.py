@@ -1,7 +1,7 @@
-"""What one connection to Gemini Live is at, and so what may be said to it.
+"""The activity of one connection to Gemini Live, and the messages that it allows.
 
-Words that are given to the model (`clientContent`) cut whatever it is about to say, and take back a
-tool that it waits for. So notes wait here until nothing is going on.
+Words given to the model (`clientContent`) cut the answer that it is about to speak, and cancel a
+tool that it waits for. So notes wait here until the connection is silent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MOST_UNKNOWN = 50
 
 
 class Floor:
-    """One connection's state, shared by those who read its messages."""
+    """One connection's state, shared by the readers of its messages."""
 
     def __init__(
         self, session: AgentSession, host: ProtocolHost, memory: Memory, turns: CallerTurns
@@ -29,13 +29,13 @@ class Floor:
         self.memory = memory
         self.turns = turns
         self.ready_at: float | None = None
-        """When the service accepted the session."""
+        """Loop time at which the service accepted the session."""
         self.answering: float | None = None
-        """When the answer that is coming began."""
+        """Loop time at which the current answer began."""
         self.busy = False
-        """The service owes something, or is at it."""
+        """The service owes an answer, or is working on one."""
         self.done_told = True
-        """There is no answer whose end the shell is still to be told."""
+        """The end of the last answer was reported to the shell."""
         self.greeted = False
         self._notes: list[str] = []
         self._unknown: set[str] = set()
@@ -44,18 +44,18 @@ class Floor:
         self.host.send_text(orjson.dumps(message))
 
     def owes(self) -> None:
-        """What was just sent makes the model speak."""
+        """Note that the message just sent makes the model speak."""
         self.busy, self.done_told = True, False
 
     def done(self) -> None:
-        """The answer is handed over."""
+        """Report that the answer is handed over."""
         if not self.done_told:
             self.done_told = True
             self.host.answer_done()
 
     @property
     def silent(self) -> bool:
-        """Nothing is going on: words to the model cut nothing."""
+        """True if words to the model would cut nothing."""
         return (
             self.ready_at is not None
             and not self.busy
@@ -65,7 +65,7 @@ class Floor:
         )
 
     def note(self, text: str) -> None:
-        """Have the model told this as soon as that cuts nothing, and have it speak."""
+        """Give the model this text as soon as that cuts nothing, and have it speak."""
         self._notes.append(text)
 
     @property
@@ -73,7 +73,7 @@ class Floor:
         return bool(self._notes)
 
     def tell_notes(self) -> None:
-        """Now, if that cuts nothing."""
+        """Send the notes now, if that cuts nothing."""
         if self._notes and self.silent:
             notes, self._notes = self._notes, []
             self.owes()
@@ -81,7 +81,7 @@ class Floor:
             self.memory.told_something()
 
     def not_known(self, name: str) -> None:
-        """A field that we do not know; told once."""
+        """Report an unknown field, once."""
         if name not in self._unknown and len(self._unknown) < _MOST_UNKNOWN:
             self._unknown.add(name)
             self.host.ignored("unknown", name[:60])

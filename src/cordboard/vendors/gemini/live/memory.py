@@ -1,9 +1,9 @@
-"""What a Gemini session would lose with its connection, and how it is told again.
+"""The state that a Gemini session loses with its connection, kept so that it can be sent again.
 
-The service keeps a session's state under a handle, as of the moment when it gave the handle out.
-What happened since, it has forgotten when the session goes on: the caller's words, its own, and the
-results of tools. So all of that is kept here until a newer handle comes. A tool call that the
-handle's state holds as pending is answered by its id; one that it never saw, in words.
+The service keeps a session's state under a handle, as of the moment at which it issued the handle.
+When the session resumes, it has forgotten everything since: the caller's words, its own, and the
+results of tools. So all of that is kept here until a newer handle comes. A tool call that is
+pending in the handle's state is answered by its id; one that it never saw, in words.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from cordboard.tools.tool import JsonObject
 MOST_TURNS = 60
 MOST_CHARACTERS = 24_000
 GATE_SECONDS = 10.0
-"""How long a pending tool keeps the caller unheard, at most: should its answer never come, the
-caller is heard again (the same bound as in reports of what helped)."""
+"""Longest time for which a pending tool keeps the caller's sound from the model: if its answer
+never comes, the model hears the caller again (the same bound as in reports of successful fixes)."""
 
 
 @dataclass(slots=True)
@@ -30,19 +30,19 @@ class Call:
     arguments: JsonObject
     blocking: bool
     group: int
-    """Calls of one message."""
+    """Number of the message that contained the call."""
     at: float
     known: bool = True
-    """The session that we are connected to holds it as pending."""
+    """The connected session holds it as pending."""
     response: JsonObject | None = None
     sent: bool = False
     confirmed: bool = False
-    """The service has said something since it was sent."""
+    """The service has sent a message since the answer was sent."""
     quiet: bool = False
-    """The caller has been told its answer."""
+    """The caller has already heard the answer."""
 
     def in_words(self) -> str:
-        """Its answer, for a session that does not know of the call."""
+        """Return the answer in words, for a session that does not know the call."""
         arguments = orjson.dumps(self.arguments).decode()
         response = orjson.dumps(self.response).decode()
         return (
@@ -57,34 +57,34 @@ class Memory:
 
     handle: str = ""
     held: set[str] = field(default_factory=set)
-    """Calls that the handle's state holds as pending."""
+    """Calls that are pending in the handle's state."""
     since: list[tuple[str, str]] = field(default_factory=list)
     """Role and words, since the handle."""
     calls: dict[str, Call] = field(default_factory=dict)
-    """Those that are not answered for good: open, or answered since the handle."""
+    """Calls that are not settled: open, or answered since the handle."""
     answered: list[Call] = field(default_factory=list)
-    """Those whose answers the caller has not been told yet, as far as is known."""
+    """Calls whose answers the caller has not heard yet, as far as is known."""
     seen: set[str] = field(default_factory=set)
-    """Ids of all calls there were."""
+    """Ids of all calls so far."""
     groups: int = 0
     untaken: bool = False
-    """The service has not said anything since it was last told something."""
+    """The service has sent no message since it last received words."""
 
     def new_group(self) -> int:
-        """A message with tool calls has come."""
+        """Note a message with tool calls; return its number."""
         self.groups += 1
         return self.groups
 
     def said(self, role: str, text: str) -> None:
-        """Words of the conversation."""
+        """Record words of the conversation."""
         if text.strip():
             self.since.append((role, text.strip()))
             del self.since[:-MOST_TURNS]
 
     def new_handle(self, handle: str) -> None:
-        """The service's state up to now is kept under this name."""
+        """Note that the service's state up to now is kept under this name."""
         self.handle = handle
-        if not self.untaken:  # else the state may be older: better told twice than not at all
+        if not self.untaken:  # otherwise the state may be older: send twice, lose nothing
             self.since.clear()
         for call in [call for call in self.calls.values() if call.sent and call.confirmed]:
             del self.calls[call.call_id]
@@ -97,7 +97,7 @@ class Memory:
     # Tools.
 
     def open_calls(self) -> list[Call]:
-        """Those that wait for their answers, or whose answers wait to be sent."""
+        """Return the calls that wait for their answers, or whose answers wait to be sent."""
         return [call for call in self.calls.values() if not call.sent]
 
     def waits_for(self, call_id: str) -> Call | None:
@@ -105,8 +105,8 @@ class Memory:
         return call if call is not None and call.response is None else None
 
     def peers(self, call: Call) -> list[Call]:
-        """The unsent calls of its message that the session knows, or does not, as it does; itself
-        among them."""
+        """Return the unsent calls of its message that the session knows, or does not, as it does;
+        including the call itself."""
         return [
             other
             for other in self.calls.values()
@@ -114,7 +114,7 @@ class Memory:
         ]
 
     def gated(self, now: float) -> bool:
-        """Whether the service must not hear the caller now."""
+        """True if the service must not hear the caller now."""
         return any(
             call.blocking and call.known and not call.sent and now < call.at + GATE_SECONDS
             for call in self.calls.values()
@@ -130,7 +130,7 @@ class Memory:
             self.said("user", call.in_words())
 
     def cancelled(self, call_id: str) -> bool:
-        """Whether anybody waited for it."""
+        """Remove the call. True if it was still waiting."""
         call = self.calls.get(call_id)
         if call is None or call.sent:
             return False
@@ -138,25 +138,25 @@ class Memory:
         return True
 
     def told_something(self) -> None:
-        """The service was sent words of the conversation."""
+        """Note that words of the conversation were sent to the service."""
         self.untaken = True
 
     def heard_of(self) -> None:
-        """The service has said something."""
+        """Note a message of the service."""
         self.untaken = False
         for call in self.calls.values():
             if call.sent:
                 call.confirmed = True
 
     def told(self) -> None:
-        """The model has given an answer: what it knew is told."""
+        """Note that the model has answered: the caller has heard its results."""
         self.answered.clear()
 
     # Another connection.
 
     def resume(self, *, owes: bool) -> list[tuple[str, str]]:
-        """The session goes on by its handle: returns what it has forgotten. Answers that it has
-        forgotten wait to be sent again. `owes`: the caller has not been told them."""
+        """Resume the session by its handle: return the words that it has forgotten. Answers that it
+        has forgotten wait to be sent again. `owes`: the caller has not heard them."""
         for call in list(self.calls.values()):
             call.known = call.call_id in self.held
             if not call.sent:
@@ -168,7 +168,7 @@ class Memory:
         return bounded(self.since)
 
     def afresh(self) -> list[str]:
-        """A new session: returns the answers that the caller has not been told, in words."""
+        """Start a new session: return the answers that the caller has not heard, in words."""
         self.forget_handle()
         self.since.clear()
         for call in list(self.calls.values()):
@@ -179,7 +179,7 @@ class Memory:
 
 
 def bounded(said: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The last of it, as much as a session is given at once."""
+    """Return the last part of it, as much as a session takes at once."""
     kept: list[tuple[str, str]] = []
     room = MOST_CHARACTERS
     for role, text in reversed(said[-MOST_TURNS:]):

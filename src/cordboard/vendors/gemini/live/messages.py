@@ -1,4 +1,4 @@
-"""What we say to Gemini Live, as JSON objects: the session's setup and every other message.
+"""Messages to Gemini Live as JSON objects: the session's setup and all others.
 
 Pure functions. Field names are the camel case of Google's JSON. Sources: google-genai 3.4
 (`types.py`, `_live_converters.py`) and reports on closed sessions: `toolConfig` and an empty
@@ -24,24 +24,24 @@ from cordboard.vendors.gemini.config import (
 from cordboard.vendors.gemini.limits import GEMINI
 
 NOTHING_ANSWERED = "The tool has answered nothing. Asking it again is of no use."
-"""Said to the model for an empty answer: those make it ask again and again (Google's page on the
-move to 3.8 Live: name a status, and whether a further attempt helps)."""
+"""Text for the model in place of an empty answer: an empty one makes it repeat the call (Google's
+page on the move to 3.8 Live: name a status, and whether a further attempt helps)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How a connection begins."""
+    """The start of a connection."""
 
     handle: str = ""
-    """Of the session to go on with; empty: a new one."""
+    """Handle of the session to resume; empty: a new session."""
     seeded: bool = False
     """A history of the conversation follows."""
     greeted: str = ""
-    """The caller has been greeted with these words, and nothing else was said."""
+    """The caller has been greeted with these words, and nothing else was spoken."""
 
 
 def setup(settings: GeminiLiveProvider, session: AgentSession, start: Start) -> JsonObject:
-    """The first message."""
+    """Return the first message."""
     message: JsonObject = {
         "model": model_name(settings.model),
         "generationConfig": _generation(settings),
@@ -73,20 +73,20 @@ def setup(settings: GeminiLiveProvider, session: AgentSession, start: Start) -> 
 
 
 def model_name(model: str) -> str:
-    """As the service wants it: with its collection."""
+    """Return the name in the service's form: with its collection."""
     return model if "/" in model else f"models/{model}"
 
 
 def blocks(spec: ToolSpec | None, behavior: FunctionBehavior) -> bool:
-    """Whether the model waits for this tool; None: one that was never declared."""
+    """True if the model waits for this tool; None: a tool that was never declared."""
     if behavior == "by_effects":
         return spec is None or spec.effects is not Effects.READ_ONLY
     return behavior == "blocking"
 
 
 def turns(said: Iterable[tuple[str, str]], *, complete: bool) -> JsonObject:
-    """Words of the conversation; `said`: role (`user`, `model`) and text, neighbours of one role
-    joined. `complete`: the model is to answer."""
+    """Return words of the conversation; `said`: role (`user`, `model`) and text, neighbours of one
+    role joined. `complete`: True if the model must answer."""
     joined: list[tuple[str, list[str]]] = []
     for role, text in said:
         if not text.strip():
@@ -100,14 +100,14 @@ def turns(said: Iterable[tuple[str, str]], *, complete: bool) -> JsonObject:
 
 
 def tool_response(answers: Iterable[JsonObject]) -> JsonObject:
-    """Answers to tools, each made by `function_response`."""
+    """Return answers to tools, each made by `function_response`."""
     return {"toolResponse": {"functionResponses": list(answers)}}
 
 
 def function_response(
     call_id: str, name: str, response: JsonObject, scheduling: str = ""
 ) -> JsonObject:
-    """One answer. `scheduling`: of a tool that the model does not wait for."""
+    """Return one answer. `scheduling`: for a tool that the model does not wait for."""
     answer: JsonObject = {"id": call_id, "name": name, "response": response}
     if scheduling:
         answer["scheduling"] = scheduling
@@ -115,7 +115,7 @@ def function_response(
 
 
 def response_of(reply: ToolReply) -> JsonObject:
-    """A reply as the object for the model: never empty, never large."""
+    """Return a reply as the object for the model: never empty, never large."""
     response = as_payload(reply)
     if not reply.message.strip() and not reply.data:
         response |= {"message": NOTHING_ANSWERED, "retryable": False}
@@ -189,7 +189,7 @@ def _declarations(toolbox: tuple[ToolSpec, ...], behavior: FunctionBehavior) -> 
 
 
 def _typed(schema: JsonObject) -> JsonObject:
-    """A schema with its types as the service's enum has them: in capitals."""
+    """Return a schema with its types in capitals, as in the service's enum."""
     whole: dict[str, Any] = dict(schema)
     if isinstance(kind := whole.get("type"), str):
         whole["type"] = kind.upper()

@@ -4,13 +4,14 @@
           ← (serverContent | toolCall | toolCallCancellation | sessionResumptionUpdate | goAway)*
 
 Sound is 16 kHz towards it and 24 kHz back. A tool with effects blocks: the model waits for it, and
-must hear nothing meanwhile (it would take the call back, or close with 1008), so the caller's sound
-is left out until the answer, the cancellation, or ten seconds. Others run beside the conversation.
+must hear nothing meanwhile (it would cancel the call, or close with 1008), so the caller's sound is
+left out until the answer, the cancellation, or ten seconds. Other tools run beside the
+conversation.
 
-A lost connection goes on by the newest handle of the service, and what has happened since that
-handle is told again (`memory`); without one a new session begins with the conversation so
-far. Sources: the types and converters of google-genai 3.4, Google's pages on the Live API, and the
-reports that `loss` names.
+A lost connection resumes by the newest handle of the service, and the events since that handle are
+sent again (`memory`); without a handle a new session begins with the conversation so far. Sources:
+the types and converters of google-genai 3.4, Google's pages on the Live API, and the reports named
+in `errors`.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ GREET = "[Greet the caller now. Say exactly this, word for word, and nothing els
 CALL_BEGINS = "[The call begins.]"
 GO_ON = "[The line to you was interrupted for a moment. Answer the caller now.]"
 _LEAVE_BEFORE = 2.0
-"""Seconds that a change of connection is given, before the service closes the old one."""
+"""Seconds for a change of connection, before the service closes the old one."""
 
 
 class GeminiProtocol:
@@ -61,12 +62,12 @@ class GeminiProtocol:
         self._key = key
         self._memory = Memory()
         self._floor: Floor | None = None
-        """The present connection's; None before the first one."""
+        """The current connection's floor; None before the first one."""
         self._answers: Answers
         self._tools: ToolCalls
         self._out: SoundToService
         self._handlers: dict[str, Callable[[JsonObject], None]] = {}
-        """In the order in which the parts of one message count."""
+        """Handlers in the order in which the parts of one message count."""
         self._with_handle = False
         self._before_ready: list[JsonObject] = []
         self._quick_losses = 0
@@ -87,7 +88,7 @@ class GeminiProtocol:
         return 0.0
 
     def keep_alive(self) -> None:
-        """Nothing is wanted."""
+        """Do nothing: no keep-alive is needed."""
 
     async def address(self) -> Address:
         base = (self._settings.base_url or BASE_URL).rstrip("/")
@@ -111,7 +112,7 @@ class GeminiProtocol:
             seed.append(("user", cut_short))
         seed = [] if handle else bounded(seed)
         greeted = ""
-        if [role for role, _ in seed] == ["model"]:  # no history needed for that
+        if [role for role, _ in seed] == ["model"]:  # no history is needed for that
             greeted, seed = seed[0][1], []
         elif seed and seed[0][0] == "model":
             seed.insert(0, ("user", CALL_BEGINS))  # a conversation begins with the user
@@ -147,8 +148,7 @@ class GeminiProtocol:
         return floor
 
     def _catch_up(self, floor: Floor, owes: bool) -> None:
-        """What another connection is told first: what it has forgotten, and whether it is to
-        answer now."""
+        """Send a new connection the state that it has forgotten, and whether it must answer now."""
         memory = self._memory
         unspoken = not floor.greeted and not memory.since
         if self._with_handle:
@@ -190,7 +190,7 @@ class GeminiProtocol:
             return
         now = floor.host.now()
         if self._memory.calls and self._memory.gated(now):
-            self._gap = True  # what is left out is not made up for: it would be heard too late
+            self._gap = True  # skipped sound is not sent later: it would be heard too late
         else:
             if self._gap:
                 self._gap = False
@@ -207,7 +207,7 @@ class GeminiProtocol:
             self._tools.answer(reply)
 
     def interrupted(self, cut: tuple[CutItem, ...]) -> None:
-        """Nothing to tell: the service cuts by itself, and has no message for it."""
+        """Do nothing: the service cuts by itself, and has no message for it."""
 
     def speak(self, speech: Speech) -> bool:
         return False
@@ -295,7 +295,7 @@ class GeminiProtocol:
             self._leave(self._floor)
 
     def _leave(self, floor: Floor) -> None:
-        """Change the connection: between two turns if there is time for it."""
+        """Change the connection, between two turns if there is time for that."""
         if self._leave_at is None:
             return
         idle = floor.silent and not self._memory.open_calls()

@@ -14,7 +14,7 @@ from cordboard.audio.resample import Resampler, to_floats, to_pcm
 
 RATE_IN = 16_000
 RATE_OUT = 24_000
-"""What the service sends unless its messages name another rate."""
+"""Sample rate of the service's sound unless its messages name another."""
 _HEAD = b'{"realtimeInput":{"audio":{"mimeType":"audio/pcm;rate=16000","data":"'
 _TAIL = b'"}}}'
 _RATE = re.compile(r"rate=(\d{4,6})")
@@ -28,13 +28,13 @@ class SoundToService:
         self._filter = Resampler(self._rate, RATE_IN) if self._rate != RATE_IN else None
 
     def message(self, frame: bytes) -> bytes:
-        """One frame as a message; empty when nothing is certain yet."""
+        """Return one frame as a message; empty while the filter holds everything back."""
         if self._filter is not None:
             frame = to_pcm(self._filter.process(to_floats(frame)))
         return _HEAD + b64encode(frame) + _TAIL if frame else b""
 
     def broken(self) -> None:
-        """What comes next does not follow what came last."""
+        """Reset the filter: the next sound does not follow the last one."""
         if self._filter is not None:
             self._filter.flush()
 
@@ -48,7 +48,7 @@ class SoundToCall:
         self._filter: Resampler | None = None
 
     def sound(self, pcm: bytes, rate: int) -> bytes:
-        """More of the answer."""
+        """Convert more of the answer."""
         if len(pcm) % 2:
             pcm = pcm[:-1]
         if rate == self._rate:
@@ -58,16 +58,16 @@ class SoundToCall:
         return to_pcm(self._filter.process(to_floats(pcm)))
 
     def rest(self) -> bytes:
-        """The end of the answer, which the filter still holds."""
+        """Return the end of the answer, which the filter still holds."""
         return to_pcm(self._filter.flush()) if self._filter is not None else b""
 
     def forget(self) -> None:
-        """The answer was cut: its end is not wanted."""
+        """Drop the end of the answer: it was cut."""
         self.rest()
 
 
 def rate_of(mime_type: object) -> int | None:
-    """The sample rate of `audio/pcm;rate=24000`; None: that is no such sound."""
+    """Return the sample rate of `audio/pcm;rate=24000`; None: other media types."""
     if not isinstance(mime_type, str) or not mime_type.startswith("audio/pcm"):
         return None
     match = _RATE.search(mime_type)

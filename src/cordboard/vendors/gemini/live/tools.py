@@ -1,9 +1,8 @@
-"""Gemini Live's tool calls: asked, taken back, answered.
+"""Gemini Live's tool calls: requested, cancelled, answered.
 
-Calls that the model waits for are answered together, as they were asked. Of those beside the
-conversation each answer goes at once, all but the last of one message silently, so that the model
-speaks once and with all of them. A call that the service has forgotten with its connection is
-answered in words.
+Calls that the model waits for are answered together, as they were requested. Answers to the others
+are sent at once, all but the last of one message silently, so that the model speaks once and with
+all of them. A call that the service has forgotten with its connection is answered in words.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class ToolCalls:
     """One connection's tool calls."""
 
     def __init__(self, floor: Floor, behavior: FunctionBehavior, pause: Callable[[], None]) -> None:
-        """`pause`: the model says nothing more until it has its answers."""
+        """`pause`: called because the model says nothing more until it has its answers."""
         self._floor = floor
         self._pause = pause
         self._host = floor.host
@@ -45,7 +44,7 @@ class ToolCalls:
         self._floor.turns.answered()
         self._floor.turns.settle()
         self._floor.done_told = False
-        for call in asked:  # all are known by now: an answer may come before the next is asked
+        for call in asked:  # all are recorded first: an answer may come before the next call
             if call.name:
                 self._host.tool_asked(call.call_id, call.name, call.arguments)
             else:
@@ -93,26 +92,26 @@ class ToolCalls:
             if call.response is None:
                 self._host.tool_cancelled(call.call_id)
         if waiting:
-            self.deliver(waiting[0])  # it waited for what was taken back
+            self.deliver(waiting[0])  # it waited for the cancelled call
 
     def answer(self, reply: ToolReply) -> None:
         """Take the answer to a call."""
         call = self._memory.waits_for(reply.ask_id)
         if call is None:
-            self._host.ignored("late", "the answer to a tool call that was taken back")
+            self._host.ignored("late", "the answer to a cancelled tool call")
             return
         call.response = say.response_of(reply)
         if self._floor.ready_at is not None:
             self.deliver(call)
 
     def deliver_waiting(self) -> None:
-        """Give what could not be given before the session was accepted."""
+        """Send the answers that could not be sent before the session was accepted."""
         for call in self._memory.open_calls():
             if call.response is not None and not call.sent:
                 self.deliver(call)
 
     def deliver(self, call: Call) -> None:
-        """Give an answer, or keep it until those that belong to it are there."""
+        """Send an answer, or keep it until the answers that belong to it are there."""
         peers = self._memory.peers(call)
         if not call.known:
             if all(peer.response is not None for peer in peers):

@@ -1,10 +1,10 @@
-"""The caller's turns, as far as Gemini Live tells them.
+"""The caller's turns, as far as Gemini Live reports them.
 
-The service says when it cuts its answer, writes down in pieces what the caller said, and begins to
-answer; of the beginning and end of speech it tells only some accounts (`voiceActivity`). The
-pieces come in no fixed order with the answer. So a turn begins with its first piece, or when the
-service says so, and is over when the service says so, begins to answer, or has written nothing more
-for a while.
+The service reports when it cuts its answer, transcribes the caller's words in pieces, and begins to
+answer; it reports the beginning and end of speech only to some accounts (`voiceActivity`). The
+pieces come in no fixed order with the answer. So a turn begins with its first piece, or with the
+service's report, and is over when the service reports it, begins to answer, or has sent no more
+text for a while.
 
 Pure logic: no socket, no clock of its own.
 """
@@ -16,15 +16,15 @@ from collections.abc import Callable
 from cordboard.agent_api.service_protocol import ProtocolHost
 
 LATE = 1.5
-"""Seconds after an answer began in which pieces are still of the turn that it answers."""
+"""Seconds after the start of an answer in which pieces still belong to the turn that it answers."""
 SILENT = 4.0
-"""Seconds without another piece after which a turn is over, whatever the service does: so the
-shell's watch over answers that never come begins to run."""
+"""Seconds without another piece after which a turn is over, without a report of the service: this
+starts the shell's watch for missing answers."""
 MOST_CHARACTERS = 20_000
 
 
 class CallerTurns:
-    """One call's turns."""
+    """The turns of one call."""
 
     def __init__(self, host: ProtocolHost, keep: Callable[[str], None]) -> None:
         """`keep`: takes the text of each turn."""
@@ -32,14 +32,14 @@ class CallerTurns:
         self._keep = keep
         self._text = ""
         self._over_answer = ""
-        """Written while the service answers: perhaps of the next turn."""
+        """Text that arrived while the service answers: perhaps of the next turn."""
         self._textless: int | None = None
         """A turn that is over and waits for its text."""
         self._last_at = 0.0
         self.open = False
 
     def words(self, text: str, finished: bool, answering_since: float | None) -> None:
-        """The service has written more of what the caller said."""
+        """Add transcribed words of the caller."""
         now = self._host.now()
         self._last_at = now
         if self._textless is not None:
@@ -62,7 +62,7 @@ class CallerTurns:
                 self.settle()
 
     def started(self) -> None:
-        """The caller speaks."""
+        """Note that the caller speaks."""
         self._last_at = self._host.now()
         if self.open:
             return
@@ -72,13 +72,13 @@ class CallerTurns:
         self._host.caller_started()
 
     def stopped(self) -> None:
-        """The turn is over; its text may still grow."""
+        """Note that the turn is over; its text may still grow."""
         if self.open:
             self.open = False
             self._textless = self._host.caller_stopped()
 
     def answered(self) -> None:
-        """The service begins to answer: what it has written by now is the turn."""
+        """Note that the service begins to answer: the text so far is the turn."""
         if not self.open and self._textless is None and self._over_answer.strip():
             text, self._over_answer = self._over_answer, ""
             self._keep(text)
@@ -89,13 +89,13 @@ class CallerTurns:
             self.settle()
 
     def cut(self) -> None:
-        """The service has cut its answer: what was said over it is a turn of its own."""
+        """Note that the service has cut its answer: the words over it are a separate turn."""
         self.settle()
         if self._over_answer.strip():
             self.started()
 
     def settle(self) -> None:
-        """Nothing more is to be expected of a turn that is over."""
+        """Settle a turn that is over: no more text is expected."""
         if self._textless is None:
             return
         turn, text = self._textless, self._text
@@ -105,11 +105,11 @@ class CallerTurns:
 
     @property
     def pending(self) -> bool:
-        """Whether a turn is not over, or waits to be answered."""
+        """True if a turn is not over, or waits to be answered."""
         return self.open or self._textless is not None
 
     def look(self, now: float) -> bool:
-        """Whether a turn is over by silence; it is closed then."""
+        """Close a turn that silence has ended; True if there was one."""
         if not self.open or not self._text.strip() or now - self._last_at < SILENT:
             return False
         self.stopped()
@@ -117,8 +117,8 @@ class CallerTurns:
         return True
 
     def lost(self) -> str:
-        """The connection is gone, and with it what was being written: returns the words of a turn
-        that is over by that."""
+        """Close the turns: the connection is gone. Return the words of a turn that is over by
+        that."""
         text = self._text if self.open or self._textless is not None else ""
         if text.strip():
             self.stopped()

@@ -1,1 +1,1 @@
-"""OpenAI Realtime: its protocol (`protocol`), and what that is made of."""
+"""OpenAI Realtime: its protocol (`protocol`) and the protocol's parts."""

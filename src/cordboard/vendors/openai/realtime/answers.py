@@ -1,8 +1,8 @@
-"""OpenAI Realtime's answers: asked for, heard, cut, their tool calls, and what became of them.
+"""OpenAI Realtime's answers: requested, heard, cut, with their tool calls and results.
 
 One `Answers` for one connection, without sockets or clocks; the tool calls outlive it. A result of
-a tool is stored in the conversation at once; a response that speaks of it is asked for when all
-calls of its response are answered and nobody else has the floor.
+a tool is stored in the conversation at once; a response that speaks about it is requested when all
+calls of its response are answered and the floor is free.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cordboard.vendors.openai.realtime.outbox import Outbox
 from cordboard.vendors.openai.realtime.tools import ToolCall, ToolCalls
 
 RETRIES = 1
-"""How often a response that the service has failed to make is asked for again."""
+"""Number of retries of a response that the service failed to make."""
 _BYTES_PER_MS = 8
 _MAX_ITEMS = 64
 """Pieces of sound whose length is remembered."""
@@ -30,12 +30,12 @@ _MAX_ARGUMENTS = 100_000
 
 
 class Answers:
-    """What the service says on one connection."""
+    """The service's answers on one connection."""
 
     def __init__(
         self, host: ProtocolHost, outbox: Outbox, calls: ToolCalls, model: str, key: str
     ) -> None:
-        """`model`: as usage is told; `key`: what no message may repeat."""
+        """`model`: its name in usage reports; `key`: a text that no message may repeat."""
         self._host = host
         self._outbox = outbox
         self._calls = calls
@@ -49,16 +49,16 @@ class Answers:
         self._sizes: dict[str, int] = {}
         """Bytes of sound by item, for those that are in the conversation."""
         self._sounded: set[str] = set()
-        """Responses being made that have sounded."""
+        """Responses in progress that have sounded."""
         self._failures = 0
         self._cut_by_call: set[str] = set()
-        """Responses that were cut though the caller did not speak: their end ends an answer."""
+        """Responses that were cut although the caller did not speak: their end ends an answer."""
         self._requested_with: tuple[str, ...] = ()
         """The results that were sent before our request."""
 
     @property
     def handlers(self) -> dict[str, Callable[[JsonObject], None]]:
-        """Who takes what, by the type of message."""
+        """Handlers by the type of message."""
         return {
             "conversation.item.added": self._item_stored,
             "conversation.item.created": self._item_stored,
@@ -70,20 +70,20 @@ class Answers:
             "response.done": self._response_done,
         }
 
-    # Asked for.
+    # Requested.
 
     @property
     def can_begin(self) -> bool:
-        """Whether a response that is asked for now is the next thing to be heard."""
+        """True if a response that is requested now is the next thing to be heard."""
         return self.ready and self.floor.free
 
     def want(self, wish: Wish) -> None:
-        """Have the model speak, as soon as it may."""
+        """Have the model speak as soon as it may."""
         self.floor.wish = wish
         self.respond()
 
     def respond(self) -> None:
-        """Ask for a response if one is wanted and the floor is free."""
+        """Request a response if one is needed and the floor is free."""
         wish = self.floor.wish
         if not self.ready or self.aside or not self.floor.free:
             return
@@ -91,7 +91,7 @@ class Answers:
             self.create(wish or Wish())
 
     def create(self, wish: Wish) -> None:
-        """Ask for it now."""
+        """Request it now."""
         response = dict(wish.parameters)
         request_id = self._outbox.next_id
         response["metadata"] = {"request": request_id}
@@ -102,7 +102,7 @@ class Answers:
     # Cut.
 
     def cut(self, pieces: tuple[CutItem, ...]) -> None:
-        """It was cut, by the caller's voice or otherwise; so much was heard of these."""
+        """Handle a cut, by the caller's voice or otherwise; `pieces` have their heard lengths."""
         if self.floor.caller_speaks:
             self._stop_active()
             self._stop_asides()
@@ -110,7 +110,7 @@ class Answers:
             self._stop_heard()
         for piece in pieces:
             size = self._sizes.get(piece.item)
-            if size is not None:  # else it was said aside, or on an earlier connection
+            if size is not None:  # otherwise it was spoken aside, or on an earlier connection
                 self._truncate(piece, size)
 
     def _stop_active(self) -> None:
@@ -119,7 +119,8 @@ class Answers:
             self._cancel(active)
 
     def _stop_heard(self) -> None:
-        """A key has cut what was being heard: an answer that has not sounded is still wanted."""
+        """Stop the answer being heard, because a key has cut it: an answer that has not sounded is
+        still needed."""
         if self.floor.active in self._sounded:
             self._cut_by_call.add(self.floor.active)
             self._stop_active()
@@ -128,8 +129,8 @@ class Answers:
             self._stop_asides()
 
     def caller_started(self, *, cuts: bool) -> None:
-        """The caller speaks. `cuts`: the service stops by itself; but what is no part of the
-        conversation it goes on with."""
+        """Note that the caller speaks. `cuts`: the service stops by itself, except for responses
+        outside the conversation."""
         self.floor.caller_started()
         self._cut_by_call.clear()
         if cuts:
@@ -179,7 +180,7 @@ class Answers:
             self._cancel(response_id)
 
     def _is_heard(self, response_id: str) -> bool:
-        """Whether what belongs to that response is for the caller."""
+        """True if content of that response is for the caller."""
         floor = self.floor
         if floor.speaks(response_id):
             return True
@@ -236,7 +237,7 @@ class Answers:
     def _tool_call(self, item: JsonObject, response_id: str) -> None:
         call_id, name = text_of(item, "call_id"), text_of(item, "name")
         if item.get("status", "completed") != "completed":
-            return  # cut off in the middle: nothing was asked
+            return  # cut off in the middle: there is no call
         if call_id in self._calls:
             return
         written = text_of(item, "arguments") or "{}"
@@ -290,7 +291,7 @@ class Answers:
         self.respond()
 
     def _ended(self, status: str, details: JsonObject, wish: Wish | None, sounded: bool) -> None:
-        """An answer is over that nobody has cut."""
+        """Handle the end of an answer that was not cut."""
         reason = text_of(details, "reason")
         if status == "failed":
             self.failed(trouble_of(object_of(details.get("error")), self._key), wish)
@@ -311,7 +312,8 @@ class Answers:
             self._host.answer_done()
 
     def output_refused(self, call_id: str, told: Trouble) -> None:
-        """A result is not lost because the service does not know the call any more."""
+        """Keep a result, because the service does not know the call any more, and give it in
+        words."""
         self._host.ignored("warning", told.reason)
         call = self._calls.refused(call_id)
         if call is not None and call.output is not None:
@@ -320,7 +322,7 @@ class Answers:
             self.respond()
 
     def failed(self, told: Trouble, wish: Wish | None) -> None:
-        """The service could not make a response."""
+        """Handle a response that the service could not make."""
         if told.meaning in ("auth", "quota", "refused"):
             self._host.failed(told.kind, told.reason)
             return

@@ -1,10 +1,10 @@
-"""What OpenAI's errors mean for a call. Pure.
+"""The meaning of OpenAI's errors for a call. Pure.
 
-Codes are what the service has answered in public reports (`model_not_found` in `response.done`:
+Codes are those of the service's answers in public reports (`model_not_found` in `response.done`:
 openai-realtime-console 561; `session_expired`: livekit/agents 2358, with a close 1001 "maximum
-duration": reachy_mini_conversation_app 134; `conversation_already_has_active_response`: livekit/
-agents 6818), and those of OpenAI's other interfaces; there is no published list. So the code counts
-first, then the type, then the words; what is not known is taken for harmless.
+duration": reachy_mini_conversation_app 134; `conversation_already_has_active_response`:
+livekit/agents 6818), and those of OpenAI's other interfaces; there is no published list. So the
+code counts first, then the type, then the words; an unknown error counts as harmless.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from cordboard.tools.tool import JsonObject
 from cordboard.vendors.openai.realtime.messages import text_of
 
 Meaning: TypeAlias = Literal["auth", "quota", "refused", "expired", "busy", "server", "harmless"]
-"""The key; money or pace; what we ask for does not exist; the session's hour is over; there is an
-active response already; the service's own fault, may work next time; nothing follows from it."""
+"""In order: the key; money or rate; the requested thing does not exist; the session's hour is over;
+there is an active response already; the service's own fault, may work next time; no consequence."""
 
 _CODES: dict[str, Meaning] = {
     "invalid_api_key": "auth",
@@ -65,16 +65,16 @@ class Trouble:
     meaning: Meaning
     code: str
     reason: str
-    """For log and ledger: no secrets, at most 200 characters."""
+    """Reason for log and ledger: no secrets, at most 200 characters."""
 
     @property
     def kind(self) -> FailureKind:
-        """As a failure of the call's agent."""
+        """The kind of the call agent's failure."""
         return _KINDS.get(self.meaning, "refused")
 
 
 def trouble(code: str, kind: str, message: str, key: str = "") -> Trouble:
-    """What an `error` object means; any of the texts may be empty."""
+    """Return the meaning of an `error` object; any of the texts may be empty."""
     by_words = next((means for words, means in _WORDS if words in message), None)
     meaning = _CODES.get(code) or _TYPES.get(kind) or by_words or "harmless"
     if meaning == "auth":
@@ -83,13 +83,13 @@ def trouble(code: str, kind: str, message: str, key: str = "") -> Trouble:
 
 
 def trouble_of(error: JsonObject, key: str) -> Trouble:
-    """The same of an `error` object as it came."""
+    """Return the meaning of an `error` object as it arrived."""
     code, kind = text_of(error, "code"), text_of(error, "type")
     return trouble(code, kind, text_of(error, "message"), key)
 
 
 def lost(status: int | None, code: int | None, problem: str, *, opened: bool, key: str) -> Lost:
-    """As `ServiceProtocol.lost`. `opened`: the connection had been up."""
+    """Implements `ServiceProtocol.lost`. `opened`: the connection had been up."""
     words = _short(problem, key)
     if status is not None:
         return _refused(status, words)

@@ -1,9 +1,9 @@
-"""Who has the floor in an OpenAI Realtime session: which response is active, asked for, or wanted.
+"""The floor of an OpenAI Realtime session: the active, the requested and the wanted response.
 
-A conversation has one active response at most. The service creates one by itself when the caller's
-turn is over; we ask for the others (the greeting, what follows tools). These cross on the wire, so
-that a request is only made when nothing else is to be expected, and is made again when the service
-had begun another response meanwhile. Pure: no clock, no messages.
+A conversation has at most one active response. The service creates one by itself when the caller's
+turn is over; we request the others (the greeting, answers after tools). These cross on the wire, so
+a request is only made when no other response is expected, and is repeated when the service had
+begun another response meanwhile. Pure: no clock, no messages.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from cordboard.agent_api.speech import Speech
 from cordboard.tools.tool import JsonObject
 
 UNKNOWN = "?"
-"""An active response that we were not told of."""
+"""Stands for an active response whose id is unknown."""
 REMEMBERED = 32
-"""Responses that are over, to know what comes late."""
+"""Responses that are remembered after their end, to recognise late messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A response that is wanted for another reason than a tool's result."""
+    """A response that is needed for another reason than a tool's result."""
 
     parameters: JsonObject = field(default_factory=dict)
     insists: bool = False
-    """It is still wanted when the service was speaking of something else."""
+    """The response is still needed if the service was speaking about something else."""
     speech: Speech | None = None
-    """A sentence of the engine: its response is no part of the conversation."""
+    """A sentence of the engine: its response does not belong to the conversation."""
 
 
 @dataclass(slots=True)
@@ -39,31 +39,32 @@ class Floor:
     turn_owed: bool = False
     """The service is about to answer the caller's turn by itself."""
     owed_behind: str = ""
-    """The turn ended while this response went on: so the service may have left it unanswered."""
+    """The response that was active when the turn ended: the service may have left the turn
+    unanswered."""
     active: str = ""
-    """The response being made, in the conversation."""
+    """The response in progress, in the conversation."""
     requested: str = ""
     """Our request that the service has not yet followed or refused."""
     wish: Wish | None = None
     sent: Wish | None = None
-    """What was requested."""
+    """The wish that was requested."""
     made_for: Wish | None = None
-    """What the active response was requested for; None: by the service itself."""
+    """The wish behind the active response; None: the service began it by itself."""
     asides: dict[str, Speech] = field(default_factory=dict)
-    """The engine's sentences by the responses being made for them, which are no part of the
+    """The engine's sentences by their responses in progress, which do not belong to the
     conversation."""
     cut: set[str] = field(default_factory=set)
-    """Responses being made that nobody wants any more."""
+    """Responses in progress that are no longer needed."""
     over: deque[str] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
     @property
     def free(self) -> bool:
-        """Whether a response may be requested now."""
+        """True if a response may be requested now."""
         busy = self.active or self.requested or self.asides
         return not (busy or self.caller_speaks or self.turn_owed)
 
     def speaks(self, response_id: str) -> bool:
-        """Whether what belongs to this response is for the caller."""
+        """True if content of this response is for the caller."""
         known = response_id == self.active or response_id in self.asides
         return known and response_id not in self.cut
 
@@ -72,19 +73,19 @@ class Floor:
         self.turn_owed = False
 
     def caller_stopped(self, *, answered: bool) -> None:
-        """`answered`: the service will answer this turn by itself."""
+        """Note the end of the turn. `answered`: the service will answer it by itself."""
         self.caller_speaks = False
         self.turn_owed = answered
         self.owed_behind = self.active
 
     def request(self, request_id: str, wish: Wish | None) -> None:
-        """Our request goes out."""
+        """Note that our request is sent."""
         self.requested, self.sent = request_id, wish
         if wish is not None and wish is self.wish:
             self.wish = None
 
     def refused(self, *, busy: bool) -> Wish | None:
-        """The service did not follow our request; what that was for."""
+        """Note that the service did not follow our request; return its wish."""
         sent, self.requested, self.sent = self.sent, "", None
         if busy:
             self.active = self.active or UNKNOWN
@@ -93,7 +94,8 @@ class Floor:
         return sent
 
     def began(self, response_id: str, request_id: str) -> bool:
-        """A response has begun; whether it is ours. `request_id`: as it bears it, or empty."""
+        """Note that a response has begun; True if it is ours. `request_id`: the id it carries, or
+        empty."""
         mine = bool(self.requested) and (
             request_id == self.requested or (not request_id and not self.turn_owed)
         )
@@ -110,15 +112,15 @@ class Floor:
         return mine
 
     def cut_active(self) -> str:
-        """Nobody wants the active response any more; its id, if there is one to be cancelled."""
+        """Mark the active response as no longer needed; return its id if it must be cancelled."""
         if not self.active or self.active in self.cut:
             return ""
         self.cut.add(self.active)
         return self.active
 
     def ended(self, response_id: str) -> bool | None:
-        """A response is over: whether it was wanted to the end. None: it was over already, or has
-        never begun."""
+        """Note the end of a response; True if it was needed to the end. None: it was over already,
+        or has never begun."""
         if response_id in self.over or not response_id:
             return None
         wanted = response_id not in self.cut

@@ -1,7 +1,7 @@
-"""What is said to OpenAI Realtime, as bytes, and the plain readings of what it says.
+"""Messages to OpenAI Realtime, as bytes, and plain readers of its messages.
 
-Pure functions. Shapes: openai 3.54, `types/realtime` (the GA protocol). Texts that are no Unicode
-(half a character from a tool) are mended here, so that nothing raises on the way out.
+Pure functions. Shapes: openai 3.54, `types/realtime` (the GA protocol). Texts that are not valid
+Unicode (half a character from a tool) are repaired here, so that encoding never raises.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cordboard.vendors.openai.config import OpenAIRealtimeProvider
 from cordboard.vendors.openai.limits import OPENAI_REALTIME
 
 MAX_HISTORY = 100
-"""Sentences of the conversation so far that a new session is given, the last ones."""
+"""Last sentences of the conversation so far that a new session gets."""
 CANNOT_HELP: Final = (
     "Say in one short sentence, in the language of the conversation, that you cannot help with "
     "that, and ask what else you can do."
@@ -33,7 +33,7 @@ _FORMATS: Final = {"ulaw": "audio/pcmu", "alaw": "audio/pcma"}
 
 
 def encoded(message: JsonObject) -> bytes:
-    """A message as it is sent."""
+    """Return a message in its wire form."""
     try:
         return orjson.dumps(message)
     except TypeError:  # half a character, or a number beyond 64 bits
@@ -42,15 +42,15 @@ def encoded(message: JsonObject) -> bytes:
 
 
 def append(sound: bytes) -> bytes:
-    """A frame of the caller's."""
+    """Return a frame of the caller's sound."""
     return _APPEND % binascii.b2a_base64(sound, newline=False)
 
 
 def session_object(
     settings: OpenAIRealtimeProvider, session: AgentSession, *, answering: bool
 ) -> JsonObject:
-    """The whole session as `session.update` wants it. `answering`: whether the model answers the
-    caller's turns by itself. The model is not in it: it is in the address, and cannot change."""
+    """Return the whole session for `session.update`. `answering`: True if the model answers the
+    caller's turns by itself. The model is not included: it is in the address, and cannot change."""
     encoding = {"type": _FORMATS[session.format.encoding]}
     noise = settings.noise_reduction
     voice = {"id": settings.voice} if settings.voice.startswith("voice_") else settings.voice
@@ -98,7 +98,7 @@ def turn_detection(settings: OpenAIRealtimeProvider, *, answering: bool) -> Json
 
 
 def only_turn_detection(settings: OpenAIRealtimeProvider, *, answering: bool) -> JsonObject:
-    """The part of the session that `listen_aside` changes."""
+    """Return the part of the session that `listen_aside` changes."""
     own = settings.extra.get("audio", {})
     own = own.get("input", {}) if isinstance(own, Mapping) else {}
     own = own.get("turn_detection") if isinstance(own, Mapping) else None
@@ -109,7 +109,7 @@ def only_turn_detection(settings: OpenAIRealtimeProvider, *, answering: bool) ->
 
 
 def answers_turns(message: JsonObject, before: bool) -> bool:
-    """Whether the service, by its `session.updated`, answers the caller's turns by itself."""
+    """True if the service, by its `session.updated`, answers the caller's turns by itself."""
     audio = object_of(object_of(message.get("session")).get("audio"))
     detection = object_of(object_of(audio.get("input")).get("turn_detection"))
     value = detection.get("create_response")
@@ -117,8 +117,8 @@ def answers_turns(message: JsonObject, before: bool) -> bool:
 
 
 def message_item(said: Said) -> JsonObject:
-    """A sentence of the conversation so far. The service takes no sound of its own back, so what
-    the agent has said is given as text."""
+    """Return a sentence of the conversation so far. The service does not accept its own sound, so
+    the agent's sentences are given as text."""
     if said.who == "caller":
         return user_item(said.text)
     return _message("assistant", "output_text", said.text)
@@ -129,7 +129,7 @@ def user_item(text: str) -> JsonObject:
 
 
 def greeting_item(greeting: str) -> JsonObject:
-    """The greeting that was said by another voice."""
+    """Return the greeting that another voice spoke."""
     return message_item(Said("agent", greeting))
 
 
@@ -146,7 +146,8 @@ def function_output_item(call_id: str, output: str) -> JsonObject:
 
 
 def verbatim(text: str) -> JsonObject:
-    """Parameters of a response that says these words and no others. A model is asked, not bound."""
+    """Return the parameters of a response that says these words and no others. The model may not
+    obey."""
     return {
         "instructions": "Say exactly the words after the blank line, all of them, word for word, "
         "in their language. Add nothing, leave out nothing, and do not answer them.\n\n" + text,
@@ -155,8 +156,8 @@ def verbatim(text: str) -> JsonObject:
 
 
 def notice(text: str) -> JsonObject:
-    """Something that the engine tells the model, to be told to the caller. Not a system message:
-    what a tool has answered may stand in it."""
+    """Return a notice of the engine that the model must pass on to the caller. Not a system
+    message, because it may contain a tool's answer."""
     return user_item(
         "[A notice of the telephone system, not said by the caller: tell the caller what it says.] "
         + text
@@ -164,15 +165,16 @@ def notice(text: str) -> JsonObject:
 
 
 def tool_notice(name: str, output: str) -> JsonObject:
-    """The result of a tool, where the service does not take it as one."""
+    """Return the result of a tool, where the service does not accept it as one."""
     return user_item(f"[What the tool {name} has answered, not said by the caller:] {output}")
 
 
 def usage_amounts(usage: JsonObject) -> dict[str, float]:
-    """Tokens of one response by the units of `agent_api.agent.Usage`.
+    """Return the tokens of one response in the units of `agent_api.agent.Usage`.
 
-    The service counts cached tokens among the input tokens, and gives totals beside the parts; what
-    no part explains (pictures, reasoning) counts as text. The sum is the service's `total_tokens`.
+    The service counts cached tokens among the input tokens, and gives totals beside the parts;
+    tokens that belong to no part (pictures, reasoning) count as text. The sum is the service's
+    `total_tokens`.
     """
     given = object_of(usage.get("input_token_details"))
     kept = object_of(given.get("cached_tokens_details"))
@@ -182,7 +184,7 @@ def usage_amounts(usage: JsonObject) -> dict[str, float]:
     cached_audio = min(_count(kept, "audio_tokens"), audio)
     cached = max(_count(given, "cached_tokens"), cached_audio + _count(kept, "text_tokens"))
     cached_text = min(cached - cached_audio, text)
-    if not kept:  # only a sum is known: what is no text must be sound
+    if not kept:  # only a sum is known: the rest must be sound
         cached_audio = min(cached - cached_text, audio)
     spoken = _count(made, "audio_tokens")
     amounts = {
@@ -199,7 +201,7 @@ def usage_amounts(usage: JsonObject) -> dict[str, float]:
 
 
 def transcription_amounts(usage: JsonObject) -> dict[str, float]:
-    """What writing down one turn took: tokens or seconds, by the model."""
+    """Return the usage of one transcription: tokens or seconds, depending on the model."""
     seconds = usage.get("seconds")
     if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and 0 < seconds < 1e6:
         return {"seconds": float(seconds)}
@@ -208,7 +210,7 @@ def transcription_amounts(usage: JsonObject) -> dict[str, float]:
 
 
 def _plain(value: Any) -> Any:
-    """A setting as JSON, without what is left to the service."""
+    """Return a setting as JSON, without values that are left to the service."""
     if not isinstance(value, Section):
         return value
     return value.model_dump(mode="json", exclude_none=True, exclude={"languages", "keywords"}) | {
@@ -223,18 +225,18 @@ def _message(role: str, kind: str, text: str) -> JsonObject:
 
 
 def object_of(value: object) -> JsonObject:
-    """An object of a message, empty if it is none."""
+    """Return an object of a message; empty if it is missing or malformed."""
     return value if isinstance(value, dict) else {}
 
 
 def text_of(message: JsonObject, name: str) -> str:
-    """A text of a message, empty if it is none."""
+    """Return a text of a message; empty if it is missing or malformed."""
     value = message.get(name)
     return value if isinstance(value, str) else ""
 
 
 def ms_of(message: JsonObject, name: str) -> int | None:
-    """A position in the caller's sound."""
+    """Return a position in the caller's sound."""
     value = message.get(name)
     sane = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e9
     return int(value) if sane and value is not None else None

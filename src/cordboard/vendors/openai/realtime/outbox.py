@@ -1,4 +1,4 @@
-"""What leaves for OpenAI Realtime: each message under an id, by which an error names it."""
+"""Outgoing messages to OpenAI Realtime: each has an id that an error refers to."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Outbox:
         self._about: dict[str, str] = {}
 
     def send(self, message: JsonObject, about: str = "") -> None:
-        """`about`: what it is, if its refusal has a meaning."""
+        """Send a message. `about`: its purpose, if its refusal has a meaning."""
         message_id = self.next_id
         self._count += 1
         if about:
@@ -35,9 +35,9 @@ class Outbox:
 
     @property
     def next_id(self) -> str:
-        """Of the message that is sent next."""
+        """Return the id of the next message."""
         return f"cordboard_{self._count + 1}"
 
     def refused(self, message_id: str) -> str:
-        """What the message was that an error names."""
+        """Return the purpose of the message that an error refers to."""
         return self._about.pop(message_id, "")

@@ -1,9 +1,9 @@
 """OpenAI Realtime (GA) as a `ServiceProtocol`: G.711 both ways, no resampling.
 
-The service finds the caller's turns and answers them by itself; we hand on sound and words, tell it
-what tools have answered and how much of a cut answer was heard. `messages` builds what is
-sent, `caller` follows the caller's turns, `answers` the model's, `errors`
-knows what a refusal means. Protocol: openai 3.54, `types/realtime`.
+The service finds the caller's turns and answers them by itself; we pass on sound and words, the
+answers of tools, and how much of a cut answer was heard. `messages` builds the messages, `turns`
+follows the caller's turns, `answers` the model's, `errors` interprets refusals. Protocol: openai
+3.54, `types/realtime`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from cordboard.vendors.openai.realtime.turns import CallerTurns
 
 BASE_URL = "https://api.openai.com/v1"
 RENEW_SECONDS = 55 * 60
-"""A session lives for 60 minutes: after so many it is replaced in the first quiet moment."""
+"""A session lives for 60 minutes: after this time it is replaced at the first quiet moment."""
 _BYTES_PER_SECOND = 8000
 _TRANSCRIPTION = "conversation.item.input_audio_transcription."
 _SILENT_TYPES = frozenset(
@@ -47,7 +47,7 @@ _SILENT_TYPES = frozenset(
         *(_TRANSCRIPTION + "delta", _TRANSCRIPTION + "segment"),
     }
 )
-"""What we have no use for."""
+"""Messages that are ignored."""
 
 
 class OpenAIProtocol:
@@ -60,12 +60,12 @@ class OpenAIProtocol:
         self._key = key
         self._session: AgentSession
         self._opened = False
-        """The connection that `lost` will speak of has been up."""
+        """The connection that `lost` is about has been up."""
         self._calls = ToolCalls()
         self._aside = False
 
     def _fresh(self, host: ProtocolHost, resumed: Resumed | None) -> None:
-        """What belongs to one connection."""
+        """Reset the state of one connection."""
         self._host = host
         self._resumed = resumed
         self._outbox = Outbox(host)
@@ -74,7 +74,7 @@ class OpenAIProtocol:
         self._answers.aside = self._aside
         self._renew_at = RENEW_SECONDS * _BYTES_PER_SECOND
         self._answering = not self._aside
-        """As the service has last confirmed: it answers turns by itself."""
+        """The service answers turns by itself, as it last confirmed."""
         self._last_event = ""
         self._handlers: dict[str, Callable[[JsonObject], None]] = {
             "session.updated": self._session_updated,
@@ -102,10 +102,10 @@ class OpenAIProtocol:
         return 0.0  # there is always sound
 
     def keep_alive(self) -> None:
-        """Nothing to do."""
+        """Do nothing: there is always sound."""
 
     def goodbye(self) -> None:
-        """Nothing to say: closing is enough."""
+        """Do nothing: closing is enough."""
 
     async def address(self) -> Address:
         self._opened = False
@@ -166,7 +166,7 @@ class OpenAIProtocol:
     def answer_tool(self, reply: ToolReply) -> None:
         output = messages.encoded(as_payload(reply)).decode()
         if not self._calls.answered(reply.ask_id, output):
-            self._host.ignored("late", "an answer to no call")
+            self._host.ignored("late", "an answer to an unknown call")
             return
         self._outbox.store(messages.function_output_item(reply.ask_id, output))
         self._answers.respond()
@@ -239,7 +239,7 @@ class OpenAIProtocol:
         answers.respond()
 
     def _silence(self, message: JsonObject) -> None:
-        """The service speaks up because the caller does not."""
+        """Note that the service speaks because the caller is silent."""
         self._caller.silent_turn(text_of(message, "item_id"))
         self._answers.floor.caller_stopped(answered=self._answering)
 

@@ -1,9 +1,9 @@
-"""Which tool calls of an OpenAI Realtime session are answered, and which answers the model knows.
+"""The tool calls of an OpenAI Realtime session: answered, and known to the model.
 
-A result is an item of the conversation; the model speaks of it only in a response that is created
-afterwards. Whoever creates it (we, or the service because the caller has spoken), the results that
-the service had stored by then are seen by it. So one more response is due if, and only if, all
-calls of a response are answered and some answer is not seen by any. Pure bookkeeping.
+A result is an item of the conversation; the model speaks about it only in a response that is
+created afterwards. A response, created by us or by the service because the caller has spoken, sees
+the results that the service had stored by then. So one more response is due if, and only if, all
+calls of a response are answered and no response sees some of the answers. Pure bookkeeping.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from cordboard.tools.tool import JsonObject
 from cordboard.vendors.openai.realtime.messages import function_call_item, function_output_item
 
 KEPT = 6
-"""Finished calls that a new session is told of."""
+"""Finished calls that a new session gets."""
 
 
 @dataclass(slots=True)
 class ToolCall:
-    """One call of the model's."""
+    """One call of the model."""
 
     call_id: str
     name: str
@@ -35,7 +35,7 @@ class ToolCall:
     """That response is over."""
 
     def items(self) -> list[JsonObject]:
-        """As items of a conversation."""
+        """Return the call and its output as items of a conversation."""
         items = [function_call_item(self.call_id, self.name, self.arguments)]
         if self.output is not None:
             items.append(function_output_item(self.call_id, self.output))
@@ -43,7 +43,7 @@ class ToolCall:
 
 
 class ToolCalls:
-    """All calls of one phone call, over all its connections."""
+    """All tool calls of one phone call, over all its connections."""
 
     def __init__(self) -> None:
         self._calls: dict[str, ToolCall] = {}
@@ -58,7 +58,7 @@ class ToolCalls:
             del self._calls[call_id]
 
     def answered(self, call_id: str, output: str) -> bool:
-        """False: nobody waits for that."""
+        """Record the output. False: the call is not waiting."""
         call = self._calls.get(call_id)
         if call is None or call.output is not None:
             return False
@@ -66,13 +66,14 @@ class ToolCalls:
         return True
 
     def stored(self, call_id: str) -> None:
-        """The service has that output."""
+        """Note that the service has stored that output."""
         call = self._calls.get(call_id)
         if call is not None and call.output is not None:
             call.stored = True
 
     def refused(self, call_id: str) -> ToolCall | None:
-        """The service does not take that output: it is told in another way, and not waited for."""
+        """Note that the service refuses that output: it is given in another way, and no longer
+        waited for."""
         call = self._calls.get(call_id)
         if call is None or call.stored:
             return None
@@ -80,14 +81,14 @@ class ToolCalls:
         return call
 
     def settle(self, call_id: str) -> None:
-        """Nothing more is to be said of this one."""
+        """Note that nothing more must be spoken about this call."""
         call = self._calls[call_id]
         call.stored = call.told = True
         call.seen_by = "-"
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """Those whose output was given and is known by no response."""
+        """Return the calls whose output was sent and is known to no response."""
         return tuple(
             call.call_id
             for call in self._calls.values()
@@ -95,7 +96,8 @@ class ToolCalls:
         )
 
     def response_began(self, response_id: str, besides: Iterable[str] = ()) -> None:
-        """It knows what is stored, and these: a service need not tell what it has stored."""
+        """Note that a response knows the stored outputs, and `besides`: the service need not report
+        that it has stored one."""
         for call in self._calls.values():
             if (call.stored or call.call_id in besides) and not call.seen_by:
                 call.seen_by = response_id
@@ -107,7 +109,7 @@ class ToolCalls:
                 call.seen_by = "" if failed else response_id
 
     def resumed(self) -> tuple[list[JsonObject], list[JsonObject]]:
-        """Begin on a new connection: the items of what is finished, and of what is not."""
+        """Start a new connection: return the items of finished calls, and those of open calls."""
         finished: list[JsonObject] = []
         open_: list[JsonObject] = []
         for call in self._calls.values():
@@ -120,12 +122,12 @@ class ToolCalls:
 
     @property
     def waiting(self) -> bool:
-        """Some call is not answered."""
+        """True if some call is not answered."""
         return any(call.output is None for call in self._calls.values())
 
     @property
     def due(self) -> bool:
-        """The model has to be asked to speak of results."""
+        """True if the model must be asked to speak about results."""
         waiting = {call.response_id for call in self._calls.values() if call.output is None}
         return any(
             call.output is not None and not call.seen_by and call.response_id not in waiting

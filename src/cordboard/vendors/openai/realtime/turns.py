@@ -1,7 +1,7 @@
-"""The caller's turns as OpenAI Realtime tells them: when they began and ended, what was said.
+"""The caller's turns as OpenAI Realtime reports them: their start and end, and their words.
 
-The service counts ms of the sound it was sent, so positions become times by what has been sent
-since: the last frame left just now. No socket; the clock is the host's.
+The service counts the milliseconds of the sound that it received, so a position becomes a time by
+the amount sent since: the last frame left just now. No socket; the clock is the host's.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ class CallerTurns:
         self._settings = settings
         self._host = host
         self.sent_bytes = 0
-        """Sound sent on this connection, in G.711."""
+        """Bytes of sound sent on this connection, in G.711."""
         self._speech = ""
-        """The item of the turn that goes on."""
+        """The item of the current turn."""
         self._turns: dict[str, int] = {}
         """Turns that have no text yet, by the item of their sound."""
         self._done: dict[str, None] = {}
-        """Items that are over, to know what comes twice."""
+        """Items that are over, to recognise repetitions."""
 
     @property
     def textless(self) -> bool:
-        """Some turn has no text yet."""
+        """True if some turn has no text yet."""
         return bool(self._turns)
 
     def started(self, message: JsonObject) -> bool:
-        """`speech_started`; whether it was one. Its position is that of the sound that the model
-        hears, `prefix_padding_ms` before the speech."""
+        """Handle `speech_started`; True if it was valid. Its position is that of the sound that the
+        model hears, `prefix_padding_ms` before the speech."""
         item = text_of(message, "item_id")
         if not item:
             return self._ignore("malformed", "speech_started")
@@ -58,8 +58,8 @@ class CallerTurns:
         return self._at(ms_of(message, "audio_start_ms"), padding)
 
     def stopped(self, message: JsonObject) -> bool:
-        """`speech_stopped`; whether it was one. Its position is where the silence was long enough;
-        when the speech ended, a semantic detector does not tell."""
+        """Handle `speech_stopped`; True if it was valid. Its position is the point at which the
+        silence was long enough; a semantic detector does not report the end of the speech."""
         item = text_of(message, "item_id")
         if not item:
             return self._ignore("malformed", "speech_stopped")
@@ -78,7 +78,7 @@ class CallerTurns:
         return True
 
     def transcribed(self, message: JsonObject) -> None:
-        """The words of a turn have come."""
+        """Handle the words of a turn."""
         item = text_of(message, "item_id")
         amounts = transcription_amounts(object_of(message.get("usage")))
         if item not in self._turns:
@@ -94,7 +94,7 @@ class CallerTurns:
             self._host.used(self._settings.transcription.model, amounts)
 
     def not_transcribed(self, message: JsonObject) -> None:
-        """The service could not write a turn down: it goes on without words."""
+        """Handle a failed transcription: the turn continues without words."""
         item = text_of(message, "item_id")
         if item not in self._turns:
             self._ignore("unknown", "a failed transcription")
@@ -104,7 +104,7 @@ class CallerTurns:
         self._host.caller_text("", self._finish(item))
 
     def silent_turn(self, item: str) -> None:
-        """The service heard nothing for long: the sound of that is no turn of the caller."""
+        """Handle a long silence that the service reports: its sound is not a turn of the caller."""
         self._done[item] = None
 
     def _finish(self, item: str) -> int:
