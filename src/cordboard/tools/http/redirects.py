@@ -1,4 +1,4 @@
-"""Whether a redirect is followed, and with what request. Pure."""
+"""Redirects: the decision to follow one, and the new request. Pure."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _OF_A_BODY = {"content-type", "idempotency-key", "x-cordboard-signature", "x-cor
 def redirected(
     request: HttpRequest, status: int, location: str, hosts: Iterable[str]
 ) -> HttpRequest:
-    """The request that a redirect asks for.
+    """Return the request that a redirect leads to.
 
     Raises `HttpAddressRefused` when it leads to another host that is not listed, to another port,
-    or from https to http; `HttpError` when the request would not survive it.
+    or from https to http; `HttpError` when the redirect would lose the request.
     """
     if len(location) > MAX_LOCATION:
         raise HttpAddressRefused("it sent an address that is too long")
@@ -46,7 +46,7 @@ def redirected(
         raise HttpAddressRefused("it sent us to a host elsewhere, which is not followed")
     if request.method in ("GET", "HEAD") or status in (307, 308):
         return onwards
-    if status == 303:  # the answer to what has been done is there
+    if status == 303:  # the result of the request is at that address
         return replace(onwards, method="GET", body=None, headers=_of_a_get(onwards.headers))
     raise HttpError(f"it redirects us in a way that would lose the request (HTTP {status})")
 
