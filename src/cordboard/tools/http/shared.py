@@ -38,7 +38,7 @@ class SharedClient:
             self._warming = asyncio.create_task(self.warm(), name="http client")
 
     async def warm(self) -> None:
-        """Create the client now, so that no call waits for it. A tool call will report a failure."""
+        """Create the client now, so that no call waits for it; a tool call reports failures."""
         with suppress(HttpError):
             await self.client()
 
