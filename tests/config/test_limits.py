@@ -127,7 +127,7 @@ def test_long_texts_cannot_be_multiplied() -> None:
     text = 'contexts: {demo: {}}\nroutes:\n  "1": "' + "${LONG}" * 21 + '"\n'
     assert (
         told(text)[0]
-        == f"a.yaml:3: routes.1: the text comes to have more than {MOST_TEXT:,} characters"
+        == f"a.yaml:3: routes.1: the expanded text has more than {MOST_TEXT:,} characters"
     )
     text = "contexts: {demo: {}}\nroutes:\n" + "".join(f'  "{n}": "${{LONG}}"\n' for n in range(30))
     assert "the values from outside the file make more than" in told(text)[-1]
