@@ -425,7 +425,7 @@ class Rules(_Part):
                 )
 
     def _spoken(self) -> Iterator[tuple[str, str, frozenset[str], frozenset[str]]]:
-        """Yield every text: key, text, known names besides variables, names that may be unfilled."""
+        """Yield every text: key, text, known names besides variables, names possibly unfilled."""
         for key, text in _texts_in(self.phrases.model_dump(by_alias=True), "phrases"):
             yield key, text, _PHRASE_NAMES.get(key.split(".")[1], frozenset()), frozenset()
         fallback = self.fallback.model_dump(include={"reprompts", "silence", "way_out"})

@@ -182,7 +182,7 @@ class Shape:
         return found
 
     def expected(self) -> str:
-        """Return the expected value in words: `a whole number from 0 to 65535`, `true or false`..."""
+        """Return the expected value in words: `a whole number from 0 to 65535`, `true or false`."""
         words = [shape._expected_alone() for shape in self.alternatives()]
         return " or ".join(dict.fromkeys(words)) or "nothing"
 

@@ -49,7 +49,7 @@ class FileWatch:
         return frozenset(self._digests)
 
     def start(self) -> None:
-        """Begin to watch; changes since the digests were made are reported too. Raises `OSError`."""
+        """Begin to watch; changes since the digests were made count too. Raises `OSError`."""
         # Documented at watchfiles.helpmanual.io/api/rust_backend; `watchfiles.watch` begins to
         # watch at an unknown time, so that it would miss a change just before it.
         from watchfiles._rust_notify import RustNotify
