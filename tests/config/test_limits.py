@@ -342,7 +342,7 @@ def test_thousands_of_problems_are_not_all_put_into_words() -> None:
     tools = [f"nobody_has_{number}" for number in range(20_000)]
     messages = told(json.dumps({"contexts": {"demo": {"tools": tools}}}))
     assert len(messages) == load.MOST_PROBLEMS + 1
-    assert "nobody provides the tool nobody_has_0" in messages[0]
+    assert "nothing provides the tool nobody_has_0" in messages[0]
     assert "more problems, which are not shown" in messages[-1]
 
 

@@ -13,8 +13,8 @@ from typing import Protocol
 from cordboard.errors import LineUnsupported
 from cordboard.tools.call_line import KeysCollected, KeysWanted
 
-NO_TRANSFER = "nobody can be passed on from a conversation in writing"
-NO_KEYS = "there are no keys in a conversation in writing"
+NO_TRANSFER = "a written conversation cannot be transferred"
+NO_KEYS = "a written conversation has no keys"
 
 
 class Talk(Protocol):

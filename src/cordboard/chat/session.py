@@ -254,7 +254,7 @@ class ChatSession:
             if self.over:
                 raise LineGone("the conversation is over")
             if self._answer is None:
-                raise LineError("nobody reads the question")
+                raise LineError("the question has no reader")
             waiting: asyncio.Future[str | None] = self._loop.create_future()
             self._question = waiting
             self._ledger.record(events.Answering(self._turn, words))

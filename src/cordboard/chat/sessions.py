@@ -26,8 +26,7 @@ from cordboard.tools.desk.desk import TOOL_GRACE
 LINE_VARIABLES = ("caller_number", "caller_name", "called_number")
 """Variables about the writer, besides those that the context declares."""
 CLOSE_SECONDS = 3.0
-"""Seconds for which answers, and tools that change the world, may continue when the engine stops.
-"""
+"""Grace period of answers, and of tools that change the world, when the engine stops."""
 
 log = structlog.get_logger()
 

@@ -159,7 +159,7 @@ class McpServer(Section):
     command: tuple[str, ...] = Field((), description="Program and its arguments (`stdio`).")
     env: dict[str, str] = Field(
         default_factory=dict,
-        description="Environment variables for it besides a minimum (`stdio`); never logged.",
+        description="Environment variables added to a minimum (`stdio`); never logged.",
     )
     cwd: Path | None = Field(
         None, description="Working directory (`stdio`). Default: the engine's."

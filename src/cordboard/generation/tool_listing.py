@@ -26,7 +26,7 @@ from cordboard.tools.schema_profiles import SchemaProfile
 from cordboard.tools.tool import JsonObject, ToolSpec
 
 NOWHERE = "there is nowhere to transfer to"
-NOT_YET = "nobody offers it at this moment"
+NOT_YET = "no source offers it at this moment"
 
 
 @dataclass(frozen=True, slots=True)

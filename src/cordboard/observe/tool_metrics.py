@@ -20,8 +20,7 @@ _MCP_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.
 """Fine in the range that callers notice."""
 
 MAX_TOOLS = 100
-"""Tools of one server with series of their own; the limit of all exposed names is ten times that.
-"""
+"""Tools of one server with series of their own; all exposed names together: ten times that."""
 
 
 class ToolMetrics:

@@ -176,7 +176,7 @@ def provided(names: ToolNames, tool: str, place: KeyPath, document: Document) ->
     config, known, running = names.config, names.known, names.running
     if tool in names.renamed and tool not in known:
         name = names.renamed[tool]
-        words = f"nobody provides the tool {tool}: tools.{name} gives it the name {name}"
+        words = f"nothing provides the tool {tool}: tools.{name} gives it the name {name}"
         yield document.problem(place, words)
         return
     if tool in known or any(_may_have(server, name, tool) for name, server in running.items()):
@@ -191,7 +191,7 @@ def provided(names: ToolNames, tool: str, place: KeyPath, document: Document) ->
     entry = config.tools.get(tool)
     if isinstance(entry, McpToolEntry) and entry.server not in config.mcp.servers:
         return  # reported at its own place
-    yield document.problem(place, f"nobody provides the tool {tool}{suggestion(tool, known)}")
+    yield document.problem(place, f"nothing provides the tool {tool}{suggestion(tool, known)}")
 
 
 def _switch(config: Config, server: str) -> str:

@@ -119,7 +119,7 @@ class Packetiser:
         self._timestamp = timestamp & 0xFFFFFFFF
 
     def packet(self, payload: bytes, *, marker: bool = False) -> bytes:
-        """Return the next datagram. `marker`: speech begins after silence (RFC 3551 section 4.1)."""
+        """Return the next datagram. `marker`: speech begins after silence (RFC 3551, 4.1)."""
         second = self._payload_type | _MARKER if marker else self._payload_type
         header = _HEADER.pack(_FIRST_BYTE, second, self._sequence, self._timestamp, self._ssrc)
         self._sequence = self._sequence + 1 & 0xFFFF

@@ -67,8 +67,8 @@ class Approvals:
                 answer = await self._line.confirm(asked)
             except LineUnsupported:
                 return _refused(
-                    f"{spec.name} needs the caller's yes, and nobody can be asked here. It was not "
-                    "done.",
+                    f"{spec.name} needs the caller's yes, and there is no caller to ask here. "
+                    "It was not done.",
                     retryable=False,
                 )
             except LineGone:

@@ -131,7 +131,7 @@ def content(answer: HttpAnswer) -> Any:
         "application/pdf",
         "application/zip",
     ):
-        raise HttpError(f"it answered with {kind}, which nobody can hear")
+        raise HttpError(f"it answered with {kind}, which cannot be spoken")
     try:
         text = answer.body.decode(answer.charset, "replace")
     except LookupError:

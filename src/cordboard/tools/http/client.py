@@ -28,8 +28,7 @@ IDLE_CONNECTIONS = 32
 CONNECT_SECONDS = 5.0
 WRITE_SECONDS = 30.0
 READ_SECONDS = 620.0
-"""Timeout between two pieces of an answer. The desk gives up earlier: no tool may take over 600 s.
-"""
+"""Timeout between two pieces of an answer. The desk gives up earlier: after 600 s at most."""
 INLINE_BYTES = 16 * 1024
 """A longer answer is decompressed beside the event loop."""
 _TIMEOUT = {
