@@ -338,7 +338,7 @@ def test_problems_of_every_kind_are_reported_together_in_the_order_of_the_file()
         "a.yaml:6: contexts.demo.greeting: the environment variable ALSO_NOT_SET is not set;"
         " set it, or give a default: ${ALSO_NOT_SET:-default}",
         "a.yaml:6: contexts.demo.greeting: ${ without a name; write ${NAME} or ${file:PATH},"
-        " or $${ when it is meant as such",
+        " or $${ for a literal ${",
         "a.yaml:7: contexts.demo.promt: unknown key; did you mean prompt?",
     ]
 
@@ -490,7 +490,7 @@ def test_an_unknown_placeholder_is_refused_with_the_known_ones(key: str) -> None
         " did you mean caller_name?; known: caller_number, caller_name,"
         " called_number, call_id, context_name, provider_name, current_date, current_weekday,"
         " current_time, current_datetime_iso, TIER; a channel variable must be listed in"
-        " `variables`, and a brace that is meant as such is written twice"
+        " `variables`, and a literal brace is written twice"
     ]
 
 

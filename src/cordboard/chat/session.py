@@ -118,7 +118,7 @@ class ChatSession:
     # Messages.
 
     def take(self, message: str | None) -> Answer:
-        """Take a message; the work goes along with the reading of the answer. None begins the
+        """Take a message and return its answer, which is made while it is read. None begins the
         conversation with the greeting alone. Raises `ChatRefused`."""
         if self.over:
             raise ChatRefused("unknown_session", "this conversation is over")

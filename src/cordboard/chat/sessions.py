@@ -69,7 +69,7 @@ class ChatSessions:
         generation = self._generation()
         config = generation.config
         if not config.chat.enabled:
-            raise ChatRefused("off", "conversations in writing are switched off (chat.enabled)")
+            raise ChatRefused("off", "written conversations are switched off (chat.enabled)")
         if self._closed:
             raise ChatRefused("stopping", "the engine is stopping")
         known_context(config, context)

@@ -32,7 +32,9 @@ class RemoteChat:
         except ValueError:
             port = -1
         if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
-            raise EngineUnreachable(f"{url!r} is no URL of an engine, such as http://HOST:15000")
+            raise EngineUnreachable(
+                f"{url!r} is not the URL of an engine, such as http://HOST:15000"
+            )
         self._url = url
         self._token = token
         self._context = context

@@ -56,5 +56,5 @@ def set_up_log(level: str, loaded: LoadedConfig, *, json: bool = False) -> Secre
     from cordboard.observe.logging import configure
 
     if level.lower() not in ("debug", "info", "warning", "error"):
-        raise typer.BadParameter(f"{level!r} is none of debug, info, warning, error")
+        raise typer.BadParameter(f"{level!r} is not one of debug, info, warning, error")
     return configure(json=json, level=level.upper(), secrets=loaded.secrets)

@@ -77,7 +77,7 @@ class RunningEngine:
         try:
             return response.status, orjson.loads(body)
         except orjson.JSONDecodeError:
-            raise EngineUnreachable(f"what answers at {self.url} is no engine of ours") from None
+            raise EngineUnreachable(f"the server at {self.url} is not a Cordboard engine") from None
 
     def _absent(self, error: Exception) -> str:
         if isinstance(error, ConnectionRefusedError):

@@ -81,7 +81,7 @@ class _Expander:
         inner = _INNER.fullmatch(reference["inner"])
         if inner is None or not reference["end"]:
             self.problems.append(
-                "${ without a name; write ${NAME} or ${file:PATH}, or $${ when it is meant as such"
+                "${ without a name; write ${NAME} or ${file:PATH}, or $${ for a literal ${"
             )
             return ""
         value = self._from_file(inner) if inner["file"] else self._from_environment(inner)

@@ -202,7 +202,9 @@ def _fault(each: Any, source: Source, taken: Mapping[tuple[Kind, str], Any]) -> 
 def _wrong_section(each: Any, base: type[Section]) -> str:
     section = getattr(each, "section", None)
     if not isinstance(section, type) or not issubclass(section, base):
-        return f"the section of {each.type} is no {base.__name__}, which the role {each.role} needs"
+        return (
+            f"the section of {each.type} is not a {base.__name__}, which the role {each.role} needs"
+        )
     key = "kind" if each.role == "tool" else "type"
     stated = section.model_fields.get(key)
     if stated is None or get_args(stated.annotation) != (each.type,):

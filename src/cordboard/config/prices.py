@@ -6,8 +6,8 @@
         acme_realtime/swift-2: {input_audio_tokens: 10, output_audio_tokens: 20}
         acme_stt: {minutes: 0.01}
 
-A key is a type of provider or part, as in the configuration, then a slash and a model name or its
-beginning. No prices are built in, because they change and only the vendor knows them.
+A key is a type of provider or part, as in the configuration, or such a type, a slash and a model
+name or its beginning. No prices are built in, because they change and only the vendor knows them.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ _PAGES: Mapping[str, _Page] = {
     "mcp": _Page("MCP servers", "The servers whose tools are offered. Guide: [MCP](../mcp.md)."),
     "calls": _Page(
         "Calls, chats and prices",
-        "Rules for all calls, conversations in writing, and what services cost.\n"
+        "Rules for all calls, written conversations, and the prices of services.\n"
         "Guides: [load](../load.md), [chat](../chat.md), [money](../money.md).",
     ),
 }

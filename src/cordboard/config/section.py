@@ -29,5 +29,5 @@ class Section(BaseModel):
         if value is None and get_origin(annotation) in (tuple, dict):
             return () if get_origin(annotation) is tuple else {}
         if isinstance(value, bool) and int in (annotation, *get_args(annotation)):
-            raise PydanticCustomError("truth_value", "true and false are no numbers")
+            raise PydanticCustomError("truth_value", "true and false are not numbers")
         return value

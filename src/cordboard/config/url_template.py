@@ -82,7 +82,7 @@ def _host(pieces: list[str | Placeholder]) -> tuple[Template, int | None]:
             port, last = int(found["port"]), last[: found.start()]
         pieces = [*pieces[:-1], last]
     if port is not None and not 0 < port < 65_536:
-        raise ValueError(f"{EXPECTED}; {port} is no port")
+        raise ValueError(f"{EXPECTED}; {port} is not a port")
     for piece in pieces:
         if isinstance(piece, str) and (wrong := _NOT_IN_HOST.search(piece)):
             what = "user or password" if "@" in piece else f"{wrong[0]!r}"
@@ -93,7 +93,7 @@ def _host(pieces: list[str | Placeholder]) -> tuple[Template, int | None]:
     if not host or host == ("",):
         raise ValueError(f"{EXPECTED}; it has no host")
     if any(isinstance(piece, str) and ":" in piece for piece in host) and len(host) > 1:
-        raise ValueError(f"{EXPECTED}; a placeholder can be no port")
+        raise ValueError(f"{EXPECTED}; a placeholder cannot be the port")
     return host, port
 
 

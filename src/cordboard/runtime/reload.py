@@ -88,8 +88,8 @@ class Reloader:
         health: ProviderHealth | None = None,
     ) -> None:
         """`folder`: base of relative paths in the configuration. `on_change` is called with each
-        new configuration, in the step in which it takes over; `health` receives the providers in
-        use."""
+        new configuration, in the step in which it takes over; `health` records which
+        providers work."""
         self.generation = Generation(config, pool)
         """The generation of new calls."""
         self.providers: Providers | None = None

@@ -146,7 +146,7 @@ def test_parameters_are_schemas_and_a_description_is_needed() -> None:
     assert first == (
         "a.yaml:3: tools.book.description: missing; expected a text (Description for the agent)"
     )
-    assert second.startswith("a.yaml:5: tools.book.parameters.day.type: no JSON Schema: ")
+    assert second.startswith("a.yaml:5: tools.book.parameters.day.type: not a JSON Schema: ")
 
 
 def test_workflows_never_run_themselves() -> None:

@@ -70,8 +70,8 @@ def _unknown(
 
 
 ADVICE = (
-    "name it under `parameters`, write {call.…} for a variable of the call, and a brace that is "
-    "meant as such twice"
+    "name it under `parameters`, write {call.…} for a variable of the call, and double a "
+    "literal brace"
 )
 
 

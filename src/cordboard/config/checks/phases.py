@@ -98,7 +98,4 @@ def _problem(path: Path, variables: Collection[str], results: Collection[str]) -
         hint = suggestion(name, results) or "; no step of `pre_call` saves one"
         return f"there is no result {{{RESULTS}.{name}}}{hint}"
     known = f"{{{CALL}.…}}" + (f" and {{{RESULTS}.…}}" if results else "")
-    return (
-        f"there is no value {{{head}}}; expected {known}, and a brace that is meant as such"
-        " written twice"
-    )
+    return f"there is no value {{{head}}}; expected {known}, and a literal brace written twice"

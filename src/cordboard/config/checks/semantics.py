@@ -165,7 +165,7 @@ def _texts(context: Context, path: KeyPath, document: Document) -> Problems:
                 message = (
                     f"there is no call variable {{{name}}}{_nearest(name, known)};"
                     f" known: {', '.join(known)}; a channel variable must be listed in"
-                    " `variables`, and a brace that is meant as such is written twice"
+                    " `variables`, and a literal brace is written twice"
                 )
                 yield document.problem((*path, key), message)
 

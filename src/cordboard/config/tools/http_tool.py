@@ -193,10 +193,10 @@ class HttpTool(ToolSection):
         except jsonschema_rs.ValidationError as error:
             place = ".".join(map(str, error.instance_path))
             raise ValueError(
-                f"parameters: {place}: no JSON Schema: {error.message[:200]}"
+                f"parameters: {place}: not a JSON Schema: {error.message[:200]}"
             ) from None
         except (ValueError, jsonschema_rs.ReferencingError) as error:
-            raise ValueError(f"parameters: no JSON Schema: {str(error)[:200]}") from None
+            raise ValueError(f"parameters: not a JSON Schema: {str(error)[:200]}") from None
         return self
 
     @property

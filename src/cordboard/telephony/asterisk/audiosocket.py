@@ -280,7 +280,7 @@ def encode_audio(pcm: bytes, rate: int = 8_000) -> bytes:
 def encode_dtmf(digit: str) -> bytes:
     """Client to server only (Asterisk ends the call if a server sends it)."""
     if digit not in DTMF_DIGITS:
-        raise ValueError(f"{digit!r} is no DTMF digit")
+        raise ValueError(f"{digit!r} is not a DTMF digit")
     return _frame(Kind.DTMF, digit.encode("ascii"))
 
 

@@ -74,5 +74,7 @@ def plugin_path(asterisk: Asterisk, pacer: Pacer, plugins: Plugins | None = None
         told = f"{source}: make of {media} failed: {type(error).__name__}: {error}"
         return NoMediaPath(told[:500])
     if not isinstance(path, MediaPath):
-        return NoMediaPath(f"{source}: make of {media} gives a {type(path).__name__}, no MediaPath")
+        return NoMediaPath(
+            f"{source}: make of {media} gives a {type(path).__name__}, not a MediaPath"
+        )
     return path

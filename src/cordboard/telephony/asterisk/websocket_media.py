@@ -186,7 +186,7 @@ class WebsocketMedia(LineMediaBase):
 
     def send_continue(self) -> None:
         self._send_text(messages.encode_command("CONTINUE_MEDIA"))
-        # Answers from now on describe the state before.
+        # Answers to open requests describe the state before.
         self._questions = deque(False for _ in self._questions)
 
     # audio.pacer.Outlet

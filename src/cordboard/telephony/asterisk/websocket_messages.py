@@ -131,14 +131,14 @@ def _event(name: str, message: dict[str, Any]) -> Event:
         case "MEDIA_MARK_PROCESSED":
             mark = _text(message, "correlation_id")
             if not (mark.isascii() and mark.isdigit() and len(mark) <= 18):
-                raise _Wrong("correlation_id is none of ours")
+                raise _Wrong("correlation_id is not one of ours")
             return MarkProcessed(int(mark))
         case "STATUS":
             return Status(_count(message, "queue_length"), message.get("media_paused") is True)
         case "DTMF_END":
             digit = _text(message, "digit").upper()
             if digit not in _KEYS:
-                raise _Wrong("digit is no key")
+                raise _Wrong("digit is not a key")
             return Dtmf(digit)
         case "MEDIA_XOFF" | "MEDIA_XON":
             return Flow(name == "MEDIA_XOFF")
@@ -157,12 +157,12 @@ def _event(name: str, message: dict[str, Any]) -> Event:
 def _text(message: dict[str, Any], key: str) -> str:
     value = message.get(key)
     if not isinstance(value, str):
-        raise _Wrong(f"{key} is no text")
+        raise _Wrong(f"{key} is not a text")
     return value
 
 
 def _count(message: dict[str, Any], key: str) -> int:
     value = message.get(key)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise _Wrong(f"{key} is no count")
+        raise _Wrong(f"{key} is not a count")
     return value

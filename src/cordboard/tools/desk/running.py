@@ -235,7 +235,7 @@ class Run:
             self._task.cancel()
 
     def leave_alone(self) -> None:
-        """Stop waiting for a run that ignores its cancellation."""
+        """Answer the asks that still wait for a run that ignores its cancellation."""
         self._answer(ToolResult(Status.CANCELLED, speech.FAILED))
 
     def _untold(self, waiter: asyncio.Future[ToolResult], asked: Asked) -> None:

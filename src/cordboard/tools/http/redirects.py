@@ -31,12 +31,12 @@ def redirected(
         )
         host, port = (parts.hostname or "").lower(), parts.port
     except ValueError:
-        raise HttpAddressRefused("it sent an address that is no URL") from None
+        raise HttpAddressRefused("it sent an address that is not a URL") from None
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if parts.scheme not in ("http", "https") or not host or parts.username is not None:
         raise HttpAddressRefused("it sent us to an address that is not followed")
     if not target.isascii() or not target.isprintable() or " " in target or not host.isascii():
-        raise HttpAddressRefused("it sent an address that is no URL")
+        raise HttpAddressRefused("it sent an address that is not a URL")
     if request.scheme == "https" and parts.scheme == "http":
         raise HttpAddressRefused("it sent us from https to http, which is not followed")
     onwards = request.elsewhere(parts.scheme, host, port, target)
