@@ -2,12 +2,12 @@
 
     GET  /mcp/status                            every MCP server: state, tools, errors, stderr
     GET  /mcp/tools                             every tool of theirs: offered, or why not
-    GET  /tools                                 every tool of every kind (`cordboard.api.tool_list`)
+    GET  /tools                                 every tool of every kind (`cordboard.api.tools`)
     POST /mcp/test/{server}                     handshake and tool list; starts it aside if need be
     POST /mcp/servers/{server}/start|stop|restart
     POST /reload                                put the changed file into force
 
-POST needs the admin token (`cordboard.api.bearer`) and takes no body. No other defence against
+POST needs the admin token (`cordboard.api.token_check`) and takes no body. No other defence against
 forged requests is needed: a browser sends the header across origins only after a preflight, which
 is never granted, and the content types of plain forms are refused besides. GET is free on loopback;
 elsewhere the gate requires the token (`cordboard.api.gate`). One operation at a time per server;

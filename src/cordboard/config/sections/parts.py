@@ -30,7 +30,7 @@ class PartSection(Section):
 
 
 def as_section(value: object) -> object:
-    """Return a bare name as the section that it stands for."""
+    """A bare name as the section that it stands for."""
     return {"type": value} if isinstance(value, str) else value
 
 
