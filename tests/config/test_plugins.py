@@ -96,7 +96,7 @@ class NoSection:
         ),
         (
             Provider("crow", "llm", Crow, caws),
-            "the section of crow is no LanguageModelBrain, which the role llm needs",
+            "the section of crow is not a LanguageModelBrain, which the role llm needs",
         ),
         (
             Provider("crow", "agent", NoSection, caws),  # type: ignore[type-var]
