@@ -173,8 +173,8 @@ async def test_only_with_the_token_and_from_this_machine(port: Port) -> None:
 
 
 BAD: list[tuple[Any, int, str]] = [
-    (b"{", 400, "no JSON"),
-    (b"[]", 400, "no JSON object"),
+    (b"{", 400, "not JSON"),
+    (b"[]", 400, "not a JSON object"),
     ({"context": "demo", "mesage": "x"}, 400, "unknown key 'mesage'"),
     ({"context": "demo", "message": 7}, 400, "message: expected a text"),
     ({"context": "demo", "message": " \n"}, 400, "message: it is empty"),

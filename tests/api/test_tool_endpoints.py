@@ -96,7 +96,7 @@ async def test_what_changes_the_world_needs_approve(client: Client) -> None:
 
 
 BAD: list[tuple[Any, int, str]] = [
-    (b"{", 400, "no JSON"),
+    (b"{", 400, "not JSON"),
     ({}, 400, "context: expected"),
     ({"context": 7}, 400, "context: expected a text"),
     ({"context": "demo", "arguments": []}, 400, "arguments: expected an object"),

@@ -132,7 +132,7 @@ def test_a_file_that_is_not_there(run: Callable[..., Done], command: str) -> Non
         (["call", "--say", " "], "--say without words"),
         (["call", "--say", "hello", "--target", "here"], "is not HOST:PORT"),
         (["call", "--say", "hello", "--record", "/nowhere/call.wav"], "there is no folder"),
-        (["run", "--log-level", "loud"], "'loud' is none of"),
+        (["run", "--log-level", "loud"], "'loud' is not one of"),
         (["nonsense"], "No such command"),
     ],
 )

@@ -127,7 +127,7 @@ def test_long_texts_cannot_be_multiplied() -> None:
     text = 'contexts: {demo: {}}\nroutes:\n  "1": "' + "${LONG}" * 21 + '"\n'
     assert (
         told(text)[0]
-        == f"a.yaml:3: routes.1: the text comes to have more than {MOST_TEXT:,} characters"
+        == f"a.yaml:3: routes.1: the expanded text has more than {MOST_TEXT:,} characters"
     )
     text = "contexts: {demo: {}}\nroutes:\n" + "".join(f'  "{n}": "${{LONG}}"\n' for n in range(30))
     assert "the values from outside the file make more than" in told(text)[-1]
@@ -342,7 +342,7 @@ def test_thousands_of_problems_are_not_all_put_into_words() -> None:
     tools = [f"nobody_has_{number}" for number in range(20_000)]
     messages = told(json.dumps({"contexts": {"demo": {"tools": tools}}}))
     assert len(messages) == load.MOST_PROBLEMS + 1
-    assert "nobody provides the tool nobody_has_0" in messages[0]
+    assert "nothing provides the tool nobody_has_0" in messages[0]
     assert "more problems, which are not shown" in messages[-1]
 
 

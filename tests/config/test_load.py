@@ -338,7 +338,7 @@ def test_problems_of_every_kind_are_reported_together_in_the_order_of_the_file()
         "a.yaml:6: contexts.demo.greeting: the environment variable ALSO_NOT_SET is not set;"
         " set it, or give a default: ${ALSO_NOT_SET:-default}",
         "a.yaml:6: contexts.demo.greeting: ${ without a name; write ${NAME} or ${file:PATH},"
-        " or $${ when it is meant as such",
+        " or $${ for a literal ${",
         "a.yaml:7: contexts.demo.promt: unknown key; did you mean prompt?",
     ]
 
@@ -355,7 +355,7 @@ def test_what_does_not_fit_together_is_told_along_with_what_is_wrong_in_itself()
         "a.yaml:2: audiosocket.context: there is no context demmo; did you mean demo?",
         "a.yaml:3: contexts.demo.max_duration_ms: expected a whole number of at least 1000,"
         " found the number 1",
-        "a.yaml:3: contexts.demo.tools[0]: nobody provides the tool hang_up;"
+        "a.yaml:3: contexts.demo.tools[0]: nothing provides the tool hang_up;"
         " did you mean hangup_call?",
     ]
 
@@ -441,12 +441,12 @@ def test_problems_in_rules_have_their_own_line() -> None:
         ),
         (
             "contexts: {demo: {tools: [hang_up_call]}}",
-            "a.yaml:1: contexts.demo.tools[0]: nobody provides the tool hang_up_call;"
+            "a.yaml:1: contexts.demo.tools[0]: nothing provides the tool hang_up_call;"
             " did you mean hangup_call?",
         ),
         (
             "contexts: {demo: {tools: [mcp_crm_find]}}",
-            "a.yaml:1: contexts.demo.tools[0]: nobody provides the tool mcp_crm_find;"
+            "a.yaml:1: contexts.demo.tools[0]: nothing provides the tool mcp_crm_find;"
             " known here: collect_digits, hangup_call, pause_recording, resume_recording,"
             " send_digits, transfer",
         ),
@@ -490,7 +490,7 @@ def test_an_unknown_placeholder_is_refused_with_the_known_ones(key: str) -> None
         " did you mean caller_name?; known: caller_number, caller_name,"
         " called_number, call_id, context_name, provider_name, current_date, current_weekday,"
         " current_time, current_datetime_iso, TIER; a channel variable must be listed in"
-        " `variables`, and a brace that is meant as such is written twice"
+        " `variables`, and a literal brace is written twice"
     ]
 
 
@@ -531,7 +531,7 @@ def test_tools_of_servers_are_provided_under_their_exposed_names() -> None:
 
 def test_a_tool_that_a_server_does_not_list_is_fatal() -> None:
     assert told("contexts: {demo: {tools: [mcp_crm_delete]}}" + SERVER) == [
-        "a.yaml:1: contexts.demo.tools[0]: nobody provides the tool mcp_crm_delete;"
+        "a.yaml:1: contexts.demo.tools[0]: nothing provides the tool mcp_crm_delete;"
         " did you mean mcp_crm_find?"
     ]
 

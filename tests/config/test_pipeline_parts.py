@@ -65,7 +65,7 @@ def test_a_model_in_a_file_that_is_not_there_is_told(tmp_path: Path, part: str, 
     (problem,) = load(file, ENVIRON).problems
     assert not problem.fatal
     assert str(problem).endswith(
-        f"providers.a.{part}.model: there is no file {model}; calls that want it will fail"
+        f"providers.a.{part}.model: there is no file {model}; calls that use it will fail"
     )
     model.touch()
     assert load(file, ENVIRON).problems == ()

@@ -105,11 +105,11 @@ class CrowWithACall(Crow):
         ),
         (
             Provider("crow", "llm", Crow, caws),
-            "the section of crow is no LanguageModelBrain, which the role llm needs",
+            "the section of crow is not a LanguageModelBrain, which the role llm needs",
         ),
         (
             Provider("crow", "agent", NoSection, caws),  # type: ignore[type-var]
-            "the section of crow is no PartSection, which the role agent needs",
+            "the section of crow is not a PartSection, which the role agent needs",
         ),
         (
             Provider("crow_voice", "tts", Crow, caws),
@@ -375,7 +375,7 @@ def test_a_tool_that_cannot_be_made_is_not_offered(
     ("makes", "reason"),
     [
         (caws, "make of crow failed: RuntimeError: caw"),
-        (a_text, "make of crow gives a str, no MediaPath"),
+        (a_text, "make of crow gives a str, not a MediaPath"),
     ],
 )
 async def test_a_transport_that_cannot_be_made_is_in_trouble(

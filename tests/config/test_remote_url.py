@@ -187,7 +187,7 @@ def test_an_unsafe_url_has_its_line() -> None:
     ("lines", "message"),
     [
         ("headers: {Host: other.example.com}", "cannot have 'Host'"),
-        ('headers: {"X-A\\nB": "1"}', "it is no header"),
+        ('headers: {"X-A\\nB": "1"}', "it is not a header"),
         ("headers: {X-Key: '${TOKEN}'}", "`headers.X-Key` has characters"),
         ("auth: {type: bearer, token: '${TOKEN}'}", "`token` has characters"),
     ],

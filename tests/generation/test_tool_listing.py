@@ -42,7 +42,7 @@ async def test_what_is_not_imported_is_not_offered() -> None:
         for row in rows(bad={"kind": "python", "function": "m:f"}).values()
         if "m:f" in row.origin
     ]
-    assert (row.origin, row.why_not) == ("python:m:f", "nobody offers it at this moment")
+    assert (row.origin, row.why_not) == ("python:m:f", "no source offers it at this moment")
 
 
 async def test_a_context_shows_all_that_it_lists() -> None:
@@ -50,7 +50,7 @@ async def test_a_context_shows_all_that_it_lists() -> None:
     assert {name: row.why_not for name, row in found.items()} == {
         "bad": "",
         "transfer": "there is nowhere to transfer to",
-        "nobody": "nobody offers it at this moment",
+        "nobody": "no source offers it at this moment",
         "gone.*": "there is no MCP server gone",
         "sleeps.*": "its server is not started yet",
     }

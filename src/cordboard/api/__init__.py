@@ -1,1 +1,1 @@
-"""The HTTP face: health, metrics, administration. No logic of its own."""
+"""The HTTP port: health, metrics, administration. It contains no logic of the engine."""

@@ -7,12 +7,11 @@
     POST /mcp/servers/{server}/start|stop|restart
     POST /reload                                put the changed file into force
 
-POST needs the admin token (`cordboard.api.token_check`) and takes no body. There is no other
-defence against forged requests, and none is needed: a browser sends the header across origins only
-after a preflight, which is never granted, and the content types of plain forms are refused besides.
-GET is free on loopback; elsewhere the gate asks for the token (`cordboard.api.gate`). One piece of
-work at a time per server; everybody else is told 409, so that impatience starts no fleet of
-processes.
+POST needs the admin token (`cordboard.api.token_check`) and takes no body. No other defence against
+forged requests is needed: a browser sends the header across origins only after a preflight, which
+is never granted, and the content types of plain forms are refused besides. GET is free on loopback;
+elsewhere the gate requires the token (`cordboard.api.gate`). One operation at a time per server;
+further requests get 409, so that impatience starts no fleet of processes.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ from cordboard.errors import CordboardError
 from cordboard.mcp.supervision.status import ServerStatus
 
 STDERR_LINES = 20
-"""How many of a server's last lines are shown."""
+"""Last lines of a server's stderr in the answer."""
 MAX_BODY = 4_096
-"""Bytes that a request may bring, though none are needed."""
+"""Bytes of a body, though none is needed."""
 _FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
-"""What a browser sends across origins without asking first (WHATWG Fetch, section 4.10)."""
+"""Types that a browser sends across origins without a preflight (WHATWG Fetch, section 4.10)."""
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
@@ -51,7 +50,7 @@ log = structlog.get_logger()
 
 
 class AdministrationEndpoints:
-    """The routes above, over one `Administration`."""
+    """The routes of this module, over one `Administration`."""
 
     def __init__(
         self, administration: Administration, check: TokenCheck, limits: HttpLimits
@@ -62,7 +61,7 @@ class AdministrationEndpoints:
         self._busy: set[str] = set()
 
     def routes(self) -> list[Route]:
-        """For the application."""
+        """Return the routes for the application."""
         reading: dict[str, Handler] = {
             "/mcp/status": self._status,
             "/mcp/tools": self._tools,
@@ -83,7 +82,7 @@ class AdministrationEndpoints:
             ),
         ]
 
-    # Who may.
+    # Authorisation.
 
     def _change(self, handler: Handler) -> Handler:
         async def guarded(request: Request) -> Response:
@@ -96,7 +95,7 @@ class AdministrationEndpoints:
 
         return guarded
 
-    # What is answered.
+    # Answers.
 
     async def _status(self, request: Request) -> Response:
         servers = [server_as_json(status) for status in self._administration.mcp_status()]
@@ -137,7 +136,7 @@ class AdministrationEndpoints:
 
     @contextmanager
     def _working_on(self, server: str) -> Iterator[None]:
-        """Raises `HTTPException`: 409 while somebody else works on it, 404 when there is none."""
+        """Raises `HTTPException`: 409 during another operation on it, 404 when there is none."""
         if server in self._busy:
             raise HTTPException(409, f"the MCP server {server!r} is being worked on already")
         self._busy.add(server)
@@ -145,7 +144,7 @@ class AdministrationEndpoints:
             yield
         except KeyError:
             if any(server == status.server for status in self._administration.mcp_status()):
-                raise  # a mistake of ours, not of who asked
+                raise  # our own mistake, not the client's
             raise HTTPException(404, f"there is no MCP server {server[:64]!r}") from None
         except CordboardError as error:
             raise HTTPException(409, str(error)) from error
@@ -154,7 +153,7 @@ class AdministrationEndpoints:
 
 
 def server_as_json(status: ServerStatus) -> dict[str, Any]:
-    """What is shown of a server."""
+    """Return a server's state for the answer."""
     return {
         "server": status.server,
         "state": str(status.state),
@@ -171,7 +170,7 @@ def server_as_json(status: ServerStatus) -> dict[str, Any]:
 
 
 def report_as_json(report: ReloadReportView) -> dict[str, Any]:
-    """What is answered to a reload."""
+    """Return the answer to a reload."""
     return {
         "applied": report.applied,
         "generation": report.generation,
@@ -197,7 +196,7 @@ def iso_time(seconds: float) -> str:
 
 
 async def _check_body(request: Request, seconds: float) -> None:
-    """Nothing, or an empty JSON object, and no more than a little. Raises `HTTPException`."""
+    """Accept no body, or a small empty JSON object. Raises `HTTPException`."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in _FORM_TYPES:
         raise HTTPException(415, "a form is not taken here; send no body, or JSON")

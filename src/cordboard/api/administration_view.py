@@ -1,7 +1,7 @@
-"""What the HTTP port needs of whoever administers the engine: the door to `administration.py`.
+"""The door to the administration of the engine, for the HTTP port: `administration.py`.
 
-Only shapes, so that this floor knows nothing of the engine above it. All times are Unix seconds,
-all texts free of secrets: whoever implements this has masked them.
+Only protocols, so that this layer knows nothing of the engine above it. All times are Unix seconds;
+all texts are free of secrets, because the implementation has masked them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from cordboard.mcp.supervision.status import ServerStatus
 
 
 class TestReportView(Protocol):
-    """How a server did when it was asked for a handshake and its tools."""
+    """Result of a server's test: handshake and tools."""
 
     @property
     def ok(self) -> bool: ...
     @property
     def error(self) -> str:
-        """Why not; empty when `ok`."""
+        """Reason of the failure; empty when `ok`."""
         ...
 
     @property
@@ -30,12 +30,12 @@ class TestReportView(Protocol):
     def protocol(self) -> str: ...
     @property
     def tools(self) -> Sequence[str]:
-        """Names as the server gives them."""
+        """Names from the server."""
         ...
 
     @property
     def stderr(self) -> Sequence[str]:
-        """The last lines the server wrote there."""
+        """The server's last lines on stderr."""
         ...
 
 
@@ -49,7 +49,7 @@ class DeferredView(Protocol):
 
 
 class ReloadReportView(Protocol):
-    """What became of a reload."""
+    """Result of a reload."""
 
     @property
     def applied(self) -> bool:
@@ -58,7 +58,7 @@ class ReloadReportView(Protocol):
 
     @property
     def generation(self) -> int:
-        """The number of the generation that new calls get now."""
+        """Number of the generation for new calls."""
         ...
 
     @property
@@ -73,29 +73,29 @@ class ReloadReportView(Protocol):
 
 
 class Administration(Protocol):
-    """What an operator may ask of a running engine.
+    """An operator's actions on a running engine.
 
-    The methods that name a server raise `KeyError` when the configuration has none of that name,
-    and a `CordboardError` when what was asked cannot be done.
+    Methods with a server name raise `KeyError` when the configuration has no such server, and a
+    `CordboardError` when the action is impossible.
     """
 
     def mcp_status(self) -> Sequence[ServerStatus]:
-        """A snapshot of every server, at once."""
+        """Return a snapshot of every server, at once."""
         ...
 
     def mcp_tools(self) -> Sequence[Mapping[str, Any]]:
-        """Every listed tool: `exposed`, `origin`, `server`, `tool`, `description`, `parameters`,
-        `offered`, `why_not` (empty when offered), `quarantined` (it waits for being accepted),
-        `diff` (what in it is not as it was accepted). At once."""
+        """Return every listed tool at once: `exposed`, `origin`, `server`, `tool`, `description`,
+        `parameters`, `offered`, `why_not` (empty when offered), `quarantined` (it waits for
+        acceptance), `diff` (its differences from the accepted definition)."""
         ...
 
     def tools(self, context: str | None = None) -> ToolListing:
-        """Every tool of every kind, or those of a context, at once. Raises `NotThere`."""
+        """Return every tool of every kind, or those of a context, at once. Raises `NotThere`."""
         ...
 
     async def mcp_test(self, server_id: str) -> TestReportView:
-        """Ask a server for a handshake and its tools, within its start timeout. One that is not
-        running is started aside for it, and stopped again."""
+        """Request a handshake and the tools from a server, within its start timeout. If it is not
+        running, it is started aside for the test, and stopped again."""
         ...
 
     async def mcp_start(self, server_id: str) -> ServerStatus:

@@ -1,8 +1,8 @@
-"""JSON answers that hold whatever a hostile MCP server may have listed.
+"""JSON answers for any data that a hostile MCP server may have listed.
 
-orjson is quick (1 MB in about 1 ms) but refuses what is nested deeper than 254 levels, whole
-numbers beyond 64 bits and half surrogates. Such a value is written the slow way, or, when that
-fails too, left out with a word about it; one bad tool never hides the others.
+orjson is quick (1 MB in about 1 ms) but refuses nesting deeper than 254 levels, integers beyond
+64 bits and half surrogates. Such a value is written the slow way, or, if that fails too, replaced
+by a short note; one bad tool never hides the others.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class JsonAnswer(Response):
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        """Bytes are a body that is written already."""
+        """Return the body; bytes are used unchanged."""
         return content if isinstance(content, bytes) else to_json(content)
 
 
 def to_json(value: Any) -> bytes:
-    """JSON of anything made of what JSON knows. Never raises for odd content."""
+    """Return JSON of any JSON-like value. Never raises for odd content."""
     try:
         return orjson.dumps(value)
     except TypeError:  # also orjson.JSONEncodeError
@@ -38,6 +38,6 @@ def to_json(value: Any) -> bytes:
 
 
 def list_to_json(name: str, items: list[Any]) -> bytes:
-    """`{name: items}`, item by item: for long lists, in a thread, where each item lets go of the
-    interpreter for a moment."""
+    """Return `{name: items}`, item by item: for long lists, in a thread, where each item releases
+    the interpreter for a moment."""
     return b'{"' + name.encode() + b'":[' + b",".join(to_json(item) for item in items) + b"]}"

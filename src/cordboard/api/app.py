@@ -1,17 +1,17 @@
-"""The HTTP face of the engine, for people, load balancers and Prometheus.
+"""The HTTP application of the engine, for people, load balancers and Prometheus.
 
     GET /live      200 while the event loop runs
-    GET /ready     200 when calls can be answered, else 503; which component is not ready, and why
-    GET /health    everything worth knowing at a glance, as JSON
+    GET /ready     200 when calls can be answered, else 503; the components, and why not
+    GET /health    overview as JSON
     GET /metrics   Prometheus
     /mcp/..., POST /reload      administration (`cordboard.api.administration`)
-    /chat...                    conversations in writing (`cordboard.api.chat`)
-    /tools/...                  single tools, and how they are used (`cordboard.api.tools`)
+    /chat...                    written conversations (`cordboard.api.chat`)
+    /tools/...                  lists, tries and usage of tools (`cordboard.api.tools`)
 
-It has no logic of its own: whatever it shows comes from an `EngineView`, whose methods return at
-once; what it does, an `Administration` does. `cordboard.api.gate` says which requests come in at
-all. `/ready` and `/health` show only numbers and states to a request without the admin token: the
-rest names calls, contexts, providers and servers, which other users of the machine could use.
+It contains no logic of the engine: its data comes from an `EngineView`, whose methods return at
+once; its actions are those of an `Administration`. `cordboard.api.gate` decides which requests come
+in at all. `/ready` and `/health` show only numbers and states to a request without the admin token:
+the rest names calls, contexts, providers and servers, which other users of the machine could use.
 """
 
 from __future__ import annotations
@@ -41,42 +41,42 @@ from cordboard.observe.metrics import CONTENT_TYPE
 from cordboard.observe.tool_usage_files import ToolUsageFiles
 
 WITHHELD = "shown with the admin token"
-"""Stands for the detail of a component when the request has no token."""
+"""Replaces the detail of a component when the request has no token."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentState:
-    """Whether one part of the engine can do its work."""
+    """Readiness of one part of the engine."""
 
     ready: bool
     detail: str = ""
-    """Why not, or what is worth knowing; a sentence without secrets."""
+    """Reason why it is not ready, or other information; a sentence without secrets."""
     required: bool = True
-    """Whether calls can be answered only when this is ready. A part that is merely missed (one MCP
-    server of several) is shown, but does not make the engine unready."""
+    """True if calls can be answered only when this part is ready. An optional part (one MCP server
+    of several) is shown, but does not make the engine unready."""
     public: bool = False
-    """Whether the detail is shown without the admin token: it names no call, context, provider or
+    """True if the detail is shown without the admin token: it names no call, context, provider or
     server."""
 
 
 class EngineView(Protocol):
-    """What the engine shows of itself. Every method returns at once, whatever state it is in."""
+    """The engine's state for HTTP. Every method returns at once, in any state of the engine."""
 
     def readiness(self) -> Mapping[str, ComponentState]:
-        """The components by name: `ari`, `media`, `agents`, `calls`, `mcp`, `ledger`."""
+        """Return the components by name: `ari`, `media`, `agents`, `calls`, `mcp`, `ledger`."""
         ...
 
     def counts(self) -> Mapping[str, Any]:
-        """Version, uptime and numbers, fit for JSON: nothing that names a call, a context, a
-        provider or a server."""
+        """Return version, uptime and numbers for JSON, without names of calls, contexts, providers
+        or servers."""
         ...
 
     def health(self) -> Mapping[str, Any]:
-        """Details, fit for JSON: version, uptime, generation, calls, servers, workers, lag."""
+        """Return details for JSON: version, uptime, generation, calls, servers, workers, lag."""
         ...
 
     def metrics(self) -> bytes:
-        """All series in the Prometheus text format."""
+        """Return all series in the Prometheus text format."""
         ...
 
 
@@ -92,13 +92,13 @@ def create_app(
     usage: ToolUsageFiles | None = None,
     limits: HttpLimits = HttpLimits(),  # noqa: B008 - frozen
 ) -> ASGIApp:
-    """The application.
+    """Return the application.
 
-    `loopback_only`: reading needs no token. `allowed_hosts`: names in Host headers that are the
-    engine's, besides addresses and `localhost`.
-    `administration`: who does what `/mcp` and `/reload` ask; without it, they do not exist.
-    `token`: gives the admin token in force, at each request; with none, nothing can be changed,
-    and off loopback nothing read. `chat`, `trials` and `usage`: what `/chat` and `/tools` ask.
+    `loopback_only`: reading needs no token. `allowed_hosts`: further names of the engine in Host
+    headers, besides addresses and `localhost`.
+    `administration` does the work of `/mcp` and `/reload`; without it, they do not exist.
+    `token` returns the admin token in force, at each request; without a token, nothing can be
+    changed, and off loopback nothing read. `chat`, `trials` and `usage` serve `/chat` and `/tools`.
     """
     check = TokenCheck(BearerGate(token))
     app = Starlette(
@@ -122,7 +122,7 @@ def create_app(
 
 
 def _own_routes(engine: EngineView, check: TokenCheck) -> list[Route]:
-    """What an `EngineView` answers."""
+    """Return the routes that an `EngineView` answers."""
 
     def has_token(request: Request) -> bool:
         return "authorization" in request.headers
@@ -150,7 +150,7 @@ def _own_routes(engine: EngineView, check: TokenCheck) -> list[Route]:
         return JSONResponse({**engine.counts(), "components": components})
 
     async def metrics(request: Request) -> Response:
-        page = await asyncio.to_thread(engine.metrics)  # up to 100 ms of work
+        page = await asyncio.to_thread(engine.metrics)  # takes up to 100 ms
         return Response(page, headers={"Content-Type": CONTENT_TYPE})
 
     handlers: dict[str, Callable[[Request], Awaitable[Response]]] = {
@@ -176,7 +176,7 @@ def _components(
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    """404, 405 and the like, as JSON."""
+    """Answer 404, 405 and the like, as JSON."""
     if not isinstance(error, HTTPException):
         raise error
     body = {"error": error.detail}
@@ -184,5 +184,5 @@ async def _refuse(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """What went wrong is in the log, not in the answer."""
+    """Answer an internal error, whose details are only in the log."""
     return JSONResponse({"error": "Internal Server Error"}, status_code=500)

@@ -1,13 +1,13 @@
-"""Conversations in writing over HTTP.
+"""Written conversations over HTTP.
 
     POST   /chat                {context, message, session_id?, variables?} → server-sent events
-    GET    /chat/{session_id}   what was said and done in it: transcript and tool calls
+    GET    /chat/{session_id}   its transcript and tool calls
     DELETE /chat/{session_id}   end it
 
 All of them need the admin token. `POST` answers `text/event-stream`: one `event:` and one line of
-JSON (`data:`) for each `ChatEvent` (`cordboard.chat.answer`), a comment every 15 s while nothing
-happens. What goes wrong before the first event is an HTTP status with `{"error": ...}`; afterwards
-it is an event `error`. A client that goes away gives the answer up.
+JSON (`data:`) for each `ChatEvent` (`cordboard.chat.answer`), and a comment every 15 s without an
+event. An error before the first event is an HTTP status with `{"error": ...}`; a later one is an
+event `error`. If the client disconnects, the answer is given up.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from cordboard.errors import ChatRefused
 
 HEARTBEAT = b": still here\n\n"
 MOST_BYTES = 512 * 1024
-"""Of a body; a message has a limit of its own (`chat.max_message_chars`)."""
+"""Bytes of a body; a message has a limit of its own (`chat.max_message_chars`)."""
 _STATUS = {
     "off": 404,
     "unknown_context": 404,
@@ -52,7 +52,7 @@ log = structlog.get_logger()
 
 
 class ChatEndpoints:
-    """The routes above, over the conversations of one engine."""
+    """The routes of this module, over the conversations of one engine."""
 
     def __init__(self, sessions: ChatSessions, check: TokenCheck, limits: HttpLimits) -> None:
         self._sessions = sessions
@@ -60,7 +60,7 @@ class ChatEndpoints:
         self._check = check
 
     def routes(self) -> list[Route]:
-        """For the application."""
+        """Return the routes for the application."""
         one = "/chat/{session_id}"
         return [
             Route("/chat", self._guarded(self._post), methods=["POST"]),
@@ -135,13 +135,13 @@ class ChatEndpoints:
 
 
 def http_refusal(error: ChatRefused) -> HTTPException:
-    """The status that says it."""
+    """Return the HTTP status of a refusal."""
     headers = {"Retry-After": "5"} if error.reason in ("full", "busy", "not_ready") else None
     return HTTPException(_STATUS[error.reason], str(error), headers)
 
 
 async def stream(answer: Answer, heartbeat_seconds: float) -> AsyncIterator[bytes]:
-    """The events as they go over the wire, and heartbeats where nothing happens for so long."""
+    """Yield the events as bytes, and heartbeats after `heartbeat_seconds` without an event."""
     try:
         while True:
             try:
@@ -158,5 +158,5 @@ async def stream(answer: Answer, heartbeat_seconds: float) -> AsyncIterator[byte
 
 
 def as_bytes(event: ChatEvent) -> bytes:
-    """One event of the stream; its JSON has no line ends."""
+    """Return one event of the stream; its JSON has no line ends."""
     return b"event: %s\ndata: %s\n\n" % (event.name.encode(), to_json(event.data))

@@ -1,10 +1,11 @@
-"""The gate before every request: by which name it was sent, whether it has the token, and room.
+"""The gate before every request: it checks the Host header, the token, and the number of requests.
 
 A web page can make a name of its own point to this machine (DNS rebinding), and its visitor's
-browser then sends that name in the Host header. So a request must name the engine by an address,
-as `localhost`, or by a name that the configuration lists. Off loopback everything but `/live` also
-needs the admin token. `/live` is answered however many other requests are under way: orchestrators
-restart what does not answer it, and that would end live calls. A refused request takes no place.
+browser then sends that name in the Host header. So a request must address the engine by an IP
+address, as `localhost`, or by a name that the configuration lists. Off loopback everything but
+`/live` also needs the admin token. `/live` is answered even when the limit of requests is reached:
+orchestrators restart an engine that does not answer it, which would end live calls. A refused
+request takes no place.
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ SECURITY_HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
-    """How much a client may ask for, and how long it may take."""
+    """Limits of requests and their durations."""
 
     most_at_once: int = 64
-    """Requests that are answered at the same time, `/live` excepted; further ones get 503. The
+    """Requests that are answered at the same time, except `/live`; further ones get 503. The
     port is for a few scrapers and people."""
     body_seconds: float = 5.0
-    """How long a body may take to come."""
+    """Timeout for receiving a body."""
     heartbeat_seconds: float = 15.0
-    """Between two signs of life in a stream in which nothing happens."""
+    """Interval of heartbeats in a stream without events."""
 
 
 class Gate:
-    """Refuses what may not come in, and adds the security headers to each answer."""
+    """Refuses requests, and adds the security headers to each answer."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class Gate:
         allowed_hosts: Collection[str],
         most_at_once: int,
     ) -> None:
-        """`loopback_only`: only `check` of the endpoints themselves asks for the token."""
+        """`loopback_only`: only the endpoints' own `check` requires the token."""
         self._app = app
         self._check = check
         self._loopback_only = loopback_only
@@ -93,7 +94,7 @@ class Gate:
         name = host_name(request.headers.get("host", ""))
         if not (is_address(name) or name == "localhost" or name in self._allowed_hosts):
             error = (
-                f"the Host header names {name[:64]!r}, which is not a name of this engine; ask by "
+                f"the Host header names {name[:64]!r}, which is not a name of this engine; use "
                 "its address, or list the name under health.allowed_hosts"
             )
             return JsonAnswer({"error": error}, status_code=421)
@@ -107,14 +108,14 @@ class Gate:
 
 
 def host_name(host: str) -> str:
-    """The name or address in a Host header such as `localhost:15000` or `[::1]:80`."""
+    """Return the name or address in a Host header such as `localhost:15000` or `[::1]:80`."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return (host.rpartition(":")[0] if ":" in host else host).lower()
 
 
 def is_address(name: str) -> bool:
-    """Whether it is an IP address rather than a name."""
+    """Return True for an IP address, False for a name."""
     try:
         ipaddress.ip_address(name)
     except ValueError:

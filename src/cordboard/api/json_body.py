@@ -1,6 +1,6 @@
-"""The body of a request that brings parameters: one JSON object, of a known size and known keys.
+"""The body of a request with parameters: one JSON object, of limited size and known keys.
 
-Each thing that is wrong with it has an answer of its own, which says what was expected.
+Each error has an answer of its own, with the expected form.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ async def json_body(request: Request, most_bytes: int, seconds: float) -> dict[s
     try:
         content = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise HTTPException(400, f"the body is no JSON: {error}") from None
+        raise HTTPException(400, f"the body is not JSON: {error}") from None
     if not isinstance(content, dict):
-        raise HTTPException(400, "the body is no JSON object")
+        raise HTTPException(400, "the body is not a JSON object")
     return content
 
 
 def fields(content: Mapping[str, Any], **kinds: type) -> dict[str, Any]:
-    """What the object says under the known keys; one that is null counts as left out. Raises
+    """Return the object's values of the known keys; a null counts as left out. Raises
     `HTTPException` 400 for other keys and for values of another kind."""
     for name, value in content.items():
         if name not in kinds:

@@ -1,8 +1,8 @@
 """The HTTP port: uvicorn inside the engine's own event loop.
 
 uvicorn is made to behave as a guest: it installs no signal handlers, never exits the process,
-configures no logging, and is gone completely after `close()`. A connection that waits for a whole
-request, or does not read its answer, waits in a queue of bounded length (`_Waiting`), so that a
+configures no logging, and leaves nothing behind after `close()`. A connection without a whole
+request, or with an unread answer, waits in a queue of bounded length (`_Waiting`), so that a
 thousand idle or dripping ones neither take all descriptors nor keep an honest client out.
 """
 
@@ -25,13 +25,13 @@ from cordboard.config.schema import Health
 from cordboard.errors import ListenError
 
 CLOSE_SECONDS = 2
-"""How long requests that are being answered may take when the engine stops."""
+"""Grace period of unfinished requests when the engine stops."""
 IDLE_SECONDS = 15.0
-"""How long a connection may go without a whole request, or without reading its answer."""
+"""Timeout of a connection without a whole request, or with an unread answer."""
 MOST_WAITING = 256
-"""Connections without a whole request, or with an answer unread; a further one closes the one that
-has waited longest. An honest client sends its request at once: it is passed over by at most a few
-`_BACKLOG`s of connections that come at the same moment."""
+"""Connections without a whole request, or with an unread answer; a further one closes the one that
+has waited longest. An honest client sends its request at once: at most a few `_BACKLOG`s of
+simultaneous connections come before it."""
 _BACKLOG = 64
 
 log = structlog.get_logger()
@@ -58,7 +58,7 @@ class HttpServer:
 
     @property
     def port(self) -> int:
-        """The TCP port; the real one after `start`, also when 0 was asked for."""
+        """The TCP port; the real one after `start`, also when the configured one is 0."""
         return self._port
 
     async def start(self) -> None:
@@ -74,7 +74,7 @@ class HttpServer:
             started.cancel()
         if self._task.done():
             listener.close()
-            await self._task  # raises what went wrong
+            await self._task  # raises its error
         log.info("http_listening", host=self._host, port=self._port)
 
     async def close(self) -> None:
@@ -88,25 +88,25 @@ class HttpServer:
 
 
 class _Waiting:
-    """The connections that wait for their client, the one that has waited longest first."""
+    """Connections that wait for their client, the one that has waited longest first."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._connections: dict[_ImpatientProtocol, None] = {}
 
     def add(self, connection: _ImpatientProtocol) -> None:
-        """It waits from now on; one too many closes the first."""
+        """Add a waiting connection; one too many closes the first."""
         self._connections[connection] = None
         if len(self._connections) > self._most:
             next(iter(self._connections)).drop()
 
     def remove(self, connection: _ImpatientProtocol) -> None:
-        """It is being answered, or is closed."""
+        """Remove a connection that is being answered, or is closed."""
         self._connections.pop(connection, None)
 
 
 class _ImpatientProtocol(H11Protocol):
-    """uvicorn's HTTP, which by itself waits for ever for a first request, or the rest of one."""
+    """uvicorn's HTTP, which by itself waits forever for a first request, or the rest of one."""
 
     def __init__(self, *, idle_seconds: float, waiting: _Waiting, **uvicorn_s: Any) -> None:
         super().__init__(**uvicorn_s)
@@ -145,7 +145,7 @@ class _ImpatientProtocol(H11Protocol):
         super().on_response_complete()
 
     def drop(self) -> None:
-        """Close it at once, whatever it was still to be sent."""
+        """Close the connection at once, dropping unsent data."""
         self._waiting.remove(self)
         self.transport.abort()
 
@@ -155,7 +155,7 @@ class _ImpatientProtocol(H11Protocol):
 
     def _close_if_idle(self) -> None:
         """Close unless a request is being answered and read, or a new one came since the last
-        look."""
+        check."""
         seen = (self.cycle, self.transport.get_write_buffer_size())
         if seen == self._seen and (self.flow.write_paused or not self._answering):
             self.drop()
@@ -188,17 +188,17 @@ class _Guest(uvicorn.Server):
         self._ending = asyncio.Event()
 
     def end(self) -> None:
-        """Let `serve` return, once what is being answered is."""
+        """Let `serve` return, once open requests are answered."""
         self.should_exit = True
         self._ending.set()
 
     async def main_loop(self) -> None:
-        """uvicorn's own looks ten times a second whether it is to end; this one is told."""
+        """Wait for `end`; uvicorn's own version polls ten times a second."""
         tenths = 0
         while not await self.on_tick(tenths):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), 1)
-            tenths += 10  # at each full second it renews the date that answers carry
+            tenths += 10  # at each full second uvicorn renews the date of its answers
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -211,7 +211,7 @@ class _Guest(uvicorn.Server):
 
 
 async def _listen(host: str, port: int) -> socket.socket:
-    """A listening socket; the first address that the host name stands for."""
+    """Return a listening socket at the first address of the host name."""
     try:
         addresses = await asyncio.get_running_loop().getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

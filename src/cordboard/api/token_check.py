@@ -1,9 +1,9 @@
-"""Whether a request carries the operator's token (`admin.token`), its refusal if not, and the log.
+"""Check of requests for the operator's token (`admin.token`), with refusals and their log.
 
 `BearerGate` is pure: headers in, refusal out. The answers are those of RFC 6750: 401 with a
 challenge for a missing or wrong token. Without a configured token no request can have it, so the
-answer is 403 and says what to set. `TokenCheck` is one for all endpoints that need the token: a
-client without it must not fill the log either.
+answer is 403 with advice. All endpoints that need the token share one `TokenCheck`: a client
+without it must not fill the log either.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from starlette.responses import Response
 from cordboard.api.answers import JsonAnswer
 
 TELL_SECONDS = 1.0
-"""Between two lines of the log about refused requests."""
+"""Seconds between two lines of the log about refused requests."""
 CHALLENGE = 'Bearer realm="cordboard"'
 NONE_CONFIGURED = (
     "this needs the admin token, and none is configured; set `admin.token` in the configuration, "
@@ -37,7 +37,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is not served."""
+    """Reason why a request is not served."""
 
     status: int
     error: str
@@ -45,16 +45,16 @@ class Refusal:
 
 
 class BearerGate:
-    """Compares what requests bring with the one token there is."""
+    """Compares requests with the configured token."""
 
     def __init__(self, token: Callable[[], SecretStr | None]) -> None:
-        """`token` gives the one in force, asked at each request: a reload may change it. An empty
-        token counts as none: it must not open anything."""
+        """`token` returns the one in force, at each request: a reload may change it. An empty token
+        counts as none: it must not open anything."""
         self._token = token
 
     def refusal(self, authorization: Sequence[str]) -> Refusal | None:
-        """None when the request may pass; `authorization`: the values of all such headers, in
-        latin-1 as HTTP servers decode them."""
+        """Return None when the request may pass; `authorization`: the values of all such headers,
+        in latin-1 as HTTP servers decode them."""
         secret = self._token()
         token = secret.get_secret_value().encode() if secret is not None else b""
         if not token:
@@ -69,16 +69,16 @@ class BearerGate:
 
 
 class TokenCheck:
-    """Asks the gate, and tells of what it refuses."""
+    """Applies the gate, and logs its refusals."""
 
     def __init__(self, gate: BearerGate) -> None:
         self._gate = gate
         self._refused = 0
-        """Requests since the last line of the log about them."""
+        """Requests refused since the last line of the log about them."""
         self._told_at = -math.inf
 
     def refusal(self, request: Request) -> Response | None:
-        """The answer to a request that may not pass; None when it may."""
+        """Return the answer to a refused request; None when it may pass."""
         refusal = self._gate.refusal(request.headers.getlist("authorization"))
         if refusal is None:
             return None
@@ -88,7 +88,7 @@ class TokenCheck:
         )
 
     def _tell(self, path: str, status: int) -> None:
-        """Log it, unless that was just done."""
+        """Log the refusal, unless one was just logged."""
         self._refused += 1
         now = time.monotonic()
         if now - self._told_at >= TELL_SECONDS:

@@ -1,15 +1,15 @@
-"""Tools over HTTP: listed, tried, and how they are used.
+"""Tools over HTTP: list, tries and usage.
 
-    GET  /tools              every tool of the configuration in force, what is not offered, and why
+    GET  /tools              every tool of the configuration in force, also those not offered
                              {context: null, tools: [{name, kind, origin, …}]}
-         ?context=demo       those that this context lists
-         ?provider=gemini    also as that provider is given them: {…, provider: {tools, …}}
-    POST /tools/{name}/try   {context, arguments?, provider?, approve?} → what an agent would get
+         ?context=demo       the tools that this context lists
+         ?provider=gemini    also in that provider's form: {…, provider: {tools, …}}
+    POST /tools/{name}/try   {context, arguments?, provider?, approve?} → an agent's answer
     GET  /tools/usage        ?days=7&context=NAME → counts, errors and waits by day, context, tool
 
-The list is a route of the administration (`tool_list`). A try needs the admin token: it runs the
-tool, whatever that does. The usage is free on loopback;
-elsewhere the gate asks for the token (`cordboard.api.gate`).
+The list is a route of the administration (`tool_list`). A try needs the admin token, because it
+runs the tool with all its effects. The usage is free on loopback;
+elsewhere the gate requires the token (`cordboard.api.gate`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from cordboard.generation.tool_listing import ToolListing
 from cordboard.observe.tool_usage_files import KEPT_DAYS, ToolUsageFiles
 
 MOST_BYTES = 2 * 1024 * 1024
-"""Of the body of a try: the desk has to be asked what it thinks of arguments of a megabyte."""
+"""Bytes of a try's body: the desk must be able to receive arguments of a megabyte."""
 USUAL_DAYS = 7
 _STATUS: dict[Outcome, int] = {
     "run": 200,
@@ -52,7 +52,7 @@ log = structlog.get_logger()
 
 
 class ToolEndpoints:
-    """The routes above."""
+    """The routes of this module."""
 
     def __init__(
         self, trials: ToolTrials, usage: ToolUsageFiles, check: TokenCheck, limits: HttpLimits
@@ -63,7 +63,7 @@ class ToolEndpoints:
         self._check = check
 
     def routes(self) -> list[Route]:
-        """For the application."""
+        """Return the routes for the application."""
         return [
             Route("/tools/usage", self._usage, methods=["GET"]),
             Route("/tools/{name}/try", self._try, methods=["POST"]),
@@ -117,7 +117,7 @@ class ToolEndpoints:
 
 
 def as_json(report: TrialReport) -> dict[str, Any]:
-    """What is answered to a try; with an `error` when the tool may not be run like that."""
+    """Return the answer to a try; with an `error` when the desk refused it."""
     reply = report.reply
     body: dict[str, Any] = {} if report.outcome == "run" else {"error": reply.message}
     return body | {
@@ -134,15 +134,15 @@ def as_json(report: TrialReport) -> dict[str, Any]:
 
 
 class ToolLister(Protocol):
-    """Who knows the tools."""
+    """The source of the list of tools."""
 
     def tools(self, context: str | None = None) -> ToolListing:
-        """The tools as of now, at once. Raises `NotThere` for a context that there is not."""
+        """Return the tools as of now, at once. Raises `NotThere` for an unknown context."""
         ...
 
 
 def tool_list(lister: ToolLister) -> Callable[[Request], Awaitable[Response]]:
-    """The handler; who may ask is for others to judge."""
+    """Return the handler; authorisation is checked elsewhere."""
 
     async def answer(request: Request) -> Response:
         context = request.query_params.get("context") or None
@@ -158,7 +158,7 @@ def tool_list(lister: ToolLister) -> Callable[[Request], Awaitable[Response]]:
 
 
 def _written(listing: ToolListing, provider: str | None) -> bytes:
-    """Tool by tool, so that one that cannot be written hides no other."""
+    """Write tool by tool, so that one that cannot be written hides no other."""
     profile = tool_user(installed(), provider).schemas if provider is not None else None
     whole = listing.as_json(provider, profile)
     parts = [b'"context":' + to_json(whole["context"]), list_to_json("tools", whole["tools"])[1:-1]]

@@ -1,1 +1,1 @@
-"""The ways to a context's tools without a telephone: conversations in writing, single tries."""
+"""Use of a context's tools without a telephone: written conversations, single tries."""

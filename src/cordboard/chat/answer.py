@@ -1,13 +1,13 @@
-"""What comes of one message, event by event, for whoever sent it.
+"""The answer to one message, event by event, for its sender.
 
-session      who answers: first of all
-token        a piece of the answer; joined as they are, those of a turn are the answer
-tool_call    a tool was asked for; secret arguments are masked
-tool_result  what came of it: status, words, how long it took, what was cut
-filler       a sentence to bridge a slow tool; no part of the answer
+session      the first event: the conversation, and its context
+token        a piece of the answer; the pieces of a turn, joined unchanged, are the answer
+tool_call    a tool call began; secret arguments are masked
+tool_result  its result: status, words, duration, what was cut
+filler       a sentence to bridge a slow tool; not a part of the answer
 approval     a question; the next message answers it with yes or no
-error        something went wrong; the conversation goes on unless `done` says otherwise
-done         the last one: what the conversation waits for now
+error        something went wrong; the conversation continues unless `done` says otherwise
+done         the last event: what the conversation waits for now
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ class Answer:
         self._over = False
 
     def put(self, event: ChatEvent) -> None:
-        """Hand an event over; harmless when all is said already."""
+        """Add an event; ignored after the end."""
         if not self._over:
             self._events.put_nowait(event)
 
     def end(self) -> None:
-        """Nothing more comes."""
+        """End the answer: no more events come."""
         if not self._over:
             self._over = True
             self._events.put_nowait(None)
 
     def leave(self) -> None:
-        """Whoever read does not read on: what is still being done for them is given up, as far as
-        it changes nothing. Harmless when all is said."""
+        """Stop reading: work for the reader is given up, as far as it changes nothing. Harmless
+        after the end."""
         if not self._over:
             self.end()
             self._on_left(self)
@@ -60,7 +60,7 @@ class Answer:
         return self
 
     async def __anext__(self) -> ChatEvent:
-        """The next event. May be cancelled and called again; nothing is lost."""
+        """Return the next event. May be cancelled and called again; nothing is lost."""
         event = await self._events.get()
         if event is None:
             self._events.put_nowait(None)

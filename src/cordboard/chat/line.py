@@ -1,7 +1,7 @@
-"""The line of a conversation in writing: what a tool may do there.
+"""The line of a written conversation, with the actions that tools may take there.
 
-It can be ended, spoken on and asked for a yes or no. It has no keys, no sound that is recorded, and
-nobody can be passed on: tools that want to are told so in words that the other side may read.
+It can be ended, spoken on and used for yes-or-no questions. It has no keys, no recorded audio and
+no transfers: tools that need one get an error text that the other side may read.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Protocol
 from cordboard.errors import LineUnsupported
 from cordboard.tools.call_line import KeysCollected, KeysWanted
 
-NO_TRANSFER = "nobody can be passed on from a conversation in writing"
-NO_KEYS = "there are no keys in a conversation in writing"
+NO_TRANSFER = "a written conversation cannot be transferred"
+NO_KEYS = "a written conversation has no keys"
 
 
 class Talk(Protocol):
-    """What the line needs of its conversation."""
+    """The conversation, as the line needs it."""
 
     def leave(self, reason: str) -> None:
-        """End when the answer has been given."""
+        """End once the answer has been given."""
         ...
 
     def say(self, text: str) -> None:
-        """Say a sentence now."""
+        """Speak a sentence now."""
         ...
 
     async def confirm(self, question: str) -> bool | None:

@@ -1,6 +1,6 @@
-"""What a conversation in writing begins with, and what is done when it is over: as with a call.
+"""Beginning and aftermath of a written conversation, as with a call.
 
-Its names and variables, its ledger and toolbox; the lookups of `pre_call` and, from what they find,
+Its names and variables, its ledger and toolbox; the look-ups of `pre_call` and, from their results,
 greeting and dialogue; the steps of `post_call`.
 """
 
@@ -23,7 +23,7 @@ from cordboard.generation.generation import Generation
 from cordboard.tools.speech.template import fill_prompt
 
 SOURCE = "chat"
-"""Of these conversations, in their ledgers."""
+"""Source of these conversations, in their ledgers."""
 
 
 class Opening:
@@ -38,8 +38,8 @@ class Opening:
         given: Mapping[str, str],
         on_limit: Callable[[str], None],
     ) -> None:
-        """`given`: variables of whoever writes, such as `caller_number`. `on_limit(goodbye)`: the
-        conversation has cost as much as it may."""
+        """`given`: variables about the writer, such as `caller_number`. `on_limit(goodbye)` is
+        called when the conversation has reached its budget."""
         loop = asyncio.get_running_loop()
         config = generation.config
         self.session_id = f"chat-{uuid4()}"
@@ -67,7 +67,7 @@ class Opening:
         self._pre_call = self._phases.pre_call(generation)
 
     def begin(self) -> None:
-        """Write down who is there, and begin to look up what the context wants to know."""
+        """Record the start, and begin the context's look-ups."""
         self._phases.begin()
         started = self._started_at.isoformat(timespec="milliseconds")
         numbers = (
@@ -88,7 +88,7 @@ class Opening:
         self._pre_call.begin()
 
     async def dialogue(self, ask_tool: AskTool) -> tuple[Dialogue, str]:
-        """The dialogue, and the greeting, once it is known what they need to know."""
+        """Return the dialogue, and the greeting, once the look-ups that they need are done."""
         if self._context.uses_pre_call:
             await self._pre_call.done()
         saved = self._pre_call.saved()
@@ -105,12 +105,12 @@ class Opening:
         return self._brain.open(session), greeting
 
     async def stop_lookups(self) -> None:
-        """Stop what still looks something up, at once."""
+        """Stop unfinished look-ups at once."""
         await self._pre_call.close(0)
 
     async def close(self, outcome: str, reason: str, grace: float) -> None:
-        """The conversation is over: stop what still looks something up (what changes the world has
-        `grace` seconds), end the ledger, and hand over the steps of `post_call`."""
+        """Stop unfinished look-ups (those that change the world have `grace` seconds), end the
+        ledger, and hand over the steps of `post_call`."""
         await self._pre_call.close(grace)
         self._costs.close()
         now = asyncio.get_running_loop().time()

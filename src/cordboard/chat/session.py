@@ -1,13 +1,13 @@
-"""One conversation in writing: a context's dialogue, toolbox and desk without a telephone.
+"""One written conversation: a context's dialogue, toolbox and desk without a telephone.
 
     open → (answering → open | waiting for a yes or no → answering)* → ended
 
 It is pinned to the generation in force when it began, and leaves the same ledger as a call. One
 message is answered at a time. While a tool waits for a yes or no, the answer so far ends with an
-`approval`, and the next message goes on with it.
+`approval`, and the next message continues it.
 
-Who stops reading gives the answer up: tools that only read are cancelled, one that changes the
-world goes on. Its answer, and any that comes late, is kept and told with the next message.
+A client that stops reading gives the answer up: tools that only read are cancelled, one that
+changes the world continues. Its answer, like any late one, is kept for the next message.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
 
 UNCLEAR = "Please answer yes or no."
 _SHORT = {"y": True, "1": True, "n": False, "2": False}
-"""Yes and no as they are typed, and as they are pressed on a telephone."""
+"""Yes and no as typed, and as pressed on a telephone."""
 
 log = structlog.get_logger()
 
@@ -57,9 +57,9 @@ class ChatSession:
         *,
         tool_grace: float = TOOL_GRACE,
     ) -> None:
-        """`variables`: of the line, such as `caller_number` and those that the context declares.
-        `on_over` is told the session's id when nothing is left of it. `tool_grace`: seconds that a
-        tool that changes the world may go on after the conversation."""
+        """`variables`: of the line, such as `caller_number`, and those that the context declares.
+        `on_over` is called with the session's id once everything is closed. `tool_grace`: seconds
+        for which a tool that changes the world may continue after the conversation."""
         self._loop = asyncio.get_running_loop()
         self._generation = generation
         self._metrics = services.metrics
@@ -83,22 +83,22 @@ class ChatSession:
             tracing=services.tracing,
         )
         self._dialogue: Dialogue | None = None
-        """Opened with the first message, when the context's lookups are done."""
+        """Opened with the first message, after the context's look-ups."""
         self._introduced = False
         self._turn = 0
         self._asked = 0
         self._said: list[str] = []
-        """Of the turn's answer."""
+        """Pieces of the turn's answer so far."""
         self._answer: Answer | None = None
-        """Who reads what is being said."""
+        """Reader of the present answer."""
         self._answering: asyncio.Task[None] | None = None
         self._question: asyncio.Future[str | None] | None = None
-        """Waits for the message that answers; None: nobody will."""
+        """Waits for the message that answers; None: none will come."""
         self._limit: asyncio.TimerHandle | None = None
         self._idle: asyncio.TimerHandle | None = None
         self._leaving = False
         self._goodbye: str | None = None
-        """Said at the end of the answer by which the conversation has cost as much as it may."""
+        """Spoken at the end of the answer that reached the budget."""
         self._ending: asyncio.Task[None] | None = None
         self._began_turn = self._loop.time()
         generation.acquire()
@@ -107,19 +107,19 @@ class ChatSession:
 
     @property
     def over(self) -> bool:
-        """Whether it is ending or has ended."""
+        """True if it is ending or has ended."""
         return self._ending is not None
 
     @property
     def generation(self) -> int:
-        """The number of the configuration that it goes by."""
+        """Number of its configuration."""
         return self._opening.generation
 
     # Messages.
 
     def take(self, message: str | None) -> Answer:
-        """Take a message; the answer is given while it is read. None begins the conversation with
-        the greeting alone. Raises `ChatRefused`."""
+        """Take a message and return its answer, which is made while it is read. None begins the
+        conversation with the greeting alone. Raises `ChatRefused`."""
         if self.over:
             raise ChatRefused("unknown_session", "this conversation is over")
         if self._answer is not None or (self._answering is not None and self._question is None):
@@ -169,7 +169,7 @@ class ChatSession:
             self._tell_late()
         except CordboardError as error:
             self._trouble("agent_failed", str(error))
-        except Exception as error:  # task border: the conversation goes on
+        except Exception as error:  # task border: the conversation continues
             log.exception("chat_turn_failed")
             self._metrics.internal_error("chat_turn")
             self._trouble("internal_error", f"internal error: {type(error).__name__}")
@@ -214,7 +214,7 @@ class ChatSession:
         self._give_up()
 
     def _give_up(self) -> None:
-        """Stop answering. What becomes of a tool that is at work is the desk's to decide."""
+        """Stop answering. The desk decides about a running tool."""
         self._stop_timers()
         if self._answering is not None:
             self._answering.cancel()
@@ -223,21 +223,21 @@ class ChatSession:
         else:
             self._wait_for_a_message()
 
-    # What the line can do.
+    # Actions on the line.
 
     def leave(self, reason: str) -> None:
-        """The agent hangs up: the conversation ends with this answer."""
+        """End the conversation with this answer: the agent hangs up."""
         log.info("agent_hangs_up", call_id=self.session_id, why=reason)
         self._leaving = True
 
     def _spent(self, goodbye: str) -> None:
-        """It has cost as much as it may: it ends with this answer."""
+        """End with this answer: the conversation has reached its budget."""
         self._goodbye = goodbye
         if self._answering is None:
             self.end_soon("completed", "budget")
 
     def say(self, text: str) -> None:
-        """A sentence of the agent's, now."""
+        """Emit a sentence of the agent now."""
         if not text:
             return
         self._ledger.record(events.Answering(self._turn, text))
@@ -245,7 +245,7 @@ class ChatSession:
         self._said.append(text)
 
     async def confirm(self, question: str) -> bool | None:
-        """Ask, and read the next message; once more if it is not clear. Raises `LineError` while
+        """Ask, and read the next message; ask once more if it is unclear. Raises `LineError` while
         another question is open, `LineGone` when the conversation ends meanwhile."""
         if self._question is not None:
             raise LineError("another question is waiting for its answer")
@@ -254,7 +254,7 @@ class ChatSession:
             if self.over:
                 raise LineGone("the conversation is over")
             if self._answer is None:
-                raise LineError("nobody reads the question")
+                raise LineError("the question has no reader")
             waiting: asyncio.Future[str | None] = self._loop.create_future()
             self._question = waiting
             self._ledger.record(events.Answering(self._turn, words))
@@ -288,25 +288,25 @@ class ChatSession:
         return await self._desk.run(ask)
 
     def _tell_late(self) -> None:
-        """What came of asks that were given up."""
+        """Report the results of tool calls that were given up."""
         for words in self._record.take_late(self._turn):
             self.say(f"{ABOUT_EARLIER} {words}")
 
     # The end.
 
     def end_soon(self, outcome: str, reason: str) -> asyncio.Task[None]:
-        """Begin to end it, with words as in `call.ended`; the first reason given counts."""
+        """Begin to end it, with words as in `call.ended`; the first given reason counts."""
         if self._ending is None:
             self._ending = self._loop.create_task(self._end(outcome, reason))
         return self._ending
 
     async def end(self, outcome: str, reason: str) -> None:
-        """End it, and wait until nothing is left of it."""
+        """End it, and wait until everything is closed."""
         await asyncio.shield(self.end_soon(outcome, reason))
 
     async def close(self, grace: float, tool_grace: float) -> None:
-        """End it because the engine stops. An answer that is being given has `grace` seconds, a
-        tool that changes the world `tool_grace`, both from now."""
+        """End it because the engine stops. An unfinished answer has `grace` seconds, a tool that
+        changes the world `tool_grace`, both from now."""
         until = self._loop.time() + tool_grace
         if self._answering is not None and self._question is None:
             await asyncio.wait((self._answering,), timeout=grace)
@@ -333,7 +333,7 @@ class ChatSession:
             self._on_over(self.session_id)
         log.info("chat_ended", call_id=self.session_id, outcome=outcome, reason=reason)
 
-    # Keeping house.
+    # Internals.
 
     def _emit(self, name: EventName, data: dict[str, Any]) -> None:
         self._tell(ChatEvent(name, data))
@@ -343,7 +343,7 @@ class ChatSession:
             self._answer.put(event)
 
     def _close_answer(self, state: Literal["open", "approval", "ended"], reason: str = "") -> None:
-        """All is said for now: `state` is what the conversation is in."""
+        """End the present answer; `state` is the new state of the conversation."""
         answer, self._answer = self._answer, None
         if answer is not None:
             took = round((self._loop.time() - self._began_turn) * 1000)
@@ -366,7 +366,7 @@ class ChatSession:
 
 
 def check_length(message: str | None, settings: Chat) -> None:
-    """Raises `ChatRefused` for a message that is too long."""
+    """Raise `ChatRefused` for a message that is too long."""
     most = settings.max_message_chars
     if message is not None and len(message) > most:
         raise ChatRefused("too_long", f"a message may have at most {most} characters")

@@ -1,7 +1,7 @@
-"""All conversations in writing of one engine: begun, found, ended when nobody writes any more.
+"""All written conversations of one engine: begin, find, and end when idle.
 
-Their number has an end (`chat.max_sessions`). A reload leaves them with the configuration they
-began with; they count as its calls, so its MCP servers stay as long.
+Their number is limited (`chat.max_sessions`). After a reload they keep the configuration they began
+with; they count as its calls, so its MCP servers stay as long.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from cordboard.generation.generation import Generation
 from cordboard.tools.desk.desk import TOOL_GRACE
 
 LINE_VARIABLES = ("caller_number", "caller_name", "called_number")
-"""What may be said of whoever writes, besides what the context declares."""
+"""Variables about the writer, besides those that the context declares."""
 CLOSE_SECONDS = 3.0
-"""How long answers, and tools that change the world, may go on when the engine stops."""
+"""Grace period of answers, and of tools that change the world, when the engine stops."""
 
 log = structlog.get_logger()
 
@@ -43,8 +43,8 @@ class ChatSessions:
         close_seconds: float = CLOSE_SECONDS,
         tool_grace: float = TOOL_GRACE,
     ) -> None:
-        """`generation` gives the one in force, `brain` what thinks for a context of it; the latter
-        raises `AgentError` when it cannot yet. `tool_grace`: as for `ChatSession`."""
+        """`generation` returns the one in force, `brain` the brain of one of its contexts, or
+        raises `AgentError` while there is none. `tool_grace`: as for `ChatSession`."""
         self._close_seconds = close_seconds
         self._tool_grace = tool_grace
         self._generation = generation
@@ -58,18 +58,18 @@ class ChatSessions:
 
     @property
     def directory(self) -> Path:
-        """Where the ledgers are."""
+        """Folder of the ledgers."""
         return self._services.directory
 
     def begin(
         self, context: str, message: str | None, variables: Mapping[str, str] | None = None
     ) -> tuple[ChatSession, Answer]:
-        """A new conversation, and the answer to its first message: the greeting, and what follows
-        if there is one. `variables`: of whoever writes. Raises `ChatRefused`."""
+        """Begin a conversation; return it with the answer to its first message: the greeting, and
+        the reply if there is a message. `variables`: about the writer. Raises `ChatRefused`."""
         generation = self._generation()
         config = generation.config
         if not config.chat.enabled:
-            raise ChatRefused("off", "conversations in writing are switched off (chat.enabled)")
+            raise ChatRefused("off", "written conversations are switched off (chat.enabled)")
         if self._closed:
             raise ChatRefused("stopping", "the engine is stopping")
         known_context(config, context)
@@ -103,7 +103,7 @@ class ChatSessions:
         return session, session.take(message)
 
     def find(self, session_id: str) -> ChatSession:
-        """A conversation that goes on. Raises `ChatRefused`."""
+        """Return a conversation in progress. Raises `ChatRefused`."""
         session = self._sessions.get(session_id)
         if session is None or session.over:
             words = f"there is no conversation {session_id[:64]!r}, or it is over"
@@ -111,7 +111,7 @@ class ChatSessions:
         return session
 
     async def transcript(self, session_id: str) -> dict[str, Any]:
-        """What was said and done in a conversation, also in one that is over (`transcript`).
+        """Return the transcript of a conversation, also of one that is over (`transcript`).
         Raises `ChatRefused`."""
 
         def read() -> dict[str, Any] | None:
@@ -125,15 +125,15 @@ class ChatSessions:
         return found
 
     async def close(self, grace: float = 0) -> None:
-        """End all of them, and begin no more. Answers that are being given have `grace` seconds,
+        """End all conversations, and begin no more. Unfinished answers have `grace` seconds,
         `close_seconds` at most, and so have tools that change the world: an engine without calls
-        is to be gone before `docker stop` kills it (10 s). Idempotent."""
+        must be gone before `docker stop` kills it (10 s). Idempotent."""
         self._closed = True
         most = self._close_seconds
         sessions = self._sessions.values()
         endings = [session.close(min(grace, most), most) for session in sessions]
         for failed in await asyncio.gather(*endings, return_exceptions=True):
-            if isinstance(failed, Exception):  # a border: the other ones and the engine end too
+            if isinstance(failed, Exception):  # a border: the others and the engine end too
                 log.error("chat_end_failed", error=repr(failed), exc_info=failed)
 
     def _over(self, session_id: str) -> None:
@@ -142,7 +142,7 @@ class ChatSessions:
 
 
 def known_context(config: Config, context: str) -> None:
-    """Raises `ChatRefused` for a context that the configuration does not have."""
+    """Raise `ChatRefused` for a context that the configuration does not have."""
     if context not in config.contexts:
         known = ", ".join(config.contexts)
         words = f"there is no context {context[:64]!r}; known: {known}"

@@ -1,7 +1,7 @@
-"""What is known of the tools of a conversation in writing: told, counted and written down.
+"""Record of the tool calls in a written conversation: to the reader, the metrics and the ledger.
 
-The desk's observer here. Each ask and answer goes to three places: the ledger (the audit trail),
-the metrics, and whoever reads the conversation. The desk has masked what is secret.
+It is the desk's observer. Each tool call and answer goes to three places: the ledger (the audit
+trail), the metrics, and the reader of the conversation. The desk has masked secrets.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ToolRecord:
         self._context = context
         self._tell = tell
         self._late: list[_Late] = []
-        """Answers to asks that were given up, which nobody has been told of."""
+        """Answers to tool calls that were given up, not yet reported."""
 
     def asked(self, ask: ToolAsk, spec: ToolSpec | None) -> None:
         event = asked_event(ask, spec)
@@ -67,7 +67,7 @@ class ToolRecord:
         self._tell(result_event(reply, ask.turn))
 
     def late(self, ask: ToolAsk, spec: ToolSpec, reply: ToolReply) -> None:
-        """Kept to be told. That something failed which has only read is of no use any more."""
+        """Keep a late answer for the next message, except the failure of a tool that only reads."""
         late = _Late(reply, self._loop.time())
         if reply.ok or spec.effects is not Effects.READ_ONLY:
             self._late.append(late)
@@ -75,7 +75,7 @@ class ToolRecord:
             self._settle(late, told=False)
 
     def take_late(self, turn: int) -> list[str]:
-        """What is to be said of them, now that they are told."""
+        """Return the sentences about late answers, and mark them as reported."""
         late, self._late = self._late, []
         for each in late:
             self._settle(each, told=True)
@@ -83,7 +83,7 @@ class ToolRecord:
         return [each.reply.message for each in late]
 
     def close(self) -> None:
-        """Nobody will be told any more."""
+        """Drop late answers: there is no reader any more."""
         late, self._late = self._late, []
         for each in late:
             self._settle(each, told=False)
@@ -99,7 +99,7 @@ class ToolRecord:
 
 
 def result_event(reply: ToolReply, turn: int) -> ChatEvent:
-    """What a reader is told of an answer; the data of the result stays inside."""
+    """Return the reader's event for an answer, without the data of the result."""
     return ChatEvent(
         "tool_result",
         {

@@ -1,9 +1,9 @@
-"""One tool, tried by an operator as an agent would use it: through a desk, with nobody on the line.
+"""Operator's try of one tool, as an agent would use it: through a desk, without a caller.
 
-The desk checks, limits, times and records it as ever, and a tool that the context does not list is
-refused as ever; what is more is only that the answer is shown in full, and as each kind of agent
-would be given it. The variables are those of a call whose number and name are not known. Each try
-leaves a ledger of its own (`try-….jsonl`), beside those of the calls.
+The desk checks, limits, times and records it as always, and refuses a tool that the context does
+not list. In addition the answer is shown in full, and in the form for each kind of agent. The
+variables are those of a call whose number and name are unknown. Each try leaves a ledger of its own
+(`try-….jsonl`), beside those of the calls.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from cordboard.tools.payload import (
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
 
 SOURCE = "try"
-"""Of tries, in their ledgers."""
+"""Source of tries, in their ledgers."""
 MOST_AT_ONCE = 8
 WHOLE = PayloadLimits(max_bytes=1_000_000, max_depth=64, max_items=10_000, max_text=200_000)
-"""How much of the data is shown."""
+"""Limits of the data in the report."""
 
 Outcome = Literal["run", "not_in_toolbox", "no_such_tool", "not_there_now", "needs_approval"]
 
@@ -53,15 +53,15 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class TrialReport:
-    """What came of a try."""
+    """The result of a try."""
 
     call_id: str
     """Of its ledger."""
     outcome: Outcome
     reply: ToolReply
     payloads: Mapping[str, JsonObject]
-    """By the kind of provider: what an agent of that kind would be given (`payload`), its size as
-    JSON, and what of the data it would not get (`cut`)."""
+    """By the kind of provider: the data for an agent of that kind (`payload`), its size as JSON,
+    and the parts that the agent would not get (`cut`)."""
 
 
 class ToolTrials:
@@ -81,7 +81,7 @@ class ToolTrials:
         limits: Mapping[str, PayloadLimits],
         approve: bool,
     ) -> TrialReport:
-        """Try a tool by its exposed name, as an agent of that context may use it, and show the
+        """Try a tool by its exposed name, as an agent of that context may use it, and report the
         reply within each of `limits`. `approve` stands for the caller's yes. Raises
         `ChatRefused` (unknown_context, full)."""
         generation = self._generation()
@@ -164,8 +164,8 @@ class ToolTrials:
 
 
 def payload_limits(provider: str | None) -> dict[str, PayloadLimits]:
-    """The limits of all agents and language models by type, or of one: `pipeline` is the limit of
-    the rules. Raises `NotThere`."""
+    """Return the limits of all agents and language models by type, or of one: `pipeline` is the
+    limit of the rules. Raises `NotThere`."""
     if provider == "pipeline":
         return {provider: DEFAULT_LIMITS}
     if provider is not None:
@@ -175,7 +175,7 @@ def payload_limits(provider: str | None) -> dict[str, PayloadLimits]:
 
 
 def payloads(reply: ToolReply, limits: Mapping[str, PayloadLimits]) -> dict[str, JsonObject]:
-    """The reply as agents of each kind would be given it."""
+    """Return the reply in the form for agents of each kind."""
     return {kind: _payload(reply, each) for kind, each in limits.items()}
 
 

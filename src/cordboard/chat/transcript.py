@@ -1,7 +1,7 @@
-"""What was said and done in a conversation, made of its ledger and of nothing else.
+"""The transcript of a conversation, made of its ledger alone.
 
-The file is read, so do it in a thread. A name that is not that of a conversation in writing finds
-nothing: calls cannot be read this way.
+The file is read, so do it in a thread. Only names of written conversations find a file: calls
+cannot be read this way.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SPEAKERS = {"caller.text": "user", "agent.text": "agent"}
 
 
 def read_transcript(directory: Path, session_id: str) -> dict[str, Any] | None:
-    """The conversation of that id, going on or over; None when there is none. Blocks."""
+    """Return the conversation with that id, in progress or over; None if unknown. Blocks."""
     if not _ID.match(session_id):
         return None
     for path in directory.glob(f"????-??-??/{session_id}.jsonl"):
@@ -27,7 +27,7 @@ def read_transcript(directory: Path, session_id: str) -> dict[str, Any] | None:
 
 
 def transcript(lines: Iterable[LedgerLine]) -> dict[str, Any]:
-    """The same of the lines of a ledger. Times are ms since the beginning."""
+    """Return the transcript from the lines of a ledger. Times are ms since the beginning."""
     about: dict[str, Any] = {"state": "open", "outcome": "", "reason": ""}
     messages: list[dict[str, Any]] = []
     tools: dict[str, dict[str, Any]] = {}
@@ -40,7 +40,7 @@ def transcript(lines: Iterable[LedgerLine]) -> dict[str, Any]:
             messages.append(_message(_SPEAKERS[kind], fields))
         elif kind == "tool.asked":
             tools[line["ask_id"]] = fields
-        elif kind == "tool.approval":  # of the conversation, not of one ask
+        elif kind == "tool.approval":  # of the conversation, not of one tool call
             approvals.append(fields)
         elif kind.startswith("tool.") and line.get("ask_id") in tools:
             _add(tools[line["ask_id"]], kind, fields)
@@ -62,7 +62,7 @@ def _message(who: str, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _add(tool: dict[str, Any], kind: str, fields: dict[str, Any]) -> None:
-    """What has become of an ask."""
+    """Add an event to a tool call's entry."""
     if kind == "tool.filler":
         tool.setdefault("fillers", []).append(fields["text"])
     elif kind == "tool.answered":

@@ -1,8 +1,8 @@
 """The `cordboard` command.
 
-Exit status: 0 all went well, 1 something is wrong with the configuration, the machine or the call
-(said in one message), 2 the command line itself is wrong. Each command imports what it needs when
-it runs, so that `--help` is instant.
+Exit status: 0 success, 1 a problem of the configuration, the machine or the call (one message),
+2 a wrong command line. Each command imports its modules when it runs, so that `--help` is
+instant.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ app.add_typer(elevenlabs.app, name="elevenlabs")
 
 
 def main() -> None:
-    """Entry point: errors that are the user's to mend are one message, never a traceback."""
+    """Entry point: errors that the user can mend are one message, never a traceback."""
     try:
         app()
     except CordboardError as error:

@@ -1,4 +1,4 @@
-"""MCP servers started for one look, without an engine."""
+"""MCP servers started for one inspection, without an engine."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from cordboard.observe.logging import configure
 
 
 def quiet(loaded: LoadedConfig) -> None:
-    """Have nothing logged: what is worth knowing is in the reports."""
+    """Silence the log: the reports contain what matters."""
     configure(json=False, level="CRITICAL", secrets=loaded.secrets)
 
 
 async def try_servers(servers: Mapping[str, McpServer]) -> dict[str, TestReport]:
-    """Look at all of them side by side; in their order."""
+    """Test all servers side by side; the reports keep their order."""
     reports = await asyncio.gather(*(try_out(name, server) for name, server in servers.items()))
     return dict(zip(servers, reports, strict=True))
 
 
 @asynccontextmanager
 async def generation_aside(loaded: LoadedConfig) -> AsyncIterator[Generation]:
-    """All tools of a configuration, its servers started. Nothing of it is left afterwards."""
+    """Yield all tools of a configuration, with its servers started; they end afterwards."""
     config = loaded.config
     lock = None
     if config.mcp.lock != "off":
@@ -47,6 +47,6 @@ async def generation_aside(loaded: LoadedConfig) -> AsyncIterator[Generation]:
 
 
 def _longest_start(config: Config) -> float:
-    """Seconds after which every server has started or failed to."""
+    """Return the seconds after which every server has started or failed."""
     servers = config.mcp.servers.values()
     return max((server.start_timeout_ms for server in servers), default=0) / 1000 + 5

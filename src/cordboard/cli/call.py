@@ -31,11 +31,11 @@ def command(
         str, typer.Option(help="The context to call. Default: the configuration's.")
     ] = "",
     say: Annotated[
-        list[str] | None, typer.Option(help="A line of the caller; give it once per line.")
+        list[str] | None, typer.Option(help="A line of the caller; repeat it for each line.")
     ] = None,
     wav: Annotated[
         list[Path] | None,
-        typer.Option(help="A line of the caller as a 16-bit WAV, said after the --say lines."),
+        typer.Option(help="A line of the caller as a 16-bit WAV, spoken after the --say lines."),
     ] = None,
     via: Annotated[
         Via, typer.Option(help="audiosocket: straight to the engine; sip: through Asterisk.")
@@ -45,7 +45,7 @@ def command(
         typer.Option(
             help="HOST:PORT of a running engine's AudioSocket (with audiosocket.context); for sip, "
             "of an Asterisk whose extension ctx-CONTEXT leads to the engine. "
-            "Default: an engine (and an Asterisk) of this command's own, on free ports."
+            "Default: an engine (and an Asterisk) of its own, on free ports."
         ),
     ] = "",
     json: Annotated[
@@ -57,7 +57,7 @@ def command(
     config: ConfigOption = DEFAULT_CONFIG,
     log_level: LogLevelOption = "error",
 ) -> None:
-    """Place a simulated call: say each line when the agent has finished, then hang up.
+    """Place a simulated call: speak each line when the agent has finished, then hang up.
 
     With --json the turns and tool calls come from the ledger: of the command's own engine, or, with
     --target and audiosocket, of an engine that runs with the same configuration on this machine.
@@ -81,14 +81,14 @@ def command(
 
 
 class _Lines:
-    """What the caller is going to say."""
+    """The caller's lines."""
 
     def __init__(self, texts: tuple[str, ...], files: tuple[Path, ...]) -> None:
         self.texts = texts
         self.files = files
 
     async def script(self, voice: Any) -> list[ScriptLine]:
-        """Every line with its sound; `voice` speaks the texts. Raises `AudioFileError`."""
+        """Return every line with its audio; `voice` speaks the texts. Raises `AudioFileError`."""
         import numpy as np
 
         from cordboard.audio.wav import read_mono
@@ -103,7 +103,7 @@ class _Lines:
 
 
 def _check(lines: _Lines, context: str, via: Via, target: str, record: Path | None) -> None:
-    """Refuse what cannot work, before anything is started."""
+    """Refuse impossible options, before anything is started."""
     if not lines.texts and not lines.files:
         raise typer.BadParameter("nothing to say: give --say TEXT or --wav FILE")
     if any(not text.strip() for text in lines.texts):
@@ -118,7 +118,7 @@ def _check(lines: _Lines, context: str, via: Via, target: str, record: Path | No
 
 
 def _all_answered(placed: PlacedCall, lines: _Lines) -> bool:
-    """Whether every line was said and answered; says which was not."""
+    """Return True if every line was spoken and answered; print those that were not."""
     unanswered = [e.text for e in placed.record.exchanges if e.answered_at is None]
     for text in unanswered:
         print(f"cordboard: no answer to {text!r}", file=sys.stderr)
@@ -157,9 +157,9 @@ def _address(target: str) -> tuple[str, int]:
 
 
 def _print_from_outside(placed: PlacedCall) -> None:
-    """What was said, when the engine's ledger is at hand; else which lines got an answer.
+    """Print the turns, when the engine's ledger is readable; else which lines got an answer.
 
-    No times: those of the caller's side begin at the end of his file, not of his words.
+    No times: those of the caller's side begin at the end of the audio file, not of the words.
     """
     for who, text in placed.history.transcript():
         print(f"{who}: {text}")

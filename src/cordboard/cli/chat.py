@@ -1,4 +1,4 @@
-"""`cordboard chat`: talk with a context in writing, its tools and all, without a telephone."""
+"""`cordboard chat`: a written conversation with a context and its tools, without a telephone."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ VARIABLE = "CORDBOARD_TOKEN"
 def command(
     config: ConfigOption = DEFAULT_CONFIG,
     context: Annotated[
-        str | None, typer.Option(help="The context to talk with. Default: `default_context`.")
+        str | None, typer.Option(help="The context to write to. Default: `default_context`.")
     ] = None,
     message: Annotated[
         list[str] | None,
-        typer.Option("--message", "-m", help="Say this instead of typing; may be repeated."),
+        typer.Option("--message", "-m", help="Send this instead of typing; may be repeated."),
     ] = None,
     url: Annotated[
         str | None,
         typer.Option(
-            help="Talk with a running engine, such as http://127.0.0.1:15000, which is given the "
+            help="Write to a running engine, such as http://127.0.0.1:15000, with the "
             f"token in {VARIABLE}. Default: hold the conversation here."
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print each event as a JSON line.")] = False,
     log_level: LogLevelOption = "error",
 ) -> None:
-    """Talk with a context in writing: the same dialogue, tools and rules as by telephone.
+    """Hold a written conversation: the same dialogue, tools and rules as by telephone.
 
-    Type a line for each message; Ctrl-D ends. Tool calls stand between the sentences. Exit status 1
-    when something failed, or the agent hung up before everything was said.
+    Type a line for each message; Ctrl-D ends. Tool calls are shown between the sentences. Exit
+    status 1 when something failed, or the agent hung up before every message was sent.
     """
     printer = _printer(json=json)
     if url is not None:
@@ -106,8 +106,8 @@ async def _with_engine(
 
 
 def _first_context(config: Path) -> str:
-    """The context that calls get which name none. Only that is read of the file: the rest may need
-    an environment that is not this one's."""
+    """Return the context of calls that name none. Only that key of the file is read: the rest may
+    need the engine's environment."""
     from cordboard.config.load import text_of
     from cordboard.config.yaml_document import parse
     from cordboard.errors import ConfigError
@@ -130,7 +130,7 @@ def _say(chat: RemoteChat, message: str | None, printer: ChatPrinter) -> None:
 
 
 async def _messages(given: list[str] | None, printer: ChatPrinter) -> AsyncIterator[str]:
-    """What is to be said: as given, else as it is typed."""
+    """Yield the messages: the given ones, else those that are typed."""
     if given is not None:
         for message in given:
             if printer.over:
@@ -158,5 +158,5 @@ async def _messages(given: list[str] | None, printer: ChatPrinter) -> AsyncItera
 
 
 def _ask() -> Any:
-    """The prompt; on standard error, so that it is no part of what is printed as JSON."""
+    """Print the prompt on standard error, to keep it out of JSON output."""
     print("you          ", end="", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""A conversation in writing held in this process: the configuration's contexts, tools and MCP
+"""A written conversation in this process: the configuration's contexts, tools and MCP
 servers without telephones and without models, so that it begins within a second or two.
 """
 
@@ -20,16 +20,16 @@ from cordboard.observe.metrics import Metrics
 from cordboard.runtime.reload import Reloader
 
 SETTLE_SECONDS = 30.0
-"""How long the first start of the MCP servers is waited for."""
+"""Longest wait for the first start of the MCP servers."""
 
 
 @asynccontextmanager
 async def chat_here(config: Config, folder: Path, context: str) -> AsyncIterator[ChatSessions]:
-    """Conversations with one context, once its tools are there or the servers that may have them
-    have failed. Where it needs no server none is started.
+    """Yield conversations with one context, once its tools are there or the servers that may have
+    them have failed. Servers that it does not need are not started.
 
-    `folder`: where relative paths of the file begin. Raises a `CordboardError`; at the end nothing
-    is left of it.
+    `folder`: base of relative paths in the file. Raises a `CordboardError`; at the end everything
+    is closed.
     """
     known_context(config, context)
     config = config.model_copy(update={"contexts": {context: config.contexts[context]}})
@@ -51,7 +51,7 @@ async def chat_here(config: Config, folder: Path, context: str) -> AsyncIterator
 
 
 async def _tools_of(context: str, generation: Generation) -> None:
-    """Wait for them, and no longer for servers that have none of them."""
+    """Wait for the context's tools, and not for servers that have none of them."""
     servers = [lease.server for lease in generation.fleet.leases.values() if lease.begun]
     starting = {asyncio.ensure_future(server.settled.wait()) for server in servers}
     try:
@@ -59,17 +59,17 @@ async def _tools_of(context: str, generation: Generation) -> None:
             while starting and _missing(context, generation):
                 _, starting = await asyncio.wait(starting, return_when=asyncio.FIRST_COMPLETED)
     except TimeoutError:
-        pass  # the conversation says which are missing
+        pass  # the conversation reports missing ones
     finally:
         for waiting in starting:
             waiting.cancel()
 
 
 def _missing(context: str, generation: Generation) -> bool:
-    """Whether any tool of the context's, or of its lookups, is not there yet."""
+    """Return True if any tool of the context, or of its look-ups, is missing."""
     steps = [step.tool for step in generation.config.contexts[context].pre_call]
     return bool(generation.phase_toolbox(steps, context).missing)
 
 
 async def _no_models(_: Config) -> None:
-    """Who writes needs no ears."""
+    """Return no models: a written conversation needs none."""

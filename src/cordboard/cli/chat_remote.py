@@ -1,4 +1,4 @@
-"""A conversation in writing with a running engine: its `/chat`, read as it comes."""
+"""A written conversation with a running engine: its `/chat`, read as it comes."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ from cordboard.net.service_http import on_the_way
 from cordboard.net.tls import trusted
 
 READ_SECONDS = 60.0
-"""Without a word; the engine says something every 15 s."""
+"""Timeout without any data; the engine sends something every 15 s."""
 
 
 class RemoteChat:
     """One conversation. The first message begins it."""
 
     def __init__(self, url: str, token: str, context: str) -> None:
-        """Raises `EngineUnreachable` for a URL that cannot be one of an engine."""
+        """Raises `EngineUnreachable` for a URL that cannot belong to an engine."""
         parts = urlsplit(url)
         try:
             port = parts.port
         except ValueError:
             port = -1
         if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
-            raise EngineUnreachable(f"{url!r} is no URL of an engine, such as http://HOST:15000")
+            raise EngineUnreachable(
+                f"{url!r} is not the URL of an engine, such as http://HOST:15000"
+            )
         self._url = url
         self._token = token
         self._context = context
@@ -40,7 +42,7 @@ class RemoteChat:
         self.over = False
 
     def say(self, message: str | None) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Send a message (None: begin with the greeting alone); the events as they come.
+        """Send a message (None: begin with the greeting alone); yield the events as they come.
 
         Raises `EngineUnreachable` or `EngineRefused`.
         """
@@ -66,7 +68,7 @@ class RemoteChat:
             )
 
     def end(self) -> None:
-        """End the conversation, if it goes on. Whatever fails: it ends by itself, some time."""
+        """End the conversation, if it continues. Failures are ignored: it ends by itself later."""
         if not self.session_id or self.over:
             return
         self.over = True
@@ -78,7 +80,7 @@ class RemoteChat:
 
     @contextmanager
     def _answer(self, method: str, path: str, body: bytes | None) -> Iterator[httpx2.Response]:
-        """A good answer, still to be read. Raises `EngineUnreachable` or `EngineRefused`."""
+        """Yield a good answer, not read yet. Raises `EngineUnreachable` or `EngineRefused`."""
         if not (self._token.isascii() and self._token.isprintable()):
             message = "CORDBOARD_TOKEN has characters that no HTTP header can have (a line break?)"
             raise EngineUnreachable(message)

@@ -1,5 +1,5 @@
-"""A conversation in writing on a terminal, or as JSON lines: the same whether it is held here or
-with a running engine. What agents and tools say is an outsider's word: it steers no terminal.
+"""A written conversation on a terminal, or as JSON lines, for conversations here or with a running
+engine. Texts of agents and tools come from outside: they must not steer the terminal.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class ChatPrinter(Protocol):
     """Shows the events of a conversation (`cordboard.chat.answer`)."""
 
     failed: bool
-    """Whether there was an `error` among them."""
+    """True if there was an `error` among them."""
     over: bool
-    """Whether the last of them said that the conversation is over."""
+    """True if the last of them ended the conversation."""
 
     def said(self, message: str) -> None:
-        """Whoever writes has sent this, without typing it."""
+        """Show a message that was sent without being typed."""
         ...
 
     def take(self, name: str, data: Mapping[str, Any]) -> None: ...
@@ -39,7 +39,7 @@ class JsonLines:
         self.failed = self.over = False
 
     def said(self, message: str) -> None:
-        """It is no event."""
+        """Do nothing: a sent message is not an event."""
 
     def take(self, name: str, data: Mapping[str, Any]) -> None:
         self.failed |= name == "error"
@@ -48,12 +48,12 @@ class JsonLines:
 
 
 class ChatScreen:
-    """A line for each thing that happens; the pieces of an answer on one line."""
+    """One line for each event; the pieces of an answer share a line."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._open: int | None = None
-        """The turn whose answer is being written."""
+        """The turn whose answer is being printed."""
         self.failed = self.over = False
 
     def said(self, message: str) -> None:
@@ -109,7 +109,7 @@ class ChatScreen:
 
 
 def _why(data: Mapping[str, Any]) -> str:
-    """What is said of a tool that has not worked."""
+    """Return the reason why a tool failed."""
     return "" if data["status"] == "ok" else f": {_plain(data['message'])}"
 
 

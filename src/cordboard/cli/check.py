@@ -1,4 +1,4 @@
-"""`cordboard check`: is the configuration in order? Starts nothing; asks services if told to."""
+"""`cordboard check`: checks the configuration. Starts nothing; with `--online` asks services."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ OnlineOption = Annotated[
 def command(config: ConfigOption = DEFAULT_CONFIG, online: OnlineOption = False) -> None:
     """Check the configuration without starting anything.
 
-    Every problem is one line: file, line, key, what is wrong and what was expected. Warnings do
-    not keep the engine from running; ports that other machines reach and folders that cannot be
-    written are among them. Exit status 1 when it could not run, or when, with `--online`, a
-    service would not serve.
+    Every problem is one line: file, line, key, the error and the expected value. Warnings do not
+    keep the engine from running; ports that other machines can reach and folders that cannot be
+    written are among them. Exit status 1 when the engine could not run, or when, with `--online`, a
+    service would refuse.
     """
     from cordboard.cli.options import load_config, print_warning
     from cordboard.config.checks.surroundings import check_surroundings
@@ -50,7 +50,7 @@ def command(config: ConfigOption = DEFAULT_CONFIG, online: OnlineOption = False)
 
 
 def _plugin_problems(config: Config) -> list[str]:
-    """The plug-ins that cannot be used at all, and the parts of this file that they cannot make."""
+    """Return the unusable plug-ins, and the parts of this file that they cannot make."""
     from cordboard.config.plugins import installed
 
     plugins = installed()
@@ -66,7 +66,7 @@ def _plugin_problems(config: Config) -> list[str]:
 
 
 def _ask_services(config: Config) -> None:
-    """Print a line for each thing that was verified."""
+    """Print a line for each verified fact."""
     from cordboard.agents.online_check import check_online
 
     findings = asyncio.run(check_online(config, os.environ))

@@ -1,4 +1,4 @@
-"""`cordboard demo`: the main job in one command. A spoken call, from greeting to goodbye."""
+"""`cordboard demo`: a spoken call in one command, from greeting to goodbye."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Step:
     tool: str
     arguments: Mapping[str, Any]
     interrupts_after: float | None = None
-    """Said so many seconds into the agent's answer, over its voice."""
+    """Seconds into the agent's answer after which the line is spoken, over its voice."""
 
 
 SCRIPT = (
@@ -58,7 +58,7 @@ def command(
     """Start the engine, place one spoken call to it, and show the conversation.
 
     Needs no network and no key. Leaves a stereo recording, the ledger and a picture of the call.
-    Exit status 0 only if everything the caller asked for was understood, looked up and spoken.
+    Exit status 0 only if every request of the caller was understood, looked up and spoken.
     """
     require_test_kit()
     loaded = load_config(config)
@@ -107,7 +107,7 @@ async def _demo(
 
 
 def verdict(placed: PlacedCall) -> list[str]:
-    """Everything that did not go as it must; empty when the call went right."""
+    """Return everything that went wrong; empty when the call went right."""
     history, failures = placed.history, []
     asked = [(use.name, dict(use.arguments), use.status) for use in history.tools]
     wanted = [(step.tool, dict(step.arguments), "ok") for step in SCRIPT]

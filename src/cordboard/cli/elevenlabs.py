@@ -1,4 +1,4 @@
-"""`cordboard elevenlabs sync`: write into an agent at ElevenLabs what a configuration needs."""
+"""`cordboard elevenlabs sync`: writes a configuration's needs into an agent at ElevenLabs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ app = typer.Typer(help="ElevenLabs: bring an agent up to date.", no_args_is_help
 
 @app.callback()
 def _of_several() -> None:
-    """Keeps `sync` a command of its own though it is the only one."""
+    """Keep `sync` a command of its own though it is the only one."""
 
 
 @app.command("sync")
@@ -37,9 +37,7 @@ def sync(
     config: ConfigOption = DEFAULT_CONFIG,
     context: Annotated[
         str | None,
-        typer.Option(
-            "--context", "-C", help="Only this context's tools; nothing is taken away then."
-        ),
+        typer.Option("--context", "-C", help="Only this context's tools; nothing is removed then."),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be written; write nothing.")
@@ -54,10 +52,10 @@ def sync(
         bool, typer.Option("--adopt", help="Take over tools of the same names that others made.")
     ] = False,
 ) -> None:
-    """Write tools, sound formats, events and permissions into an ElevenLabs agent.
+    """Write tools, audio formats, events and permissions into an ElevenLabs agent.
 
-    The tools are those of all contexts that use the provider, as the configuration file has them;
-    MCP servers are started aside, for this look alone. Tools that are not ours are not touched.
+    The tools are those of all contexts that use the provider, as in the configuration file; MCP
+    servers are started aside, for this inspection alone. Tools of others are not touched.
     """
     from cordboard.agents.making import key_of
     from cordboard.cli.aside import quiet
@@ -96,7 +94,7 @@ def _provider(config: Config, name: str) -> ElevenLabsAgentProvider:
 
 
 def _contexts(config: Config, provider: str, only: str | None) -> list[str]:
-    """The contexts whose calls may come to that provider."""
+    """Return the contexts whose calls may use that provider."""
     from cordboard.config.provider_chains import chain_of
 
     if only is not None:

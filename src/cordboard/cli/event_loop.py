@@ -1,4 +1,4 @@
-"""Which event loop a command runs on: uvloop where it is installed (Linux), else asyncio's own.
+"""The event loop of a command: uvloop where it is installed (Linux), else asyncio's own.
 
 uvloop paces 50 calls with a median jitter of 0.35 ms where asyncio's own loop has 0.98 ms
 (measured on two cores).

@@ -1,4 +1,4 @@
-"""Prints a call as it happens: who says what, tools, times; and the table of waits at its end."""
+"""Printer of a call as it happens: words, tools, times; and the table of waits at its end."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class LivePrinter:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._answering: int | None = None
-        """The turn whose answer is being written on the open line."""
+        """The turn whose answer is being printed on the open line."""
         self._wait = ""
-        """How long the caller waited for it; written below it."""
+        """The caller's wait for it; printed below it."""
 
     def caller_says(self, text: str) -> None:
-        """The caller begins a line of the script."""
+        """Print the line of the script that the caller begins."""
         self.finish()
         self._console.print(f"          [bold blue]caller says[/]  {escape(text)}")
 
     def take(self, call_id: str, at_ms: int, event: events.LedgerEvent) -> None:
-        """Print what people want to see of an event; an answer's sentences go on one line."""
+        """Print an event if people want to see it; an answer's sentences share one line."""
         if isinstance(event, events.Answering) and event.turn == self._answering:
             self._console.print(f" {escape(event.text)}", end="")
             return
@@ -79,7 +79,7 @@ class LivePrinter:
         return self._timing(event)
 
     def _timing(self, event: events.LedgerEvent) -> str:
-        """Waits, silences, and voices over each other."""
+        """Return the line for waits, silences, and voices over each other."""
         match event:
             case events.Latency(total_ms=total, filler=filler):
                 what = "[magenta]filler[/]      " if filler else "[magenta]answered[/]    "
@@ -97,11 +97,11 @@ class LivePrinter:
 
 
 _STAGES = ("noticed", "end of turn", "recogniser", "brain+tools", "voice", "wire", "total")
-"""From the caller's last sample on: the silence is noticed, the turn taken to be over, ..."""
+"""Stages from the caller's last sample on: the silence is noticed, the turn ends, ..."""
 
 
 def latency_table(history: CallHistory) -> Table:
-    """The caller's wait in each turn, by stage."""
+    """Return the caller's wait in each turn, by stage."""
     table = Table(title="From the caller's last sound to the agent's first, in ms")
     table.add_column("turn", justify="right", no_wrap=True, min_width=4)
     table.add_column("caller", no_wrap=True, overflow="ellipsis", max_width=36)

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from cordboard.cli.running_engine import RunningEngine
 
 WAIT_SECONDS = 60.0
-"""How long `start` and `restart` wait for a server to become ready."""
+"""Longest wait of `start` and `restart` for a ready server."""
 _LOOK_SECONDS = 0.2
 _UNDER_WAY = {"starting", "restarting"}
 
-app = typer.Typer(help="MCP servers: look, try, accept, restart.", no_args_is_help=True)
+app = typer.Typer(help="MCP servers: inspect, test, accept, restart.", no_args_is_help=True)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ServerArgument = Annotated[str, typer.Argument(help="A name under mcp.servers.")]
@@ -51,7 +51,7 @@ def status(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> N
 
 @app.command("tools")
 def tools(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> None:
-    """Show the tools of the running engine's servers: under which name, or why not offered."""
+    """Show the tools of the running engine's servers: their names, or why not offered."""
     from cordboard.cli.screen import print_json, terminal, tools_table
 
     answer = _engine(config).get("/mcp/tools")
@@ -73,10 +73,10 @@ def tried(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Ask one server for a handshake and its tools.
+    """Request a handshake and the tools from one server.
 
-    The running engine asks it; without one the server is started aside, for this look alone. Exit
-    status 1 when it does not answer as it must.
+    The running engine does this; without one the server is started aside, for this test alone. Exit
+    status 1 when the test fails.
     """
     from cordboard.cli.screen import print_json, report_lines
 
@@ -100,7 +100,7 @@ def restart(
 ) -> None:
     """Restart a server of the running engine and wait until it is ready.
 
-    Exit status 1 when it is not.
+    Exit status 1 when it is not ready.
     """
     _move(_engine(config), server, "restart", "ready", json=json)
 
@@ -128,7 +128,7 @@ def _engine(config: Path) -> RunningEngine:
 
 
 def _tested_by_engine(config: Path, server: str) -> dict[str, Any] | None:
-    """The running engine's report; None when there is no engine, or it does not know the server."""
+    """Return the running engine's report; None without an engine, or if the server is unknown."""
     engine = _engine(config)
     try:
         report: dict[str, Any] = engine.post(f"/mcp/test/{quote(server, safe='')}")

@@ -1,4 +1,4 @@
-"""`cordboard mcp accept`: look at what the servers' tools say today, and pin it."""
+"""`cordboard mcp accept`: shows the present definitions of the servers' tools, and pins them."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def command(
     config: ConfigOption = DEFAULT_CONFIG,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Start the servers aside, show how their tools differ from mcp.lock, and accept that.
+    """Start the servers aside, show how their tools differ from mcp.lock, and accept them.
 
     Needs no running engine. Without names, servers that are no longer in the file are forgotten.
-    Exit status 1 when a server could not be looked at, or nothing was accepted on your word.
+    Exit status 1 when a server could not be inspected, or you did not confirm.
     """
     from cordboard.cli.aside import quiet, try_servers
     from cordboard.mcp.definitions.lockfile import load_lock, save_lock
@@ -61,12 +61,12 @@ def command(
 
 
 def lock_path(loaded: LoadedConfig) -> Path:
-    """Where the lockfile of a configuration is: beside it, unless it says otherwise."""
+    """Return the path of a configuration's lockfile: beside it by default."""
     return loaded.path.parent / loaded.config.mcp.lock_file
 
 
 def unknown_server(server: str, known: Mapping[str, object]) -> CordboardError:
-    """For a name that is not under `mcp.servers`."""
+    """Return the error for a name that is not under `mcp.servers`."""
     return CordboardError(f"there is no MCP server {server!r}; known: {', '.join(known) or 'none'}")
 
 
@@ -83,7 +83,7 @@ def _chosen(loaded: LoadedConfig, names: Sequence[str]) -> dict[str, McpServer]:
 def _accepted(
     old: Lock, trials: Mapping[str, TestReport], all_servers: Mapping[str, McpServer] | None
 ) -> Lock:
-    """The lock with everything that differs accepted, and only that marked as changed."""
+    """Return the lock with all differences accepted, and only those marked as changed."""
     from cordboard.mcp.definitions.lock import diff
 
     new = old
@@ -100,9 +100,9 @@ def _accepted(
 
 
 def _differences(old: Lock, new: Lock) -> list[str]:
-    """What would be accepted: of a changed tool the change, of a new one what an agent is told.
+    """Return the lines to accept: the change of a changed tool, the agent's view of a new one.
 
-    What a tool promises to answer is only checked, never told, so it is not shown of a new one.
+    The output schema of a tool is only checked, never shown to agents, so a new tool's is left out.
     """
     from cordboard.mcp.definitions.diff import definition_diff, heading
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the two things each of them does first."""
+"""Options that several commands share, and their two first steps: configuration and log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LogLevelOption = Annotated[
 
 
 def load_config(path: Path) -> LoadedConfig:
-    """Read the file; what is wrong without being fatal is printed. Raises `ConfigError`."""
+    """Read the file; problems that are not fatal are printed. Raises `ConfigError`."""
     from cordboard.config.load import load
 
     loaded = load(path, os.environ)
@@ -47,14 +47,14 @@ def require_test_kit() -> None:
 
 
 def print_warning(problem: ConfigProblem) -> None:
-    """Tell of what does not keep the engine from running."""
+    """Print a problem that does not keep the engine from running."""
     print(f"cordboard: warning: {problem}", file=sys.stderr)
 
 
 def set_up_log(level: str, loaded: LoadedConfig, *, json: bool = False) -> SecretFilter:
-    """Log to standard error, the configuration's secrets masked; others can be registered."""
+    """Log to standard error, with the configuration's secrets masked; others can be added."""
     from cordboard.observe.logging import configure
 
     if level.lower() not in ("debug", "info", "warning", "error"):
-        raise typer.BadParameter(f"{level!r} is none of debug, info, warning, error")
+        raise typer.BadParameter(f"{level!r} is not one of debug, info, warning, error")
     return configure(json=json, level=level.upper(), secrets=loaded.secrets)

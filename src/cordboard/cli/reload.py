@@ -1,4 +1,4 @@
-"""`cordboard reload`: have the running engine take the changed file."""
+"""`cordboard reload`: makes the running engine read the changed file."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def command(
     config: ConfigOption = DEFAULT_CONFIG,
     json: Annotated[bool, typer.Option("--json", help="Print the engine's answer.")] = False,
 ) -> None:
-    """Have the running engine read its configuration again.
+    """Make the running engine read its configuration again.
 
-    New calls get what has changed; live ones go on as they are. A file that is not in order changes
-    nothing. Exit status 1 when it was not taken.
+    New calls get the changes; live ones continue unchanged. A file with errors changes nothing.
+    Exit status 1 when it was not accepted.
     """
     from cordboard.cli.running_engine import WORK_SECONDS, running_engine
     from cordboard.cli.screen import print_json

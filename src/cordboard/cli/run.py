@@ -1,4 +1,4 @@
-"""`cordboard run`: the engine, until it is told to stop."""
+"""`cordboard run`: the engine, until a signal stops it."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def command(
 ) -> None:
     """Run the engine until SIGTERM or Ctrl-C.
 
-    On either no new calls are taken, and live ones may go on for calls.shutdown_grace_ms; a second
-    signal ends them at once. SIGHUP has the file read again: new calls get what has changed.
+    On either no new calls are taken, and live ones have calls.shutdown_grace_ms to end; a second
+    signal ends them at once. SIGHUP reloads the file: new calls get the changes.
     """
     from cordboard.config.source import ConfigSource
 
-    gc.disable()  # what is imported and loaded now stays; looking for garbage takes a tenth longer
+    gc.disable()  # imported and loaded objects stay; collections would take a tenth longer
     loaded = load_config(config)
     secrets = set_up_log(log_level, loaded, json=log_json)
     source = ConfigSource(loaded.path, os.environ, loaded.digests, secrets.register)
@@ -48,8 +48,8 @@ def command(
 
 
 def begin_loading(config: Config) -> OfflineLoading | None:
-    """The models that the configuration needs, on their way: they load in threads while this one
-    imports the engine, which takes as long."""
+    """Start to load the configuration's models in threads, while this thread imports the engine,
+    which takes as long."""
     from cordboard.agent_api.workers import Workers
     from cordboard.vendors.local.models import Need, OfflineLoading, needs_of
 
@@ -93,7 +93,7 @@ async def _run_engine(config: Config, source: ConfigSource, loading: OfflineLoad
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
-    """Await the start, or give it up when the signal comes first."""
+    """Await the start, or cancel it when the signal comes first."""
     starting = asyncio.create_task(work)
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait({starting, stopped}, return_when=asyncio.FIRST_COMPLETED)

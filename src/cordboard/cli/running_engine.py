@@ -1,6 +1,6 @@
-"""The running engine, as commands see it: its HTTP port, found by the configuration file.
+"""The running engine for commands: its HTTP port, found by the configuration file.
 
-Only `health` and `admin` of the file are read. So commands work in a shell that lacks some of the
+Only `health` and `admin` of the file are read. So commands work in a shell without some of the
 engine's environment variables, and while the rest of the file is being mended.
 """
 
@@ -23,23 +23,23 @@ from cordboard.config.yaml_document import Document, parse
 from cordboard.errors import ConfigError, EngineRefused, EngineUnreachable
 
 READ_SECONDS = 10.0
-"""How long a question may take."""
+"""Timeout of a question."""
 WORK_SECONDS = 300.0
-"""How long work may take that starts or stops MCP servers; the engine has tighter limits."""
+"""Timeout of work that starts or stops MCP servers; the engine has tighter limits."""
 _MOST_BYTES = 64 * 1024 * 1024
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - not bound to
 
 
 @dataclass(frozen=True, slots=True)
 class RunningEngine:
-    """Where an engine with that configuration listens. Made by `running_engine`."""
+    """Address of an engine with that configuration. Made by `running_engine`."""
 
     config: Path
     host: str
     port: int
     token: str = field(default="", repr=False)
     lacking: tuple[str, ...] = ()
-    """What has to be done to have the token: environment variables to set, a file to be read."""
+    """Steps to get the token: environment variables to set, a file to read."""
 
     @property
     def url(self) -> str:
@@ -48,15 +48,15 @@ class RunningEngine:
         return f"http://{host}:{self.port}"
 
     def get(self, path: str) -> Any:
-        """Ask. Raises `EngineUnreachable` or `EngineRefused`."""
+        """Send a GET request. Raises `EngineUnreachable` or `EngineRefused`."""
         return self.taken(*self.answer("GET", path, READ_SECONDS))
 
     def post(self, path: str) -> Any:
-        """Have something done. Raises `EngineUnreachable` or `EngineRefused`."""
+        """Send a POST request. Raises `EngineUnreachable` or `EngineRefused`."""
         return self.taken(*self.answer("POST", path, WORK_SECONDS))
 
     def answer(self, method: str, path: str, seconds: float) -> tuple[int, Any]:
-        """Status and JSON of an answer, whatever they are. Raises `EngineUnreachable`."""
+        """Return status and JSON of any answer. Raises `EngineUnreachable`."""
         connection = http.client.HTTPConnection(self.host, self.port, timeout=seconds)
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         encoded = {name: value.encode() for name, value in headers.items()}
@@ -77,7 +77,7 @@ class RunningEngine:
         try:
             return response.status, orjson.loads(body)
         except orjson.JSONDecodeError:
-            raise EngineUnreachable(f"what answers at {self.url} is no engine of ours") from None
+            raise EngineUnreachable(f"the server at {self.url} is not a Cordboard engine") from None
 
     def _absent(self, error: Exception) -> str:
         if isinstance(error, ConnectionRefusedError):
@@ -89,7 +89,7 @@ class RunningEngine:
         return f"the engine at {self.url} cannot be reached: {reason}"
 
     def taken(self, status: int, body: Any) -> Any:
-        """The body of a good answer. Raises `EngineRefused` for any other."""
+        """Return the body of a good answer. Raises `EngineRefused` for any other."""
         if 200 <= status < 300:
             return body
         message = body.get("error") if isinstance(body, dict) else None
@@ -107,7 +107,7 @@ class RunningEngine:
 
 
 def running_engine(config: Path, environ: Mapping[str, str]) -> RunningEngine:
-    """Where the engine of a configuration file listens. Raises `ConfigError`."""
+    """Return the address of a configuration file's engine. Raises `ConfigError`."""
     document = parse(text_of(config), str(config))
     values = _Values(environ, SecretFiles(config.parent))
     health = Health.model_validate(_section(document, "health", Health, values))
@@ -128,7 +128,7 @@ class _Values:
     environ: Mapping[str, str]
     files: SecretFiles
     lacking: list[str] = field(default_factory=list)
-    """What has to be done to have the others."""
+    """Steps to get the other values."""
 
     def put_into(self, text: str) -> str:
         result = expand(text, self.environ, self.files)
@@ -145,7 +145,7 @@ def _section(
     kind: type[Health] | type[Admin],
     values: _Values,
 ) -> dict[str, Any]:
-    """One section with its texts expanded."""
+    """Return one section with its texts expanded."""
     section = document.get((name,)) or {}
     if not isinstance(section, dict):
         raise ConfigError([document.problem((name,), "expected a mapping")])

@@ -1,5 +1,5 @@
-"""What commands about MCP put on the terminal. Everything that a server says is an outsider's word:
-nothing of it may steer the terminal or be taken for markup.
+"""Terminal output of the commands about MCP. Texts of servers come from outside: they must not
+steer the terminal or be taken for markup.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def print_json(value: Any) -> None:
 
 
 def indented_json(value: Any) -> bytes:
-    """For people. What JSON has and orjson has not (whole numbers beyond 64 bits, half surrogates)
-    is written too."""
+    """Return indented JSON for people, also for values that JSON has and orjson has not (integers
+    beyond 64 bits, half surrogates)."""
     try:
         return orjson.dumps(value, option=orjson.OPT_INDENT_2)
     except TypeError:
@@ -66,7 +66,7 @@ def status_table(servers: Iterable[Mapping[str, Any]], now: datetime.datetime) -
 
 
 def trouble_lines(servers: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What is the matter, and the last words of those servers that are down."""
+    """Return the errors, and the last stderr lines of servers that are down."""
     lines: list[str] = []
     for server in servers:
         name = printable(server["server"])
@@ -80,7 +80,7 @@ def trouble_lines(servers: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def report_lines(report: Mapping[str, Any]) -> list[str]:
-    """How a server did when it was tried."""
+    """Return the lines of a server's test report."""
     name, took = printable(report["server"]), report["took_ms"]
     said = [f"{name} | {printable(line)}" for line in report.get("stderr", [])[-STDERR_AFTER_TEST:]]
     if not report["ok"]:
@@ -111,7 +111,7 @@ def tools_table(tools: Iterable[Mapping[str, Any]]) -> Table:
 
 
 def _first_words(description: object) -> str:
-    """As much of a description as a table has room for; what is cut can be seen."""
+    """Return as much of a description as fits into a table; a cut is visible."""
     words = printable(str(description).strip().partition("\n")[0])
     return words if len(words) <= MOST_OF_DESCRIPTION else f"{words[: MOST_OF_DESCRIPTION - 1]}…"
 
@@ -136,7 +136,7 @@ def all_tools_table(tools: Iterable[Mapping[str, Any]]) -> Table:
 
 
 def age(since: str, now: datetime.datetime) -> str:
-    """How long ago an ISO 8601 time was: `12 s`, `5 min`, `3 h`, `4 days`."""
+    """Return the age of an ISO 8601 time: `12 s`, `5 min`, `3 h`, `4 days`."""
     seconds = max(0, int((now - datetime.datetime.fromisoformat(since)).total_seconds()))
     for limit, size, unit in ((120, 1, "s"), (7_200, 60, "min"), (172_800, 3_600, "h")):
         if seconds < limit:

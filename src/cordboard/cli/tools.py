@@ -1,4 +1,4 @@
-"""`cordboard tools`: every tool of every kind, and what is not offered and why."""
+"""`cordboard tools`: every tool of every kind, with the reason of those not offered."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CHOICES = frozenset({"kind", "effects", "approval"})
 
 
 class Format(StrEnum):
-    """How the tools are printed."""
+    """Output format of the tools."""
 
     TABLE = "table"
     JSON = "json"
@@ -37,11 +37,11 @@ class Format(StrEnum):
 def command(
     config: ConfigOption = DEFAULT_CONFIG,
     context: Annotated[
-        str | None, typer.Option("--context", "-C", help="Only what this context lists.")
+        str | None, typer.Option("--context", "-C", help="Only the tools of this context.")
     ] = None,
     provider: Annotated[
         str | None,
-        typer.Option("--provider", "-p", help="Also as this provider is given them (JSON)."),
+        typer.Option("--provider", "-p", help="Also in this provider's form (JSON)."),
     ] = None,
     form: Annotated[
         Format | None,
@@ -53,13 +53,13 @@ def command(
     aside: Annotated[
         bool,
         typer.Option(
-            "--aside", help="Look at the file and start its servers, even if an engine is running."
+            "--aside", help="Read the file and start its servers, even if an engine is running."
         ),
     ] = False,
 ) -> None:
     """Show all tools: kind, origin, effects, approval, and why one is not offered.
 
-    The running engine tells; without one, the MCP servers are started aside, for this look alone.
+    The running engine answers; without one, the MCP servers are started aside, for this alone.
     """
     form = form or (Format.JSON if provider else Format.TABLE)
     if provider and form is not Format.JSON:
@@ -75,7 +75,7 @@ def command(
 
 
 def _from_engine(config: Path, context: str | None, provider: str | None) -> dict[str, Any] | None:
-    """The running engine's answer; None when there is none."""
+    """Return the running engine's answer; None without an engine."""
     from cordboard.cli.running_engine import running_engine
 
     asked = {"context": context, "provider": provider}
@@ -103,7 +103,7 @@ def _from_file(config: Path, context: str | None, provider: str | None) -> dict[
 
 
 async def _listed(loaded: LoadedConfig, context: str | None) -> ToolListing:
-    """Start what is needed, look, and end it."""
+    """Start the needed servers, list the tools, and end the servers."""
     from cordboard.cli.aside import generation_aside
     from cordboard.generation.tool_listing import list_tools
 
@@ -138,7 +138,7 @@ def _show(answer: dict[str, Any], form: Format, output: Path | None) -> None:
 
 
 def needs_pyarrow() -> None:
-    """Raises `ExtraMissing`."""
+    """Raise `ExtraMissing` without pyarrow."""
     try:
         import pyarrow  # noqa: F401
     except ImportError:
@@ -149,7 +149,7 @@ def needs_pyarrow() -> None:
 
 
 def as_arrow(tools: Iterable[Mapping[str, Any]]) -> bytes:
-    """The tools as one record batch in the Arrow IPC stream format. Raises `ExtraMissing`.
+    """Return the tools as one record batch in the Arrow IPC stream format. Raises `ExtraMissing`.
 
     `parameters` is JSON Schema as a text; `kind`, `effects` and `approval` are dictionary-encoded.
     """
@@ -177,5 +177,5 @@ def as_arrow(tools: Iterable[Mapping[str, Any]]) -> bytes:
 
 
 def _text(value: Any) -> str:
-    """As UTF-8 can have it: servers write what they want."""
+    """Return a text fit for UTF-8: servers write what they want."""
     return str(value).encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""What somebody types, line by line, while the event loop goes on."""
+"""Typed lines from standard input, without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 
 
 class TypedLines:
-    """The lines of standard input."""
+    """Reader of standard input, line by line."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -17,7 +17,7 @@ class TypedLines:
         self._over = False
 
     async def next(self) -> str | None:
-        """The next line without its end; None when there are no more."""
+        """Return the next line without its end; None at the end of input."""
         try:
             descriptor = sys.stdin.fileno()
         except (io.UnsupportedOperation, ValueError, AttributeError):

@@ -1,1 +1,1 @@
-"""What ai-agent.yaml may say, reading it, and saying clearly what is wrong with it."""
+"""Configuration: the schema of ai-agent.yaml, its reading, and clear messages about mistakes."""

@@ -1,4 +1,4 @@
-"""`budget:` of a context: how much one of its calls may cost, and how long it may be."""
+"""`budget:` of a context: limits of one call's cost and duration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cordboard.config.section import Section
 
 
 class Budget(Section):
-    """What ends a call politely, with the reason `budget`."""
+    """Limits that end a call politely, with the reason `budget`."""
 
     max_cost_per_call: float | None = Field(
         None,
@@ -22,10 +22,10 @@ class Budget(Section):
     goodbye: str = Field(
         "I am sorry, I have to end our call here. Please call again. Goodbye.",
         min_length=1,
-        description="What is said then, before hanging up.",
+        description="Sentence spoken before the call is ended.",
     )
 
     @property
     def limits(self) -> bool:
-        """Whether it ever ends a call."""
+        """True if the budget has a limit."""
         return self.max_cost_per_call is not None or self.max_minutes is not None

@@ -1,13 +1,13 @@
-"""What a context may have done before and after its calls: `pre_call` and `post_call`.
+"""Tools that a context runs before and after its calls: `pre_call` and `post_call`.
 
     pre_call:
       - {tool: find_customer, arguments: {number: "{call.caller_number}"}, save_as: customer}
     post_call:
       - {tool: tell_crm, arguments: {call: "{call.call_id}", text: "{call.transcript_text}"}}
 
-Steps run tools of any kind, also such as the context's agent does not have. Arguments are templates
-(`cordboard.config.templates`): {call.NAME} is a variable of the call, in `post_call` also one
-of `POST_CALL_VARIABLES`, and {results.NAME} what a `pre_call` step has saved.
+Steps run tools of any kind, also tools that the context's agent does not have. Arguments are
+templates (`cordboard.config.templates`): {call.NAME} is a variable of the call, in `post_call` also
+one of `POST_CALL_VARIABLES`, and {results.NAME} a result that a `pre_call` step has saved.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from cordboard.config.templates import JsonTemplateValue
 POST_CALL_VARIABLES: Mapping[str, str] = {
     "outcome": "How the call ended: completed, transferred, failed, shutdown, killed.",
     "reason": "Why it ended, such as caller_hangup.",
-    "started_at": "When it was offered, in ISO 8601.",
-    "ended_at": "When it was over, in ISO 8601.",
-    "duration_ms": "How long it was, in ms.",
-    "transcript": "Who said what, in order: a list of {who, text}.",
+    "started_at": "Time of the offer, in ISO 8601.",
+    "ended_at": "Time of the end, in ISO 8601.",
+    "duration_ms": "Duration of the call, in ms.",
+    "transcript": "The spoken turns in order: a list of {who, text}.",
     "transcript_text": "The same as one text, a line for each.",
     "tools": "The tool calls: a list of {name, status, message}.",
     "summary": "Facts of the call: caller_turns, interruptions, tools, failed_tools, "
     "transferred_to, troubles.",
 }
-"""What {call.NAME} may be in `post_call`, besides the variables of every call."""
+"""Names of {call.NAME} in `post_call`, besides the variables of every call."""
 
 RESULTS = "results"
 
 
 class PreCallStep(Section):
-    """A tool that is run when a call comes in, before the greeting."""
+    """A tool that runs when a call comes in, before the greeting."""
 
     tool: ToolName = Field(description="Exposed name of a tool of any kind.")
     arguments: JsonTemplateValue = Field(
@@ -47,14 +47,14 @@ class PreCallStep(Section):
     )
     save_as: VariableName | None = Field(
         None,
-        description="Name for the result: `{name}` in prompt and greeting is what it says, "
+        description="Name for the result: `{name}` in prompt and greeting is its spoken text, "
         "`{name.path|default}` a field of its data.",
     )
     timeout_ms: int | None = Field(
         None,
         ge=50,
         le=30_000,
-        description="How long this step may take. Default: all of `pre_call_timeout_ms`.",
+        description="Timeout of this step. Default: all of `pre_call_timeout_ms`.",
     )
 
     @field_validator("arguments", mode="after")
@@ -64,7 +64,7 @@ class PreCallStep(Section):
 
 
 class PostCallStep(Section):
-    """A tool that is run when a call is over; what fails is tried again, for hours if need be."""
+    """A tool that runs after a call; a failed step is retried, for hours if need be."""
 
     tool: ToolName = Field(description="Exposed name of a tool of any kind.")
     arguments: JsonTemplateValue = Field(
@@ -79,15 +79,15 @@ class PostCallStep(Section):
 
 
 class PostCallRetries(Section):
-    """How long a `post_call` step that fails is tried again."""
+    """Retries of a failed `post_call` step."""
 
-    max_attempts: int = Field(40, ge=1, description="So often at most.")
+    max_attempts: int = Field(40, ge=1, description="Highest number of attempts.")
     first_retry_ms: int = Field(
-        5_000, ge=10, description="The pause before the second try; doubles with each failure."
+        5_000, ge=10, description="Pause before the second attempt; doubles with each failure."
     )
     max_retry_ms: int = Field(3_600_000, ge=10, description="The longest pause.")
     give_up_ms: int = Field(
-        86_400_000, ge=1_000, description="After so long it is given up, and kept in `failed`."
+        86_400_000, ge=1_000, description="Age at which it is given up, and kept in `failed`."
     )
 
     @model_validator(mode="after")
@@ -98,7 +98,7 @@ class PostCallRetries(Section):
 
 
 def saved_names(steps: Iterable[PreCallStep]) -> tuple[str, ...]:
-    """The names under which results of these steps can be used."""
+    """Return the names under which results of these steps can be used."""
     return tuple(step.save_as for step in steps if step.save_as is not None)
 
 

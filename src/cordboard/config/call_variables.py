@@ -1,7 +1,7 @@
 """The variables that every call has: their names, and their values for one call.
 
-Prompts and greetings name them as `{caller_name}` (`cordboard.config.templates`), data that is sent
-as `{call.caller_name}`.
+Prompts and greetings refer to them as `{caller_name}` (`cordboard.config.templates`), data for
+tools as `{call.caller_name}`.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 CALL_VARIABLES: Mapping[str, str] = {
-    "caller_number": 'The caller\'s number; "unknown" when withheld.',
-    "caller_name": 'The caller\'s name as the line gives it; "there" when it gives none.',
-    "called_number": 'The number that was dialled; "unknown" when the line does not say.',
+    "caller_number": 'The caller\'s number; "unknown" if withheld.',
+    "caller_name": 'The caller\'s name from the line; "there" if the line has none.',
+    "called_number": 'The dialled number; "unknown" if the line does not give it.',
     "call_id": "The id of the call, as in the ledger and the logs.",
     "context_name": "The name of the context.",
-    "provider_name": "The name of the provider that talks.",
+    "provider_name": "The name of the provider that speaks.",
     "current_date": "Today's date, such as 21 November 2026.",
     "current_weekday": "Today's weekday, such as Saturday.",
-    "current_time": "The time of day when the call began, such as 14:05.",
+    "current_time": "The time at which the call began, such as 14:05.",
     "current_datetime_iso": "Date and time in ISO 8601, with the offset from UTC.",
 }
-"""What every call has, with a description for the documentation. Contexts may declare more."""
+"""Variables of every call, with descriptions for the documentation. Contexts may declare more."""
 
 _WHEN_UNKNOWN = {"caller_number": "unknown", "caller_name": "there", "called_number": "unknown"}
 _LONGEST_VALUE = 200
-"""Longer values from the line are cut: they are not ours and go into the prompt."""
+"""Longer values from the line are cut: they are not ours and become part of the prompt."""
 
 _NOT_PRINTED = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
@@ -43,11 +43,11 @@ def call_variables(
     declared: Iterable[str] = (),
     channel: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The values of one call.
+    """Return the values of one call.
 
-    `declared` are the channel variables the context asks for, `channel` those the line has; one
-    that the line does not have is empty. `now` is the local time at the start of the call. Values
-    from the line are cleaned: control characters and line breaks become spaces, 200 characters.
+    `declared` are the channel variables of the context, `channel` those of the line; one that the
+    line does not have is empty. `now` is the local time at the start of the call. Values from the
+    line are cleaned: control characters and line breaks become spaces, at most 200 characters.
     """
     channel = channel or {}
     line_values = {
@@ -71,5 +71,5 @@ def call_variables(
 
 
 def clean(value: str, most: int = _LONGEST_VALUE) -> str:
-    """What others say, as it may stand in a prompt: one line, no control characters, cut."""
+    """Return outside text fit for a prompt: one line, no control characters, cut."""
     return _NOT_PRINTED.sub(" ", value).strip()[:most]

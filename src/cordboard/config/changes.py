@@ -1,7 +1,7 @@
-"""What differs between two configurations, as dotted keys. Pure.
+"""Differences of two configurations, as dotted keys. Pure.
 
-A key names the smallest thing that can be told apart by name: `contexts.demo.greeting`, a server
-that came or went as a whole (`mcp.servers.orders`), a list as a whole (`contexts.demo.tools`).
+A key names the smallest part that has a name: `contexts.demo.greeting`, a whole server that was
+added or removed (`mcp.servers.orders`), a whole list (`contexts.demo.tools`).
 Values are never shown: any of them may be a secret.
 """
 
@@ -22,16 +22,16 @@ _FIXED = (
     "audiosocket.port",
     "calls.directory",
 )
-"""What is opened, or connected to, once in the life of an engine."""
+"""Resources that the engine opens, or connects to, once in its life."""
 
 
 def changes(before: Config, after: Config) -> tuple[str, ...]:
-    """The keys whose values differ, in the order of the schema."""
+    """Return the keys whose values differ, in the order of the schema."""
     return tuple(dotted(path) for path in _differences(before, after, ()))
 
 
 def needs_restart(key: str) -> bool:
-    """Whether a change of this key waits for the next start of the engine."""
+    """Return True if a change of this key takes effect only after a restart of the engine."""
     return any(key == fixed or key.startswith(f"{fixed}.") for fixed in _FIXED)
 
 

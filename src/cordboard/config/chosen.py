@@ -30,7 +30,7 @@ MARK = "x-cordboard-chosen"
 
 
 class BrokenPart(PartSection):
-    """A section whose plug-in cannot be used: it takes any settings and never makes a part."""
+    """A section of an unusable plug-in: it takes any settings and never makes a part."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -38,7 +38,7 @@ class BrokenPart(PartSection):
 
 
 class BrokenTool(ToolSection):
-    """A tool whose plug-in cannot be used."""
+    """A tool of an unusable plug-in."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -76,9 +76,9 @@ class Chosen:
     """The engine's own sections, which have no descriptor; they come first."""
     key: str = "type"
     bare: bool = False
-    """Whether the type alone stands for its section."""
+    """True if the type alone may stand for its section."""
     about: str = ""
-    """The description in the reference."""
+    """Description in the reference."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
         return core_schema.with_info_plain_validator_function(self._section)
@@ -89,7 +89,7 @@ class Chosen:
         return {MARK: self.role} | ({"description": self.about} if self.about else {})
 
     def sections(self, plugins: Plugins) -> dict[str, type[Section]]:
-        """Type → section of all that may stand here."""
+        """Return type → section for all choices."""
         own = {get_args(each.model_fields[self.key].annotation)[0]: each for each in self.own}
         return own | plugins.sections(self.role)
 

@@ -1,5 +1,5 @@
-"""`${VAR}` and `${file:PATH}` in a text: the only ways by which values from outside the file enter
-the configuration.
+"""`${VAR}` and `${file:PATH}` in a text: the only ways for values from outside the file into the
+configuration.
 
     ${NAME}                  the value; NAME must be set (it may be empty)
     ${NAME:-default}         the value, or `default` when NAME is unset or empty (as in a shell)
@@ -7,9 +7,9 @@ the configuration.
     ${file:PATH:-default}    the content, or `default` when there is no such file or it is empty
     $$                       one dollar sign
 
-Everything else stays as it is, a lone `$` and `{placeholders}` included. It is done once, on texts
-that YAML has already parsed: a value can neither change the structure of the file nor be expanded
-again, whatever it contains.
+Everything else stays as it is, including a lone `$` and `{placeholders}`. Expansion happens once,
+on texts that YAML has already parsed: a value can neither change the structure of the file nor be
+expanded again, whatever it contains.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cordboard.config.secret_files import SecretFiles, SecretMissing, SecretUnus
 from cordboard.config.yaml_document import is_text
 
 MOST_TEXT = 2_000_000
-"""Characters that one text may come to have; far above any prompt."""
+"""Characters of one expanded text; far above any prompt."""
 
 _REFERENCE = re.compile(r"\$(?:(?P<escaped>\$)|\{(?P<inner>[^}]*)(?P<end>\}?))")
 _INNER = re.compile(
@@ -37,17 +37,17 @@ class Expansion:
     """The result of expanding one text."""
 
     text: str
-    """What could not be expanded counts as empty."""
+    """The expanded text; a reference that cannot be expanded is empty."""
     values: tuple[tuple[str, str], ...] = ()
     """Name and value of each variable that was used, not the defaults. They may be secret."""
     secrets: tuple[str, ...] = ()
-    """The values that came from a file: secret wherever they stand."""
+    """Values from files: secret at every place."""
     files: tuple[Path, ...] = ()
-    """The files that they came from."""
+    """Files of these values."""
     missing: tuple[str, ...] = ()
     """Variables that are not set and have no default."""
     problems: tuple[str, ...] = ()
-    """Everything else that is wrong, in words, without any value."""
+    """All other problems, in words, without any value."""
 
 
 def expand(text: str, environ: Mapping[str, str], files: SecretFiles) -> Expansion:
@@ -81,7 +81,7 @@ class _Expander:
         inner = _INNER.fullmatch(reference["inner"])
         if inner is None or not reference["end"]:
             self.problems.append(
-                "${ without a name; write ${NAME} or ${file:PATH}, or $${ when it is meant as such"
+                "${ without a name; write ${NAME} or ${file:PATH}, or $${ for a literal ${"
             )
             return ""
         value = self._from_file(inner) if inner["file"] else self._from_environment(inner)
@@ -89,12 +89,12 @@ class _Expander:
             return inner["default"] or ""
         self._room -= len(value)
         if self._room < 0:
-            self.problems.append(f"the text comes to have more than {MOST_TEXT:,} characters")
+            self.problems.append(f"the expanded text has more than {MOST_TEXT:,} characters")
             return ""
         return value
 
     def _from_environment(self, inner: re.Match[str]) -> str | None:
-        """None: the default applies."""
+        """Return the value of a variable; None: the default applies."""
         name, default = inner["name"], inner["default"]
         value = self.environ.get(name)
         if default is not None and not value:
@@ -109,7 +109,7 @@ class _Expander:
         return value
 
     def _from_file(self, inner: re.Match[str]) -> str | None:
-        """None: the default applies."""
+        """Return the content of a file; None: the default applies."""
         name, default = inner["file"], inner["default"]
         try:
             value = self.files.read(name)

@@ -1,4 +1,4 @@
-"""What the schema finds wrong, said to a person: file, line, key, what is there, what should be.
+"""Messages for schema errors: file, line, key, the found and the expected value.
 
     ai-agent.yaml:12: health.port: expected a whole number from 0 to 65535, found the text "http"
 
@@ -26,7 +26,7 @@ from cordboard.errors import ConfigProblem
 _SOUNDS_SECRET = re.compile(r"pass|secret|token|key|credential|auth|env$", re.IGNORECASE)
 _LONGEST_SHOWN = 60
 MOST_EXPLAINED = 100
-"""Looking for what a wrong word may have meant takes about a millisecond each."""
+"""Limit of explained problems: the search for a suggestion takes about a millisecond each."""
 _OWN_WORDS = ("value_error", "assertion_error")
 """Error types whose message was written in this project."""
 _LEADING_KEY = re.compile(r"(?P<key>[A-Za-z_][\w.\[\]]*): (?P<rest>.+)", re.DOTALL)
@@ -36,20 +36,20 @@ _USER_IN_URL = re.compile(r"//[^/@\s]*@")
 
 
 MOST_KNOWN = 50
-"""Names in a hint."""
+"""Names listed in a hint."""
 MOST_COMPARED = 200
 """Names that a wrong word is compared with: each takes some 15 us, and a file may have thousands.
-Of more, those that begin most like it."""
+If there are more, those with the most similar beginning are used."""
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """A trailing hint for a wrong word: the nearest known ones, else all of them, if they are few
-    enough to be read."""
+    """Return a trailing hint for a wrong word: the nearest known names, else the known names, up to
+    `MOST_KNOWN`."""
     known = sorted(known)
     likely = nlargest(MOST_COMPARED, known, key=lambda name: _alike_from_the_start(word, name))
     near = get_close_matches(word, likely, n=2, cutoff=0.6)
     if len(near) == 2 and get_close_matches(word, near, n=2, cutoff=0.85) == near[:1]:
-        near = near[:1]  # so near that the other is nobody's guess
+        near = near[:1]  # so near that the other is not a plausible guess
     if near:
         return f"; did you mean {' or '.join(near)}?"
     more = f" and {len(known) - MOST_KNOWN} more" if len(known) > MOST_KNOWN else ""
@@ -64,10 +64,10 @@ def _alike_from_the_start(one: str, other: str) -> int:
 def explain(
     error: ValidationError, document: Document, expanded: Collection[KeyPath], plugins: Plugins
 ) -> dict[KeyPath, ConfigProblem]:
-    """The problems in `error`, by their places in the file; `MOST_EXPLAINED` of them at most.
+    """Return the problems in `error`, by their places in the file; at most `MOST_EXPLAINED`.
 
-    `expanded` are the places whose values contain something from the environment;
-    `plugins`, the parts that the file may name.
+    `expanded` are the places whose values contain something from the environment; `plugins` are the
+    parts that the file may name.
     """
     explainer = _Explainer(document, expanded, plugins)
     found: dict[KeyPath, ConfigProblem] = {}
@@ -108,7 +108,7 @@ class _Explainer:
         return path, self._document.problem(path, message)
 
     def _path(self, location: Iterable[str | int], *, missing: bool) -> KeyPath:
-        """The place in the file. pydantic's own additions (names of alternatives) are left out."""
+        """Return the place in the file, without pydantic's additions (names of alternatives)."""
         parts = list(location)
         path: KeyPath = ()
         of_a_kind: KeyPath | None = None
@@ -121,7 +121,7 @@ class _Explainer:
         return path
 
     def _at(self, path: KeyPath) -> Shape | None:
-        """The shape at a place; of a section that may be of several kinds, of the kind it is."""
+        """Return the shape at a place; for a section with kinds, the shape of its kind."""
         return self._shape.at(path, self._kind)
 
     def _kinds_at(self, path: KeyPath) -> dict[str, Shape]:
@@ -133,7 +133,7 @@ class _Explainer:
         return shape.kinds() if shape is not None and shape.names_kind else ()
 
     def _kind_key(self, path: KeyPath) -> str:
-        """The key that says of which kind the section at a place is: `kind`, `type`."""
+        """Return the key that names the kind of the section at a place: `kind`, `type`."""
         shape = self._at(path)
         return (shape.kind_key if shape is not None else "") or "kind"
 
@@ -143,7 +143,7 @@ class _Explainer:
             if isinstance(stated, str):
                 return stated
         if path[-1] in BUILTIN_TOOLS:
-            return "builtin"  # it goes without saying
+            return "builtin"  # the default kind
         bare = self._document.get(path)
         return bare if isinstance(bare, str) else ""
 
@@ -169,7 +169,7 @@ class _Explainer:
         return place, f"expected {expected}, found {self._found(place, value)}{hint}"
 
     def _own_words(self, path: KeyPath, message: str) -> tuple[KeyPath, str]:
-        """Take a key that the message begins with (`slots.x: ...`) for the place, if it is one."""
+        """Return the key at the message's start (`slots.x: ...`) as the place, if it is one."""
         match = _LEADING_KEY.match(message)
         if match is None:
             return path, message
@@ -252,6 +252,6 @@ class _Explainer:
 
 
 def inner_path(key: str) -> KeyPath:
-    """The way that a dotted key such as `slots.x.ask[2]` describes; the opposite of `dotted`."""
+    """Return the path of a dotted key such as `slots.x.ask[2]`; the opposite of `dotted`."""
     parts = re.findall(r"[^.\[\]]+|\[\d+\]", key)
     return tuple(int(part[1:-1]) if part.startswith("[") else part for part in parts)

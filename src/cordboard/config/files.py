@@ -1,7 +1,7 @@
-"""What the configuration asks of the disk: a small file's content, and whether something is there.
+"""Access to the disk for the configuration: the content of a small file, and checks of existence.
 
 Only regular files up to a size are read: a named pipe would block, a device might never end, and a
-huge file would be worked on for minutes.
+huge file would take minutes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def content_of(path: Path, most_kib: int) -> bytes:
-    """The bytes of a regular file of at most `most_kib` KiB.
+    """Return the bytes of a regular file of at most `most_kib` KiB.
 
     Raises `OSError` with the reason in `strerror`.
     """
@@ -39,12 +39,12 @@ def content_of(path: Path, most_kib: int) -> bytes:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a regular file; a path that no file can have is none."""
+    """Return True if there is a regular file; False for an impossible path."""
     return _has_mode(path, stat.S_ISREG)
 
 
 def is_folder(path: Path) -> bool:
-    """Whether there is a folder; a path that no folder can have is none."""
+    """Return True if there is a folder; False for an impossible path."""
     return _has_mode(path, stat.S_ISDIR)
 
 
@@ -56,5 +56,5 @@ def _has_mode(path: Path, kind: Callable[[int], bool]) -> bool:
 
 
 def digest_of(content: bytes) -> str:
-    """A digest that tells one content of a file from another."""
+    """Return a digest that distinguishes one content of a file from another."""
     return hashlib.sha256(content).hexdigest()

@@ -1,13 +1,11 @@
-"""Reading `ai-agent.yaml`: from a path to a checked `Config`, or to a list of all that is wrong.
+"""Reading `ai-agent.yaml`: from a path to a checked `Config`, or to a list of all problems.
 
 The steps, each a file or a folder: `files` (bytes), `document` (YAML with line numbers),
-`expansion` (`${VAR}`, `${file:PATH}`), `schema` (what may be said; `explain` puts its findings in
-words), `checks` (what must fit together). Problems of all steps are reported together, in the order
-of the file.
+`expansion` (`${VAR}`, `${file:PATH}`), `schema` (allowed values; `explain` words its errors),
+`checks` (consistency). Problems of all steps are reported together, in the order of the file.
 
 Reading takes a few ms, for the largest files a few seconds, and reads the disk: do it before calls,
-or in a thread. Each step has limits, so that no file takes longer, and none raises anything but
-`ConfigError`.
+or in a thread. Each step has limits, so that no file takes longer, and raises only `ConfigError`.
 """
 
 from __future__ import annotations
@@ -46,36 +44,36 @@ MOST_MESSAGE = 2_000
 
 @dataclass(frozen=True, slots=True)
 class LoadedConfig:
-    """A configuration that can be used."""
+    """A usable configuration, with what was learned while reading it."""
 
     config: Config
     """`default_context` is always filled in."""
     path: Path
     problems: tuple[ConfigProblem, ...] = ()
-    """What is wrong without being fatal; the engine runs without those parts."""
+    """Problems that are not fatal; the engine runs without those parts."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
-    """Values that must never be printed: secret fields, keys of services, what comes from files,
-    what `mcp` servers get as `env` from the environment, and variables whose names say so. For
+    """Values that must never be printed: secret fields, keys of services, values from files, the
+    `env` of `mcp` servers from the environment, and variables whose names mark them as secret. For
     `observe.logging`."""
     digests: Mapping[Path, str] = field(default_factory=dict, repr=False)
-    """Of the file and of each file that a `${file:...}` names (`files.digest_of`), to tell
-    whether it has changed since."""
+    """Digest of the file and of each `${file:...}` (`files.digest_of`), to detect later
+    changes."""
     document: Document = field(default_factory=lambda: Document(""), repr=False)
     """The file as it was read, for further checks: keys with their lines."""
     secret_files: Mapping[Path, KeyPath] = field(default_factory=dict, repr=False)
-    """The files that `${file:...}` names → the place that names them first."""
+    """The files of `${file:...}` → the place that names them first."""
 
 
 def load(path: Path, environ: Mapping[str, str], plugins: Plugins | None = None) -> LoadedConfig:
-    """Read, expand and check the file. Raises `ConfigError` with every problem at once. `plugins`:
-    the parts that it may name; default: those that are installed."""
+    """Read, expand and check the file. Raises `ConfigError` with every problem at once. `plugins`
+    are the parts that it may name; default: the installed ones."""
     content = _content(path)
     loaded = read(_decoded(content, path), path, environ, plugins)
     return replace(loaded, digests={path: digest_of(content), **loaded.digests})
 
 
 def text_of(path: Path) -> str:
-    """The text of a configuration file. Raises `ConfigError`."""
+    """Return the text of a configuration file. Raises `ConfigError`."""
     return _decoded(_content(path), path)
 
 
@@ -101,8 +99,8 @@ def _decoded(content: bytes, path: Path) -> str:
 def read(
     text: str, path: Path, environ: Mapping[str, str], plugins: Plugins | None = None
 ) -> LoadedConfig:
-    """The same for a text that is not (yet) in the file; `path` names it, and `${file:...}` starts
-    at its folder."""
+    """Like `load`, for a text that is not (yet) in the file. `path` names the file; relative
+    `${file:...}` start at its folder."""
     plugins = plugins or installed()
     document = parse(text, str(path))
     expansion = _Expander(document, environ, SecretFiles(path.parent))
@@ -121,7 +119,7 @@ def read(
         config = with_defaults(config)
         for problem in check(config, document, environ):
             if len(problems) > MOST_PROBLEMS and any(found.fatal for found in problems):
-                cut = True  # each takes its time to be put into words
+                cut = True  # explaining each takes time
                 break
             if problem.key not in known:
                 problems.append(problem)
@@ -148,10 +146,10 @@ def read(
 def _readable(
     problems: list[ConfigProblem], secrets: Iterable[str], more: int = 0, *, cut: bool = False
 ) -> list[ConfigProblem]:
-    """As many and as long as a person may want to read; `more` were found and not put in words.
-    `cut`: nobody has looked for the rest.
+    """Return the problems, limited in number and length for a person. `more` were found but not
+    explained. `cut`: the rest was not searched.
 
-    A message quotes a text of the file at most, but a secret may have been put into that text.
+    A message may quote a text of the file; a secret that was put into that text is masked.
     """
     more += max(0, len(problems) - MOST_PROBLEMS)
     forms = {form for secret in secrets for form in (secret, repr(secret)[1:-1])}
@@ -179,8 +177,8 @@ def _cut(message: str) -> str:
 
 
 def _without(places: Iterable[KeyPath], document: Document, plugins: Plugins) -> Config | None:
-    """The configuration with the default in each of these places, so that what is right can be
-    checked further; None when one has no default, as then anything may seem to be missing."""
+    """Return the configuration with the default at each of these places, so that the correct parts
+    can be checked further; None when one has no default, since too much would seem missing."""
     tree, shape = deepcopy(document.tree), Shape.of_file(plugins)
     for path in places:
         section = shape.at(path[:-1]) if path else None
@@ -207,10 +205,10 @@ class _Expander:
         self.files = files
         self.problems: list[ConfigProblem] = []
         self.places: set[KeyPath] = set()
-        """Where a value came from the environment or a file."""
+        """Places of values from the environment or a file."""
         self.secrets: set[str] = set()
         self.secrets_of_results: set[str] = set()
-        """Those of them that are masked in what tools answer too (`cordboard.config.secrets`)."""
+        """Secrets that are masked in tools' answers too (`cordboard.config.secrets`)."""
         self.secret_files: dict[Path, KeyPath] = {}
         self._room = MOST_TEXT
         document.tree = self._expanded(document.tree, ())
@@ -252,7 +250,7 @@ class _Expander:
 
 
 def _secret_values(value: Any) -> set[str]:
-    """The content of every `SecretStr` inside a value."""
+    """Return the content of every `SecretStr` inside a value."""
     if isinstance(value, SecretStr):
         return {value.get_secret_value()}
     if isinstance(value, BaseModel):

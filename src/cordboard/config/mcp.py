@@ -1,4 +1,4 @@
-"""What `mcp:` may say: the MCP servers, how they are reached, watched and what they may offer."""
+"""`mcp:`: the MCP servers, their connections, supervision and tools."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _OWN_HEADERS = {
     "transfer-encoding",
     "upgrade",
 }
-"""Set by the transport; with other values it would not work, or reach another host."""
+"""Headers set by the transport; other values would break it, or reach another host."""
 
 
 class McpRestart(Section):
-    """What happens when an MCP server dies or cannot be reached."""
+    """Restarts of an MCP server that died or cannot be reached."""
 
     enabled: bool = Field(True, description="Whether to start it again.")
     max_restarts: int = Field(
@@ -45,18 +45,20 @@ class McpRestart(Section):
     window_ms: int = Field(
         600_000,
         ge=1_000,
-        description="Restarts longer ago than this are forgiven; a server that was given up is "
-        "tried again after so long.",
+        description="Restarts longer ago than this no longer count; a server that was given up is "
+        "tried again after the same time.",
     )
     healthy_ms: int = Field(
-        60_000, ge=100, description="After so long in good health all is forgiven."
+        60_000,
+        ge=100,
+        description="Time in good health after which earlier restarts no longer count.",
     )
     backoff_ms: int = Field(1_000, ge=10, description="First pause; doubles with each failure.")
     max_backoff_ms: int = Field(30_000, ge=10, description="Longest pause.")
 
 
 class McpBreaker(Section):
-    """When a server that is up but does not answer is left alone for a while."""
+    """Circuit breaker for a server that is up but does not answer."""
 
     failures: int = Field(
         5,
@@ -65,40 +67,40 @@ class McpBreaker(Section):
         "once; 0 = never.",
     )
     open_ms: int = Field(
-        15_000, ge=100, description="For how long. Then one call is tried; if it fails, again."
+        15_000,
+        ge=100,
+        description="Duration of the break. Then one call is tried; if it fails, "
+        "the break is repeated.",
     )
 
 
 class McpDefaults(Section):
     """Rules for every tool of a server, unless the tool says otherwise."""
 
-    timeout_ms: int = Field(
-        10_000, ge=50, le=600_000, description="How long a tool may take to answer."
-    )
+    timeout_ms: int = Field(10_000, ge=50, le=600_000, description="Timeout of a tool's answer.")
     slow_response_threshold_ms: int = Field(
-        0, ge=0, description="After this time the caller is told to wait; 0 = never."
+        0, ge=0, description="Time after which the caller hears a filler; 0 = never."
     )
     slow_response_message: FillerTexts = Field(
         ("One moment, please.",),
-        description="What the caller is told then: a sentence, or a list of which never the same "
-        "is said twice running.",
+        description="The fillers: a sentence, or a list; no sentence is spoken twice in a row.",
     )
     slow_response_repeat_ms: int = Field(
-        0, ge=0, description="After each such time more another sentence; 0 = never."
+        0, ge=0, description="Time until each further filler; 0 = none."
     )
     error_messages: ErrorMessages = Field(
-        ErrorMessages(), description="What the caller is told when a tool fails."
+        ErrorMessages(), description="What the caller hears when a tool fails."
     )
     speak_errors: bool = Field(
         True,
-        description="`false` = what the server says about a failure (`isError`) reaches neither "
-        "caller nor model: the caller hears an apology, the model learns that it failed, and the "
-        "words stand in the log.",
+        description="`false` = the server's error text (`isError`) reaches neither caller nor "
+        "model: the caller hears an apology, the model learns that it failed, and the text is in "
+        "the log.",
     )
 
 
 class McpAuth(Section):
-    """How the engine shows a remote server who it is."""
+    """Authentication at a remote server."""
 
     type: Literal["bearer", "client_credentials", "private_key_jwt"] = Field(
         description="`bearer` = a fixed token; the others fetch one by OAuth 2.0 (RFC 6749 4.4, "
@@ -108,27 +110,27 @@ class McpAuth(Section):
     token_url: str | None = Field(
         None, pattern=URL, description="The authorisation server's token endpoint (OAuth)."
     )
-    client_id: str | None = Field(None, min_length=1, description="Who we are there (OAuth).")
-    client_secret: SecretStr | None = Field(None, description="Of `client_credentials`.")
+    client_id: str | None = Field(None, min_length=1, description="Our client id (OAuth).")
+    client_secret: SecretStr | None = Field(None, description="Secret of `client_credentials`.")
     send_secret: Literal["basic", "post"] = Field(
-        "basic", description="Where the secret goes: the Authorization header, or the form."
+        "basic", description="Place of the secret: the Authorization header, or the form."
     )
-    private_key: SecretStr | None = Field(None, description="PEM, of `private_key_jwt`.")
+    private_key: SecretStr | None = Field(None, description="Key of `private_key_jwt`, as PEM.")
     algorithm: Literal["RS256", "ES256", "EdDSA"] = Field(
-        "RS256", description="How the assertion is signed."
+        "RS256", description="Signature algorithm of the assertion."
     )
     key_id: str | None = Field(None, description="`kid` in the assertion's header.")
-    scopes: tuple[str, ...] = Field((), description="Scopes to ask for.")
-    audience: str | None = Field(None, description="Audience to ask for.")
+    scopes: tuple[str, ...] = Field((), description="Scopes to request.")
+    audience: str | None = Field(None, description="Audience to request.")
     resource: str | None = Field(
         None,
-        description="The resource to ask for (RFC 8707). Default: the `url`; empty = none, "
-        "where the token endpoint does not know it.",
+        description="The resource to request (RFC 8707). Default: the `url`; empty = none, for "
+        "token endpoints that do not know it.",
     )
     assertion_audience: str | None = Field(
         None,
-        description="Whom the assertion of `private_key_jwt` is for. Default: `token_url`; some "
-        "want their issuer.",
+        description="Audience of the assertion of `private_key_jwt`. Default: `token_url`; some "
+        "servers want their issuer.",
     )
 
     @model_validator(mode="after")
@@ -157,7 +159,7 @@ class McpServer(Section):
     command: tuple[str, ...] = Field((), description="Program and its arguments (`stdio`).")
     env: dict[str, str] = Field(
         default_factory=dict,
-        description="Environment variables it gets besides a minimum (`stdio`); never logged.",
+        description="Environment variables added to a minimum (`stdio`); never logged.",
     )
     cwd: Path | None = Field(
         None, description="Working directory (`stdio`). Default: the engine's."
@@ -165,7 +167,7 @@ class McpServer(Section):
     url: str | None = Field(
         None,
         pattern=URL,
-        description="Where it is (`http`, `sse`). https:// is needed unless it is on loopback.",
+        description="Its address (`http`, `sse`). https:// is required except on loopback.",
     )
     plain_http: bool = Field(
         False, description="Allow http:// to a host that is not loopback: a network you trust."
@@ -173,11 +175,11 @@ class McpServer(Section):
     headers: dict[str, SecretStr] = Field(
         default_factory=dict, description="HTTP headers sent with each request; never logged."
     )
-    auth: McpAuth | None = Field(None, description="How to log in (`http`, `sse`).")
+    auth: McpAuth | None = Field(None, description="Authentication (`http`, `sse`).")
     protocol: Literal["auto", "legacy", "2026-07-28"] = Field(
         "auto",
-        description="MCP revision: `legacy` = the handshake up to 2025-11-25. `auto` asks, and "
-        "remembers the answer.",
+        description="MCP revision: `legacy` = the handshake up to 2025-11-25. `auto` tries, and "
+        "remembers the result.",
     )
     enabled: bool = Field(True, description="Whether to use it.")
     start: Literal["boot", "lazy"] = Field(
@@ -185,18 +187,16 @@ class McpServer(Section):
         description="`boot` = with the engine; `lazy` = at the first call in a context that lists "
         "one of its tools (which must be named under `tools`).",
     )
-    start_timeout_ms: int = Field(
-        15_000, ge=100, description="How long it may take to list its tools."
-    )
+    start_timeout_ms: int = Field(15_000, ge=100, description="Timeout for listing its tools.")
     stop_grace_ms: int = Field(
         2_000,
         ge=0,
         le=60_000,
-        description="How long it may take to end: half after its input closes, half after SIGTERM.",
+        description="Timeout of its shutdown: half after its input closes, half after SIGTERM.",
     )
-    restart: McpRestart = Field(McpRestart(), description="What happens when it dies.")
+    restart: McpRestart = Field(McpRestart(), description="Restarts when it dies.")
     breaker: McpBreaker = Field(
-        McpBreaker(), description="When a server that does not answer is left alone."
+        McpBreaker(), description="Circuit breaker when it does not answer."
     )
     defaults: McpDefaults = Field(McpDefaults(), description="Rules for each of its tools.")
     tools: tuple[McpTool, ...] = Field((), description="Empty = all tools of the server.")
@@ -216,7 +216,7 @@ class McpServer(Section):
         for name, value in self.headers.items():
             if not HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
                 raise ValueError(
-                    f"`headers` cannot have {name!r}: it is no header, or the engine's own"
+                    f"`headers` cannot have {name!r}: it is not a header, or the engine's own"
                 )
             if not HEADER_VALUE.fullmatch(value.get_secret_value()):
                 raise ValueError(f"`headers.{name}` has characters that HTTP does not allow")
@@ -229,8 +229,8 @@ class Mcp(Section):
     enabled: bool = Field(True, description="False: no server is started.")
     lock: McpLock = Field(
         "warn",
-        description="What happens when a tool is not as `lock_file` has it: `off` = nothing; "
-        "`warn` = a warning; `enforce` = it is not offered until it is accepted.",
+        description="Effect of a tool that differs from `lock_file`: `off` = none; `warn` = a "
+        "warning; `enforce` = it is not offered until it is accepted.",
     )
     lock_file: Path = Field(
         Path("mcp.lock"),

@@ -1,8 +1,8 @@
-"""Names of tools: what may be exposed to a provider, and the internal ids behind it.
+"""Names of tools: the exposed names for providers, and the internal ids behind them.
 
-Pure text, no state: the configuration needs the rule to say at load time that two tools would
-share a name, the tools room needs it to offer them. Every provider accepts the names made here:
-only `[a-z0-9_]`, beginning with a letter, at most 64 characters. Different tools that meet in one
+Pure text, no state: the configuration needs the rule to report two tools with the same name at load
+time, the tools room needs it to offer them. Every provider accepts the names made here: only
+`[a-z0-9_]`, beginning with a letter, at most 64 characters. Different tools with the same exposed
 name (`get-atis`, `get_atis`) are refused where a catalogue is built (`cordboard.tools.catalogue`).
 """
 
@@ -14,22 +14,21 @@ import unicodedata
 from collections.abc import Iterable
 
 EXPOSED_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}\Z")
-"""Every provider accepts it as the name of a function."""
+"""Names that every provider accepts for a function."""
 LONGEST_NAME = 64
 """The shortest of the providers' limits (OpenAI functions)."""
 _HASH_DIGITS = (8, 16, 32)
-"""Of the first try, and of the next ones where a server sees to it that names meet again."""
+"""Digits of the first try, and of the next ones if a server provokes further collisions."""
 _WORD_BORDER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ILLEGAL = re.compile(r"[^a-z0-9]+")
 
 
 def exposed_name(server: str, tool: str) -> str:
-    """`mcp_{server}_{tool}` in snake case: `get-atis` and `getAtis` are `mcp_…_get_atis`.
+    """Return `mcp_{server}_{tool}` in snake case: `get-atis` and `getAtis` are `mcp_…_get_atis`.
 
-    A name that would be too long keeps its head and ends in 8 hex digits of a hash of the whole, so
-    that it is readable, stable between runs, and differs from its neighbours'; a tool name without
-    any usable character is a hash. Names that differ only in case or punctuation do collide: see
-    `exposed_names`.
+    A longer name keeps its head and ends in 8 hex digits of a hash of the whole, so that it is
+    readable, stable between runs, and unique; a tool name without any usable character becomes a
+    hash. Names that differ only in case or punctuation do collide: see `exposed_names`.
     """
     readable = _snake_case(tool)
     name = exposed_prefix(server) + readable
@@ -39,10 +38,10 @@ def exposed_name(server: str, tool: str) -> str:
 
 
 def exposed_names(server: str, tools: Iterable[str]) -> dict[str, str]:
-    """Tool → exposed name for all tools that a server offers; no two of them share one.
+    """Return tool → exposed name for all tools of a server; no two of them share one.
 
-    Tools whose names collide (`get.a`, `get-a`) all get names that end in a hash, whatever their
-    order: which of them had the plain name otherwise would be for the server to choose.
+    Tools whose names collide (`get.a`, `get-a`) all get names that end in a hash, in any order:
+    otherwise the server could choose which of them has the plain name.
     """
     names = {tool: exposed_name(server, tool) for tool in tools}
     for digits in _HASH_DIGITS:
@@ -71,7 +70,7 @@ def _hashed(server: str, tool: str, digits: int) -> str:
 
 
 def exposed_prefix(server: str) -> str:
-    """What the names of all of a server's tools begin with, unless `expose_as` says otherwise."""
+    """Return the common beginning of a server's tool names, apart from `expose_as`."""
     return f"mcp_{_snake_case(server)}_"
 
 
@@ -81,5 +80,5 @@ def _snake_case(text: str) -> str:
 
 
 def mcp_origin(server: str, tool: str) -> str:
-    """The internal id of a server's tool in logs, ledger and pages."""
+    """Return the internal id of a server's tool in logs, ledger and pages."""
     return f"mcp:{server}:{tool}"

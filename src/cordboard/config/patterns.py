@@ -1,4 +1,4 @@
-"""The forms of names in `ai-agent.yaml`, and what error messages and the reference call them."""
+"""The forms of names in `ai-agent.yaml`, and their descriptions in messages and reference."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ PATTERNS_IN_WORDS = {
     HOST_NAME: "a host name (letters, digits, and . - _, at most 254)",
     DIALPLAN_CONTEXT: "a dialplan context (letters, digits, and . - _, at most 79)",
 }
-"""How error messages and the reference say what a pattern means."""
+"""Descriptions of the patterns in error messages and the reference."""
 
 Name = Annotated[str, Field(pattern=_NAME)]
 """A name that operators choose: context, provider, destination."""
@@ -71,7 +71,7 @@ ToolName = Annotated[str, Field(pattern=_TOOL_NAME)]
 ToolOrGroup = Annotated[str, Field(pattern=_TOOL_OR_GROUP)]
 """An exposed tool name, or `server.*`: all tools of an MCP server."""
 ParameterName = Annotated[str, Field(pattern=_PARAMETER_NAME)]
-"""A parameter of a tool that is described here."""
+"""A parameter of a tool that the file describes."""
 StepId = Annotated[str, Field(pattern=_SERVER_ID)]
 """A step of a workflow; part of the paths to its answer."""
 HostName = Annotated[str, Field(pattern=HOST_NAME)]

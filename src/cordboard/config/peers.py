@@ -1,4 +1,4 @@
-"""Where a connection may come from: an address, a network, or a host name that has addresses."""
+"""Allowed peers of a connection: an address, a network, or a host name."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 THIS_MACHINE = "localhost"
-"""An entry that needs no name service: every address of loopback."""
+"""An entry that needs no name service: every loopback address."""
 _MAPPED_BITS = 96
-"""Of ::ffff:0:0, before the IPv4 address."""
+"""Length of ::ffff:0:0, the prefix of an IPv4-mapped address."""
 _LABEL = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST = re.compile(rf"{_LABEL}(\.{_LABEL})*\.?")
 _EXPECTED = "expected an address (10.0.0.5), a network (10.0.0.0/24) or a host name"
 
 
 def network_of(entry: str) -> Network | None:
-    """The network that an entry names, an address being one of its own; None for a host name.
+    """Return the network of an entry, or of a single address; None for a host name.
 
-    Raises `ValueError` for what is neither, such as `10.0.0.300` or `10.0.0.5/24`.
+    Raises `ValueError` for any other text, such as `10.0.0.300` or `10.0.0.5/24`.
     """
     text = entry.strip()
     try:
@@ -40,7 +40,7 @@ def network_of(entry: str) -> Network | None:
 
 
 def _plain(network: Network) -> Network:
-    """As connections are compared with it: IPv4 that IPv6 carries as IPv4."""
+    """Return the form for comparison with connections: IPv4-mapped IPv6 as IPv4."""
     mapped = getattr(network.network_address, "ipv4_mapped", None)
     if mapped is None or network.prefixlen < _MAPPED_BITS:
         return network

@@ -1,12 +1,12 @@
-"""The parts that are installed: the vendors of this package, and plug-ins of others.
+"""The installed parts: the vendors of this package, and plug-ins of others.
 
 A vendor is a folder under `cordboard/vendors` whose package offers `PROVIDERS`, a tuple of
 descriptors (`cordboard.agent_api.provider.Provider`). A plug-in is another distribution with an
 entry point in one of `GROUPS`, which names one descriptor or a tuple of them. The configuration
 reads three facts of a descriptor: its role, its type as written in YAML, and its section.
 
-A plug-in never keeps the engine from starting: one that cannot be used becomes a `BrokenPlugin`,
-which `cordboard check` and `/ready` name with its distribution and version.
+A plug-in never keeps the engine from starting: an unusable one becomes a `BrokenPlugin`, which
+`cordboard check` and `/ready` report with its distribution and version.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _BASES: Mapping[Kind, type[Section]] = {
     "tts": PartSection,
     "tool": ToolSection,
 }
-"""The base that the section of a role must have; a transport has no section."""
+"""The base class that a role's section must have; a transport has no section."""
 _TRANSPORTS = ("websocket", "audiosocket", "rtp")
 _RESERVED: Mapping[Kind, tuple[str, ...]] = {
     "agent": ("pipeline",),
@@ -56,16 +56,16 @@ _RESERVED: Mapping[Kind, tuple[str, ...]] = {
     "transport": _TRANSPORTS,
     "tool": ("builtin", "mcp", "http", "python", "workflow"),
 }
-"""Types that are the engine's own and have no descriptor."""
+"""Types of the engine's own, without a descriptor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The plug-in that a descriptor is from."""
+    """The plug-in that provides a descriptor."""
 
     group: str
     name: str
-    """Of the entry point. The plug-in's types are this name, or begin with it and `_`."""
+    """Name of the entry point. The plug-in's types are this name, or begin with it and `_`."""
     distribution: str
     version: str
 
@@ -73,13 +73,13 @@ class Source:
         return f"plug-in {self.name} of {self.distribution} {self.version}"
 
     def owns(self, part_type: str) -> bool:
-        """Whether a type is in the name space of the plug-in."""
+        """Return True if a type is in the name space of the plug-in."""
         return part_type == self.name or part_type.startswith(f"{self.name}_")
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenPlugin:
-    """A plug-in, or one descriptor of it, that is not used."""
+    """An unusable plug-in, or one unusable descriptor of it."""
 
     source: Source
     reason: str
@@ -95,11 +95,11 @@ class Plugins:
     descriptors: Mapping[tuple[Kind, str], Any]
     """(role, type) → descriptor, the built-in ones first."""
     sources: Mapping[tuple[Kind, str], Source] = field(default_factory=dict)
-    """Of the descriptors that are from plug-ins."""
+    """Plug-ins by the (role, type) of their descriptors."""
     broken: tuple[BrokenPlugin, ...] = ()
 
     def sections(self, role: Kind) -> dict[str, type[Section]]:
-        """Type → section for a role: parts of this machine first, then services; plug-ins last."""
+        """Return type → section for a role: local parts first, then services; plug-ins last."""
         found = {kind: each.section for (of, kind), each in self.descriptors.items() if of == role}
 
         def place(kind: str) -> tuple[bool, bool, str]:
@@ -108,12 +108,12 @@ class Plugins:
         return {kind: found[kind] for kind in sorted(found, key=place)}
 
     def transports(self) -> tuple[str, ...]:
-        """What `asterisk.media` may name."""
+        """Return the names for `asterisk.media`."""
         return (*_TRANSPORTS, *(kind for of, kind in self.sources if of == "transport"))
 
     def blamed(self, role: Kind, part_type: str) -> BrokenPlugin | None:
-        """The broken plug-in whose name space a type is in; None when the type works, or when no
-        plug-in ever had it."""
+        """Return the broken plug-in whose name space a type is in; None when the type works, or
+        when it belongs to no plug-in."""
         if (role, part_type) in self.descriptors:
             return None
         fitting = (b for b in self.broken if role in GROUPS[b.source.group])
@@ -129,29 +129,29 @@ class Reading:
 
     @classmethod
     def of(cls, info: ValidationInfo) -> Reading:
-        """The context in force; without one, that of a `Config` made in code."""
+        """Return the context in force; without one, that of a `Config` made in code."""
         given = info.context
         return given if isinstance(given, Reading) else cls(installed(), Effort())
 
 
 @cache
 def installed() -> Plugins:
-    """The parts of this environment. Imports every vendor's and plug-in's descriptors, once per
-    process (about 20 ms); the heavy code of a vendor is imported when one of its parts is made."""
+    """Return the parts of this environment. Imports every vendor's and plug-in's descriptors, once
+    per process (about 20 ms); a vendor's heavy code is imported when one of its parts is made."""
     found = [point for group in GROUPS for point in entry_points(group=group)]
     return collect(built_in(), found)
 
 
 def built_in() -> Iterator[Any]:
-    """The descriptors of the folders under `cordboard/vendors`."""
+    """Return the descriptors of the folders under `cordboard/vendors`."""
     folder = importlib.import_module(_BUILT_IN)
     for module in pkgutil.iter_modules(folder.__path__, f"{_BUILT_IN}."):
         yield from importlib.import_module(module.name).PROVIDERS
 
 
 def collect(own: Iterable[Any], points: Iterable[EntryPoint]) -> Plugins:
-    """The built-in descriptors and those of entry points. Of two plug-ins that offer the same type
-    the first by distribution counts, the other is broken."""
+    """Return the built-in descriptors and those of entry points. If two plug-ins offer the same
+    type, the first by distribution is used and the other is broken."""
     descriptors: dict[tuple[Kind, str], Any] = {(each.role, each.type): each for each in own}
     sources: dict[tuple[Kind, str], Source] = {}
     broken: list[BrokenPlugin] = []
@@ -202,7 +202,9 @@ def _fault(each: Any, source: Source, taken: Mapping[tuple[Kind, str], Any]) -> 
 def _wrong_section(each: Any, base: type[Section]) -> str:
     section = getattr(each, "section", None)
     if not isinstance(section, type) or not issubclass(section, base):
-        return f"the section of {each.type} is no {base.__name__}, which the role {each.role} needs"
+        return (
+            f"the section of {each.type} is not a {base.__name__}, which the role {each.role} needs"
+        )
     key = "kind" if each.role == "tool" else "type"
     stated = section.model_fields.get(key)
     if stated is None or get_args(stated.annotation) != (each.type,):

@@ -1,4 +1,4 @@
-"""`prices:`: what services cost, as their vendors say, so that calls can tell what they have cost.
+"""`prices:`: the vendors' prices of services, from which the cost of calls is computed.
 
     prices:
       currency: USD
@@ -6,9 +6,8 @@
         acme_realtime/swift-2: {input_audio_tokens: 10, output_audio_tokens: 20}
         acme_stt: {minutes: 0.01}
 
-A key is a type of provider or part, as in the configuration, and after a slash the name of a model,
-or how such names begin. There are no prices built in: they change, and they are the vendor's to
-tell.
+A key is a type of provider or part, as in the configuration, or such a type, a slash and a model
+name or its beginning. No prices are built in, because they change and only the vendor knows them.
 """
 
 from __future__ import annotations
@@ -29,22 +28,22 @@ def _per_million(what: str) -> float | None:
 
 
 class ModelPrices(Section):
-    """Prices of one model. A unit that costs nothing is 0: without a price, the cost of what uses
-    it is not known."""
+    """Prices of one model. The price of a free unit is 0: without a price, the cost of its use is
+    unknown."""
 
-    input_text_tokens: float | None = _per_million("tokens of text that it reads")
-    input_audio_tokens: float | None = _per_million("tokens of sound that it hears")
-    cached_text_tokens: float | None = _per_million("tokens of text that it had read before")
-    cached_audio_tokens: float | None = _per_million("tokens of sound that it had heard before")
-    cache_write_tokens: float | None = _per_million("tokens that are put into its cache")
-    output_text_tokens: float | None = _per_million("tokens of text that it writes")
-    output_audio_tokens: float | None = _per_million("tokens of sound that it speaks")
+    input_text_tokens: float | None = _per_million("tokens of input text")
+    input_audio_tokens: float | None = _per_million("tokens of input audio")
+    cached_text_tokens: float | None = _per_million("tokens of cached input text")
+    cached_audio_tokens: float | None = _per_million("tokens of cached input audio")
+    cache_write_tokens: float | None = _per_million("tokens written to its cache")
+    output_text_tokens: float | None = _per_million("tokens of output text")
+    output_audio_tokens: float | None = _per_million("tokens of output audio")
     minutes: float | None = Field(None, ge=0, description="Per minute.")
     thousand_characters: float | None = Field(None, ge=0, description="Per 1000 characters.")
 
     def cost(self, amounts: Mapping[str, float]) -> float | None:
-        """Of so much of each unit (units as in `agent_api.agent.Usage`); None when a unit that was
-        used has no price."""
+        """Return the cost of these amounts (units as in `agent_api.agent.Usage`); None when a used
+        unit has no price."""
         total = 0.0
         for unit, amount in amounts.items():
             if amount <= 0:
@@ -56,7 +55,7 @@ class ModelPrices(Section):
         return total
 
     def _of_one(self, unit: str) -> float | None:
-        """The price of one of a unit."""
+        """Return the price of one unit."""
         match unit:
             case "seconds":
                 return None if self.minutes is None else self.minutes / 60
@@ -67,17 +66,17 @@ class ModelPrices(Section):
 
 
 class Prices(Section):
-    """What services cost. Empty: costs are not known, and not told."""
+    """Prices of services. Empty: costs are unknown and not reported."""
 
     currency: str = Field(
         "",
         pattern=CURRENCY,
-        description="Of all prices: three capital letters, such as `EUR`.",
+        description="Currency of all prices: three capital letters, such as `EUR`.",
     )
     models: dict[str, ModelPrices] = Field(
         default_factory=dict,
-        description="Prices by `type/model`. The model may be the beginning of a name, the longest "
-        "one that fits counts; `type` alone is all its models.",
+        description="Prices by `type/model`. The model may be the beginning of a name; the longest "
+        "match counts. `type` alone matches all its models.",
     )
 
     @model_validator(mode="after")
@@ -87,7 +86,7 @@ class Prices(Section):
         return self
 
     def find(self, provider: str, model: str) -> ModelPrices | None:
-        """The prices of a model; None when there are none."""
+        """Return the prices of a model; None when there are none."""
         wanted = f"{provider}/{model}"
         if wanted in self.models:
             return self.models[wanted]
@@ -99,6 +98,6 @@ class Prices(Section):
         return self.models[max(fitting, key=len)] if fitting else None
 
     def cost(self, provider: str, model: str, amounts: Mapping[str, float]) -> float | None:
-        """What so much of it costs; None when that is not known."""
+        """Return the cost of these amounts; None when it is unknown."""
         prices = self.find(provider, model)
         return prices.cost(amounts) if prices is not None else None

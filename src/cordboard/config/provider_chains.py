@@ -1,4 +1,4 @@
-"""Which providers the contexts of a configuration speak with, in which order."""
+"""The providers of a configuration's contexts, and the order of fallbacks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from cordboard.config.schema import Config, Context
 
 
 def chain_of(config: Config, context: Context) -> tuple[str, ...]:
-    """The providers of a context in the order in which they are tried, each once."""
+    """Return the providers of a context in the order in which they are tried, each once."""
     names: Iterable[str] = (context.provider or config.default_provider, *context.fallback)
     return tuple(dict.fromkeys(names))
 
 
 def providers_in_use(config: Config) -> tuple[str, ...]:
-    """Those that some context may speak with, in the order of the file."""
+    """Return the providers that some context may use, in the order of the file."""
     used = {name for context in config.contexts.values() for name in chain_of(config, context)}
     used.add(config.default_provider)
     return tuple(name for name in config.providers if name in used)

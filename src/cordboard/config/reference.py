@@ -3,8 +3,8 @@
     python -m cordboard.config.reference docs/configuration
 
 writes them. Each section of the file has a heading with a table of its keys; `_PAGES` and
-`_page_of` say which sections share a page. docs/configuration/README.md, the way in, is written by
-hand.
+`_page_of` decide which sections share a page. docs/configuration/README.md, the way in, is written
+by hand.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cordboard.config.tools.entry import BUILTIN_TOOLS
 
 _PROVIDER = "providers.<name>"
 _RULES = ToolRules.model_fields.keys()
-"""The keys that tools of every kind have."""
+"""Keys of tools of every kind."""
 
 _NONE = Shape({}, {})
 
@@ -122,7 +122,7 @@ _PAGES: Mapping[str, _Page] = {
     "mcp": _Page("MCP servers", "The servers whose tools are offered. Guide: [MCP](../mcp.md)."),
     "calls": _Page(
         "Calls, chats and prices",
-        "Rules for all calls, conversations in writing, and what services cost.\n"
+        "Rules for all calls, written conversations, and the prices of services.\n"
         "Guides: [load](../load.md), [chat](../chat.md), [money](../money.md).",
     ),
 }
@@ -144,7 +144,7 @@ class _Place(NamedTuple):
     heading: str
 
     def inside(self, heading: str) -> _Place:
-        """The place of a section within this one: the same page, or the first of another."""
+        """Return the place of a section within this one: the same page, or the first of another."""
         page, part = self.page, heading.rpartition(".")[2]
         if not self.heading:
             top = heading.partition(".")[0]
@@ -158,7 +158,7 @@ class _Place(NamedTuple):
         return _Place(page, heading)
 
     def linked_from(self, page: str) -> str:
-        """The address of the section, as a link on `page`."""
+        """Return the link from `page` to the section."""
         return f"{'' if page == self.page else f'{self.page}.md'}#{_anchor(self.heading)}"
 
 
@@ -166,13 +166,13 @@ _TOOL = _Place("tools", "tools.<name>")
 """The section with the keys of tools of every kind."""
 
 Above: TypeAlias = Mapping[int, _Place]
-"""The sections around a place, by what tells their schemas from others."""
+"""Sections around a place, by the identity of their schema."""
 Line: TypeAlias = tuple[str, str]
 """A page, and one line of it."""
 
 
 def reference() -> dict[str, str]:
-    """The generated pages: Markdown text by file name."""
+    """Return the generated pages: Markdown text by file name."""
     pages = {"values": _values()}
     for page, line in _section(_Place("engine", ""), Shape.of_file()):
         pages.setdefault(page, _beginning(page)).append(line)
@@ -180,7 +180,7 @@ def reference() -> dict[str, str]:
 
 
 def _beginning(page: str) -> list[str]:
-    """The lines of a page before its first section."""
+    """Return the lines of a page before its first section."""
     kind = page.removeprefix("provider-")
     title, about = _PAGES.get(page) or (
         f"Provider {kind.replace('-', '_')}",
@@ -196,7 +196,7 @@ def _beginning(page: str) -> list[str]:
 
 
 def _values() -> list[str]:
-    """The page of values: the words in which the tables describe them, and the placeholders."""
+    """Return the page of values: their descriptions in the tables, and the placeholders."""
     lines = [_VALUES]
     lines += [
         f"- {words.replace(' (', ': ').rstrip(')')}"
@@ -208,7 +208,7 @@ def _values() -> list[str]:
 
 
 def _section(place: _Place, shape: Shape, above: Above | None = None) -> Iterator[Line]:
-    """The table of one section, then those of the sections in it."""
+    """Yield the table of one section, then those of its inner sections."""
     above = {**(above or {}), _identity(shape): place}
     page = place.page
     if place.heading:
@@ -231,7 +231,7 @@ def _section(place: _Place, shape: Shape, above: Above | None = None) -> Iterato
 
 
 def _kinds(place: _Place, shape: Shape, kinds: Mapping[str, Shape], above: Above) -> Iterator[Line]:
-    """The keys that all kinds have, and those of each kind."""
+    """Yield the common keys of all kinds, and those of each kind."""
     page = place.page
     tables = [alternative.keys() for alternative in kinds.values()]
     shared = {
@@ -268,7 +268,7 @@ def _kinds(place: _Place, shape: Shape, kinds: Mapping[str, Shape], above: Above
 def _table(
     place: _Place, shape: Shape, keys: Mapping[str, Shape], above: Above, path: str | None = None
 ) -> Iterator[Line]:
-    """The table of `keys`, then the sections in them.
+    """Yield the table of `keys`, then those of their sections.
 
     `path` leads to the keys; None if the heading does.
     """
@@ -295,7 +295,7 @@ def _table(
 
 
 def _described(place: _Place, path: str, shape: Shape, above: Above) -> _Place | None:
-    """The section that describes a value; None when its line in the table says all."""
+    """Return the section that describes a value; None when its line in the table suffices."""
     found = _innermost(path, shape)
     if found is None:
         return None
@@ -303,7 +303,7 @@ def _described(place: _Place, path: str, shape: Shape, above: Above) -> _Place |
 
 
 def _file_name(heading: str) -> str:
-    """`openai-realtime` of `providers.<name>(type:openai_realtime)`."""
+    """Return `openai-realtime` for `providers.<name>(type:openai_realtime)`."""
     return heading.rpartition(":")[2].rstrip(")").replace("_", "-")
 
 
@@ -312,12 +312,12 @@ def _anchor(heading: str) -> str:
 
 
 def _identity(shape: Shape) -> int:
-    """The same for all places that hold sections of one kind."""
+    """Return the same value for all places with sections of one kind."""
     return id(shape.resolved().schema) if shape.kinds() else id(shape.alternatives()[0].schema)
 
 
 def _innermost(path: str, shape: Shape) -> tuple[str, Shape] | None:
-    """The section in mappings and lists, with its path."""
+    """Return the section inside mappings and lists, with its path."""
     if shape.keys():
         return path, shape
     entry, item = shape.entry(), _item(shape)
@@ -327,7 +327,7 @@ def _innermost(path: str, shape: Shape) -> tuple[str, Shape] | None:
 
 
 def _item(shape: Shape) -> Shape | None:
-    """What the entries of a list are; None for anything but a list."""
+    """Return the shape of a list's entries; None for anything but a list."""
     for alternative in shape.alternatives():
         if "items" in alternative.schema:
             return Shape(alternative.schema["items"], alternative.definitions)
@@ -335,7 +335,7 @@ def _item(shape: Shape) -> Shape | None:
 
 
 def _value(shape: Shape) -> str:
-    """The type, with what is inside."""
+    """Return the type, with the types inside it."""
     if shape.keys():
         return "a section"
     entry, item = shape.entry(), _item(shape)

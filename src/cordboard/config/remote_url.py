@@ -1,13 +1,13 @@
-"""Where a server on the network may be, and when it must be spoken to by https.
+"""Allowed addresses of servers on the network, and the cases that require https.
 
-Pure: no name is looked up here. `cordboard.config.checks.semantics` checks what the operator wrote,
+Pure: no name is looked up here. `cordboard.config.checks.semantics` checks the operator's text,
 `cordboard.mcp.remote.http_guard` checks the address that a name really leads to, at each connect.
 
-Link-local addresses (the metadata services of clouds are there), multicast, broadcast, reserved
-ones and 0.0.0.0 are refused always, in every spelling: as IPv6 that carries an IPv4 address, and
-as the short, hexadecimal and decimal forms that resolvers take. An MCP server may be at a private
-address: only the operator can name one. An HTTP tool, whose URL is put together from what others
-say, may only where the operator says so (`inner_problem`).
+Link-local addresses (cloud metadata services use them), multicast, broadcast, reserved ones and
+0.0.0.0 are always refused, in every spelling: as IPv6 that carries an IPv4 address, and as the
+short, hexadecimal and decimal forms that resolvers accept. An MCP server may have a private
+address: only the operator can name one. An HTTP tool, whose URL is put together from outside
+values, may reach private addresses only where the operator allows it (`inner_problem`).
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _COMPATIBLE = IPv6Network("::/96")
 _LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
 _THIS_NETWORK = IPv4Network("0.0.0.0/8")
 _METADATA = (IPv6Address("fd00:ec2::254"), IPv4Address("100.100.100.200"))
-"""The metadata services of clouds that are not link-local."""
+"""Cloud metadata services whose addresses are not link-local."""
 _OLD_FORM = re.compile(r"(0x[0-9a-f]+|[0-9]+)(\.(0x[0-9a-f]+|[0-9]+)){0,3}")
-"""What `inet_aton` takes besides dotted quads: 127.1, 0x7f000001, 2130706433."""
+"""Forms that `inet_aton` takes besides dotted quads: 127.1, 0x7f000001, 2130706433."""
 
 _LONG = 20
 _RATHER_LONG = 12
 
 
 def path_secrets(url: str) -> frozenset[str]:
-    """The parts of a URL's path that may be its key: who knows the address may come in.
+    """Return the parts of a URL's path that may be its key, which alone gives access.
 
-    Hosted servers do so, with a UUID or a token. Counted as such: a part of 20 characters or more,
-    or of 12 or more with a digit among them. Also as a server may repeat it: decoded.
+    Hosted servers do this, with a UUID or a token. Counted: a part of 20 characters or more, or of
+    12 or more with a digit among them. Also in decoded form, since a server may repeat it so.
     """
     try:
         path = urlsplit(url).path
@@ -53,7 +53,7 @@ def _may_be_a_key(part: str) -> bool:
 
 
 def address_problem(address: Address) -> str | None:
-    """Why no server may be at an address, or None."""
+    """Return why no server may have this address, or None."""
     address = unwrapped(address)
     if address.is_link_local:
         return "link-local"
@@ -69,7 +69,7 @@ def address_problem(address: Address) -> str | None:
 
 
 def inner_problem(address: Address) -> str | None:
-    """Why an address is not one that the whole Internet shares, or None when it is."""
+    """Return why an address is not public on the Internet, or None when it is."""
     kind = address_problem(address)
     if kind is not None:
         return kind
@@ -77,7 +77,7 @@ def inner_problem(address: Address) -> str | None:
     address = unwrapped(address)
     if address.is_loopback:
         return "loopback"
-    if is_tunnel:  # whether 6to4 is global, newer Pythons answer otherwise than older ones
+    if is_tunnel:  # newer Pythons disagree with older ones whether 6to4 is global
         return "tunnel"
     if isinstance(address, IPv6Address):
         special = address.is_site_local or address.is_reserved or address in _LOCAL_NAT64
@@ -86,7 +86,7 @@ def inner_problem(address: Address) -> str | None:
 
 
 def unwrapped(address: Address) -> Address:
-    """The IPv4 address that an IPv6 address stands for, else the address itself."""
+    """Return the IPv4 address that an IPv6 address stands for, else the address itself."""
     if isinstance(address, IPv4Address):
         return address
     if address.ipv4_mapped is not None:
@@ -102,7 +102,7 @@ def unwrapped(address: Address) -> Address:
 
 
 def literal_address(host: str) -> Address | None:
-    """The address that a host is, in any spelling; None for a name."""
+    """Return the address that a host is, in any spelling; None for a name."""
     host = host.strip("[]").lower()
     try:
         return ip_address(host)
@@ -117,7 +117,7 @@ def literal_address(host: str) -> Address | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host can only be this machine, as far as its name tells."""
+    """Return True if a host can only be this machine, judging by its name."""
     address = literal_address(host)
     if address is not None:
         return unwrapped(address).is_loopback
@@ -126,7 +126,7 @@ def is_loopback(host: str) -> bool:
 
 
 def url_problem(url: str, plain_http: bool) -> str | None:
-    """Why a server's URL cannot be used, or None. `plain_http` allows http:// off loopback."""
+    """Return why a server's URL is unusable, or None. `plain_http` allows http:// off loopback."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port

@@ -1,13 +1,13 @@
-"""What a context's `rules:` may say: the dialogue of the offline brain, as sentence templates.
+"""`rules:` of a context: the dialogue of the offline brain, as sentence templates.
 
-`intents` say what callers may want and in which words, `lists` what the blanks in those words may
-be, and each intent says what to ask, to confirm, to run and to answer. Everything has a default;
-`rules: {}` is an agent that can say goodbye, repeat, help, pass on and admit that it did not
-understand. How it behaves: docs/offline-agent.md. Sentence language: `config.sentences`.
+`intents` describe the wishes of callers and their words, `lists` the values of the blanks in those
+words. Each intent defines what to ask, to confirm, to run and to answer. Everything has a default;
+`rules: {}` is an agent that can say goodbye, repeat, help, transfer and admit that it did not
+understand. Behaviour: docs/offline-agent.md. Sentence language: `config.sentences`.
 
-Checked while reading: every sentence, every `{list}`, every placeholder of every text. Names that
-are not an intent's slots must be call variables; `Rules.check_placeholders` gets the ones that the
-context declares. Whether the tools exist is not known here: `Rules.tools` says which are named.
+Checked while reading: every sentence, every `{list}`, every placeholder of every text. Names other
+than an intent's slots must be call variables; `Rules.check_placeholders` receives those that the
+context declares. The existence of tools is not checked here: `Rules.tools` lists their names.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ BUILT_IN_LISTS: tuple[SlotKind, ...] = (
     "name",
     "text",
 )
-"""Usable in sentences as `{number}` and so on without being declared."""
+"""Lists usable in sentences as `{number}` and so on without being declared."""
 Failure = Literal["error", "timeout", "refused", "cancelled"]
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*(?:\.\w+)*)\}")
 
 
 def placeholders(template: str) -> tuple[str, ...]:
-    """The names in braces in a spoken text, with their dotted paths."""
+    """Return the names in braces in a spoken text, with their dotted paths."""
     return tuple(_PLACEHOLDER.findall(template))
 
 
@@ -70,7 +70,7 @@ def _one_or_many(value: object) -> object:
 
 
 def _named_or_plain(value: object) -> object:
-    """`[a, b]` means values that are said as they are written."""
+    """Turn `[a, b]` into values that are spoken as they are written."""
     if isinstance(value, (list, tuple)):
         return {str(item): (str(item),) for item in value}
     if isinstance(value, dict):
@@ -79,7 +79,7 @@ def _named_or_plain(value: object) -> object:
 
 
 Template = Annotated[str, AfterValidator(_check_template)]
-"""A text to be spoken, with `{placeholders}`."""
+"""A spoken text, with `{placeholders}`."""
 Texts = Annotated[tuple[Template, ...], BeforeValidator(_one_or_many)]
 """One text, or several that are used one after the other."""
 TimeOfDay = Annotated[str, Field(pattern=TIME_OF_DAY)]
@@ -93,26 +93,24 @@ class _Part(BaseModel):
 
 
 class WordList(_Part):
-    """What may stand in a blank of a sentence."""
+    """Allowed values in a blank of a sentence."""
 
-    type: SlotKind = Field(
-        default="list", description="`list`, or a kind of value that can be said."
-    )
+    type: SlotKind = Field(default="list", description="`list`, or a kind of spoken value.")
     values: Annotated[dict[str, tuple[str, ...]], BeforeValidator(_named_or_plain)] = Field(
         default_factory=dict,
-        description="`list`: value → how it is said, the first being how the agent says it.",
+        description="`list`: value → its spoken forms; the agent uses the first.",
     )
     spelled: bool = Field(
         default=False, description="`list`: values may also be spelled, KJFK or kilo..."
     )
     others: bool = Field(
         default=False,
-        description="`list`: spelled values that are not listed are taken as they are.",
+        description="`list`: spelled values that are not listed are accepted.",
     )
     confusable: tuple[str, ...] = Field(
         default=(),
-        description="`list`: names that are not in it but sound like one that is; where one of"
-        " them was heard, the agent asks before it takes the other.",
+        description="`list`: names that are not in it but sound like one that is; when one of"
+        " them was heard, the agent asks before it accepts the other.",
     )
     minimum: int | None = Field(default=None, description="`number`: smallest value.")
     maximum: int | None = Field(default=None, description="`number`: greatest value.")
@@ -120,14 +118,14 @@ class WordList(_Part):
         default=None,
         ge=1,
         le=40,
-        description="`digits`, `letters`, `code` (letters and figures): how many.",
+        description="`digits`, `letters`, `code` (letters and figures): their number.",
     )
     earliest: TimeOfDay | None = Field(
         default=None,
-        description="`time`: the first that can be, as 17:00. With it `seven` is 19:00.",
+        description="`time`: the earliest possible, as 17:00. With it `seven` is 19:00.",
     )
     latest: TimeOfDay | None = Field(
-        default=None, description="`time`: the last that can be, as 22:30."
+        default=None, description="`time`: the latest possible, as 22:30."
     )
 
     @model_validator(mode="after")
@@ -147,7 +145,7 @@ class WordList(_Part):
 
     @property
     def hours(self) -> tuple[time, time]:
-        """From when to when a `time` may be; the whole day where nothing is said."""
+        """Earliest and latest value of a `time`; the whole day by default."""
         first, last = self.earliest or "00:00", self.latest or "23:59"
         return time.fromisoformat(first), time.fromisoformat(last)
 
@@ -162,43 +160,43 @@ class Slot(_Part):
         default=(), description="The question; a second one is asked the second time."
     )
     unknown: Template | None = Field(
-        default=None, description="Said when the value is not in the list."
+        default=None, description="Spoken when the value is not in the list."
     )
     required: bool = Field(default=True, description="Whether to ask for it.")
-    default: str | None = Field(default=None, description="Value of one that is not required.")
+    default: str | None = Field(default=None, description="Value of a slot that is not required.")
     retries: int = Field(
         default=2, ge=0, le=10, description="Further questions before the way out."
     )
 
 
 class Intent(_Part):
-    """Something a caller may want."""
+    """One wish of callers."""
 
     enabled: bool = Field(default=True, description="false switches a built-in intent off.")
-    title: str = Field(default="", description="How the agent names it in `Did you mean ...?`.")
+    title: str = Field(default="", description="Its name in `Did you mean ...?`.")
     example: str = Field(default="", description="An example of how to ask for it.")
-    sentences: tuple[str, ...] = Field(default=(), description="Templates of what callers say.")
+    sentences: tuple[str, ...] = Field(default=(), description="Templates of callers' words.")
     keywords: tuple[str, ...] = Field(
         default=(),
-        description="Templates of words without {lists} that speak for the intent wherever they"
-        " stand in what a caller says.",
+        description="Templates of words without {lists} that suggest the intent wherever they"
+        " stand in a caller's words.",
     )
     unless: tuple[str, ...] = Field(
         default=(),
-        description="Templates of words without {lists} that show that something else is wanted:"
-        " beside one of these only a whole sentence counts.",
+        description="Templates of words without {lists} that suggest another wish: beside one of"
+        " these only a whole sentence counts.",
     )
     harmless: bool | None = Field(
         default=None,
-        description="Whether doing it needlessly costs the caller nothing but time; then it is done"
-        " without asking back where no sentence fits. Default: whether its tool only reads. Never"
+        description="Whether running it needlessly costs the caller only time; it then runs"
+        " without a question when no sentence fits. Default: true if its tool only reads. Never"
         " with `confirm`, `transfer` or `hang_up`.",
     )
     slots: dict[Identifier, Slot] = Field(default_factory=dict)
     confirm: Template | None = Field(
         default=None, description="A yes/no question asked before acting."
     )
-    before: Template | None = Field(default=None, description="Said before the tool runs.")
+    before: Template | None = Field(default=None, description="Spoken before the tool runs.")
     tool: Tool | None = Field(default=None, description="Exposed name of the tool to run.")
     arguments: dict[str, Any] | None = Field(
         default=None,
@@ -206,10 +204,10 @@ class Intent(_Part):
     )
     say: Template | None = Field(
         default=None,
-        description="The answer; with a tool, when that worked (default: its {message}).",
+        description="The answer; with a tool, when it succeeded (default: its {message}).",
     )
     failures: dict[Failure, Template] = Field(
-        default_factory=dict, description="What to say when the tool ended otherwise."
+        default_factory=dict, description="Answers when the tool ended otherwise, by its status."
     )
     transfer: Template | None = Field(
         default=None, description="Destination to pass the caller on to."
@@ -234,7 +232,7 @@ class Intent(_Part):
 
 
 class WayOut(_Part):
-    """What happens when the caller could not be understood again and again."""
+    """The end of a dialogue in which the caller was repeatedly not understood."""
 
     say: Template = "I am sorry, I could not understand you. Please call again. Goodbye."
     transfer: str | None = Field(default=None, description="Destination to pass the caller on to.")
@@ -242,7 +240,7 @@ class WayOut(_Part):
 
 
 class Fallback(_Part):
-    """What is said when nothing was understood."""
+    """Sentences for words that were not understood."""
 
     reprompts: Texts = Field(
         default=(
@@ -251,14 +249,12 @@ class Fallback(_Part):
         ),
         description="First, second, ... time in a row; {examples} are those of the intents.",
     )
-    silence: Texts = Field(
-        default=(), description="The same when nothing was said; default: reprompts."
-    )
+    silence: Texts = Field(default=(), description="The same after silence; default: reprompts.")
     way_out: WayOut = WayOut()
 
 
 class Phrases(_Part):
-    """The agent's own words; each may be put in another way."""
+    """The agent's own sentences; each may be replaced."""
 
     ask: Template = "What is the {slot}?"
     unknown: Template = "I do not know that {slot}."
@@ -293,15 +289,15 @@ class Rules(_Part):
     """The dialogue of one context."""
 
     lists: dict[Identifier, WordList] = Field(
-        default_factory=dict, description="What may stand in the {blanks} of sentences."
+        default_factory=dict, description="Allowed values of the {blanks} of sentences."
     )
     words: dict[Identifier, str] = Field(
         default_factory=dict, description="Named pieces of sentences, used as <name>."
     )
     intents: dict[Identifier, Intent] = Field(
         default_factory=dict,
-        description="What callers may want. yes, no, repeat, help, cancel, goodbye and transfer"
-        " are there already and may be changed.",
+        description="Wishes of callers. yes, no, repeat, help, cancel, goodbye and transfer are"
+        " built in and may be changed.",
     )
     fallback: Fallback = Fallback()
     phrases: Phrases = Phrases()
@@ -364,14 +360,14 @@ class Rules(_Part):
         return frozenset(self.lists) | frozenset(BUILT_IN_LISTS)
 
     def _wordings(self, text: str, key: str, effort: Effort) -> tuple[Wording, ...]:
-        """The wordings of a sentence of these rules; an error is prefixed with `key`."""
+        """Return the wordings of a sentence of these rules; an error is prefixed with `key`."""
         try:
             return read_sentence(text, self.words, effort=effort)
         except ValueError as error:
             raise ValueError(f"{key}: {error}") from None
 
     def slots_of(self, intent_name: str) -> dict[str, str]:
-        """The slots of an intent → the name of their list, from sentences and `slots`."""
+        """Return the slots of an intent → the name of their list, from sentences and `slots`."""
         intent = self.intents[intent_name]
         found = dict(self._filled[intent_name])
         for name, slot in intent.slots.items():
@@ -382,7 +378,7 @@ class Rules(_Part):
         return name in self._known_lists
 
     def tools(self) -> dict[str, str]:
-        """Exposed names of the tools that the rules run → the key that names them first."""
+        """Return exposed names of the rules' tools → the key that names them first."""
         named: dict[str, str] = {}
         for name, intent in self.intents.items():
             if not intent.enabled:
@@ -398,7 +394,7 @@ class Rules(_Part):
         return named
 
     def destinations(self) -> dict[str, str]:
-        """Transfer destinations named outright in the rules → the key that names them first."""
+        """Return transfer destinations named in the rules → the key that names them first."""
         named: dict[str, str] = {}
         for name, intent in self.intents.items():
             if intent.enabled and intent.transfer and not placeholders(intent.transfer):
@@ -408,7 +404,7 @@ class Rules(_Part):
         return named
 
     def check_placeholders(self, variables: Iterable[str] = ()) -> None:
-        """Raise ValueError for the first placeholder that nothing can fill, naming its key.
+        """Raise ValueError for the first placeholder without a value, naming its key.
 
         `variables` are the channel variables that the context declares.
         """
@@ -429,7 +425,7 @@ class Rules(_Part):
                 )
 
     def _spoken(self) -> Iterator[tuple[str, str, frozenset[str], frozenset[str]]]:
-        """Every text: key, text, names known besides the variables, names that may be unfilled."""
+        """Yield every text: key, text, known names besides variables, names possibly unfilled."""
         for key, text in _texts_in(self.phrases.model_dump(by_alias=True), "phrases"):
             yield key, text, _PHRASE_NAMES.get(key.split(".")[1], frozenset()), frozenset()
         fallback = self.fallback.model_dump(include={"reprompts", "silence", "way_out"})
@@ -465,7 +461,7 @@ class Rules(_Part):
 
 
 def _texts_in(value: object, key: str) -> Iterator[tuple[str, str]]:
-    """Every string inside a structure, with its dotted key."""
+    """Yield every string inside a structure, with its dotted key."""
     if isinstance(value, str):
         yield key, value
     elif isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What `ai-agent.yaml` may say. The configuration reference in the docs is generated from here.
+"""The schema of `ai-agent.yaml`. The configuration reference in the docs is generated from here.
 
 Every key has a sensible default, so that a file with one context runs offline. Unknown keys are
 refused. Times are integers in ms and end in `_ms`. Reading and error messages: `config.load`.
@@ -52,33 +52,33 @@ class Health(Section):
     port: Port = Field(15000, description="TCP port; 0 = any free one.")
     allowed_hosts: tuple[HostName, ...] = Field(
         (),
-        description="Names, without port, by which requests may ask for this port in their `Host` "
-        "header, such as a Kubernetes service or a proxy. IP addresses, `localhost` and `host` "
-        "need no mention; any other name is refused with 421.",
+        description="Names, without port, that the `Host` header of requests may have, such as a "
+        "Kubernetes service or a proxy. IP addresses, `localhost` and `host` are always allowed; "
+        "any other name is refused with 421.",
     )
 
 
 class Admin(Section):
-    """Who may change what runs, by HTTP or the command line, and see what it does."""
+    """Access to changes and details of the running engine, by HTTP or the command line."""
 
     token: SecretStr | None = Field(
         None,
         description='Bearer token, usually "${CORDBOARD_TOKEN}", of requests that change something '
-        "or ask for details, and off loopback of all but `/live`. "
+        "or read details, and off loopback of all but `/live`. "
         "Left out: such requests are refused.",
     )
 
 
 class Reload(Section):
-    """How a changed file comes into force while calls go on."""
+    """Reloading of a changed file while calls continue."""
 
     watch: bool = Field(
-        True, description="Take a changed file by itself; else by `POST /reload` or SIGHUP."
+        True, description="Reload a changed file automatically; else by `POST /reload` or SIGHUP."
     )
     mcp: Literal["idle", "live"] = Field(
         "idle",
-        description="When changed MCP servers are restarted: `idle` = when no call is active; "
-        "`live` = at once, beside the old ones, which serve their calls to the end.",
+        description="Restart of changed MCP servers: `idle` = once no call is active; `live` = at "
+        "once, beside the old ones, which serve their calls to the end.",
     )
 
 
@@ -88,8 +88,8 @@ class Tracing(Section):
     otlp_endpoint: str | None = Field(
         None,
         pattern=URL,
-        description="Where spans are sent by OTLP over HTTP, such as http://127.0.0.1:4318 "
-        "(`/v1/traces` is added). Left out: none are made.",
+        description="OTLP-over-HTTP address for spans, such as http://127.0.0.1:4318 "
+        "(`/v1/traces` is added). Left out: no spans are made.",
     )
     service_name: str = Field("cordboard", description="Name of this engine in the traces.")
 
@@ -99,12 +99,12 @@ MEDIA_CODECS: Mapping[str, tuple[str, ...]] = {
     "audiosocket": ("slin", "slin16"),
     "rtp": ("ulaw", "alaw", "slin", "g722"),
 }
-"""What each `asterisk.media` can carry both ways, by Asterisk's names (telephony.asterisk; a test
-holds the two together)."""
+"""Codecs that each `asterisk.media` can carry both ways, by Asterisk's names (telephony.asterisk; a
+test holds the two together)."""
 
 
 class Asterisk(Section):
-    """How to control Asterisk through ARI. Left out: no ARI."""
+    """Control of Asterisk through ARI. Left out: no ARI."""
 
     url: str = Field(
         "http://127.0.0.1:8088",
@@ -119,8 +119,8 @@ class Asterisk(Section):
     )
     codec: Literal["auto", "ulaw", "alaw", "slin", "slin16", "g722"] = Field(
         "auto",
-        description="Coding of the audio between Asterisk and the engine. `auto`: what the agent "
-        "likes best among what the transport can carry ("
+        description="Codec between Asterisk and the engine. `auto`: the agent's favourite "
+        "among those of the transport ("
         + "; ".join(f"`{media}`: {', '.join(names)}" for media, names in MEDIA_CODECS.items())
         + ").",
     )
@@ -143,14 +143,12 @@ class Asterisk(Section):
 
 
 class AudioSocket(Section):
-    """The TCP port to which Asterisk connects with the sound of a call. It is open only when calls
-    can come by it: with `asterisk.media: audiosocket`, or with `audiosocket.context`."""
+    """The TCP port to which Asterisk connects with the audio of a call. It is open only when calls
+    can use it: with `asterisk.media: audiosocket`, or with `audiosocket.context`."""
 
     host: str = Field("127.0.0.1", description="Address to bind to.")
     port: Port = Field(8090, description="TCP port; 0 = any free one.")
-    advertise_host: str = Field(
-        "127.0.0.1", description="Address that Asterisk is told to connect to."
-    )
+    advertise_host: str = Field("127.0.0.1", description="Address to which Asterisk connects.")
     allow_from: tuple[Peer, ...] | None = Field(
         None,
         min_length=1,
@@ -161,35 +159,35 @@ class AudioSocket(Section):
     context: Name | None = Field(
         None,
         description="Context of calls that come by the bare AudioSocket() application. Left out: "
-        "there are none.",
+        "such calls are refused.",
     )
     max_calls: int | None = Field(
         None,
         ge=1,
-        description="How many of these calls may live at the same time. Default: a tenth of "
+        description="Highest number of these calls at the same time. Default: a tenth of "
         "`calls.max_calls`; without `asterisk`, all of it.",
     )
     calls_per_minute: int = Field(
-        60, ge=1, description="How many of these calls may begin within any 60 s."
+        60, ge=1, description="Highest number of these calls that may begin within any 60 s."
     )
     max_minutes_per_day: float | None = Field(
         None,
         gt=0,
-        description="Minutes that these calls may last together on one day, by the local date; "
-        "after that no more are taken. Counted from the start of the engine. Left out: no limit.",
+        description="Total minutes of these calls on one day, by the local date; after that no "
+        "more are taken. Counted from the start of the engine. Left out: no limit.",
     )
     max_cost_per_day: float | None = Field(
         None,
         gt=0,
-        description="What they may cost together on one day, in the currency of `prices`; what has "
-        "no price there is not counted. Left out: no limit.",
+        description="Total cost of these calls on one day, in the currency of `prices`; services "
+        "without a price there are not counted. Left out: no limit.",
     )
     connect_timeout_ms: int = Field(
-        5_000, ge=100, description="How long to wait for Asterisk's media connection."
+        5_000, ge=100, description="Timeout for Asterisk's media connection."
     )
 
     def peers(self, asterisk: Asterisk | None) -> tuple[str, ...]:
-        """The entries of `allow_from`, or what stands for them."""
+        """Return the entries of `allow_from`, or their default."""
         if self.allow_from is not None:
             return self.allow_from
         if asterisk is None:
@@ -198,19 +196,17 @@ class AudioSocket(Section):
         return (urlsplit(asterisk.url).hostname or THIS_MACHINE, *here)
 
     def share(self, max_calls: int, *, has_ari: bool) -> int:
-        """How many calls without ARI may live; beside those by ARI, where there are such."""
+        """Return the limit of calls without ARI; only a share if there are calls by ARI."""
         if self.max_calls is not None:
             return self.max_calls
         return max(1, max_calls // 10) if has_ari else max_calls
 
 
 class Rtp(Section):
-    """The UDP ports to which Asterisk sends the sound of a call, with `asterisk.media: rtp`."""
+    """The UDP ports to which Asterisk sends the audio of a call, with `asterisk.media: rtp`."""
 
     host: str = Field("127.0.0.1", description="Address to bind to.")
-    advertise_host: str = Field(
-        "127.0.0.1", description="Address that Asterisk is told to send to."
-    )
+    advertise_host: str = Field("127.0.0.1", description="Address to which Asterisk sends.")
     first_port: Port = Field(0, description="First port of the range; 0 = any free ports.")
     last_port: Port = Field(0, description="Last port of the range.")
 
@@ -222,34 +218,34 @@ class Rtp(Section):
 
 
 class Context(Section):
-    """A persona: who answers, and what it may do."""
+    """A persona: its prompt, provider, tools and rules."""
 
     prompt: str = Field("", description="System prompt; may use {call variables}.")
-    greeting: str = Field("", description="What is said first; may use {call variables}.")
+    greeting: str = Field("", description="First sentence of the agent; may use {call variables}.")
     provider: Name | None = Field(
         None, description="Name under `providers`. Default: `default_provider`."
     )
     fallback: tuple[Name, ...] = Field(
         (),
         max_length=5,
-        description="Providers that take over, one after the other, when the context's own cannot "
-        "go on; with the conversation so far.",
+        description="Providers that take over, one after the other, when the context's own fails; "
+        "with the conversation so far.",
     )
     fallback_phrase: str = Field(
         "One moment please.",
-        description="Said when one of them takes over while the caller waits for an answer, and "
-        "when nobody has greeted the caller after 4 s.",
+        description="Spoken when one of them takes over while the caller waits for an answer, and "
+        "when the caller has not been greeted after 4 s.",
     )
     on_failure: Name | None = Field(
         None,
-        description="Where the caller is passed on when no agent is left: a destination of "
-        "`tools.transfer`. Left out: they are told, and the call ends.",
+        description="Destination of `tools.transfer` for the caller when no agent is left. Left "
+        "out: an apology, and the call ends.",
     )
-    budget: Budget = Field(Budget(), description="How much one call may cost, and how long it is.")
+    budget: Budget = Field(Budget(), description="Limits of one call's cost and duration.")
     tools: tuple[ToolOrGroup, ...] = Field(
         (),
-        description="Exposed names of the tools that may be seen and run; `server.*` = all that "
-        "this MCP server offers when a call begins.",
+        description="Exposed names of the tools that may be seen and run; `server.*` = all tools "
+        "that this MCP server offers when a call begins.",
     )
     variables: tuple[VariableName, ...] = Field(
         (), description="Channel variables that prompt, greeting and tools may use."
@@ -257,38 +253,38 @@ class Context(Section):
     pre_call: tuple[PreCallStep, ...] = Field(
         (),
         max_length=20,
-        description="Tools that are run when a call comes in, side by side; their results may "
-        "stand in prompt and greeting.",
+        description="Tools that run when a call comes in, side by side; prompt and greeting may "
+        "use their results.",
     )
     pre_call_timeout_ms: int = Field(
         2_500,
         ge=50,
         le=30_000,
-        description="How long the greeting waits for them, at most. What comes later is left out.",
+        description="Longest wait of the greeting for them. Later results are left out.",
     )
     post_call: tuple[PostCallStep, ...] = Field(
         (),
         max_length=20,
-        description="Tools that are run when a call is over, until they have worked.",
+        description="Tools that run after a call, until they have succeeded.",
     )
     rules: Rules | None = Field(None, description="The dialogue of brain `rules`.")
     turn_taking: TurnTaking = Field(
-        TurnTaking(), description="When the caller's turn is taken to be over."
+        TurnTaking(), description="End of the caller's turn, and interruptions."
     )
     barge_in: BargeIn = Field(
         "on",
         description="Whether the caller may interrupt the agent: `on`, `off`, or "
         "`greeting_protected` (not in the greeting).",
     )
-    silence: Silence = Field(Silence(), description="What is said when nobody speaks.")
-    recording: Recording = Field(Recording(), description="Whether the sound of calls is kept.")
+    silence: Silence = Field(Silence(), description="Sentences for silence.")
+    recording: Recording = Field(Recording(), description="Recording of the calls' audio.")
     max_duration_ms: int = Field(
         3_600_000, ge=1_000, description="A call is ended politely after this time."
     )
 
     @cached_property
     def uses_pre_call(self) -> bool:
-        """Whether prompt, greeting or rules have a place for a result of `pre_call`."""
+        """True if prompt, greeting or rules use a result of `pre_call`."""
         saved = saved_names(self.pre_call)
         if not saved:
             return False
@@ -298,7 +294,7 @@ class Context(Section):
         try:
             if self.rules is not None:
                 self.rules.check_placeholders(self.variables)
-        except ValueError:  # they are right with the saved names only
+        except ValueError:  # they are valid with the saved names only
             return True
         return False
 
@@ -315,18 +311,18 @@ class Context(Section):
 
 
 MOST_PATH = 1_000
-"""Characters of a path: each part of it is looked at in turn."""
+"""Characters of a path: each part of it is examined in turn."""
 
 
 class Calls(Section):
     """Rules for all calls."""
 
-    directory: Path = Field(Path("var/calls"), description="Where call ledgers are written.")
+    directory: Path = Field(Path("var/calls"), description="Folder of the call ledgers.")
     shutdown_grace_ms: int = Field(
-        10_000, ge=0, description="How long live calls may go on after SIGTERM."
+        10_000, ge=0, description="Time that live calls have to end after SIGTERM."
     )
     post_call: PostCallRetries = Field(
-        PostCallRetries(), description="How long a `post_call` step that fails is tried again."
+        PostCallRetries(), description="Retries of a failed `post_call` step."
     )
     max_calls: int = Field(
         100,
@@ -343,11 +339,9 @@ class Calls(Section):
         return directory
 
 
-AGENTS = Chosen(
-    "agent", (PipelineProvider,), about="An agent to choose from; `type` says what it is."
-)
+AGENTS = Chosen("agent", (PipelineProvider,), about="A selectable agent; `type` is its kind.")
 Provider: TypeAlias = Annotated[PartSection, AGENTS]
-"""One provider; `type` says what it is."""
+"""One provider; `type` is its kind."""
 
 
 def _local_agent() -> dict[str, Provider]:
@@ -366,19 +360,19 @@ class Config(Section):
         "Default: `local` if it is there, else the first.",
     )
     health: Health = Field(Health(), description="The HTTP port of the engine.")
-    admin: Admin = Field(Admin(), description="Who may change what runs.")
-    reload: Reload = Field(Reload(), description="How a changed file comes into force.")
+    admin: Admin = Field(Admin(), description="Access to administration.")
+    reload: Reload = Field(Reload(), description="Reloading of a changed file.")
     tracing: Tracing = Field(Tracing(), description="OpenTelemetry spans.")
     asterisk: Asterisk | None = Field(
         None, description="Control of Asterisk through ARI. Left out: no ARI."
     )
-    audiosocket: AudioSocket = Field(AudioSocket(), description="The port for the sound of calls.")
-    rtp: Rtp = Field(Rtp(), description="The ports for the sound of calls by RTP.")
+    audiosocket: AudioSocket = Field(AudioSocket(), description="The port for the audio of calls.")
+    rtp: Rtp = Field(Rtp(), description="The ports for the audio of calls by RTP.")
     providers: dict[Name, Provider] = Field(
         default_factory=_local_agent,
-        description="The agents to choose from. Default: `local`, the offline agent.",
+        description="The selectable agents. Default: `local`, the offline agent.",
     )
-    prices: Prices = Field(Prices(), description="What services cost; empty: costs are not known.")
+    prices: Prices = Field(Prices(), description="Prices of services; empty: costs are unknown.")
     contexts: dict[Name, Context] = Field(min_length=1, description="The personas by name.")
     routes: dict[str, Name] = Field(
         default_factory=dict, description="Dialled number → context, when no variable names one."
@@ -388,16 +382,16 @@ class Config(Section):
     )
     mcp: Mcp = Field(Mcp(), description="The MCP servers.")
     calls: Calls = Field(Calls(), description="Rules for all calls.")
-    chat: Chat = Field(Chat(), description="Conversations in writing.")
+    chat: Chat = Field(Chat(), description="Written conversations.")
     _from_environment: frozenset[str] = PrivateAttr(frozenset())
 
     @property
     def secrets(self) -> frozenset[str]:
-        """The values that are masked in what tools answer (`cordboard.config.secrets`)."""
+        """The values that are masked in tools' answers (`cordboard.config.secrets`)."""
         return self._from_environment.union(secrets_in(self)) - {""}
 
     def keep_secret(self, values: Iterable[str]) -> None:
-        """Mask these too: of where they came from, the configuration itself shows nothing."""
+        """Mask these values too; the configuration itself does not show their source."""
         self._from_environment = frozenset(values)
 
     @field_validator("tools", mode="before")
@@ -414,6 +408,6 @@ class Config(Section):
 
     @property
     def destinations(self) -> Mapping[str, TransferDestination]:
-        """The only places a call can be transferred to."""
+        """The only places to which a call can be transferred."""
         transfer = self.tools.get("transfer")
         return transfer.destinations if isinstance(transfer, BuiltinTool) else {}

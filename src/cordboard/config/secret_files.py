@@ -1,6 +1,6 @@
-"""The files that `${file:...}` takes values from: one secret in each, as Docker mounts them.
+"""The files of `${file:...}`: one secret in each, as Docker mounts them.
 
-A file is read once for a reading of the configuration. Its text is the value, without the line
+A file is read once per reading of the configuration. Its text is the value, without the line
 breaks at its end.
 """
 
@@ -16,7 +16,7 @@ MOST_KIB = 64
 
 
 class SecretUnusable(ValueError):
-    """A file has no usable value; the text says why and never quotes the content."""
+    """A file has no usable value; the text gives the reason and never quotes the content."""
 
 
 class SecretMissing(SecretUnusable):
@@ -33,29 +33,29 @@ class SecretFiles:
     """The secret files of one configuration."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder`: where relative paths start, the folder of the configuration file."""
+        """`folder`: base of relative paths, the folder of the configuration file."""
         self._folder = folder
         self._secrets: dict[Path, _Secret] = {}
         self._missing: set[Path] = set()
 
     @property
     def digests(self) -> dict[Path, str]:
-        """Digest of each file that was asked for, by path; empty for one that is not there."""
+        """Digest of each requested file, by path; empty for one that does not exist."""
         read = {path: secret.digest for path, secret in self._secrets.items()}
         return dict.fromkeys(self._missing, "") | read
 
     def path_of(self, name: str) -> Path:
-        """The path that a name in the configuration means."""
+        """Return the path that a name in the configuration means."""
         return self._folder / name
 
     def read(self, name: str) -> str:
-        """The value in a file. Raises `SecretMissing` or `SecretUnusable`."""
+        """Return the value in a file. Raises `SecretMissing` or `SecretUnusable`."""
         path = self.path_of(name)
         if path not in self._secrets:
             try:
                 self._secrets[path] = _read(path)
             except SecretMissing:
-                if path.parent.is_dir():  # else there is nothing to watch
+                if path.parent.is_dir():  # else there is no folder to watch
                     self._missing.add(path)
                 raise
         text = self._secrets[path].text

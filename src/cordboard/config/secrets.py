@@ -1,17 +1,17 @@
-"""Which values of a configuration are secret. Pure.
+"""Selection of a configuration's secret values. Pure.
 
 The log masks every secret field and all that `env` takes from the environment
-(`LoadedConfig.secrets`). What tools answer goes to callers and models, who would miss an ordinary
+(`LoadedConfig.secrets`). Answers of tools go to callers and models, who would miss an ordinary
 word, so the rule for results is narrower (`Config.secrets`):
 
 - every secret field (`token`, `password`, `api_key`, ...), and the key in an MCP server's address;
 - every value that comes from a file (`${file:PATH}`), or from an environment variable whose name
-  says so, such as `SHOP_KEY`;
+  marks it as secret, such as `SHOP_KEY`;
 - every value under such a name in `env`, `headers`, `header_templates`, `query`, `form` or a `url`;
-- all else that `env` and `headers` take from the environment, unless it consists of words or of
-  figures: `application/json`, `Zurich`, `2026-01-31`.
+- all other values that `env` and `headers` take from the environment, unless they consist of words
+  or of figures: `application/json`, `Zurich`, `2026-01-31`.
 
-A header that stands in the file under another name is not masked: `X-Store: store-17` is an
+A header written in the file under another name is not masked: `X-Store: store-17` is an
 identifier, and results may be full of it.
 """
 
@@ -25,36 +25,36 @@ from typing import Any, Final
 from pydantic import BaseModel, SecretStr
 
 SHORTEST_SECRET: Final = 4
-"""Characters of a value that is masked in logs and messages; shorter ones would mask ordinary
-words."""
+"""Characters of a value that is masked in logs and messages; masking shorter ones would hide
+ordinary words."""
 _SECRET = re.compile("(?i)pass(word|phrase|code)|secret|token|credential|api_?key|(^|_)pin($|_)")
 _SECRET_ELSEWHERE = re.compile("(?i)(^|_)(key|pass|pw|pwd|pat|auth|authorization|cookie)$")
 _ORDINARY = re.compile(r"[A-Za-z]+([ ,._/+-]+[A-Za-z]+)*|[\d ,.:/+-]*")
 """Words, or figures: a language, a media type, a city; a date, a version, a port."""
 _NAMED_TEXTS: Final = frozenset({"env", "header_templates", "query", "form"})
-"""Keys whose entries are texts under names that somebody else has chosen."""
+"""Keys whose entries are texts under names that others have chosen."""
 
 
 @lru_cache(maxsize=4_096)
 def looks_secret(name: str) -> bool:
-    """Whether a field of that name holds a secret, whatever its schema says."""
+    """Return True if a field of that name holds a secret, whatever its schema."""
     return _SECRET.search(name) is not None
 
 
 def names_a_secret(name: str) -> bool:
-    """Whether an environment variable, a header or a query parameter of that name is secret."""
+    """Return True if an environment variable, header or query parameter of that name is secret."""
     plain = name.replace("-", "_")
     return looks_secret(plain) or _SECRET_ELSEWHERE.search(plain) is not None
 
 
 def is_ordinary(value: str) -> bool:
-    """Whether a value consists of words or figures, so that masking it would spoil results."""
+    """Return True if a value consists of words or figures, so that masking would spoil results."""
     return _ORDINARY.fullmatch(value) is not None
 
 
 def secrets_in(value: Any, name: str = "") -> Iterator[str]:
-    """The secrets in a section whose key is `name`, as far as they are known without knowing what
-    comes from the environment."""
+    """Yield the secrets in a section whose key is `name`, as far as they are known without the
+    values from the environment."""
     if isinstance(value, SecretStr):
         yield value.get_secret_value()
     elif isinstance(value, BaseModel):
@@ -82,7 +82,7 @@ def _entry(name: str, key: str, item: Any) -> Iterator[str]:
 
 
 def _text(name: str, text: str) -> Iterator[str]:
-    """A text of the file under a name that somebody else has chosen: `sort_key: departure` is not
+    """Yield the secrets in a text whose name others have chosen: `sort_key: departure` is not
     secret, and a {placeholder} stands for an argument."""
     by_name = looks_secret(name.replace("-", "_"))
     if "{" not in text and (by_name or (names_a_secret(name) and not is_ordinary(text))):

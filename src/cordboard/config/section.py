@@ -11,8 +11,8 @@ from pydantic_core import PydanticCustomError
 class Section(BaseModel):
     """The base of every section: immutable, unknown keys refused.
 
-    A section or list whose key is there but whose content is not (all lines commented out, say)
-    counts as empty.
+    A section or list with a key but no content (all lines commented out, say) counts as
+    empty.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -29,5 +29,5 @@ class Section(BaseModel):
         if value is None and get_origin(annotation) in (tuple, dict):
             return () if get_origin(annotation) is tuple else {}
         if isinstance(value, bool) and int in (annotation, *get_args(annotation)):
-            raise PydanticCustomError("truth_value", "true and false are no numbers")
+            raise PydanticCustomError("truth_value", "true and false are not numbers")
         return value

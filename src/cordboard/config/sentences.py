@@ -1,16 +1,16 @@
-"""Sentence templates: the small language in which a context's rules say what callers say.
+"""Sentence templates: the small language in which a context's rules describe callers' words.
 
     (what is|tell me) [the] (atis|weather) (for|at) {aerodrome}
 
-`(a|b)` one of, `[a]` may be left out, `{list}` a value of a list, `{list:slot}` the same kept under
+`(a|b)` one of, `[a]` optional, `{list}` a value of a list, `{list:slot}` the same kept under
 another name, `<words>` a named piece written once under `words:`. It is the core of the template
-language of Home Assistant's hassil, read here by ourselves so that a configuration can be checked
-without any extra installed.
+language of Home Assistant's hassil, parsed here by our own code so that a configuration can be
+checked without any extra installed.
 
 `read_sentence` turns a template into its wordings: flat rows of positions. A choice between single
-words stays one position, so the number of wordings stays small; it is limited all the same, and so
+words stays one position, so the number of wordings stays small. It is limited all the same, and so
 are the length and depth of a template, its positions and the work for all templates of a file
-(`Effort`): whatever is written, it is read quickly or refused.
+(`Effort`): any text is read quickly or refused.
 Pure text work: no clocks, no files. Raises `SentenceError` (a ValueError) that quotes the sentence.
 """
 
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 MAX_WORDINGS = 256
 """Wordings of a template, and positions of a wording."""
 MAX_DEPTH = 24
-"""Brackets and pieces within each other."""
+"""Nesting of brackets and pieces."""
 MAX_LENGTH = 8
 """Characters of a template or piece, for each of the wordings it may have."""
 MAX_EFFORT = 3_000_000
@@ -38,17 +38,17 @@ _PIECE = re.compile(r"<([a-z][a-z0-9_]*)>")
 
 
 class SentenceError(ValueError):
-    """A sentence template that cannot be read; the text says which and why."""
+    """A sentence template that cannot be read; the text names the template and the reason."""
 
 
 class Effort:
-    """The work that may still be put into reading templates: those of one file share one."""
+    """Remaining work for reading templates; those of one file share one."""
 
     def __init__(self, left: int = MAX_EFFORT) -> None:
         self._left = left
 
     def spend(self, amount: int) -> None:
-        """Raises `SentenceError` when there is none left."""
+        """Raise `SentenceError` when none is left."""
         self._left -= amount
         if self._left < 0:
             raise SentenceError("the sentences of the file have too many wordings in all")
@@ -56,11 +56,11 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """One place of a wording: one of some words, or a value of a list."""
+    """One position of a wording: one of some words, or a value of a list."""
 
     words: tuple[str, ...] = ()
     list: str = ""
-    """Name of the list whose value stands here; empty when words stand here."""
+    """Name of the list whose value belongs here; empty for words."""
     slot: str = ""
     """Name under which the value is kept."""
     optional: bool = False
@@ -103,7 +103,7 @@ class _Reader:
         depth: int = 0,
         within: tuple[str, ...] = (),
     ) -> None:
-        """`within`: the names of the pieces that this one stands in, and its own."""
+        """`within`: the names of the surrounding pieces, and its own."""
         self._text = text
         self._most = most
         self._pieces = pieces
@@ -123,7 +123,7 @@ class _Reader:
         return wordings
 
     def error(self, why: str) -> SentenceError:
-        """For a problem of this template."""
+        """Return an error about this template."""
         return SentenceError(f"sentence {_shown(self._text)}: {why}")
 
     def _deeper(self) -> None:
@@ -224,7 +224,7 @@ class _Reader:
 
 
 def _merged(branches: list[list[Wording]]) -> Iterator[Wording]:
-    """All branches, with those of one required plain word brought together in one position."""
+    """Yield all branches; those of one required plain word are merged into one position."""
     words: list[str] = []
     others: list[Wording] = []
     for wording in (wording for branch in branches for wording in branch):

@@ -1,7 +1,7 @@
-"""What the schema allows at a place in the file, in plain words.
+"""The values that the schema allows at a place in the file, in plain words.
 
 `Shape` walks the JSON Schema of `Config`; error messages (`config.explain`) and the reference in
-the docs (`config.reference`) are both made from it, so they always say the same.
+the docs (`config.reference`) are both made from it, so they always agree.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from cordboard.config.yaml_document import KeyPath
 
 _CHOSEN = (AGENTS, RECOGNISERS, BRAINS, VOICES, TOOLS)
 Kinds: TypeAlias = Callable[[KeyPath], str]
-"""Tells of which kind the section at a path is, where it may be of several (`kind: http`)."""
+"""Returns the kind of the section at a path, where several are possible (`kind: http`)."""
 
 
 @cache
 def _schema_of_file(plugins: Plugins) -> Mapping[str, Any]:
-    """The JSON schema of `Config`, with the sections of the installed parts in it."""
+    """Return the JSON schema of `Config`, with the sections of the installed parts in it."""
     sections = {each.role: each.sections(plugins) for each in _CHOSEN}
     models: list[type[BaseModel]] = [Config]
     models += [section for known in sections.values() for section in known.values()]
@@ -45,7 +45,7 @@ def _schema_of_file(plugins: Plugins) -> Mapping[str, Any]:
 
 
 def _with_choices(value: Any, choices: Mapping[str, Any]) -> Any:
-    """A schema with the choices in the place of each mark."""
+    """Return a schema with the choices in the place of each mark."""
     if isinstance(value, list):
         return [_with_choices(item, choices) for item in value]
     if not isinstance(value, dict):
@@ -67,7 +67,7 @@ class Shape:
 
     @classmethod
     def of_file(cls, plugins: Plugins | None = None) -> Shape:
-        """The shape of the whole file, with these parts; default: those that are installed."""
+        """Return the shape of the whole file, with these parts; default: the installed ones."""
         schema = _schema_of_file(plugins or installed())
         return cls(schema, schema["$defs"])
 
@@ -75,14 +75,14 @@ class Shape:
         return Shape(schema, self.definitions)
 
     def resolved(self) -> Shape:
-        """Itself, or what it refers to."""
+        """Return itself, or the shape that it refers to."""
         reference = self.schema.get("$ref")
         if reference is None:
             return self
         return self._sub(self.definitions[reference.rsplit("/", 1)[1]]).resolved()
 
     def alternatives(self) -> list[Shape]:
-        """The shapes a value may have, without `null`; just itself when there is one."""
+        """Return the possible shapes of a value, without `null`; itself if there is only one."""
         here = self.resolved()
         branches = here.schema.get("anyOf") or here.schema.get("oneOf")
         if branches is None:
@@ -90,7 +90,7 @@ class Shape:
         return [shape for branch in branches for shape in here._sub(branch).alternatives()]
 
     def kinds(self) -> dict[str, Shape]:
-        """Of a section that is of one of several kinds, each kind's own; else empty."""
+        """Return kind → shape for a section with kinds; empty for any other."""
         key = self.kind_key
         if not key:
             return {}
@@ -98,12 +98,12 @@ class Shape:
 
     @property
     def names_kind(self) -> bool:
-        """Whether pydantic names the kind in the places of errors: not for installed sections."""
+        """True if pydantic names the kind in the places of errors: not for installed sections."""
         return bool(self.kinds()) and MARK not in self.schema
 
     @property
     def kind_key(self) -> str:
-        """The key that says of which kind such a section is; empty for any other."""
+        """The key that names the kind of such a section; empty for any other."""
         if "oneOf" not in self.resolved().schema:
             return ""
         tables = [shape.keys() for shape in self.alternatives()]
@@ -115,7 +115,7 @@ class Shape:
         return next(telling, "")
 
     def at(self, path: KeyPath, kinds: Kinds = _of_any_kind) -> Shape | None:
-        """The shape of the value at `path`; None where nothing is allowed."""
+        """Return the shape of the value at `path`; None if no value is allowed there."""
         return self._at(path, 0, kinds)
 
     def _at(self, path: KeyPath, depth: int, kinds: Kinds) -> Shape | None:
@@ -139,7 +139,7 @@ class Shape:
         return entry[1] if entry else None
 
     def keys(self) -> dict[str, Shape]:
-        """The fixed keys of a section, of all alternatives together."""
+        """Return the fixed keys of a section, of all alternatives together."""
         return {
             name: self._sub(schema)
             for shape in self.alternatives()
@@ -147,11 +147,12 @@ class Shape:
         }
 
     def required(self) -> set[str]:
-        """The keys of a section that have no default."""
+        """Return the keys of a section that have no default."""
         return {name for shape in self.alternatives() for name in shape.schema.get("required", ())}
 
     def entry(self) -> tuple[str, Shape] | None:
-        """Of a mapping with names of the operator's choice: the names in words, and the values."""
+        """Return, for a mapping with names of the operator's choice, the names in words and the
+        shape of the values."""
         for shape in self.alternatives():
             for pattern, schema in shape.schema.get("patternProperties", {}).items():
                 return _pattern_in_words(pattern), self._sub(schema)
@@ -168,12 +169,12 @@ class Shape:
 
     @property
     def description(self) -> str:
-        """What the value is for: the words of the key, else those of the section it holds."""
+        """Purpose of the value: the description of the key, else of its section."""
         own = self.schema.get("description")
         return str(own or self.resolved().schema.get("description", ""))
 
     def choices(self) -> list[str]:
-        """The words a value is to be chosen from; empty when it is not such a choice."""
+        """Return the allowed words; empty when the value is not such a choice."""
         found: list[str] = []
         for shape in self.alternatives():
             constant = shape.schema.get("const")
@@ -181,7 +182,7 @@ class Shape:
         return found
 
     def expected(self) -> str:
-        """What a value here must be: `a whole number from 0 to 65535`, `true or false`, ..."""
+        """Return the expected value in words: `a whole number from 0 to 65535`, `true or false`."""
         words = [shape._expected_alone() for shape in self.alternatives()]
         return " or ".join(dict.fromkeys(words)) or "nothing"
 

@@ -1,4 +1,4 @@
-"""Where a running engine has its configuration from, so that it can be read again."""
+"""The source of a running engine's configuration, so that it can be read again."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class ConfigSource:
     path: Path
     environ: Mapping[str, str]
     digests: Mapping[Path, str] = field(default_factory=dict)
-    """Of the files that are in force now (`LoadedConfig.digests`); a file that has changed since it
-    was read is noticed by it."""
+    """Digests of the files in force (`LoadedConfig.digests`); they reveal a file that has changed
+    since it was read."""
     register_secrets: Callable[[frozenset[str]], None] = lambda _: None
-    """Is told of values that must never be printed, before anything is done with them."""
+    """Receives values that must never be printed, before anything is done with them."""
 
     def load(self) -> LoadedConfig:
         """Read the file. Blocks on the disk: call it in a thread. Raises `ConfigError`."""

@@ -1,4 +1,4 @@
-"""The one template language: what `{placeholders}` in the texts of the configuration mean.
+"""The one template language: `{placeholders}` in the texts of the configuration.
 
     Flight {flight:spell} leaves at {departure.time:time}, {gates.0.name|gate unknown}.
 
@@ -7,19 +7,19 @@ path leads into a value by keys and list indexes, with dots between them (`forec
 `-1` = the last); a key with a dot, colon, bar or brace in it stands in quotes (`"a.b".c`, a quote
 in it is doubled). A default ends at the closing brace and is taken as it is.
 
-One reader serves four kinds of text:
+One reader handles four kinds of text:
 
 - Spoken texts (`speech_template`, `approval_question`): `read_template`. `FORMATS` has the formats.
 - Data that is sent (bodies, headers, arguments, URLs): `read_data_template`, `read_json_template`.
-  There are no formats: the place in which a value stands decides how it is escaped.
+  There are no formats: the place of a value decides its escaping.
 - `prompt` and `greeting`: `read_prompt`. Braces that are not a placeholder stay as written.
 - Paths alone (`speech_field`, `result`, `when`): `read_path`.
 
 The tools room fills them in: `cordboard.tools.templates` (data), `cordboard.tools.speech.template`
 (speech, prompts). `${VAR}` is not part of this language: `cordboard.config.environment`.
 
-Texts are read once, when the configuration is loaded. `TemplateError` tells the position and what
-was expected there. Pure text work, linear in the length of the text.
+Texts are parsed once, when the configuration is loaded. `TemplateError` gives the position and the
+expected text there. Pure text work, linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ FORMATS: Mapping[str, tuple[int, int]] = MappingProxyType(
         "year": (0, 0),
     }
 )
-"""Name → the least and the greatest number of arguments; `.0f` to `.9f` are formats too."""
+"""Name → least and greatest number of arguments; `.0f` to `.9f` are formats too."""
 
 _TEXT = re.compile(r"[^{}]+")
 _SPACE = re.compile(r"\s*")
@@ -72,9 +72,9 @@ _DEFAULT = re.compile(r"[^{}]*")
 _CURRENCY = re.compile(r"[A-Z]{3}")
 _BRACE = re.compile(r"(?P<escaped>\{\{|\}\})|\{(?P<inner>[^{}]*)\}")
 _PLAIN = re.compile(r"\s*[A-Za-z_][\w.-]*(?: +[\w.-]+)*\s*(?:\|[^{}|]*)?")
-"""Within the braces of a prompt: a name or a path, and a default; a near miss counts."""
+"""Inside the braces of a prompt: a name or a path, and a default; also near misses."""
 _NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*[.:|](?=\S)")
-"""Within the braces of a prompt: a name that goes on. `{name: text}` shows JSON."""
+"""Inside the braces of a prompt: a name that continues. `{name: text}` is JSON."""
 
 
 class TemplateError(ValueError):
@@ -82,40 +82,40 @@ class TemplateError(ValueError):
 
     def __init__(self, position: int, expected: str, found: str) -> None:
         self.position = position
-        """Characters before the place; 0 is the beginning."""
+        """Characters before the error; 0 is the beginning."""
         self.expected = expected
         self.found = found
-        """The beginning of the text there; empty at the end."""
+        """The beginning of the text at the error; empty at the end."""
         what = repr(found) if found else "the end"
         super().__init__(f"at character {position + 1}: expected {expected}, found {what}")
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How a value is put into words."""
+    """The way to put a value into words."""
 
     name: str
     """One of `FORMATS`, or `fixed` for `.2f`."""
     arguments: tuple[str, ...] = ()
-    """Of `fixed`: the number of decimals."""
+    """For `fixed`: the number of decimals."""
     path: Path = ()
-    """Of `list`: which part of each entry is said; empty = the entry itself."""
+    """For `list`: the spoken part of each entry; empty = the entry itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """A place of a template that a value fills."""
+    """A place in a template for a value."""
 
     path: Path
     format: Format | None = None
     default: str | None = None
-    """Said when there is no such value, or none that fits the format."""
+    """Spoken when the value is missing or does not fit the format."""
 
 
 Template: TypeAlias = tuple[str | Placeholder, ...]
 """Texts and placeholders in their order; a tuple, where the lists of JSON are lists."""
 JsonTemplate: TypeAlias = Any
-"""A JSON value in which each text is a `Template`; the keys of objects are as written."""
+"""A JSON value in which each text is a `Template`; keys of objects stay as written."""
 
 
 def read_template(text: str) -> Template:
@@ -124,7 +124,7 @@ def read_template(text: str) -> Template:
 
 
 def read_path(text: str) -> Path:
-    """Read a path alone, where only dots and quotes mean something. Raises `TemplateError`."""
+    """Read a path alone, in which only dots and quotes are special. Raises `TemplateError`."""
     return _Reader(text).whole_path()
 
 
@@ -142,23 +142,23 @@ def read_prompt(text: str, known: Collection[str]) -> Template:
     """Read a prompt or greeting. Never raises.
 
     `known`: names of the call variables and saved results. A brace that opens no placeholder stays
-    as written, so a prompt may show JSON. `{name}`, `{name.path}` and `{name|default}` are
-    placeholders, whatever the name; with a format, a quoted key or a second bar they are one only
-    if the name is known.
+    as written, so a prompt may show JSON. `{name}`, `{name.path}` and `{name|default}` are always
+    placeholders; with a format, a quoted key or a second bar they are one only if the name is
+    known.
     """
     return joined(piece for piece, _ in _prompt_pieces(text, known))
 
 
 def prompt_problems(text: str, known: Collection[str]) -> Iterator[tuple[str, bool]]:
-    """Placeholders of a prompt that stay as written although they look meant: a sentence each, and
-    whether the text has no meaning with them."""
+    """Yield placeholders of a prompt that stay as written although they look intended: a sentence
+    each, and whether the text has no meaning with them."""
     for _, problem in _prompt_pieces(text, known):
         if problem is not None:
             yield problem
 
 
 def prompt_names(text: str, known: Collection[str] = ()) -> list[Path]:
-    """The paths that a prompt uses, in order of appearance, each once."""
+    """Return the paths that a prompt uses, in order of appearance, each once."""
     pieces = read_prompt(text, known)
     return list(dict.fromkeys(piece.path for piece in pieces if isinstance(piece, Placeholder)))
 
@@ -166,7 +166,7 @@ def prompt_names(text: str, known: Collection[str] = ()) -> list[Path]:
 def _prompt_pieces(
     text: str, known: Collection[str]
 ) -> Iterator[tuple[str | Placeholder, tuple[str, bool] | None]]:
-    """The pieces of a prompt, each with the problem it shows."""
+    """Yield the pieces of a prompt, each with its problem."""
     at = 0
     while (match := _BRACE.search(text, at)) is not None:
         yield text[at : match.start()], None
@@ -191,7 +191,7 @@ def _prompt_pieces(
 
 
 def joined(pieces: Iterable[str | Placeholder]) -> Template:
-    """Neighbouring texts as one, no empty ones."""
+    """Return the pieces with neighbouring texts joined, without empty ones."""
     template: list[str | Placeholder] = []
     for is_text, group in groupby(pieces, lambda piece: isinstance(piece, str)):
         several = [*group]
@@ -214,7 +214,7 @@ def _read_json(value: Any, path: KeyPath) -> JsonTemplate:
 
 
 def placeholders_in(template: JsonTemplate) -> Iterator[tuple[KeyPath, Placeholder]]:
-    """Every placeholder in a read value, with the way to its text."""
+    """Yield every placeholder in a parsed value, with the path of its text."""
     if isinstance(template, tuple):
         for piece in template:
             if isinstance(piece, Placeholder):
@@ -227,14 +227,14 @@ def placeholders_in(template: JsonTemplate) -> Iterator[tuple[KeyPath, Placehold
 
 
 def only_placeholder(template: JsonTemplate) -> Placeholder | None:
-    """The placeholder that is all of a text; None for any other."""
+    """Return the placeholder that is a whole text; None for any other text."""
     if isinstance(template, tuple) and len(template) == 1 and isinstance(template[0], Placeholder):
         return template[0]
     return None
 
 
 class _Reader:
-    """Goes through one text from left to right, never back."""
+    """Reads one text from left to right, without backtracking."""
 
     def __init__(self, text: str, *, formats: bool = True) -> None:
         self._text = text
@@ -264,7 +264,7 @@ class _Reader:
         return path
 
     def placeholder(self) -> Placeholder:
-        """The placeholder that begins here."""
+        """Read the placeholder that begins here."""
         self._at += 1
         path = self._path(_KEY)
         form = default = None
@@ -277,7 +277,7 @@ class _Reader:
         return Placeholder(path, form, default)
 
     def _after(self, form: Format | None, default: str | None) -> str:
-        """The characters that may stand where a placeholder does not go on."""
+        """Return the characters that may follow at the end of a placeholder's path."""
         if default is not None:
             return "'}'"
         if form is not None:
@@ -341,7 +341,7 @@ class _Reader:
             raise self._error(error.expected) from None
 
     def _arguments(self) -> tuple[tuple[str, ...], list[int]]:
-        """What stands in parentheses, and where each begins."""
+        """Read the arguments in parentheses, and the position of each."""
         self._take(_SPACE)
         if not self._skip("("):
             return (), []
@@ -400,6 +400,6 @@ SpeechTemplateText = Annotated[str, AfterValidator(_is_template)]
 PathText = Annotated[str, AfterValidator(_is_path)]
 """A path into a result."""
 DataTemplateText = Annotated[str, AfterValidator(_is_data_template)]
-"""A text with `{placeholders}` that is sent."""
+"""A sent text with `{placeholders}`."""
 JsonTemplateValue = Annotated[Any, AfterValidator(_is_json_template)]
 """A JSON value whose texts may have `{placeholders}`."""

@@ -1,4 +1,4 @@
-"""A URL with `{placeholders}`, taken apart once: which of them stand in its host, path and query.
+"""A URL with `{placeholders}`, parsed once: those in its host, its path and its query.
 
     https://api.example.com/customers/{number}?fields={fields|all}
 
@@ -29,12 +29,12 @@ class UrlTemplate:
     scheme: str
     """`http` or `https`."""
     host: Template
-    """In lower case; an IPv6 address without its brackets."""
+    """Host in lower case; an IPv6 address without its brackets."""
     port: int | None
     path: Template
-    """Begins with a slash."""
+    """Path, with the leading slash."""
     query: Template
-    """What follows the first question mark; empty when there is none."""
+    """Text after the first question mark; empty without one."""
 
     @property
     def fixed_host(self) -> str | None:
@@ -44,7 +44,7 @@ class UrlTemplate:
 
 
 def read_url_template(text: str) -> UrlTemplate:
-    """Take a URL apart. Raises `ValueError`."""
+    """Parse a URL. Raises `ValueError`."""
     pieces = list(read_data_template(text))
     first = pieces[0] if pieces else ""
     scheme = _SCHEME.match(first) if isinstance(first, str) else None
@@ -65,7 +65,7 @@ def read_url_template(text: str) -> UrlTemplate:
 def _split(
     pieces: list[str | Placeholder], mark: str
 ) -> tuple[list[str | Placeholder], list[str | Placeholder]]:
-    """What stands before and behind the first such mark."""
+    """Return the pieces before and behind the first such mark."""
     for index, piece in enumerate(pieces):
         if isinstance(piece, str) and mark in piece:
             before, _, behind = piece.partition(mark)
@@ -82,7 +82,7 @@ def _host(pieces: list[str | Placeholder]) -> tuple[Template, int | None]:
             port, last = int(found["port"]), last[: found.start()]
         pieces = [*pieces[:-1], last]
     if port is not None and not 0 < port < 65_536:
-        raise ValueError(f"{EXPECTED}; {port} is no port")
+        raise ValueError(f"{EXPECTED}; {port} is not a port")
     for piece in pieces:
         if isinstance(piece, str) and (wrong := _NOT_IN_HOST.search(piece)):
             what = "user or password" if "@" in piece else f"{wrong[0]!r}"
@@ -93,7 +93,7 @@ def _host(pieces: list[str | Placeholder]) -> tuple[Template, int | None]:
     if not host or host == ("",):
         raise ValueError(f"{EXPECTED}; it has no host")
     if any(isinstance(piece, str) and ":" in piece for piece in host) and len(host) > 1:
-        raise ValueError(f"{EXPECTED}; a placeholder can be no port")
+        raise ValueError(f"{EXPECTED}; a placeholder cannot be the port")
     return host, port
 
 

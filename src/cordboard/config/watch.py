@@ -1,12 +1,12 @@
 """Notices that a file has changed, in a thread of its own.
 
-Watched are the folders, not the files: editors and deployment tools replace a file by renaming a
-new one over it, or turn a link. Whatever happens in a folder, the content decides: the callback is
-called only when a file's text is another one than last time. What is being written is left alone
-until nothing has happened for `QUIET_MS`; a file that is not there (yet) is waited for.
+It watches the folders, not the files: editors and deployment tools replace a file by renaming a new
+one over it, or change a link. After any event in a folder the content decides: the callback is
+called only when a file's text differs from the last time. Events are left to settle until nothing
+has happened for `QUIET_MS`; a file that does not exist (yet) is waited for.
 
     watch = FileWatch({path: digest}, changed)   # `changed` is called in the watch's thread
-    watch.start()                                # raises OSError when it cannot be watched
+    watch.start()                                # raises OSError when it cannot watch
     watch.stop()                                 # waits for the thread: STEP_MS at most
 """
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
 
 QUIET_MS = 300
-"""Within this time the writer of a half-written file goes on."""
+"""Quiet time after which a file counts as completely written."""
 LONGEST_MS = 3_000
-"""A folder in which something happens all the time is looked at so often all the same."""
+"""Interval of the checks of a folder with constant events."""
 MOST_KIB = 16_384
-"""A file that is larger than this is not read; that it has become so is noticed."""
+"""Larger files are not read; only the fact that a file has become so is reported."""
 STEP_MS = 100
-"""How often the thread looks whether it is to stop."""
+"""Interval at which the thread checks for `stop`."""
 
 
 class FileWatch:
     """A few watched files, from `start` to `stop`."""
 
     def __init__(self, files: Mapping[Path, str | None], changed: Callable[[], None]) -> None:
-        """`files`: for each the digest of the content that needs no notice (`digest_of`); None =
-        what it holds when the watch is started. `changed` must return at once."""
+        """`files`: for each the digest of the known content (`digest_of`); None = the content when
+        the watch starts. `changed` must return at once."""
         self._digests = dict(files)
         self._changed = changed
         self._stop = threading.Event()
@@ -49,9 +49,9 @@ class FileWatch:
         return frozenset(self._digests)
 
     def start(self) -> None:
-        """Begin to watch; a change since a digest was made is noticed too. Raises `OSError`."""
+        """Begin to watch; changes since the digests were made count too. Raises `OSError`."""
         # Documented at watchfiles.helpmanual.io/api/rust_backend; `watchfiles.watch` begins to
-        # watch at an unknown time, so that a change just before it would be missed.
+        # watch at an unknown time, so that it would miss a change just before it.
         from watchfiles._rust_notify import RustNotify
 
         folders = [str(folder) for folder in _folders(self._digests)]
@@ -66,7 +66,7 @@ class FileWatch:
         self._thread = thread  # only now: a stop meanwhile cannot wait for its end
 
     def stop(self) -> None:
-        """End the thread and wait for it. Harmless twice."""
+        """End the thread and wait for it. Idempotent."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -85,11 +85,11 @@ class FileWatch:
                     self._changed()
 
     def _something_happens(self, notify: RustNotify, within_ms: int) -> bool:
-        """Wait for the next thing that happens in the folders; 0 = for ever."""
+        """Wait for the next event in the folders; 0 = for ever."""
         return isinstance(notify.watch(LONGEST_MS, STEP_MS, within_ms, self._stop), set)
 
     def _now(self) -> dict[Path, str]:
-        """The digests of the files that are there."""
+        """Return the digests of the existing files."""
         found = {path: _digest(path) for path in self._digests}
         return {path: digest for path, digest in found.items() if digest is not None}
 
@@ -98,7 +98,7 @@ class FileWatch:
 
 
 def _folders(paths: Iterable[Path]) -> list[Path]:
-    """Where the files are, and where links among them lead. Raises `OSError`."""
+    """Return the folders of the files, and of the targets of links among them. Raises `OSError`."""
     found = {folder for path in paths for folder in (path.absolute().parent, path.resolve().parent)}
     for folder in found:
         if not folder.is_dir():
@@ -107,8 +107,8 @@ def _folders(paths: Iterable[Path]) -> list[Path]:
 
 
 def _digest(path: Path) -> str | None:
-    """None when there is no file: between two names, or not yet. A file that cannot be read counts
-    as a content, so that it is noticed once."""
+    """Return None when there is no file: between two names, or not yet. An unreadable file counts
+    as a content of its own, so that it is reported once."""
     try:
         return digest_of(content_of(path, MOST_KIB))
     except FileNotFoundError:

@@ -1,12 +1,12 @@
-"""A YAML file as plain values, each with the line it stands on.
+"""A YAML file as plain values, each with its line.
 
 YAML 1.2 (`on` and `yes` are texts). Keys are always texts, as written: `007:` is the key "007".
-What looks like a date stays a text. Duplicate keys are refused, all of them at once; tags that
+Text that looks like a date stays a text. Duplicate keys are refused, all at once; tags that
 would build objects are refused. Anchors, aliases and merge keys (`<<`) work.
 
-Pure: takes the text of the file, gives a `Document` or raises `ConfigError`. Messages never quote
+Pure: takes the text of the file, returns a `Document` or raises `ConfigError`. Messages never quote
 values, since any value may be a secret. Depth, number of values and amount of text are limited, so
-that no text takes long to read or breaks what works on the values later.
+that no text takes long to read or breaks later work on the values.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from ruamel.yaml.reader import ReaderError
 from cordboard.errors import ConfigError, ConfigProblem
 
 KeyPath: TypeAlias = tuple[str | int, ...]
-"""The way to a value from the root: keys of mappings, indexes (from 0) of lists."""
+"""Path of a value from the root: keys of mappings, indexes (from 0) of lists."""
 
 _TAG = "tag:yaml.org,2002:"
 MAX_DEPTH = 50
-"""Sections and lists within each other; the deepest of the schema end at about 12, and JSON schemas
+"""Nesting of sections and lists; the deepest of the schema end at about 12, and JSON schemas
 of tool arguments add a few."""
 MAX_VALUES = 50_000
 """Keys and values as written, and again values with each alias counted as often as it is used: far
@@ -59,8 +59,8 @@ def dotted(path: KeyPath) -> str:
 
 
 def is_text(text: str) -> bool:
-    """False where half a surrogate pair is in it, which no file and no socket takes: an escape such
-    as \\uD800, or bytes of the environment that are not UTF-8 (PEP 383)."""
+    """Return False for text with half a surrogate pair, which no file and no socket takes: an
+    escape such as \\uD800, or bytes of the environment that are not UTF-8 (PEP 383)."""
     return _SURROGATE.search(text) is None
 
 
@@ -71,26 +71,26 @@ class Document:
     file: str
     tree: dict[str, Any] = field(default_factory=dict)
     lines: dict[KeyPath, int] = field(default_factory=dict)
-    """1-based line of each key and list item; of the root, that of its first key."""
+    """1-based line of each key and list item; for the root, that of its first key."""
     problems: list[ConfigProblem] = field(default_factory=list)
 
     def line(self, path: KeyPath) -> int | None:
-        """The line of a value, or of the nearest part of the file that surrounds it."""
+        """Return the line of a value, or of the nearest part of the file that surrounds it."""
         for length in range(len(path), -1, -1):
             if path[:length] in self.lines:
                 return self.lines[path[:length]]
         return None
 
     def problem(self, path: KeyPath, message: str, *, fatal: bool = True) -> ConfigProblem:
-        """A problem with the value at `path`."""
+        """Return a problem with the value at `path`."""
         return ConfigProblem(message, dotted(path), self.file, self.line(path), fatal)
 
     def has(self, path: KeyPath) -> bool:
-        """Whether the file says anything at `path`."""
+        """Return True if the file has a value at `path`."""
         return self._find(path)[0]
 
     def get(self, path: KeyPath) -> Any:
-        """The value at `path`; None when there is none."""
+        """Return the value at `path`; None when there is none."""
         return self._find(path)[1]
 
     def _find(self, path: KeyPath) -> tuple[bool, Any]:
@@ -107,8 +107,8 @@ class Document:
 def parse(text: str, file: str) -> Document:
     """Read YAML. Raises `ConfigError` when it is not YAML or its root is not a mapping.
 
-    Lesser problems (duplicate keys, tags) are in `problems` of the result, next to what could be
-    read, so that a caller can go on and report everything at once.
+    Lesser problems (duplicate keys, tags) are in `problems` of the result, next to the readable
+    values, so that a caller can continue and report everything at once.
     """
     try:
         yaml = YAML(typ="safe", pure=True)
@@ -123,7 +123,7 @@ def parse(text: str, file: str) -> Document:
         line = text.count("\n", 0, error.position) + 1
         message = f"not valid YAML: the character U+{error.character:04X} is not allowed"
         raise ConfigError([ConfigProblem(message, file=file, line=line)]) from None
-    except (ValueError, OverflowError):  # of chr(); the library does not look
+    except (ValueError, OverflowError):  # of chr(); the library does not check it
         raise ConfigError([_no_character(text, file)]) from None
     if root is None:
         message = "the file is empty; expected at least `contexts:` with one context"
@@ -169,7 +169,7 @@ def _marked_line(error: MarkedYAMLError) -> int | None:
 
 
 def _syntax_problem(error: MarkedYAMLError, file: str) -> ConfigProblem:
-    """Say what the parser says, without the excerpt of the file that it would add."""
+    """Return the parser's message, without its excerpt of the file."""
     mark = error.problem_mark or error.context_mark
     message = f"not valid YAML: {error.problem or error.context}"
     if error.problem and error.context:
@@ -207,7 +207,7 @@ class _Builder:
         self._document.problems.append(problem)
 
     def _count(self, path: KeyPath, text: str = "") -> None:
-        """Aliases may use a value many times, each time within others."""
+        """Count a value; aliases may use one many times, each time within others."""
         self._values += 1
         self._text += len(text)
         if self._values > MAX_VALUES:
@@ -283,7 +283,7 @@ class _Builder:
     def _merged_entries(
         self, node: MappingNode, path: KeyPath
     ) -> Iterator[tuple[ScalarNode, Node]]:
-        """The entries that `<<: *alias` or `<<: [*one, *two]` bring in; earlier ones win."""
+        """Return the entries of `<<: *alias` or `<<: [*one, *two]`; earlier ones win."""
         for key_node, value_node in node.value:
             if str(key_node.tag) != _TAG + "merge":
                 continue

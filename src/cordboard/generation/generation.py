@@ -2,9 +2,9 @@
 
 A call is admitted to a generation, which gives it its toolbox, acquires it, and releases it at the
 end; it never looks at "the current configuration". A retired generation serves its calls to their
-end and then gives back its servers; those that the next generation uses too go on running. When
+end and then gives back its servers; servers that the next generation also uses keep running. When
 servers come, go or change their tools, a new immutable catalogue takes the place of the old one;
-toolboxes that were handed out stay as they are.
+existing toolboxes stay as they are.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Generation:
         earlier: Generation | None = None,
         lock: Lock | None = None,
     ) -> None:
-        """`pool`: where servers are shared. `earlier`: the one before. `lock`: what the operator
-        has accepted of the servers' tools."""
+        """`pool` shares the servers. `earlier` is the previous generation. `lock` holds the server
+        tools that the operator has accepted."""
         self.config = config
         self.number = number
-        """Counts the configurations that this engine has had in force."""
+        """Number of this configuration among those that the engine has had in force."""
         before = earlier.fleet if earlier is not None else None
         named = tools_of_servers(config.tools)
         self.fleet: Fleet = Fleet(config.mcp, pool, before, lock, named)
@@ -67,12 +67,12 @@ class Generation:
 
     @property
     def catalogue(self) -> Catalogue:
-        """All tools offered at this moment; a new immutable one whenever that changes."""
+        """All tools offered now; a new immutable object after each change."""
         return self._catalogue
 
     @property
     def calls(self) -> int:
-        """How many calls hold this generation."""
+        """Number of calls that hold this generation."""
         return self._calls
 
     def on_tools_changed(self, callback: Callable[[], None]) -> None:
@@ -80,8 +80,8 @@ class Generation:
         self._on_tools_changed = callback
 
     async def prepare(self) -> None:
-        """Import what the tools of `kind: python` name, in a thread; until then they are not
-        offered. Takes as long as the modules do. Also begins to make the client of the HTTP
+        """Import the modules of `kind: python` tools, in a thread; until then these tools are not
+        offered. Takes as long as the imports. Also begins to create the client of the HTTP
         tools."""
         tools, earlier = self.config.tools, self._functions
         if any(isinstance(entry, HttpTool) for entry in tools.values()):
@@ -95,17 +95,17 @@ class Generation:
     def start(self, replacement: Replacement = Replacement.BESIDE) -> None:
         """Claim the MCP servers and begin to start those that do not run yet; returns at once.
 
-        `replacement`: what becomes of servers that run by another configuration.
+        `replacement` decides about servers that run with another configuration.
         """
         self.fleet.start(replacement)
 
     def toolbox(self, context: str) -> Toolbox:
-        """The tools of a context as of now. Raises `KeyError` for no context."""
+        """Return the tools of a context as of now. Raises `KeyError` for an unknown context."""
         return self._catalogue.toolbox(self.config.contexts[context].tools)
 
     def admit(self, context: str) -> Toolbox:
-        """The toolbox of a call in that context, as of now; lazy servers that it needs begin to
-        start. Raises `KeyError` for no context."""
+        """Return the toolbox of a call in that context, as of now; lazy servers that it needs begin
+        to start. Raises `KeyError` for an unknown context."""
         toolbox = self.toolbox(context)
         servers = {spec.server for spec in toolbox.specs if spec.kind == "mcp"}
         groups = map(group_server, self.config.contexts[context].tools)
@@ -113,8 +113,9 @@ class Generation:
         return toolbox
 
     def phase_toolbox(self, tools: Iterable[str], context: str) -> Toolbox:
-        """For a step before or after a call: these tools, and those of the context if there still
-        is one, since a workflow may run what its context may; lazy servers begin to start."""
+        """Return the toolbox of a step before or after a call: these tools, and those of the
+        context if it still exists, since a workflow may run all tools of its context; lazy servers
+        begin to start."""
         found = self.config.contexts.get(context)
         names = (*tools, *(found.tools if found is not None else ()))
         toolbox = self._catalogue.toolbox(names)
@@ -139,15 +140,15 @@ class Generation:
         await self._idle.wait()
 
     async def retire(self) -> None:
-        """Wait until the last call has released this generation, then close it. Nobody may be
+        """Wait until the last call has released this generation, then close it. No call may be
         admitted to it any more."""
         self.retired = True
-        self.fleet.on_change(lambda: None)  # nobody asks for its catalogue any more
+        self.fleet.on_change(lambda: None)  # its catalogue is no longer read
         await self._idle.wait()
         await self.close()
 
     async def close(self) -> None:
-        """Give back the MCP servers now, whoever may still be calling. Idempotent."""
+        """Give back the MCP servers now, even if calls still use them. Idempotent."""
         self.retired = True
         await self._http.close()
         await self.fleet.close()

@@ -1,8 +1,8 @@
-"""All tools of a configuration in one table: what each is, and why one is not offered.
+"""Table of all tools of a configuration: the facts of each, and why one is not offered.
 
-For people and programs (`cordboard tools`, `GET /tools`); an agent sees its toolbox. Made of one
-moment's catalogue and fleet, at once; turning rows into a provider's language or into JSON may take
-long for thousands of tools and belongs in a thread.
+For people and programs (`cordboard tools`, `GET /tools`); an agent sees its toolbox. The table is
+made at once, of one moment's catalogue and fleet. Converting rows for a provider or to JSON may
+take long for thousands of tools and belongs in a thread.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cordboard.tools.schema_profiles import SchemaProfile
 from cordboard.tools.tool import JsonObject, ToolSpec
 
 NOWHERE = "there is nowhere to transfer to"
-NOT_YET = "nobody offers it at this moment"
+NOT_YET = "no source offers it at this moment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +34,19 @@ class ToolRow:
     """One tool."""
 
     name: str
-    """The exposed name; of a group that offers nothing, `server.*`."""
+    """Exposed name; `server.*` for a group that offers nothing."""
     kind: str
-    """Empty when nobody knows."""
+    """Kind of tool; empty if unknown."""
     origin: str = ""
     server: str = ""
     effects: str = ""
-    """Empty for a tool that is not offered, as is `approval`."""
+    """Empty for a tool that is not offered; so is `approval`."""
     approval: str = ""
     description: str = ""
     parameters: JsonObject = field(default_factory=dict)
     offered: bool = False
     why_not: str = ""
-    """Why it is not offered; empty when it is."""
+    """Reason why it is not offered; empty when it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +56,13 @@ class ToolListing:
     context: str | None
     rows: tuple[ToolRow, ...]
     specs: tuple[ToolSpec, ...]
-    """Of those that are offered."""
+    """Specs of the tools that are offered."""
 
     def as_json(
         self, provider: str | None = None, profile: SchemaProfile | None = None
     ) -> dict[str, Any]:
-        """`{context, tools}`, and with a provider's name and schema profile also `provider`: the
-        tools as the provider is given them. May take long."""
+        """Return `{context, tools}`; with a provider's name and schema profile also `provider`:
+        the tools in that provider's form. May take long."""
         whole: dict[str, Any] = {
             "context": self.context,
             "tools": [asdict(row) for row in self.rows],
@@ -83,7 +83,7 @@ class ToolListing:
 def list_tools(
     config: Config, fleet: Fleet, catalogue: Catalogue, context: str | None = None
 ) -> ToolListing:
-    """The tools as of now. Raises `NotThere` for a context that there is not."""
+    """Return the tools as of now. Raises `NotThere` for an unknown context."""
     if context is None:
         offered = [entry.spec for tool in catalogue if (entry := catalogue.offered(tool))]
         withheld = _withheld(config, fleet, catalogue).values()
@@ -127,7 +127,7 @@ def _missing(
 
 
 def _withheld(config: Config, fleet: Fleet, catalogue: Catalogue) -> dict[str, ToolRow]:
-    """The tools that are known and not offered, by name."""
+    """Return the tools that are known and not offered, by name."""
     rows: dict[str, ToolRow] = {}
     for row in (
         *_listed(listed_tools(fleet, catalogue)),
@@ -140,13 +140,13 @@ def _withheld(config: Config, fleet: Fleet, catalogue: Catalogue) -> dict[str, T
 
 
 def _namesakes(fleet: Fleet, catalogue: Catalogue) -> Iterator[ToolRow]:
-    """What servers have listed under names that are other tools'."""
+    """Yield tools of servers whose names belong to other tools."""
     listed = _listed(listed_tools(fleet, catalogue))
     return (row for row in listed if row.name in catalogue)
 
 
 def _listed(tools: Iterable[Mapping[str, Any]]) -> Iterator[ToolRow]:
-    """What servers have listed."""
+    """Yield a row for each tool that servers have listed."""
     for tool in tools:
         if not tool["offered"]:
             yield ToolRow(
@@ -161,7 +161,7 @@ def _listed(tools: Iterable[Mapping[str, Any]]) -> Iterator[ToolRow]:
 
 
 def _named(config: Config, fleet: Fleet, catalogue: Catalogue) -> Iterator[ToolRow]:
-    """What `tools:` names."""
+    """Yield a row for each tool named in `tools:`."""
     for name, entry in config.tools.items():
         if name in catalogue:
             continue
@@ -178,7 +178,7 @@ def _named(config: Config, fleet: Fleet, catalogue: Catalogue) -> Iterator[ToolR
 
 
 def _told(name: str, origin: str, catalogue: Catalogue) -> str:
-    """What the catalogue says of a tool that it does not offer."""
+    """Return the catalogue's reason for not offering a tool."""
     told = (
         problem.message
         for problem in catalogue.problems
@@ -190,7 +190,7 @@ def _told(name: str, origin: str, catalogue: Catalogue) -> str:
 
 
 def _named_under_servers(config: Config, fleet: Fleet, catalogue: Catalogue) -> Iterator[ToolRow]:
-    """What the servers' `tools:` name, for servers that have not listed anything."""
+    """Yield the tools named in the servers' `tools:`, for servers without a listing."""
     for server, section in config.mcp.servers.items():
         for tool in section.tools:
             name = tool.expose_as or exposed_name(server, tool.name)
@@ -208,7 +208,7 @@ def _of_server(
 
 
 def _why_no_server(server: str, config: Config, fleet: Fleet) -> str:
-    """Empty when the server is up."""
+    """Return why the server is not up; empty when it is."""
     section = config.mcp.servers.get(server)
     if section is None:
         return f"there is no MCP server {server}"

@@ -1,4 +1,4 @@
-"""Label values of which only so many are told apart, so that the number of series is bounded."""
+"""Label values with a limit on their number, so that the number of series is bounded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ OTHER = "other"
 
 
 class BoundedLabels:
-    """The values of one label that have series of their own: the first ones that came."""
+    """The values of one label that have series of their own: the first ones used."""
 
     def __init__(self, most: int) -> None:
         self._most = most

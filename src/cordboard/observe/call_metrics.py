@@ -1,4 +1,4 @@
-"""Calls, conversations in writing and steps after calls, for Prometheus."""
+"""Calls, written conversations and steps after calls, for Prometheus."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Literal
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 PostCallOutcome = Literal["queued", "delivered", "retried", "failed"]
-"""What becomes of a step after a call."""
+"""Result of an attempt at a step after a call."""
 
 
 class CallMetrics:
-    """The series about calls of one engine."""
+    """The series of one engine about calls."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._active_calls = Gauge("ai_agent_active_calls", "Calls in progress.", registry=registry)
         self._calls = Counter(
             "ai_agent_calls",
-            "Calls ended, by how they ended.",
+            "Calls ended, by outcome.",
             ["context", "provider", "outcome"],
             registry=registry,
         )
         self._chat_sessions = Gauge(
-            "ai_agent_chat_sessions", "Conversations in writing that go on.", registry=registry
+            "ai_agent_chat_sessions", "Written conversations in progress.", registry=registry
         )
         self._refused_offers = Counter(
             "ai_agent_refused_offers", "Calls not admitted.", ["reason"], registry=registry
         )
         self._binding_problems = Counter(
             "ai_agent_binding_problems",
-            "Unknown contexts or providers that calls asked for; others answered.",
+            "Calls that requested an unknown context or provider; others answered.",
             registry=registry,
         )
 
@@ -42,11 +42,11 @@ class CallMetrics:
         self._calls.labels(context, provider, outcome).inc()
 
     def killed(self, context: str, provider: str) -> None:
-        """Count a call of an earlier engine that was killed while it went on."""
+        """Count a call of an earlier engine that was killed during the call."""
         self._calls.labels(context, provider, "killed").inc()
 
     def chat_sessions(self, count: int) -> None:
-        """Say how many conversations in writing go on."""
+        """Set the number of written conversations in progress."""
         self._chat_sessions.set(count)
 
     def refused(self, reason: str) -> None:
@@ -54,17 +54,17 @@ class CallMetrics:
         self._refused_offers.labels(reason).inc()
 
     def binding_problem(self) -> None:
-        """Count a call that asked for a context or a provider that does not exist."""
+        """Count a call that requested a context or a provider that does not exist."""
         self._binding_problems.inc()
 
 
 class PostCallMetrics:
-    """The series about steps after calls of one engine."""
+    """The series of one engine about steps after calls."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._jobs = Counter(
             "ai_agent_post_call_jobs",
-            "Steps after calls, by what became of them: each is queued once, may be retried, and "
+            "Steps after calls, by result: each is queued once, may be retried, and "
             "is delivered or failed.",
             ["outcome"],
             registry=registry,
@@ -74,9 +74,9 @@ class PostCallMetrics:
         )
 
     def step(self, outcome: PostCallOutcome) -> None:
-        """Count one thing that became of a step after a call."""
+        """Count one result of a step after a call."""
         self._jobs.labels(outcome).inc()
 
     def waiting(self, jobs: int) -> None:
-        """Say how many steps after calls are not done."""
+        """Set the number of steps after calls that are not done."""
         self._waiting.set(jobs)

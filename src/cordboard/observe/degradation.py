@@ -1,16 +1,16 @@
-"""What an overloaded engine gives up, in a stated order, and when it takes it up again.
+"""Features that an overloaded engine switches off, in a fixed order, and their return.
 
-    level 0   nothing is given up
+    level 0   nothing is switched off
     level 1   no speculative recognition: turns are recognised once, when they are over
-    level 2   besides, no end-of-turn model: silence and text rules decide; and a name in doubt is
-              not listened to again
-    level 3   besides, no new calls (the dialplan treats the callers as busy); live ones go on
+    level 2   also no end-of-turn model: silence and text rules decide; and no second recognition
+              of a doubtful name
+    level 3   also no new calls (the dialplan treats the callers as busy); live ones continue
 
-`OverloadGuard` is fed by the engine: how late the event loop runs, how long callers' work waits for
-a model thread. Overload that lasts `RAISE_AFTER` gives up one thing more; calm that lasts
-`LOWER_AFTER` takes one thing up again. Between the two thresholds nothing changes (hysteresis).
-Whoever has something to give up holds a `Degradation` and asks it each time: two attributes, no
-lock, no call. Use from the event loop's thread only. No clock in here: times are arguments.
+The engine feeds `OverloadGuard` with the event loop's lag and the time that callers' work waits for
+a model thread. Overload that lasts `RAISE_AFTER` raises the level by one; calm that lasts
+`LOWER_AFTER` lowers it by one. Between the two thresholds nothing changes (hysteresis). Each
+feature holds a `Degradation` and reads it each time: two attributes, no lock, no call. Use from the
+event loop's thread only. The module reads no clock: times are arguments.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ import structlog
 log = structlog.get_logger()
 
 LEVELS = ("nothing", "speculative recognition", "the end-of-turn model", "new calls")
-"""What is given up at each level, besides what the levels before it give up."""
+"""Feature that each level switches off, in addition to those of lower levels."""
 WINDOW = 5.0
 """Seconds over which the 99th percentile of the lag is taken."""
 RAISE_AFTER = 5.0
-"""Seconds of overload before one more thing is given up."""
+"""Seconds of overload before the level is raised."""
 LOWER_AFTER = 30.0
-"""Seconds of calm before one thing is taken up again."""
+"""Seconds of calm before the level is lowered."""
 MUCH_LAG = 0.05
-"""Seconds. Later than 60 ms, frames of the pacer are lost for good (`audio.pacer`)."""
+"""Seconds. Beyond 60 ms of lag, frames of the pacer are lost for good (`audio.pacer`)."""
 LITTLE_LAG = 0.02
 LONG_WAIT = 0.5
-"""Seconds that a caller's finished turn or an answer waits for a thread; as long as the whole
+"""Wait in seconds of a caller's finished turn, or of an answer, for a thread; as long as the whole
 answer should take."""
 SHORT_WAIT = 0.1
 
 
 class Degradation:
-    """What may be done at present. Read it, never write it: `OverloadGuard` does."""
+    """Features allowed at present. Read-only, except for `OverloadGuard`."""
 
     def __init__(self) -> None:
         self.level = 0
@@ -49,43 +49,43 @@ class Degradation:
 
     @property
     def allows_speculation(self) -> bool:
-        """Whether recognition may be tried before the turn is over."""
+        """True if recognition may be tried before the turn is over."""
         return self.level < 1
 
     @property
     def allows_turn_model(self) -> bool:
-        """Whether the end-of-turn model may be asked."""
+        """True if the end-of-turn model may be used."""
         return self.level < 2
 
     @property
     def allows_second_hearing(self) -> bool:
-        """Whether a doubtful turn may be listened to again. To ask the caller costs more work in
-        the end, but later."""
+        """True if a doubtful turn may be recognised again. A question to the caller costs more
+        work in the end, but later."""
         return self.level < 2
 
     @property
     def admits_calls(self) -> bool:
-        """Whether new calls are taken."""
+        """True if new calls are taken."""
         return self.level < 3
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How the engine is doing, as last judged."""
+    """Load of the engine, as last evaluated."""
 
     lag_p99: float = 0.0
-    """Seconds that the event loop was late, 99th percentile of the last `WINDOW`."""
+    """Lag of the event loop in seconds, 99th percentile of the last `WINDOW`."""
     worker_wait: float = 0.0
     """Longest wait for a model thread in the last `WINDOW`, in seconds."""
 
 
 class OverloadGuard:
-    """Judges the load and moves the level."""
+    """Evaluates the load and changes the level."""
 
     def __init__(
         self, degradation: Degradation, on_level: Callable[[int], None] = lambda _: None
     ) -> None:
-        """`on_level(level)` hears of each change (the metric)."""
+        """`on_level(level)` is called at each change (for the metric)."""
         self._degradation = degradation
         self._on_level = on_level
         self._lags: deque[tuple[float, float]] = deque()
@@ -95,15 +95,15 @@ class OverloadGuard:
         self.load = Load()
 
     def note_lag(self, now: float, seconds: float) -> None:
-        """The event loop was so late. `now`: any clock in seconds that never goes back."""
+        """Add a lag of the event loop. `now`: any clock in seconds that never goes back."""
         self._lags.append((now, seconds))
 
     def note_wait(self, now: float, seconds: float) -> None:
-        """Work that a caller waits for has been waiting so long for a thread."""
+        """Add the wait for a thread of work that a caller waits for."""
         self._waits.append((now, seconds))
 
     def judge(self, now: float) -> None:
-        """Change the level when it is time. Call it about once a second."""
+        """Change the level when it is time. Call about once a second."""
         for samples in (self._lags, self._waits):
             while samples and samples[0][0] < now - WINDOW:
                 samples.popleft()

@@ -1,11 +1,11 @@
-"""What libraries may write into our log: little, and nothing that outsiders have said.
+"""Filter for the log lines of libraries: few lines, and no text from outsiders.
 
-The MCP SDK logs what servers send it, whole messages at DEBUG and, behind each warning, a traceback
-whose error quotes what it could not read; the HTTP client logs addresses and headers; the websocket
+The MCP SDK logs messages of servers, completely at DEBUG and, behind each warning, a traceback
+whose error quotes unreadable input; the HTTP client logs addresses and headers; the websocket
 library logs headers, such as `Authorization: Basic` with the password of ARI in a form that no mask
-knows, and each message, such as a key that was pressed. So these are never heard below WARNING,
-their tracebacks become the name of the error, their words are cut, and what comes too often is
-counted instead of written.
+knows, and each message, such as a pressed key. So lines of these libraries below WARNING are
+dropped, their tracebacks become the name of the error, their text is cut, and lines beyond a rate
+are counted instead of written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import structlog
 
 QUOTING_LIBRARIES = ("mcp", "httpx2", "httpcore2", "websockets")
-"""Those that quote what others say."""
+"""Libraries that quote text from outsiders."""
 MAX_WORDS = 200
 MAX_LINES = 20
 WINDOW_SECONDS = 10.0
@@ -27,7 +27,7 @@ log = structlog.get_logger()
 
 
 def quoting_library(record: logging.LogRecord) -> str:
-    """The library of a record that may quote others; empty when it is none of those."""
+    """Return the library of a record that may quote outsiders; empty for all others."""
     library = record.name.partition(".")[0]
     if library == "client" and "/mcp/client/" in record.pathname:
         return "mcp"  # the SDK's session logs under this name (mcp 2.3.0, client/session.py)
@@ -37,15 +37,15 @@ def quoting_library(record: logging.LogRecord) -> str:
 def without_quotes(
     logger: Any, method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """A structlog processor for records of libraries, before anything is made of their errors."""
+    """Process records of libraries (for structlog), before their errors become text."""
     record = event.get("_record")
     if not isinstance(record, logging.LogRecord) or not quoting_library(record):
         return event
     event["library"] = record.name
     words = str(event["event"]).partition("\n")[0]
-    # Cut between words: half a secret would not be recognised, and so not be masked, later.
+    # Cut between words: half a secret would not be recognised, and so not masked, later.
     event["event"] = words if len(words) <= MAX_WORDS else words[:MAX_WORDS].rpartition(" ")[0]
-    event.pop("message", None)  # the whole once more, where another handler has formatted it
+    event.pop("message", None)  # the full text again, if another handler has formatted it
     error = event.pop("exc_info", None)
     if isinstance(error, tuple) and error[0] is not None:
         event["error"] = error[0].__name__
@@ -53,13 +53,13 @@ def without_quotes(
 
 
 class FloodGate(logging.Filter):
-    """Lets a library write so many lines in so many seconds, and counts the rest."""
+    """Limits the rate of a library's lines, and counts the rest."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock = clock
         self._windows: dict[str, tuple[float, int]] = {}
-        """By library: when its window began, and the lines since then."""
+        """By library: the window's start, and the lines since then."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         library = quoting_library(record)

@@ -1,4 +1,4 @@
-"""A warning that strangers can cause as often as they like, without filling the log."""
+"""A warning that strangers can trigger at will, without filling the log."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class _Held:
     timer: asyncio.TimerHandle
     count: int = 0
     details: dict[str, str] = field(default_factory=dict)
-    """Of the last one."""
+    """Details of the last one."""
 
 
 class LimitedLog:
-    """Logs the first warning of each reason at once, and then one line in `seconds` at most.
+    """Logs the first warning of each reason at once, and then at most one line in `seconds`.
 
-    That line tells how many there were since the one before, and the details of the last. A reason
-    that comes often hides no other one. Use on the event loop.
+    That line has the count since the previous line, and the details of the last warning. A frequent
+    reason hides no other one. Use on the event loop.
     """
 
     def __init__(self, event: str, seconds: float = SECONDS) -> None:
@@ -45,7 +45,7 @@ class LimitedLog:
             held.details = details
 
     def close(self) -> None:
-        """Log what is held back, and wait for nothing more."""
+        """Log the warnings held back, and cancel the timers."""
         for reason, held in self._held.items():
             held.timer.cancel()
             self._tell(reason, held)

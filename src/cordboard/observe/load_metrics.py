@@ -1,4 +1,4 @@
-"""How busy the engine is, and what it loses of the sound of calls, for Prometheus."""
+"""Load of the engine, and losses of the calls' audio, for Prometheus."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ _LAG_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0)
 
 
 class LoadMetrics:
-    """The series about the event loop and the workers of one engine."""
+    """The series of one engine about the event loop and the workers."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._loop_lag = Histogram(
             "ai_agent_event_loop_lag_seconds",
-            "How late the event loop ran a timer.",
+            "Lag of the event loop's timers.",
             buckets=_LAG_BUCKETS,
             registry=registry,
         )
@@ -24,7 +24,7 @@ class LoadMetrics:
         )
         self._degradation_level = Gauge(
             "ai_agent_degradation_level",
-            "What is given up under load: 0 nothing, 1 speculative recognition, 2 the end-of-turn "
+            "Features off under load: 0 none, 1 speculative recognition, 2 the end-of-turn "
             "model, 3 new calls; each with those before it.",
             registry=registry,
         )
@@ -42,7 +42,7 @@ class LoadMetrics:
         self._loop_lag.observe(seconds)
 
     def loop_blocked(self) -> None:
-        """Count one time that the event loop stood still."""
+        """Count one stall of the event loop."""
         self._loop_blocked.inc()
 
     def degradation_level(self, level: int) -> None:
@@ -57,7 +57,7 @@ class LoadMetrics:
 
 
 class MediaMetrics:
-    """The series about the sound of calls of one engine."""
+    """The series of one engine about the audio of calls."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._late_ticks = Counter(
@@ -65,19 +65,19 @@ class MediaMetrics:
         )
         self._rtp_events = Counter(
             "ai_agent_rtp_events",
-            "What was dropped, filled in or wrong on calls by RTP, by a fixed word.",
+            "Losses, concealments and errors on calls by RTP, by a fixed word.",
             ["event"],
             registry=registry,
         )
         self._audiosocket_turned_away = Counter(
             "ai_agent_audiosocket_turned_away",
-            "Connections to the AudioSocket port that were closed unused, by why.",
+            "Connections to the AudioSocket port that were closed unused, by reason.",
             ["reason"],
             registry=registry,
         )
         self._recordings_dropped = Counter(
             "ai_agent_recording_dropped_seconds",
-            "Seconds of calls that could not be written to their recordings.",
+            "Seconds of call audio that could not be written to recordings.",
             registry=registry,
         )
 
@@ -85,7 +85,7 @@ class MediaMetrics:
         self._late_ticks.inc(count)
 
     def rtp_events(self, event: str, count: int) -> None:
-        """Add to the count of one thing that went wrong on RTP (`lost`, `late`, `stranger`...)."""
+        """Add to the count of one kind of RTP event (`lost`, `late`, `stranger`...)."""
         self._rtp_events.labels(event).inc(count)
 
     def audiosocket_turned_away(self, reason: str) -> None:
@@ -93,5 +93,5 @@ class MediaMetrics:
         self._audiosocket_turned_away.labels(reason).inc()
 
     def recording_dropped(self, seconds: float) -> None:
-        """Count sound of a call that did not get into its recording (disk full, disk too slow)."""
+        """Count call audio missing from its recording (disk full, disk too slow)."""
         self._recordings_dropped.inc(seconds)

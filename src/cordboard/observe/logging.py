@@ -1,4 +1,4 @@
-"""Setting up the log: structlog for the engine, with the log of libraries passed through it.
+"""Set-up of the log: structlog for the engine, with the log of libraries passed through it.
 
 `configure` is called once by the command that runs the engine. Events have names and key-values
 (call_id, context, provider, server, tool, ms); they go to standard error, as JSON lines or, for
@@ -19,14 +19,14 @@ from cordboard.observe.library_log import QUOTING_LIBRARIES, FloodGate, without_
 
 MASK = "***"
 _LEVELS_OF_LIBRARIES = {"websockets": "WARNING", "uvicorn": "WARNING"}
-"""Libraries whose lower levels tell each frame or request. `mcp`, `httpx2` and `websockets`, whose
-lower levels quote what is said, are not heard there at DEBUG either: `library_log`."""
+"""Libraries whose lower levels log each frame or request. `mcp`, `httpx2` and `websockets`, whose
+lower levels quote outsiders, are also dropped at DEBUG: `library_log`."""
 
 
 class SecretFilter:
     """A structlog processor that masks secret values in every event.
 
-    Masks in texts at any depth of an event, and in keys. Register all secrets before they can be
+    It masks texts at any depth of an event, and keys. Register all secrets before they can be
     logged; a configuration reload registers the new ones.
     """
 
@@ -35,13 +35,13 @@ class SecretFilter:
         self.register(secrets)
 
     def register(self, secrets: Iterable[str]) -> None:
-        """Add values to be masked. Those of fewer than 4 characters are ignored."""
+        """Add values to mask; values of fewer than 4 characters are ignored."""
         known = {*self._secrets, *(s for s in secrets if len(s) >= SHORTEST_SECRET)}
         # The longest first, so that a secret that contains another is masked as a whole.
         self._secrets = tuple(sorted(known, key=len, reverse=True))
 
     def mask(self, text: str) -> str:
-        """The text with every secret replaced."""
+        """Return the text with every secret replaced."""
         for secret in self._secrets:
             if secret in text:
                 text = text.replace(secret, MASK)
@@ -125,7 +125,7 @@ def configure(
 def _rendering(
     json: bool, secret_filter: SecretFilter, *, colors: bool
 ) -> list[structlog.typing.Processor]:
-    """From an event to a line. Exceptions become texts first, so that they are masked too."""
+    """Return the processors from event to line. Exceptions become text first, to be masked too."""
     rendering: list[structlog.typing.Processor] = (
         [structlog.processors.JSONRenderer(default=str)]
         if json
@@ -148,7 +148,7 @@ _CONTROL = {
 def _harmless(
     logger: Any, method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """Control characters made visible: what callers and servers say must not steer a terminal."""
+    """Make control characters visible: text of callers and servers must not steer a terminal."""
     return {
         key: value.translate(_CONTROL) if isinstance(value, str) else value
         for key, value in event.items()

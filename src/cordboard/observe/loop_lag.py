@@ -1,11 +1,11 @@
-"""How late the event loop runs what it has promised.
+"""Lag of the event loop: the delay of its timers.
 
-Everything a caller hears passes through one event loop; when something blocks it, all calls
-stutter at once. The monitor sets a timer, and measures how much later than promised it is run, on
-`time.monotonic`: the clock of uvloop is rounded to milliseconds, and read only once in each round.
+Everything a caller hears passes through one event loop; when something blocks it, all calls stutter
+at once. The monitor sets a timer and measures its delay on `time.monotonic`, because uvloop's clock
+is rounded to milliseconds and read only once in each round.
 
-The timers keep to a grid, whenever they are run. One that were set anew after each block would come
-due while the next block is under way, and of blocks of 90 ms one upon the other show 40 ms.
+The timers keep to a grid, even when they run late. A timer set anew after each block would become
+due during the next block, and consecutive blocks of 90 ms would show as 40 ms.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import time
 from collections.abc import Callable
 
 INTERVAL = 0.05
-"""Seconds between measurements: often enough to see a stutter, too seldom to cost anything."""
+"""Seconds between measurements: often enough to notice a stutter, and practically free."""
 
 
 class LoopLagMonitor:
-    """Measures one event loop until stopped. It is a timer, no task: nothing to await."""
+    """Measures one event loop until stopped. It is a timer, not a task: nothing to await."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class LoopLagMonitor:
         interval: float = INTERVAL,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        """`on_lag` gets each lag in seconds, such as `LoadMetrics.loop_lag`."""
+        """`on_lag` receives each lag in seconds, such as `LoadMetrics.loop_lag`."""
         self._on_lag = on_lag
         self._interval = interval
         self._loop = loop or asyncio.get_running_loop()
@@ -40,7 +40,7 @@ class LoopLagMonitor:
         """The greatest lag since the start, in seconds."""
 
     def start(self) -> None:
-        """Begin measuring. Does nothing when already begun."""
+        """Begin measuring. Idempotent."""
         if self._timer is None:
             self._due = time.monotonic()
             self._schedule(self._due)
@@ -52,7 +52,7 @@ class LoopLagMonitor:
             self._timer = None
 
     def _schedule(self, now: float) -> None:
-        """For the next moment of the grid; those that have passed are left out."""
+        """Set the timer for the next moment of the grid that has not passed."""
         missed = max(0.0, now - self._due) // self._interval
         self._due += (1 + missed) * self._interval
         self._timer = self._loop.call_later(max(0.0, self._due - now), self._measure)

@@ -1,10 +1,10 @@
-"""A thread that notices when the event loop stands still, and says where.
+"""A thread that notices a blocked event loop and logs the blocking code.
 
-Everything a caller hears passes through one event loop; while some code holds it, every call is
+Everything a caller hears passes through one event loop; while some code blocks it, every call is
 mute. The loop cannot report that itself. It beats (`time.monotonic`, from a timer on the loop), and
-this thread looks for the beat: when none has come for `blocked_after`, it logs the stack of the
-loop's thread, once for each time the loop stands still, and again, without the stack, how long it
-was. The stack is taken while the loop is held, so its last lines are the culprit.
+this thread checks the beat: without one for `blocked_after`, it logs the stack of the loop's
+thread, once per incident, and after the incident its duration, without the stack. The stack is
+taken while the loop is blocked, so its last lines are the culprit.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ log = structlog.get_logger()
 BEAT = 0.1
 """Seconds between two beats of the loop."""
 BLOCKED_AFTER = 0.5
-"""Seconds without a beat that count as standing still: half a second of silence on every call."""
+"""Seconds without a beat that count as blocked: half a second of silence on every call."""
 STACK_DEPTH = 12
 """Innermost frames that are logged."""
 
 
 class LoopWatchdog:
-    """Watches one event loop from `start` to `stop`. Make it inside the running loop."""
+    """Watches one event loop from `start` to `stop`. Create it inside the running loop."""
 
     def __init__(
         self,
@@ -46,24 +46,24 @@ class LoopWatchdog:
         self._beat = beat
         self._last_beat = time.monotonic()
         self._reported: float | None = None
-        """The beat after which the present incident began, once it is reported."""
+        """The last beat before the present incident, once that is reported."""
         self._stopped = threading.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._thread: threading.Thread | None = None
         self.incidents = 0
-        """How often the loop stood still."""
+        """Number of incidents."""
         self.longest = 0.0
         """Seconds of the longest incident."""
 
     def start(self) -> None:
-        """Begin. Call it once, in the loop's thread."""
+        """Start the thread. Call once, in the loop's thread."""
         self._thread_id = threading.get_ident()
         self._beats()
         self._thread = threading.Thread(target=self._watch, name="cordboard-watchdog", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End. Idempotent; waits for the thread, which ends at once."""
+        """Stop the thread and wait for its end, which is immediate. Idempotent."""
         self._stopped.set()
         if self._timer is not None:
             self._timer.cancel()
@@ -88,7 +88,7 @@ class LoopWatchdog:
             held = time.monotonic() - beat
             if held > self._blocked_after + self._beat and self._reported is None:
                 stack = self._stack()
-                if beat == self._last_beat:  # it has not gone on meanwhile
+                if beat == self._last_beat:  # the loop has not continued meanwhile
                     self._reported = beat
                     log.error("event_loop_blocked", seconds=round(held, 2), at=stack)
 

@@ -1,7 +1,7 @@
-"""Which tracing an engine has: that of the OpenTelemetry SDK, or none.
+"""The tracing of an engine: that of the OpenTelemetry SDK, or none.
 
-The SDK comes with an extra and is loaded only where `tracing:` asks for it, so this alone imports
-`cordboard.observe.spans` and `cordboard.observe.span_sender`, and only then.
+The SDK comes with an extra and is loaded only when `tracing:` requires it, so only this module
+imports `cordboard.observe.spans` and `cordboard.observe.span_sender`, and only then.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from cordboard.errors import ConfigError, ConfigProblem
 from cordboard.observe.tracing import NO_TRACING, Tracing
 
 EXTRA = "tracing"
-"""The extra of Cordboard's that brings the OpenTelemetry SDK."""
+"""Cordboard's extra that installs the OpenTelemetry SDK."""
 
 
 def open_tracing(
@@ -22,9 +22,9 @@ def open_tracing(
     version: str,
     on_dropped: Callable[[int], None] = lambda _: None,
 ) -> Tracing:
-    """Tracing to that collector, or none. Raises `ConfigError` when the extra is not installed.
+    """Return tracing to that collector, or none. Raises `ConfigError` without the extra.
 
-    `on_dropped(count)` is told of spans that could not be sent, from any thread.
+    `on_dropped(count)` is called for spans that could not be sent, from any thread.
     """
     if otlp_endpoint is None:
         return NO_TRACING
@@ -38,7 +38,7 @@ def open_tracing(
 
 
 def is_installed() -> bool:
-    """Whether the extra is there."""
+    """Return True if the extra is installed."""
     try:
         return all(
             importlib.util.find_spec(name) is not None
@@ -49,7 +49,7 @@ def is_installed() -> bool:
 
 
 def missing_extra() -> str:
-    """What is said when it is not."""
+    """Return the error message for a missing extra."""
     return (
         f"tracing needs the extra `{EXTRA}`, which is not installed: "
         f"pip install 'cordboard[{EXTRA}]', or leave tracing.otlp_endpoint out"

@@ -1,13 +1,13 @@
-"""Where finished spans go: a bounded queue and one thread, which sends them by OTLP over HTTP.
+"""Sender of finished spans: a bounded queue and one thread, which sends by OTLP over HTTP.
 
-A collector that is slow, dead or hostile harms nobody: handing a span over is an append, the queue
-has an end (what comes beyond is counted, `on_dropped`), each request has a timeout, and `shutdown`
-takes no more than `SHUTDOWN_SECONDS`. While the collector cannot be reached, spans wait for it,
-with longer and longer pauses; what it refuses is dropped.
+A collector that is slow, dead or hostile does no harm: handing a span over is an append, the queue
+is bounded (the excess is counted, `on_dropped`), each request has a timeout, and `shutdown` takes
+at most `SHUTDOWN_SECONDS`. While the collector cannot be reached, spans wait for it, with longer
+and longer pauses; spans that it refuses are dropped.
 
 The SDK's own batch processor and exporter are not used: they drop a batch after 10 s without the
-collector, block the shutdown for as long as a request takes, write a log line for each span that is
-too many, and have certificates and a proxy rule of their own; here both are `cordboard.net`'s.
+collector, block the shutdown for the duration of a request, write a log line for each excess span,
+and have certificates and a proxy rule of their own; here both are `cordboard.net`'s.
 OTEL_EXPORTER_OTLP_HEADERS and
 OTEL_EXPORTER_OTLP_TRACES_HEADERS (a collector's key) are respected.
 """
@@ -32,19 +32,19 @@ from cordboard.net.service_http import on_the_way
 from cordboard.net.tls import trusted
 
 PATH = "/v1/traces"
-"""Of OTLP over HTTP, behind the address of a collector (OpenTelemetry protocol specification)."""
+"""Path of OTLP over HTTP at a collector (OpenTelemetry protocol specification)."""
 QUEUE = 4_096
-"""Spans that wait; a call of five minutes makes about 60."""
+"""Spans that may wait; a call of five minutes makes about 60."""
 BATCH = 512
 INTERVAL = 2.0
-"""Seconds between two requests, unless a batch is full before."""
+"""Seconds between two requests, unless a batch is full earlier."""
 LONGEST_PAUSE = 60.0
 REQUEST_SECONDS = 5.0
 SHUTDOWN_SECONDS = 2.0
 _LAST_REQUEST_SECONDS = 0.9
-"""Of connecting and of the answer, each, while shutting down."""
+"""Timeout of connecting and of the answer, each, during shutdown."""
 _TRY_AGAIN = {429, 502, 503, 504}
-"""The statuses with which the protocol allows a second try."""
+"""Statuses after which the protocol allows a retry."""
 
 log = structlog.get_logger()
 
@@ -70,7 +70,7 @@ class SpanSender(SpanProcessor):
         self._request_seconds = request_seconds
         self._queue: deque[ReadableSpan] = deque()
         self._batch: list[ReadableSpan] = []
-        """Taken out of the queue, and not yet sent."""
+        """Spans taken out of the queue and not sent yet."""
         self._thread = threading.Thread(target=self._work, name="cordboard-spans", daemon=True)
         self._lock = threading.Lock()
         self._started = False
@@ -79,7 +79,7 @@ class SpanSender(SpanProcessor):
         self._told = False
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Hand a span over. Returns at once, from whatever thread."""
+        """Queue a span. Returns at once, in any thread."""
         context = span.context
         if self._stop.is_set() or context is None or not context.trace_flags.sampled:
             return
@@ -93,7 +93,7 @@ class SpanSender(SpanProcessor):
             self._wake.set()
 
     def shutdown(self) -> None:
-        """Send what is waiting, if the collector takes it in time. Harmless twice."""
+        """Send waiting spans, if the collector takes them in time. Idempotent."""
         self._stop.set()
         self._wake.set()
         with self._lock:
@@ -101,7 +101,7 @@ class SpanSender(SpanProcessor):
                 self._thread.join(SHUTDOWN_SECONDS)
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Have the thread send now; does not wait for it."""
+        """Make the thread send now, without waiting for it."""
         self._wake.set()
         return not self._queue
 
@@ -114,7 +114,7 @@ class SpanSender(SpanProcessor):
     def _work(self) -> None:
         try:
             client = self._client()
-        except OSError as error:  # of the certificates, or of a proxy: nothing can be sent
+        except OSError as error:  # of the certificates, or of a proxy: sending is impossible
             self._tell(str(error))
             self._stop.wait()
         else:
@@ -126,7 +126,7 @@ class SpanSender(SpanProcessor):
             log.warning("spans_dropped", spans=lost, why="the collector did not take them in time")
 
     def _client(self) -> httpx2.Client:
-        """Raises `OSError`."""
+        """Return the HTTP client. Raises `OSError`."""
         headers = {"content-type": "application/x-protobuf", **_headers(os.environ)}
         way = on_the_way(self._url.startswith("https:") and trusted(), proxy_for(self._url))
         return httpx2.Client(headers=headers, timeout=self._request_seconds, **way)
@@ -142,7 +142,7 @@ class SpanSender(SpanProcessor):
         self._send_all(client, _LAST_REQUEST_SECONDS)
 
     def _send_all(self, client: httpx2.Client, timeout: float) -> bool:
-        """Whether all that waits was dealt with; False: the collector cannot be reached now."""
+        """Send all waiting spans; return False if the collector cannot be reached now."""
         began = time.monotonic()
         while self._batch or self._queue:
             if self._stop.is_set() and time.monotonic() - began > SHUTDOWN_SECONDS:
@@ -155,13 +155,13 @@ class SpanSender(SpanProcessor):
         return True
 
     def _send(self, client: httpx2.Client, timeout: float) -> bool:
-        """One request; whether the batch is dealt with, sent or dropped."""
+        """Send one request; return True if the batch was sent or dropped."""
         body = self._encoded()
         try:
-            # What is answered besides the status is of no use, and may have no end: it is not read.
+            # Only the status matters; the body may be endless, so it is not read.
             with client.stream("POST", self._url, content=body, timeout=timeout) as response:
                 status = response.status_code
-        except Exception as error:  # noqa: BLE001 - thread border: the next request may do better
+        except Exception as error:  # noqa: BLE001 - thread border: the next request may succeed
             return self._failed(type(error).__name__)
         if status in _TRY_AGAIN:
             return self._failed(f"HTTP {status}")
@@ -186,14 +186,14 @@ class SpanSender(SpanProcessor):
         return False
 
     def _tell(self, why: str) -> None:
-        """Say it once, not for each request until it is mended."""
+        """Log the reason once, not for each request until it is mended."""
         if not self._told:
             self._told = True
             log.warning("spans_not_sent", error=why)
 
 
 def _encode(spans: Sequence[ReadableSpan]) -> bytes:
-    """The request's body. What servers said of errors is left out: it may hold secrets."""
+    """Return the request's body, without error texts of servers, which may hold secrets."""
     request = encode_spans(spans)
     for resource in request.resource_spans:
         for scope in resource.scope_spans:

@@ -1,13 +1,12 @@
 """Spans of calls, turns and tool calls, made with the OpenTelemetry SDK (extra `tracing`).
 
-Only `cordboard.observe.open_tracing` imports this. Which line of the ledger begins or ends
-which span is here; sending them is `cordboard.observe.span_sender`.
+Only `cordboard.observe.open_tracing` imports this. This module maps lines of the ledger to the
+beginnings and ends of spans; `cordboard.observe.span_sender` sends them.
 
 The MCP SDK makes spans of its own with the process-wide tracer provider, which can be set only
-once. The one set here (`_Relay`) is a switch without state: it passes them on to the engine whose
-tool call they happen in, found in the context, and makes none elsewhere. So two engines in one
-process do not mix, and a provider that somebody else has set stays in place (MCP's spans then go
-there).
+once. The one set here (`_Relay`) is a stateless switch: it passes them to the engine whose tool
+call they happen in, found in the context, and makes none elsewhere. So two engines in one process
+do not mix, and a provider set by other code stays in place (MCP's spans then go there).
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ from opentelemetry.util.types import Attributes, AttributeValue
 from cordboard.observe.tracing import LedgerLine, ToolFacts, ToolSpan, Tracing
 
 MAX_CALLS = 5_000
-"""Of which spans are kept open; a call beyond has none. More calls than an engine can have."""
+"""Calls whose spans are kept open; further calls have none. An engine cannot have as many."""
 MAX_NAME = 100
-"""Characters of a name that an agent made up."""
+"""Characters of a name that an agent invented."""
 _ENGINE: Final = otel_context.create_key("cordboard-tracer-provider")
 _NS_PER_MS = 1_000_000
 
@@ -46,20 +45,20 @@ class _Turn:
     number: int
     span: Span
     last_ns: int = 0
-    """When the last sound of its answer ended; 0: none did yet."""
+    """End of the last audio of its answer; 0: none has ended yet."""
 
 
 @dataclass(slots=True)
 class _CallSpans:
-    """What is open of one call."""
+    """Open spans of one call."""
 
     span: Span
     began_ns: int
     speech_ns: int = 0
-    """When the caller began to speak, since the last turn; 0: they did not."""
+    """Start of the caller's speech since the last turn; 0: none."""
     turn: _Turn | None = None
     attributes: dict[str, AttributeValue] = field(default_factory=dict)
-    """What every span of the call says."""
+    """Attributes of every span of the call."""
 
 
 class SpanTracing(Tracing):
@@ -68,7 +67,7 @@ class SpanTracing(Tracing):
     def __init__(
         self, sender: SpanProcessor, service_name: str, version: str, max_calls: int = MAX_CALLS
     ) -> None:
-        """`sender` gets each finished span. The usual variables (OTEL_RESOURCE_ATTRIBUTES,
+        """`sender` receives each finished span. The usual variables (OTEL_RESOURCE_ATTRIBUTES,
         OTEL_TRACES_SAMPLER and so on) are respected."""
         resource = Resource.create({"service.name": service_name, "service.version": version})
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
@@ -98,7 +97,7 @@ class SpanTracing(Tracing):
                 speech_ns = call.began_ns + event.fields()["speech_ms"] * _NS_PER_MS
                 call.speech_ns = call.speech_ns or speech_ns
             case "agent.resumed":
-                call.speech_ns = 0  # that was nobody's turn
+                call.speech_ns = 0  # that speech was not a turn
             case "caller.stopped":
                 self._begin_turn(call, event.fields()["turn"], at_ns)
             case "turn.latency" | "turn.answered":
@@ -200,7 +199,7 @@ class _OpenToolSpan(ToolSpan):
 
 
 def _note_latency(call: _CallSpans, fields: Mapping[str, Any]) -> None:
-    """The stages of the caller's wait, on the turn that they belong to."""
+    """Add the stages of the caller's wait to the turn that they belong to."""
     turn = call.turn
     if turn is not None and fields["turn"] == turn.number:
         for name, value in fields.items():
@@ -209,7 +208,7 @@ def _note_latency(call: _CallSpans, fields: Mapping[str, Any]) -> None:
 
 
 def _end_turn(call: _CallSpans, at_ns: int) -> None:
-    """A turn lasts until its answer has been heard; without one, until the next thing happens."""
+    """End a turn when its answer has been heard; without an answer, at the next event."""
     if call.turn is not None:
         call.turn.span.end(call.turn.last_ns or at_ns)
         call.turn = None
@@ -232,12 +231,12 @@ def _epoch_ns(started_at: str) -> int:
 
 
 def _text(name: str) -> str:
-    """A name that may come from anybody, fit for UTF-8."""
+    """Return a name of any origin, fit for UTF-8."""
     return name[:MAX_NAME].encode("utf-8", "replace").decode()
 
 
 class _Relay(trace.TracerProvider):
-    """The process-wide provider: a switch to the engine in whose tool call something happens."""
+    """The process-wide provider: a switch to the engine in whose tool call a span begins."""
 
     def get_tracer(
         self,

@@ -17,14 +17,14 @@ APPROVAL_ANSWERS: Mapping[bool | None, ApprovalAnswer] = {True: "yes", False: "n
 
 _TOOL_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _MCP_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
-"""Fine where a caller notices the difference."""
+"""Fine in the range that callers notice."""
 
 MAX_TOOLS = 100
-"""Tools of one server that have series of their own; of all exposed names ten times as many."""
+"""Tools of one server with series of their own; all exposed names together: ten times that."""
 
 
 class ToolMetrics:
-    """The series about the tools of one engine, as the desk answers for them."""
+    """The series of one engine about tools, from the desk's replies."""
 
     def __init__(self, registry: CollectorRegistry, usage: ToolUsage) -> None:
         self._usage = usage
@@ -41,13 +41,13 @@ class ToolMetrics:
         )
         self._refusals = Counter(
             "ai_agent_tool_refused",
-            "Tool calls that were refused, by why; `tool` is a refusal of the tool's own.",
+            "Tool calls that were refused, by reason; `tool` is a refusal of the tool's own.",
             ["reason"],
             registry=registry,
         )
         self._approvals = Counter(
             "ai_agent_tool_approvals",
-            "Callers asked whether a tool may do its work, by their answer.",
+            "Approval questions to callers, by their answer.",
             ["answer"],
             registry=registry,
         )
@@ -59,7 +59,7 @@ class ToolMetrics:
         )
         self._late = Counter(
             "ai_agent_tool_late",
-            "Results that came after their ask had been given up, by whether the caller was told.",
+            "Results that came after their tool call was given up, by whether the caller heard.",
             ["told"],
             registry=registry,
         )
@@ -67,8 +67,8 @@ class ToolMetrics:
     def called(
         self, tool: str, status: str, seconds: float, *, context: str = "", source: str = "run"
     ) -> None:
-        """Count one answer of the desk. `tool` is a name of the catalogue, never one an agent made
-        up: the desk reports those as `unknown`. `source` is that of the reply."""
+        """Count one answer of the desk. `tool` is a name of the catalogue, never one that an agent
+        invented: the desk reports those as `unknown`. `source` is that of the reply."""
         tool = self._names.label(tool)
         self._usage.record(context, tool, status, seconds, source)
         self._calls.labels(tool, status).inc()
@@ -79,7 +79,7 @@ class ToolMetrics:
         self._refusals.labels(reason).inc()
 
     def approval(self, answer: ApprovalAnswer) -> None:
-        """Count a question for the caller's yes, by what came of it."""
+        """Count an approval question, by its answer."""
         self._approvals.labels(answer).inc()
 
     def cache_hit(self, tool: str) -> None:
@@ -92,7 +92,7 @@ class ToolMetrics:
 
 
 class ServerMetrics:
-    """The series about the MCP servers of one engine.
+    """The series of one engine about MCP servers.
 
     It implements `mcp.supervision.pool.PoolObserver`.
     """
@@ -109,7 +109,7 @@ class ServerMetrics:
         )
         self._latency = Histogram(
             "ai_agent_mcp_tool_latency_seconds",
-            "Request to an MCP server to its answer; refused ones never got there.",
+            "Duration of a request to an MCP server until its answer; without refused ones.",
             ["server", "tool"],
             buckets=_MCP_BUCKETS,
             registry=registry,
@@ -128,15 +128,15 @@ class ServerMetrics:
         )
         self._breaker = Gauge(
             "ai_agent_mcp_breaker_open",
-            "1 while an MCP server is left alone, because it did not answer.",
+            "1 while the circuit breaker of an MCP server is open, because it did not answer.",
             ["server"],
             registry=registry,
         )
 
     def tool_called(self, server: str, tool: str, status: str, seconds: float) -> None:
-        """Count one answer to an ask for a listed tool of a server, by the server's own name of it.
+        """Count one answer to a call of a server's listed tool, by the server's own name of it.
 
-        `refused` is what our desk turned down: it is counted, but not timed.
+        `refused` is a refusal of our desk: it is counted, but not timed.
         """
         tool = self._tools.setdefault(server, BoundedLabels(MAX_TOOLS)).label(tool)
         self._calls.labels(server, tool, status).inc()
@@ -144,11 +144,11 @@ class ServerMetrics:
             self._latency.labels(server, tool).observe(seconds)
 
     def internal_error(self, where: str) -> None:
-        """Something of ours failed, and was caught at a task's border."""
+        """Count an internal error that was caught at a task's border."""
         self._internal_error(where)
 
     def mcp_server_up(self, server: str, up: bool) -> None:
-        """Say whether a server answers. Call it for each configured server at start, so that its
+        """Set whether a server answers. Call it for each configured server at start, so that its
         series exist from the beginning."""
         self._up.labels(server).set(1 if up else 0)
         self._restarts.labels(server)
@@ -158,13 +158,13 @@ class ServerMetrics:
         self._restarts.labels(server).inc()
 
     def mcp_breaker(self, server: str, is_open: bool) -> None:
-        """Say whether a server is left alone for a while."""
+        """Set whether a server's circuit breaker is open."""
         self._breaker.labels(server).set(1 if is_open else 0)
 
     def mcp_server_gone(self, server: str) -> None:
-        """Take away all series of a server that no configuration in force has, when it is closed:
-        whatever is reported later would bring series back. What it counted is gone with them, so
-        a server of that name that comes later counts from 0, which Prometheus takes for a reset."""
+        """Remove all series of a server that is in no configuration in force, once it is closed:
+        later reports would bring series back. Its counts are removed too, so a later server of that
+        name counts from 0, which Prometheus takes for a reset."""
         self._tools.pop(server, None)
         for series in (
             self._calls,

@@ -1,10 +1,10 @@
-"""How tools are used: counts and waits by day, context and tool, for `GET /tools/usage`. Pure.
+"""Usage of tools: counts and waits by day, context and tool, for `GET /tools/usage`. Pure.
 
 `ToolUsage.record` is called for each answer of a desk, on the event loop: a few dictionary
-look-ups, whatever has been counted before. Waits go into fixed buckets, each a fifth longer than
-the one before it: p50 and p95 are off by less than that, and those of several days can be told
-from the sum, which averages of percentiles could not. Only today and what is not yet on disk is
-held in memory: the files are `cordboard.observe.tool_usage_files`.
+look-ups, independent of earlier counts. Waits go into fixed buckets, each a fifth longer than the
+one before it: p50 and p95 are off by less than that, and those of several days follow from the sums
+of buckets, which averages of percentiles could not give. Memory holds only today and days that are
+not yet on disk: the files are `cordboard.observe.tool_usage_files`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 SCHEMA = 1
-"""Version of what `as_json` gives, bucket bounds included."""
+"""Version of the format of `as_json`, bucket bounds included."""
 STATUSES = ("ok", "error", "timeout", "refused", "cancelled")
 MOST_CELLS = 2_000
-"""Pairs of context and tool that one day tells apart."""
+"""Pairs of context and tool that are counted separately on one day."""
 OTHER_TOOLS = "other"
-"""Stands for the tools of a context beyond them."""
+"""Stands for further tools of a context."""
 _GROWTH = 1.2
 _LONGEST_MS = 600_000
-"""No tool may take longer."""
+"""Longest timeout of a tool."""
 
 
 def _bounds() -> tuple[float, ...]:
@@ -36,19 +36,19 @@ def _bounds() -> tuple[float, ...]:
 
 
 BOUNDS_MS = _bounds()
-"""Upper bounds of the buckets; what is longer than the last counts as that."""
+"""Upper bounds of the buckets; longer waits count in the last."""
 
 
 @dataclass(slots=True)
 class Cell:
-    """What was counted of one tool in one context on one day."""
+    """Counts of one tool in one context on one day."""
 
     counts: Counter[str] = field(default_factory=Counter)
     """Answers by status."""
     cached: int = 0
-    """Of these, those that nothing was run for."""
+    """Answers among these that ran nothing."""
     buckets: Counter[int] = field(default_factory=Counter)
-    """Bucket → answers. Not of refusals and of what was cached: these are no waits."""
+    """Bucket → answers. Refusals and cached answers do not count: they are not waits."""
     longest_ms: int = 0
 
     def take(self, status: str, milliseconds: int, source: str) -> None:
@@ -61,14 +61,14 @@ class Cell:
             self.longest_ms = max(self.longest_ms, milliseconds)
 
     def add(self, other: Cell) -> None:
-        """Count in what another has counted."""
+        """Add the counts of another cell."""
         self.counts += other.counts
         self.cached += other.cached
         self.buckets += other.buckets
         self.longest_ms = max(self.longest_ms, other.longest_ms)
 
     def percentile_ms(self, share: float) -> int | None:
-        """The wait that so many (0 to 1) did not exceed; None when nobody waited."""
+        """Return the wait that this share (0 to 1) did not exceed; None without any wait."""
         total = self.buckets.total()
         if not total:
             return None
@@ -83,7 +83,7 @@ class Cell:
         return self.longest_ms
 
     def figures(self) -> dict[str, Any]:
-        """What is shown of it."""
+        """Return the figures of a report."""
         counts = self.counts
         return {
             "calls": counts.total(),
@@ -100,7 +100,7 @@ class Cell:
 
 
 Cells: TypeAlias = dict[tuple[str, str], Cell]
-"""(context, tool) → what was counted."""
+"""(context, tool) → counts."""
 
 
 class ToolUsage:
@@ -110,7 +110,7 @@ class ToolUsage:
         self._today = today
         self._days: dict[datetime.date, Cells] = {}
         self.changed: set[datetime.date] = set()
-        """Days with answers that are not on disk yet; whoever writes them takes them out."""
+        """Days with answers that are not on disk yet; the writer removes them."""
 
     @property
     def today(self) -> datetime.date:
@@ -134,7 +134,7 @@ class ToolUsage:
         self.changed.add(day)
 
     def day(self, day: datetime.date) -> Cells:
-        """A copy of what is counted of a day here."""
+        """Return a copy of a day's counts."""
         copied: Cells = {}
         for key, cell in self._days.get(day, {}).items():
             copied[key] = Cell()
@@ -142,17 +142,17 @@ class ToolUsage:
         return copied
 
     def days(self) -> tuple[datetime.date, ...]:
-        """The days that are held here."""
+        """The days in memory."""
         return tuple(self._days)
 
     def begin_with(self, day: datetime.date, cells: Cells) -> None:
-        """Count on from what an earlier engine has counted on that day."""
+        """Continue from the counts of an earlier engine on that day."""
         own = self._days.setdefault(day, {})
         for key, cell in cells.items():
             own.setdefault(key, Cell()).add(cell)
 
     def forget(self, day: datetime.date) -> None:
-        """A day that is over and on disk need not be held."""
+        """Drop a day that is over and on disk."""
         if day != self._today() and day not in self.changed:
             self._days.pop(day, None)
 
@@ -163,7 +163,7 @@ def report(
     last: datetime.date,
     context: str | None = None,
 ) -> dict[str, Any]:
-    """What is answered: the rows of these days, and each tool over all of them."""
+    """Return the report: the rows of these days, and each tool over all of them."""
     rows: list[dict[str, Any]] = []
     totals: dict[str, Cell] = {}
     for day in sorted(days):
@@ -182,7 +182,7 @@ def report(
 
 
 def as_json(day: datetime.date, cells: Cells) -> dict[str, Any]:
-    """A day as it stands in its file."""
+    """Return a day in the format of its file."""
     return {
         "schema": SCHEMA,
         "day": day.isoformat(),
@@ -201,7 +201,7 @@ def as_json(day: datetime.date, cells: Cells) -> dict[str, Any]:
 
 
 def from_json(content: Any) -> Cells:
-    """The other way. Raises `ValueError` for what no engine of this version has written."""
+    """Read a day from its file's content. Raises `ValueError` for another format."""
     try:
         if content["schema"] != SCHEMA:
             raise ValueError(f"schema {content['schema']!r}, expected {SCHEMA}")

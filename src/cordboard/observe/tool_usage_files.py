@@ -1,8 +1,8 @@
 """The days of `ToolUsage` on disk: `{calls.directory}/usage/2026-11-21.json`, one file a day.
 
-Read at the start, written once a minute when something was counted and at the end, each time as a
-whole and in one step (a reader never sees half a file), always in a thread. Kept for 90 days. A
-crash loses at most the last minute. One engine writes into one folder.
+Read at the start, written once a minute if something was counted and at the end, each time as a
+whole and atomically (a reader never sees half a file), always in a thread. Kept for 90 days. A
+crash loses at most the last minute. Only one engine may write into a folder.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ToolUsageFiles:
     def __init__(
         self, usage: ToolUsage, directory: Path, *, write_seconds: float = WRITE_SECONDS
     ) -> None:
-        """`directory`: of the calls; the files are in its folder `usage`."""
+        """`directory`: the folder of the calls; the files are in its subfolder `usage`."""
         self._write_seconds = write_seconds
         self._usage = usage
         self._folder = directory / "usage"
@@ -41,20 +41,20 @@ class ToolUsageFiles:
         self._trouble = ""
 
     async def start(self) -> None:
-        """Count on from where the engine before has left off today, and begin to write."""
+        """Continue from today's counts of the previous engine, and begin to write."""
         today = self._usage.today
         self._usage.begin_with(today, await asyncio.to_thread(self._read, today))
         await asyncio.to_thread(self._sweep, today)
         self._writing = asyncio.create_task(self._keep_writing(), name="tool usage")
 
     async def close(self) -> None:
-        """Write what is not written yet, and stop. Harmless twice."""
+        """Write unsaved counts, and stop. Idempotent."""
         self._ending.set()
         if self._writing is not None:
             await self._writing
 
     async def report(self, days: int, context: str | None = None) -> dict[str, Any]:
-        """What was counted in the last so many days, today included (`tool_usage.report`)."""
+        """Return the counts of the last `days` days, including today (`tool_usage.report`)."""
         today = self._usage.today
         first = today - datetime.timedelta(days=days - 1)
         here = {day: self._usage.day(day) for day in self._usage.days() if first <= day}
@@ -83,7 +83,7 @@ class ToolUsageFiles:
                 await asyncio.to_thread(self._sweep, swept)
 
     async def _write_changed(self) -> None:
-        """Whatever fails is logged and tried again."""
+        """Write the changed days; a failure is logged and tried again."""
         for day in sorted(self._usage.changed):
             cells = self._usage.day(day)
             self._usage.changed.discard(day)
@@ -98,7 +98,7 @@ class ToolUsageFiles:
             self._usage.forget(day)
 
     def _tell(self, error: OSError) -> None:
-        """Say it once, not each minute until it is mended."""
+        """Log the error once, not each minute until it is mended."""
         if str(error) != self._trouble:
             log.error("tool_usage_not_written", folder=str(self._folder), error=str(error))
         self._trouble = str(error)
@@ -107,7 +107,7 @@ class ToolUsageFiles:
         return self._folder / f"{day.isoformat()}.json"
 
     def _read(self, day: datetime.date) -> Cells:
-        """A day's file; nothing when there is none. One that cannot be understood is set aside."""
+        """Read a day's file; empty when there is none. An unreadable one is set aside."""
         path = self._path(day)
         try:
             return from_json(orjson.loads(path.read_bytes()))
@@ -126,7 +126,7 @@ class ToolUsageFiles:
         private_files.replace(self._path(day), orjson.dumps(as_json(day, cells)))
 
     def _sweep(self, today: datetime.date) -> None:
-        """Delete what was kept long enough; nothing but files of our own making."""
+        """Delete files beyond their age, only those of our own making."""
         oldest = today - datetime.timedelta(days=KEPT_DAYS - 1)
         for path in self._folder.glob(_PATTERN):
             day = _day_of(path)
@@ -145,7 +145,7 @@ def _day_of(path: Path) -> datetime.date | None:
 
 
 def _set_aside(path: Path) -> None:
-    """It would be overwritten otherwise."""
+    """Rename a file that would be overwritten otherwise."""
     try:
         path.replace(path.with_suffix(".unreadable"))
     except OSError as error:

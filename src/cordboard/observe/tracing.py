@@ -1,18 +1,18 @@
-"""The door to tracing: what is told of a call becomes OpenTelemetry spans, or nothing.
+"""The door to tracing: events of calls become OpenTelemetry spans, or nothing.
 
     call                     from the offer to the end
     ├── turn                 from the caller's first sound to the end of the answer
-    │   └── execute_tool …   one request of the agent, from asking to answering
+    │   └── execute_tool …   one request of the agent, from the request to its answer
     │       └── MCP send …   the MCP SDK's own span of it
     └── execute_tool …       outside of any turn
 
 Calls and turns are made from the lines of the ledger as they are written, with the ledger's times,
-so nothing is done on the way of the sound. `Tracing` itself makes no spans and costs a method call
-for each ledger line and each tool call; `cordboard.observe.open_tracing` gives the real one where
-`tracing:` is configured (`cordboard.observe.spans`, loaded only then).
+so they cost nothing on the path of the audio. `Tracing` itself makes no spans and costs a method
+call for each ledger line and each tool call; `cordboard.observe.open_tracing` returns the real one
+if `tracing:` is configured (`cordboard.observe.spans`, loaded only then).
 
-Spans hold ids, names, times and outcomes: no arguments, no results, no words of the conversation,
-no numbers of callers, and no texts of errors, which servers write as they like.
+Spans contain ids, names, times and outcomes: no arguments, no results, no words of the
+conversation, no numbers of callers, and no error texts, whose content servers choose.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LedgerLine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ToolFacts:
-    """What a span says of a tool call. Names only; `exposed_name` may be an invented one."""
+    """Facts of a tool call for its span. Names only; `exposed_name` may be an invented one."""
 
     call_id: str
     turn: int
@@ -45,7 +45,7 @@ class ToolFacts:
 
 
 class ToolSpan:
-    """The time in which a tool call is answered. This one is no span."""
+    """The time in which a tool call is answered. This base makes no span."""
 
     def __enter__(self) -> ToolSpan:
         return self
@@ -59,26 +59,26 @@ class ToolSpan:
         """The tool call is over."""
 
     def answered(self, status: str) -> None:
-        """How it ended: a `Status`. Call it before the end."""
+        """Set the result of the tool call, a `Status`. Call it before the end."""
 
 
 _NO_SPAN = ToolSpan()
 
 
 class Tracing:
-    """Makes no spans. Every method is quick and may be called on the event loop, but `close`."""
+    """Makes no spans. Every method except `close` is quick and may be called on the event loop."""
 
     def start(self) -> None:
-        """From now on spans may be made."""
+        """Allow spans from now on."""
 
     def close(self) -> None:
-        """Send what is waiting and stop. Blocks, for 2 s at the most: not on the loop."""
+        """Send waiting spans and stop. Blocks, for 2 s at most: not on the loop."""
 
     def ledger(self, call_id: str, at_ms: int, event: LedgerLine) -> None:
-        """A line was written to a call's ledger. Never raises."""
+        """Take a line written to a call's ledger. Never raises."""
 
     def tool_call(self, facts: ToolFacts) -> ToolSpan:
-        """Enter it before the tool is asked; what runs inside nests under it."""
+        """Return a span to enter before the tool runs; inner work nests under it."""
         return _NO_SPAN
 
 

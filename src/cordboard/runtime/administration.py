@@ -1,8 +1,8 @@
-"""What an operator may ask of a running engine: see its MCP servers, move them, reload the file.
+"""An operator's actions on a running engine: see and control its MCP servers, reload the file.
 
-The HTTP port (`cordboard.api`), SIGHUP and the file watch come here. A bad file is a report, never
-an error; reloads asked for at the same time follow one another, and each reads the file anew. The
-methods that name a server raise `KeyError` when the configuration in force has none of that name.
+The HTTP port (`cordboard.api`), SIGHUP and the file watch call it. A bad file is a report, never an
+error; simultaneous reloads follow one another, and each reads the file anew. Methods with a server
+name raise `KeyError` when the configuration in force has no such server.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from cordboard.mcp.trial import TestReport, try_out, try_running
 from cordboard.runtime.reload import Deferred, Reloader, ReloadReport
 
 MOST_LOGGED = 40
-"""Changed keys in one line of the log."""
+"""Changed keys listed in one line of the log."""
 STOPPING = "the engine is stopping"
 
 log = structlog.get_logger()
@@ -46,16 +46,16 @@ class Administration:
         self._watch: FileWatch | None = None
         self._digests = source.digests if source is not None else {}
 
-    # The life.
+    # Life cycle.
 
     async def begin(self) -> None:
-        """From now on the file may be reloaded; what was asked for meanwhile is done now."""
+        """Allow reloads from now on, and run those that are waiting."""
         async with self._one_at_a_time:
             self._begun.set()
             await self._watch_or_not()
 
     async def close(self) -> None:
-        """Break off what is under way; whoever waits is told. Idempotent."""
+        """Cancel the work in progress; its callers get an error. Idempotent."""
         while self._reloads or self._watch is not None:
             for task in self._reloads:
                 task.cancel()
@@ -67,7 +67,7 @@ class Administration:
     async def reload(self, why: str = "asked") -> ReloadReport:
         """Read the file again and put it into force. A bad file changes nothing.
 
-        Goes on when whoever waits gives up. `why` goes to the log: asked, signal, file changed.
+        Continues when the caller gives up. `why` goes to the log: asked, signal, file changed.
         """
         if self._succession.frozen:
             return self._refused(ConfigProblem(STOPPING))
@@ -122,7 +122,7 @@ class Administration:
     # The watch.
 
     async def _watch_or_not(self) -> None:
-        """As the configuration in force says."""
+        """Start or stop the watch, as the configuration in force requires."""
         wanted = self._files_to_watch()
         if self._watch is not None and self._watch.files != wanted.keys():
             await self._stop_watching()
@@ -142,7 +142,7 @@ class Administration:
             log.error("config_not_watched", files=[*map(str, wanted)], error=str(error))
 
     def _files_to_watch(self) -> dict[Path, str | None]:
-        """The file, the secrets it takes from files, and the accepted tools of the servers."""
+        """Return the file, its secret files, and the lock file of the servers' tools."""
         config = self._succession.config
         if self._source is None or not config.reload.watch:
             return {}
@@ -157,14 +157,14 @@ class Administration:
             await asyncio.to_thread(watch.stop)
 
     def reload_soon(self, why: str) -> asyncio.Task[ReloadReport]:
-        """The same without waiting for it; what came of it is in the log too."""
+        """Start a reload without waiting for it; the log also has its result."""
         task = asyncio.create_task(self._reload(why), name="reload")
         self._reloads.add(task)
         task.add_done_callback(self._reload_over)
         return task
 
     def _reload_over(self, task: asyncio.Task[ReloadReport]) -> None:
-        """Task border of a reload."""
+        """End a reload's task: its border for errors."""
         self._reloads.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("reload_failed", error=repr(error), exc_info=error)
@@ -172,24 +172,25 @@ class Administration:
     # The MCP servers.
 
     def mcp_status(self) -> list[ServerStatus]:
-        """A snapshot of every server of the configuration in force."""
+        """Return a snapshot of every server of the configuration in force."""
         return list(self._succession.generation.fleet.status())
 
     def mcp_tools(self) -> list[Mapping[str, Any]]:
-        """Every tool that a server has listed: as what it is offered, or why it is not."""
+        """Return every tool that a server has listed: its exposed name, or why it is withheld."""
         generation = self._succession.generation
         return listed_tools(generation.fleet, generation.catalogue)
 
     def tools(self, context: str | None = None) -> ToolListing:
-        """Every tool of every kind, or those of a context. Raises `NotThere` for no context."""
+        """Return every tool of every kind, or those of a context. Raises `NotThere` for an unknown
+        context."""
         generation = self._succession.generation
         return list_tools(generation.config, generation.fleet, generation.catalogue, context)
 
     async def mcp_test(self, server_id: str) -> TestReport:
-        """Ask a server for a handshake and its tools, within its start timeout.
+        """Request a handshake and the tools from a server, within its start timeout.
 
-        One that does not run by its configuration of today (it may also be switched off) is started
-        aside for it, and ended.
+        If it does not run with its present configuration (it may also be switched off), it is
+        started aside for the test, and ended.
         """
         config = self._succession.config.mcp.servers[server_id]
         lease = self._succession.generation.fleet.leases.get(server_id)
@@ -201,25 +202,25 @@ class Administration:
         """Begin to start a server that is stopped, was given up, or was not needed yet."""
         lease = self._lease(server_id)
         if lease.server.state is ServerState.FAILED:
-            await lease.restart()  # it waits for its next attempt; that is to be over
+            await lease.restart()  # ends the wait for its next attempt
         else:
             lease.start_again()
         return lease.status()
 
     async def mcp_stop(self, server_id: str) -> ServerStatus:
-        """Stop a server until it is started again. Nothing of it is left afterwards."""
+        """Stop a server, with all of its processes, until it is started again."""
         lease = self._lease(server_id)
         await lease.stop()
         return lease.status()
 
     async def mcp_restart(self, server_id: str) -> ServerStatus:
-        """Stop a server and begin to start it again, as it is; its tools stay offered."""
+        """Stop a server and begin to start it again, unchanged; its tools stay offered."""
         lease = self._lease(server_id)
         await lease.restart()
         return lease.status()
 
     def _lease(self, server_id: str) -> Lease:
-        """Raises `KeyError`, and `McpUnavailable` for one that is switched off."""
+        """Return the server. Raises `KeyError`, and `McpUnavailable` if it is switched off."""
         section = self._succession.config.mcp
         enabled = section.servers[server_id].enabled and section.enabled
         lease = self._succession.generation.fleet.leases.get(server_id)
@@ -230,7 +231,7 @@ class Administration:
 
 
 def _tell(report: ReloadReport, why: str) -> None:
-    """Log what came of a reload."""
+    """Log the result of a reload."""
     problems = [problem.labelled() for problem in report.problems]
     if not report.applied:
         log.error("reload_refused", why=why, problems=problems)

@@ -1,8 +1,8 @@
-"""The doors of an engine: the ways by which calls come in, and the clock of their sound.
+"""The doors of an engine: the sources of calls, and the clock of their audio.
 
-Calls by ARI come from an `AsteriskSource`, with their sound by one `MediaPath`. Calls without ARI
-come by the AudioSocket port. Host, port and Asterisk are those the engine began with; who may
-connect, and whether the AudioSocket port is open, follow each reload.
+Calls by ARI come from an `AsteriskSource`, with their audio by one `MediaPath`. Calls without ARI
+come by the AudioSocket port. Host, port and Asterisk stay as at the start of the engine; allowed
+peers, and whether the AudioSocket port is open, follow each reload.
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ class Doors:
         self._media_path: MediaPath | None = None
         self._source: AsteriskSource | None = None
         self._following: set[asyncio.Task[None]] = set()
-        """Open or close the AudioSocket port as a reload wants it."""
+        """Tasks that open or close the AudioSocket port after a reload."""
         self._stack = AsyncExitStack()
 
     @property
     def has_ari(self) -> bool:
-        """Calls come by ARI, among other ways."""
+        """True if calls come by ARI, among other ways."""
         return self._begun_with.asterisk is not None
 
     async def open(self) -> None:
-        """Open all doors. Raises `ListenError`; `MediaError` for a codec of no use."""
+        """Open all doors. Raises `ListenError`; `MediaError` for an unusable codec."""
         self._stack.push_async_callback(self.audiosocket.stop)
         await self.audiosocket.listen(self._needs_audiosocket)
         asterisk = self._begun_with.asterisk
@@ -87,15 +87,15 @@ class Doors:
         self._stack.push_async_callback(self._source.stop)
 
     async def close(self) -> None:
-        """Close them in reverse order."""
+        """Close the doors in reverse order."""
         await self._stack.aclose()
 
     async def line_ready(self, timeout: float) -> bool:
-        """Wait until calls can come in; at once true when there is no Asterisk to wait for."""
+        """Wait until calls can come in; return True at once without an Asterisk to wait for."""
         return self._source is None or await self._source.wait_ready(timeout)
 
     def use(self, config: Config) -> None:
-        """Go by another configuration from now on."""
+        """Apply another configuration from now on."""
         self._config = config
         peers = config.audiosocket.peers(self._begun_with.asterisk)
         self.audiosocket.use(config.audiosocket, peers)
@@ -106,11 +106,11 @@ class Doors:
             self._source.read_variables(channel_variables(config))
 
     async def settled(self) -> None:
-        """Wait until the AudioSocket port is open or closed as the last reload wants it."""
+        """Wait until the AudioSocket port is open or closed as the last reload requires."""
         await asyncio.gather(*self._following)
 
     async def _follow(self) -> None:
-        """Task border: open or close the port as the configuration in force wants it."""
+        """Open or close the port as the configuration in force requires. A task border."""
         try:
             await self.audiosocket.listen(self._needs_audiosocket)
         except ListenError as error:
@@ -118,7 +118,7 @@ class Doors:
 
     @property
     def _needs_audiosocket(self) -> bool:
-        """Whether calls can come by the AudioSocket port; else it is shut."""
+        """True if calls can come by the AudioSocket port; else it is shut."""
         asterisk = self._begun_with.asterisk
         by_ari = asterisk is not None and asterisk.media == "audiosocket"
         return by_ari or self._config.audiosocket.context is not None
@@ -135,26 +135,26 @@ class Doors:
     # For `/ready`, `/health` and `/metrics`.
 
     def media_state(self) -> ComponentState:
-        """Whether the sound of calls can come."""
+        """State of the calls' audio."""
         asterisk, path = self._begun_with.asterisk, self._media_path
         shut = self._needs_audiosocket and not self.audiosocket.listening
         by_port = asterisk is None or asterisk.media == "audiosocket"
         if path is not None and path.trouble and not (shut and by_port):
             return ComponentState(False, path.trouble, public=True)
-        if shut:  # callers by ARI whose sound comes another way can be answered all the same
+        if shut:  # callers by ARI whose audio comes another way can still be answered
             return ComponentState(False, self.audiosocket.trouble, by_port, public=True)
         no_way_in = NO_WAY_IN if asterisk is None and not self._needs_audiosocket else ""
         return ComponentState(True, no_way_in, public=True)
 
     def ari_state(self) -> ComponentState:
-        """Whether Asterisk can be reached. Only with `has_ari`."""
+        """State of the connection to Asterisk. Only with `has_ari`."""
         if self._source is None:
             return ComponentState(False, "not connected yet", public=True)
         state = self._source.state
         return ComponentState(state.ready, state.last_error, public=True)
 
     def health(self) -> Mapping[str, Any]:
-        """Their part of `/health`: `audio`."""
+        """Return the doors' part of `/health`: `audio`."""
         return {
             "late_ticks": self._pacer.late_ticks,
             "skipped_ticks": self._pacer.skipped_ticks,
@@ -165,7 +165,7 @@ class Doors:
         }
 
     def report(self) -> None:
-        """Add to the metrics what was counted since the last time."""
+        """Add the counts since the last report to the metrics."""
         late = self._pacer.late_ticks + self._pacer.skipped_ticks
         self._metrics.media.ticks_late(late - self._late_ticks_reported)
         self._late_ticks_reported = late
@@ -174,5 +174,5 @@ class Doors:
 
 
 def channel_variables(config: Config) -> frozenset[str]:
-    """The channel variables that any context may use."""
+    """Return the channel variables that any context may use."""
     return frozenset(name for context in config.contexts.values() for name in context.variables)

@@ -1,13 +1,13 @@
-"""The engine: everything that runs while calls are taken, started in order and stopped in order.
+"""The engine: all parts that take calls, with the order of their start and stop.
 
     start   HTTP port → models → AudioSocket port → ARI → MCP servers
     stop    no new calls → live calls end within the grace period → ARI, ports, servers, models
 
-No call is offered before an agent could answer it. No MCP server is waited for, and none begins to
-start before calls can come in: twenty interpreters that start would take the processors from the
-models. `start` raises one `CordboardError` that says what is wrong; whatever was started is stopped
-again. What a reload changes, it changes in `cordboard.runtime.reload`; the ports and connections
-made here stay as they are.
+No call is offered before an agent could answer it. The start does not wait for MCP servers, and
+none begins to start before calls can come in: twenty starting interpreters would take the
+processors from the models. `start` raises one `CordboardError` with the reason, after stopping the
+parts already started. `cordboard.runtime.reload` applies a reload; the ports and connections made
+here stay as they are.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from cordboard.version import __version__
 log = structlog.get_logger()
 
 LINE_FIRST = 1.0
-"""Seconds for which MCP servers wait with their start until Asterisk is reached."""
+"""Seconds for which the start of MCP servers waits for the connection to Asterisk."""
 
 Listener = Callable[[str, int, LedgerEvent], None]
 
@@ -71,8 +71,8 @@ Listener = Callable[[str, int, LedgerEvent], None]
 class Engine:
     """One engine in one event loop. Use once: `start`, then `stop`.
 
-    Its parts: `doors` (where calls come in), `models`, `reloader` (the configuration in force),
-    `exchange` (the calls), `chat`, `load`, `view` (what it shows over HTTP), `administration`.
+    Its parts: `doors` (sources of calls), `models`, `reloader` (the configuration in force),
+    `exchange` (the calls), `chat`, `load`, `view` (its state over HTTP), `administration`.
     """
 
     def __init__(
@@ -84,13 +84,13 @@ class Engine:
         *,
         sheds_load: bool = True,
     ) -> None:
-        """`listener(call_id, at_ms, event)` gets every ledger event of every call. `source` is the
-        file that `config` is from; without it, nothing can be reloaded. `loading`: the offline
-        models, when their loading has begun already; they are the engine's from now on. Without
-        `sheds_load` the engine takes calls however busy it is
+        """`listener(call_id, at_ms, event)` receives every ledger event of every call. `source` is
+        the file of `config`; without it, reloads are impossible. `loading`: the offline models, if
+        their loading has begun already; the engine owns them from now on. Without `sheds_load` the
+        engine takes calls however busy it is
         (`cordboard.runtime.overload_monitor`)."""
         self._begun_with = config
-        """For what stays as it is until the engine is started again."""
+        """Configuration of the parts that stay unchanged until a restart of the engine."""
         self._metrics = Metrics()
         self._metrics.version(__version__)
         self._tracing = self._open_tracing()
@@ -200,21 +200,21 @@ class Engine:
 
     @property
     def http_port(self) -> int:
-        """The HTTP port that is really open."""
+        """The HTTP port in use."""
         return self._http.port
 
     @property
     def audiosocket_port(self) -> int:
-        """The AudioSocket port that is really open."""
+        """The AudioSocket port in use."""
         return self.doors.audiosocket.port
 
     @property
     def voice(self) -> Voice | None:
-        """The offline voice, once loaded; the simulated callers of the demo speak with it too."""
+        """The offline voice, once loaded; the simulated callers of the demo use it too."""
         return self.models.voice
 
     async def start(self) -> None:
-        """Start everything. Raises a `CordboardError` that names what cannot be had."""
+        """Start everything. Raises a `CordboardError` that names the missing part."""
         try:
             await self._start()
         except BaseException:
@@ -226,7 +226,7 @@ class Engine:
     async def stop(self, grace: float | None = None) -> None:
         """Stop everything; live calls get `grace` seconds (default: `calls.shutdown_grace_ms`).
 
-        Who calls it again waits for the same end.
+        A second call waits for the same end.
         """
         if self._stopping is None:
             seconds = self._config.calls.shutdown_grace_ms / 1000 if grace is None else grace
@@ -252,7 +252,7 @@ class Engine:
         await asyncio.to_thread(self._recordings.flush)
 
     async def line_ready(self, timeout: float) -> bool:
-        """Wait until calls can come in; at once true when there is no Asterisk to wait for."""
+        """Wait until calls can come in; return True at once without an Asterisk to wait for."""
         return await self.doors.line_ready(timeout)
 
     # Inside.
@@ -277,10 +277,10 @@ class Engine:
         await self.reloader.begin()
         await self._post_call.start()
         stack.push_async_callback(self._post_call.close)
-        # A full collection among the 125,000 objects of the imported libraries holds the event
-        # loop, and with it the sound of every call, for 80-140 ms (measured; one comes after some
-        # 300 calls). They live as long as the engine: passed over, later ones take 1-4 ms. What is
-        # garbage by now (1,400 objects) stays: to collect it would lengthen the start by 0.1 s.
+        # A full collection among the 125,000 objects of the imported libraries blocks the event
+        # loop, and with it the audio of every call, for 80-140 ms (measured; one comes after some
+        # 300 calls). They live as long as the engine: without them, later collections take 1-4 ms.
+        # Present garbage (1,400 objects) stays: collecting it would lengthen the start by 0.1 s.
         gc.freeze()
         stack.callback(gc.unfreeze)
         self.load.watchdog.start()
@@ -294,7 +294,7 @@ class Engine:
         await self.administration.begin()
 
     def _prepare_folder(self, directory: Path) -> None:
-        """Look at the folder for ledgers before the first call. Blocks."""
+        """Check the folder for ledgers before the first call. Blocks."""
         try:
             self.view.folder_warning = shut(directory)
         except OSError as error:
@@ -302,17 +302,17 @@ class Engine:
         self._writer.prepare(directory)
 
     async def _end_killed_calls(self) -> None:
-        """Task border: end what an engine that was killed has left."""
+        """End calls that a killed engine left behind. A task border."""
         directory, contexts = self._begun_with.calls.directory, self._config.contexts
         try:
             await end_killed_calls(directory, contexts, self._post_call, self._metrics)
-        except Exception as error:  # task border: this engine's calls go on
+        except Exception as error:  # task border: this engine's calls continue
             log.exception("killed_calls_failed", error=repr(error))
             self._metrics.internal_error("killed_calls")
 
     async def _open_servers(self) -> None:
-        """Let MCP servers start: when calls can come in, and when what an engine that was killed
-        has left behind is gone."""
+        """Let MCP servers start once calls can come in and the remains of a killed engine are
+        gone."""
         await self.line_ready(LINE_FIRST)
         await asyncio.to_thread(load_sdk)
         gc.freeze()

@@ -1,4 +1,4 @@
-"""What an engine shows of itself over HTTP (implements `cordboard.api.app.EngineView`)."""
+"""The state of an engine for HTTP (implements `cordboard.api.app.EngineView`)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class EngineHealth:
-    """The parts of one engine, read at each request: nothing is kept of them."""
+    """The parts of one engine, read at each request: no state is kept here."""
 
     calls: CallRegistry
     chat: ChatSessions
@@ -46,12 +46,12 @@ class EngineHealth:
     recordings: RecordingWriter
     reloader: Reloader
     folder_warning: str = ""
-    """What is wrong with the folder of the ledgers, though they can be written."""
+    """Problem of the ledgers' folder that does not prevent writing."""
     _started_at: float = field(default_factory=time.monotonic)
     _said_ready: bool = False
 
     def readiness(self) -> Mapping[str, ComponentState]:
-        """The components, each ready or why not."""
+        """Return the components, each ready or with the reason."""
         accepting = self.calls.accepting
         components = {
             "agents": self._agents_state(),
@@ -73,7 +73,7 @@ class EngineHealth:
         return components
 
     def missing(self) -> dict[str, str]:
-        """The components without which no call is taken, and what is the matter with them."""
+        """Return the required components that are not ready, with the reasons."""
         return {
             name: state.detail
             for name, state in self.readiness().items()
@@ -81,19 +81,19 @@ class EngineHealth:
         }
 
     def log_when_ready(self) -> None:
-        """Log once that calls can come in, when it is so."""
+        """Log once that calls can come in, when that is so."""
         if not self._said_ready and not self.missing():
             self._said_ready = True
             log.info("engine_ready", seconds=round(time.monotonic() - self._started_at, 2))
 
     def log_started(self) -> None:
-        """Log the end of the start: the engine is ready, or what it waits for."""
+        """Log the end of the start: the engine is ready, or the parts it waits for."""
         self.log_when_ready()
         if not self._said_ready:
             log.info("engine_started", waiting_for=self.missing())
 
     def counts(self) -> Mapping[str, Any]:
-        """Version, uptime and numbers: nothing that names a call, a context or a provider."""
+        """Return version, uptime and numbers, without names of calls, contexts or providers."""
         return {
             "version": __version__,
             "uptime_seconds": round(time.monotonic() - self._started_at, 1),
@@ -103,7 +103,7 @@ class EngineHealth:
         }
 
     def health(self) -> Mapping[str, Any]:
-        """Everything worth knowing at a glance."""
+        """Return an overview of the engine."""
         return {
             **self.counts(),
             "generation": self.reloader.generation.number,
@@ -141,7 +141,7 @@ class EngineHealth:
         }
 
     def metrics(self) -> bytes:
-        """The Prometheus page."""
+        """Return the Prometheus page."""
         return self.series.render()
 
     def _agents_state(self) -> ComponentState:
@@ -152,12 +152,12 @@ class EngineHealth:
         return ComponentState(*agents_readiness(self.reloader.config, os.environ, health, unmade))
 
     def _ledger_state(self) -> ComponentState:
-        """Not required: calls go on without a record."""
+        """State of the ledgers; not required: calls continue without a record."""
         trouble = self.ledgers.trouble
         return ComponentState(not trouble, trouble or self.folder_warning, required=False)
 
     def _mcp_state(self) -> ComponentState:
-        """Not required: without a server or a tool the other ones and contexts still work."""
+        """State of the MCP servers; not required: other servers, tools and contexts still work."""
         generation = self.reloader.generation
         detail = troubles(generation.fleet, generation.catalogue)
         return ComponentState(not detail, detail, required=False)

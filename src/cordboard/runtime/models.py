@@ -22,14 +22,14 @@ class EngineModels:
     """The models of one engine, and its workers."""
 
     def __init__(self, loading: OfflineLoading | None = None) -> None:
-        """`loading`: models whose loading has begun already; they are the engine's from now on."""
+        """`loading`: models whose loading has begun already; the engine owns them from now on."""
         self._loading = loading
         self._models: OfflineModels | None = None
         self.workers = loading.workers if loading is not None else None
         """The threads for model work; None while no model is needed."""
 
     async def load(self, config: Config) -> OfflineModels | None:
-        """Load what a configuration needs and is not there yet."""
+        """Load the models that a configuration needs, unless they are loaded already."""
         if self._models is not None:
             self._models = await completed(self._models, needs_of(config))
         elif (needs := needs_of(config)).ears is not Need.NO:
@@ -53,13 +53,13 @@ class EngineModels:
 
     @property
     def turn_end_model(self) -> str:
-        """`loaded`, `not needed`, or why there is none: calls then go by silence and words."""
+        """`loaded`, `not needed`, or why there is none: turns then end by silence and words."""
         if self._models is None:
             return "not needed"
         return self._models.turn_end_missing or "loaded"
 
     async def apology(self, audio_format: AudioFormat) -> bytes:
-        """What a caller hears who has no agent left; empty without the offline voice."""
+        """Return the audio for a caller without an agent; empty without the offline voice."""
         if self.voice is None:
             return b""
         chunks = [sound async for sound in spoken(self.voice, TROUBLE, audio_format)]

@@ -1,7 +1,8 @@
-"""How busy the engine is: the event loop's lag, the wait for the workers, what is given up for it.
+"""Load monitor of an engine: the event loop's lag, the workers' queue, and the degradation level.
 
-One of an engine. Twenty times a second the loop is asked how late it is; once a second that is
-judged (`cordboard.observe.degradation`). Not judged is the start: models and servers still warm up.
+Each engine has one. It samples the event loop's lag 20 times a second and evaluates it once a
+second (`cordboard.observe.degradation`). The first seconds after the start are ignored, because
+models and servers are still warming up.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from cordboard.observe.loop_watchdog import LoopWatchdog
 from cordboard.observe.metrics import Metrics
 
 JUDGE_INTERVAL = 1.0
-"""Seconds between two looks at how much there is to do."""
+"""Seconds between two evaluations."""
 SETTLING = 5.0
-"""Seconds after the start in which being late is no overload."""
+"""Seconds after the start in which lag does not count as overload."""
 
 
 class OverloadMonitor:
@@ -36,12 +37,12 @@ class OverloadMonitor:
         sheds: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`on_measured` is called at each measurement, `on_judged` after each judgement. Without
-        `sheds` being late is never overload, as during the start."""
+        """`on_measured` is called at each measurement, `on_judged` after each evaluation. Without
+        `sheds` lag never counts as overload, as during the start."""
         self.degradation = Degradation()
-        """What is given up while there is too much to do; read-only."""
+        """Features that are off because of overload; read-only."""
         self.watchdog = LoopWatchdog(metrics.load.loop_blocked)
-        """Names what holds the loop; it is started once the start is over."""
+        """Logs code that blocks the loop; starts once the engine has started."""
         self._metrics = metrics
         self._workers = workers
         self._on_measured = on_measured
@@ -58,16 +59,16 @@ class OverloadMonitor:
         self._lag.start()
 
     def stop(self) -> None:
-        """Measure no more."""
+        """Stop measuring."""
         self._lag.stop()
 
     def started(self) -> None:
-        """The engine has started: being late is soon overload."""
+        """Note that the engine has started: lag soon counts as overload."""
         if self._sheds:
             self._settled_at = self._clock() + SETTLING
 
     def measure(self, lag: float) -> None:
-        """Take the loop's lag, in seconds."""
+        """Take one lag of the loop, in seconds."""
         self._metrics.load.loop_lag(lag)
         now = self._clock()
         settled = now >= self._settled_at
@@ -88,7 +89,7 @@ class OverloadMonitor:
         self._on_measured()
 
     def health(self) -> Mapping[str, Any]:
-        """Its part of `/health`."""
+        """Return the monitor's part of `/health`."""
         load = self._overload.load
         return {
             "event_loop_lag_ms": {

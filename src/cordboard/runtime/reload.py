@@ -1,14 +1,14 @@
-"""One generation after another: which configuration is in force, and how the next one takes over.
+"""Succession of generations: the configuration in force, and its replacement by the next one.
 
 The next generation is made aside, while calls come and go: models that are newly needed are loaded,
-dialogues compiled and greetings rendered in threads. Only then, and all in one step of the event
-loop, it takes the place of the one before: the next call gets it, calls that live keep theirs. If
-anything fails on the way, nothing has happened.
+dialogues compiled and greetings rendered in threads. Only then, in one step of the event loop, it
+replaces the old one: new calls get it, live calls keep theirs. If any step before fails, nothing
+changes.
 
-Of servers that have changed, `reload.mcp` says what becomes: `live` starts the new ones at once,
-beside the old ones; `idle` goes on with the old ones until no call is active. That moment is waited
-for here, by the events of the calls that end. A server that was given up harms nobody and is
-replaced at once either way.
+`reload.mcp` decides about servers that have changed: `live` starts the new ones at once, beside the
+old ones; `idle` keeps the old ones until no call is active. This module waits for that moment, by
+the events of ending calls. A server that was given up serves no calls and is replaced at once in
+either case.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from cordboard.tools.tool import ToolSpec
 log = structlog.get_logger()
 
 Models: TypeAlias = Callable[[Config], Awaitable[OfflineModels | None]]
-"""Gives the models that a configuration needs, loaded once; None when it needs none."""
+"""Returns the models that a configuration needs, loaded once; None when it needs none."""
 Toolboxes: TypeAlias = dict[str, tuple[ToolSpec, ...]]
-"""What the agents of each context see."""
+"""Tool specs for the agents of each context."""
 _LOCK = "mcp.lock_file"
-"""Stands among the changed keys for what is accepted in that file."""
+"""Represents the accepted tools of that file among the changed keys."""
 UNTIL_RESTART = "the engine is restarted"
 UNTIL_IDLE = "no call is active"
 UNTIL_CALLS_END = "the calls that use it have ended"
@@ -60,18 +60,18 @@ class Deferred:
 
 @dataclass(frozen=True, slots=True)
 class ReloadReport:
-    """The answer to a reload."""
+    """The result of a reload."""
 
     applied: bool
-    """False: nothing has changed; `problems` says why."""
+    """False: nothing has changed; `problems` has the reasons."""
     generation: int
-    """The number of the generation that new calls get."""
+    """Number of the generation for new calls."""
     changed: tuple[str, ...] = ()
-    """The keys whose values are other ones than before."""
+    """Keys whose values differ from before."""
     deferred: tuple[Deferred, ...] = ()
-    """All that the file says and is not in force yet, also by earlier reloads."""
+    """All changes in the file that are not in force yet, also of earlier reloads."""
     problems: tuple[ConfigProblem, ...] = ()
-    """What is wrong in the file. What is not fatal does not keep it from being applied."""
+    """Problems of the file. Those that are not fatal do not prevent its use."""
 
 
 class Reloader:
@@ -87,12 +87,13 @@ class Reloader:
         on_change: Callable[[Config], None] = lambda _: None,
         health: ProviderHealth | None = None,
     ) -> None:
-        """`folder`: where relative paths of the configuration begin. `on_change` is told of each
-        new configuration, in the step in which it takes over; `health`, which providers work."""
+        """`folder`: base of relative paths in the configuration. `on_change` is called with each
+        new configuration, in the step in which it takes over; `health` records which
+        providers work."""
         self.generation = Generation(config, pool)
-        """The one that new calls get."""
+        """The generation of new calls."""
         self.providers: Providers | None = None
-        """Who opens their agents; None until `begin` is done."""
+        """Opens the agents of new calls; None until `begin` is done."""
         self._begun_with = config
         self._pool = pool
         self._models = models
@@ -100,17 +101,17 @@ class Reloader:
         self._folder = folder
         self._lock: Lock | None = None
         self._fixed: tuple[Deferred, ...] = ()
-        """What waits for the next start of the engine."""
+        """Changes that wait for the next start of the engine."""
         self._on_change = on_change
         self._health = health
         self._retiring: dict[asyncio.Task[None], Generation] = {}
         self._waiting: asyncio.Task[None] | None = None
-        """Waits for the moment without calls."""
+        """Task that waits for the moment without calls."""
         self._warming: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
-        """Give back what providers before had kept ready."""
+        """Tasks that close the resources of former providers."""
         self._preparing: set[asyncio.Task[None]] = set()
-        """Render what is said later in a call."""
+        """Tasks that render sentences spoken later in a call."""
         self._tools_changed = asyncio.Event()
         self._frozen = False
 
@@ -120,7 +121,7 @@ class Reloader:
         return self.generation.config
 
     def brain(self, context: str) -> Brain:
-        """What thinks for a context of the configuration in force. Raises `AgentError` before
+        """Return the brain of a context of the configuration in force. Raises `AgentError` before
         `begin` is done."""
         if self.providers is None:
             raise AgentError("the models are not loaded yet")
@@ -128,12 +129,12 @@ class Reloader:
 
     @property
     def frozen(self) -> bool:
-        """Whether nothing changes any more, because the engine stops."""
+        """True once the engine stops, after which nothing changes."""
         return self._frozen
 
     async def begin(self) -> None:
-        """Make ready for the first call; claims the servers, whose start is the pool's affair.
-        Raises a `CordboardError` when that cannot be done."""
+        """Get ready for the first call; claims the servers, which the pool starts. Raises a
+        `CordboardError` when that fails."""
         mcp = self.config.mcp
         if mcp.lock != "off":
             self._lock = await asyncio.to_thread(try_load_lock, self._folder / mcp.lock_file)
@@ -148,7 +149,7 @@ class Reloader:
     async def succeed(self, config: Config) -> tuple[str, ...]:
         """Put a checked configuration into force; returns the keys that have changed.
 
-        Raises a `CordboardError` when it cannot be; then nothing has changed. One at a time.
+        Raises a `CordboardError` when that fails; then nothing has changed. One at a time.
         """
         old = self.generation
         changed, fixed, lock = await asyncio.to_thread(self._compare, config)
@@ -156,13 +157,13 @@ class Reloader:
         if not changed:
             self._take_lock(lock)
             return accepted
-        # In a thread: the schemas of all tools of its own are compiled.
+        # In a thread: it compiles the schemas of all tools.
         new = await asyncio.to_thread(Generation, config, self._pool, old.number + 1, old, lock)
         await new.prepare()
         providers = await self._providers_for(config, _specs(new, old))
         if self.frozen:  # meanwhile
             return ()
-        # From here to the end nothing waits: no call can come between.
+        # From here to the end there is no await: no call can come between.
         if self._waiting is not None:
             self._waiting.cancel()
         new.on_tools_changed(self._tools_changed.set)
@@ -180,8 +181,8 @@ class Reloader:
         return changed + accepted
 
     def _compare(self, config: Config) -> tuple[tuple[str, ...], tuple[Deferred, ...], Lock | None]:
-        """What has changed, what of it all waits for the next start, and what is accepted now (the
-        same object as before when it is the same). Blocks. Raises `ConfigError`."""
+        """Return the changed keys, the changes that wait for the next start, and the accepted tools
+        (the same object as before if unchanged). Blocks. Raises `ConfigError`."""
         changed = changes(self.config, config)
         begun_with = changes(self._begun_with, config)
         fixed = tuple(Deferred(key, UNTIL_RESTART) for key in begun_with if needs_restart(key))
@@ -196,7 +197,7 @@ class Reloader:
             self.generation.fleet.use_lock(lock)
 
     def deferred(self) -> tuple[Deferred, ...]:
-        """What the configuration in force says and does not hold yet."""
+        """Changes of the configuration in force that have no effect yet."""
         fleet = self.generation.fleet
         found = [*self._fixed]
         found += [Deferred(f"mcp.servers.{name}", UNTIL_IDLE) for name in fleet.outdated]
@@ -216,14 +217,14 @@ class Reloader:
         return task
 
     def freeze(self) -> None:
-        """Let nothing change any more: the engine stops."""
+        """Allow no further changes: the engine stops."""
         self._frozen = True
         for task in (self._waiting, self._warming, *self._preparing):
             if task is not None:
                 task.cancel()
 
     async def close(self) -> None:
-        """Close every generation, whoever may still be calling. Nothing is left of the servers."""
+        """Close every generation, even with live calls, and all of their servers."""
         self.freeze()
         own = (self._waiting, self._warming, *self._preparing)
         tasks = [*self._retiring, *(task for task in own if task is not None)]
@@ -282,9 +283,9 @@ class Reloader:
             providers = await making
         else:
             providers, _ = await asyncio.gather(making, voice.prepare(greetings(config).values()))
-            # A caller hears them seconds after the greeting at the earliest.
+            # Callers hear them seconds after the greeting at the earliest.
             self._prepare(voice.prepare(known_sentences(config)))
-        self._prepare(providers.prepare(greetings(config)))  # services take their time
+        self._prepare(providers.prepare(greetings(config)))  # slow with services
         return providers
 
     def _prepare(self, work: Coroutine[None, None, None]) -> None:
@@ -293,8 +294,7 @@ class Reloader:
         later.add_done_callback(self._preparing.discard)
 
     async def _keep_warm(self) -> None:
-        """A dialogue may depend on the tools that there are: compile it when they change, so that
-        no call has to."""
+        """Compile dialogues again when their tools change, so that no call has to."""
         while True:
             await self._tools_changed.wait()
             self._tools_changed.clear()
@@ -309,8 +309,8 @@ def _tell_failure(task: asyncio.Task[None]) -> None:
 
 
 def _specs(generation: Generation, lender: Generation | None = None) -> Toolboxes:
-    """What the agents of each context will see; as far as it can be known before the servers of a
-    generation are claimed, by the tools that the lender has."""
+    """Return the tool specs per context. Tools of servers that are not claimed yet are taken from
+    `lender`, if it has them."""
     found: Toolboxes = {}
     for name, context in generation.config.contexts.items():
         specs: dict[str, ToolSpec] = {}

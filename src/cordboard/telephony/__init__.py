@@ -1,1 +1,1 @@
-"""Where calls come from."""
+"""Sources of calls, and the media of their lines."""

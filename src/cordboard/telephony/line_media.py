@@ -1,8 +1,8 @@
-"""What all media of a line share: the call's callbacks, the end, and the limits of what may arrive.
+"""The parts shared by all media of a line: callbacks, end, and limits of arriving data.
 
-`LineMediaBase` holds the callbacks of `calls.offer.Media` and tells the call of the end once.
+`LineMediaBase` holds the callbacks of `calls.offer.Media` and reports the end to the call once.
 `PacedMedia` adds the outgoing side of a transport whose clock is ours (AudioSocket, RTP).
-`ArrivalMeter` tells a flood from sound that catches up after a stall.
+`ArrivalMeter` distinguishes a flood from audio that catches up after a stall.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from cordboard.telephony.outgoing import OutgoingAudio
 Ending = Literal[
     "caller_hangup",  # the caller hung up (or the network did for them)
     "hangup",  # we ended the line
-    "transferred",  # the caller is somewhere else in the PBX now, and no longer ours
-    "media_lost",  # the sound broke while the line was still there
+    "transferred",  # the caller is elsewhere in the PBX now, and no longer ours
+    "media_lost",  # the audio broke while the line was still there
     "asterisk_lost",  # Asterisk went away, and the caller with it
 ]
-"""Why a line or its media ended: the words `Media.on_closed` hands to the call."""
+"""Reason why a line or its media ended: the words that `Media.on_closed` passes to the call."""
 
 IDLE_SECONDS = 300.0
-"""How long Asterisk may send nothing at all: a phone on hold or muted is silent for minutes."""
+"""Longest silence of Asterisk: a phone on hold or muted sends nothing for minutes."""
 FLOOD_SECONDS = 10.0
-"""How much more sound than real time may arrive. Asterisk may catch up after a stall; no more."""
+"""Leeway of arriving audio over real time. Asterisk may catch up after a stall by that much."""
 MESSAGES_PER_SECOND = 2_000
-"""More messages than these, of whatever kind, are a flood: Asterisk sends 50 of sound in a second,
+"""Limit above which messages of any kind are a flood: Asterisk sends 50 audio messages a second,
 100 for a phone with packets of 10 ms, and may catch up with `FLOOD_SECONDS` of them; the marks of
 chan_websocket make 50."""
 
@@ -47,7 +47,7 @@ class LineMediaBase(ABC):
         self._in_use = True
         """True until the media has ended or the call closes it."""
         self.idle_seconds = IDLE_SECONDS
-        """How long Asterisk may send nothing at all before the media counts as lost."""
+        """Time for which Asterisk may send nothing at all before the media counts as lost."""
 
     def on_audio(self, callback: Callable[[bytes], None]) -> None:
         self._on_audio = callback
@@ -64,7 +64,7 @@ class LineMediaBase(ABC):
             callback(self._ending)
 
     def end(self, reason: Ending) -> None:
-        """Tell the call, once, that its media or line has ended, and stop the sound both ways."""
+        """Report, once, the end of the media or line to the call; stop the audio both ways."""
         if not self._in_use:
             return
         self._ending, self._in_use = reason, False
@@ -74,7 +74,7 @@ class LineMediaBase(ABC):
             self._on_closed(reason)
 
     def _begin_closing(self) -> None:
-        """The call closes the media: call nothing of the call's from now on."""
+        """Stop all callbacks: the call closes the media."""
         self._closing, self._in_use = True, False
         self._on_audio = self._on_dtmf = self._on_sent = self._on_closed = None
 
@@ -86,11 +86,11 @@ class LineMediaBase(ABC):
 
     @abstractmethod
     def _stop_sound(self) -> None:
-        """Send nothing more, and forget what is queued."""
+        """Send nothing more, and drop queued audio."""
 
 
 class PacedMedia(LineMediaBase):
-    """Media whose playout clock is the engine's pacer: sound waits here for its tick."""
+    """Media whose playout clock is the engine's pacer: audio waits here for its tick."""
 
     def __init__(self, audio_format: AudioFormat) -> None:
         super().__init__()
@@ -123,22 +123,22 @@ class PacedMedia(LineMediaBase):
 
 
 class ArrivalMeter:
-    """Counts what arrives on one transport against real time. `now` is loop seconds."""
+    """Measures arrivals on one transport against real time. `now` is loop seconds."""
 
     def __init__(self, now: float, flood_seconds: float = FLOOD_SECONDS) -> None:
         self._flood_seconds = flood_seconds
         self._sound_until = now
-        """When the sound that has arrived would end, were it played as it came."""
+        """Loop time at which the received audio would end if played on arrival."""
         self._second_from = now
         self._count = 0
         self._count_before = 0
         """Messages that arrived before the present second."""
 
     def takes_sound(self, seconds: float, now: float) -> bool:
-        """Count `seconds` of sound, unless that is more than real time and the leeway allow."""
+        """Count `seconds` of audio; return False if that exceeds real time and the leeway."""
         begin = self._sound_until
         if begin < now:
-            begin = now  # a silence saves up nothing
+            begin = now  # a silence earns no leeway
         until = begin + seconds
         if until > now + self._flood_seconds:
             return False
@@ -146,7 +146,7 @@ class ArrivalMeter:
         return True
 
     def takes_messages(self, count: int, now: float) -> bool:
-        """Note that `count` messages have arrived in all; False when they come in a flood."""
+        """Note that `count` messages have arrived in all; return False in a flood."""
         if now - self._second_from >= 1.0:
             self._count_before, self._second_from = self._count, now
         self._count = count

@@ -1,7 +1,7 @@
-"""The sound on its way to a caller, where the engine itself must pace it. No sockets, no clock.
+"""Outgoing audio of a call, where the engine itself must pace it. No sockets, no clock.
 
-A media transport writes what the call says into an `OutgoingAudio` and takes one frame out of it at
-every tick of the pacer. It is the one place that counts what the caller has heard, to the sample.
+A media transport writes the call's audio into an `OutgoingAudio` and takes one frame out of it at
+every tick of the pacer. Only this class counts the audio that the caller has heard, to the sample.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from cordboard.audio.format import AudioFormat
 
 
 class OutgoingAudio:
-    """A queue of samples with marks in it. Counts what was written, never filled-in silence."""
+    """A queue of samples with marks in it. Counts written audio, never filled-in silence."""
 
     def __init__(self, audio_format: AudioFormat) -> None:
         self._frame_bytes = audio_format.frame_bytes
@@ -26,19 +26,19 @@ class OutgoingAudio:
         self._held = False
 
     def write(self, pcm: bytes) -> None:
-        """Append sound of any length, even half a sample (the rest is expected to follow)."""
+        """Append audio of any length, even half a sample (the rest is expected to follow)."""
         self._queue += pcm
 
     def mark(self, callback: Callable[[], None]) -> None:
-        """Call back from `settle` once the sound before the mark is out.
+        """Call back from `settle` once the audio before the mark is out.
 
-        A mark that has sound behind it fires with the first frame of that sound; one that has none
-        fires with the last frame before it (or with the next frame, if all is out already).
+        A mark with audio behind it fires with the first frame of that audio; one without audio
+        behind it fires with the last frame before it (or with the next frame, if all is out).
         """
         self._marks.append((self._taken + len(self._queue), callback))
 
     def frame(self) -> bytes:
-        """Take the next 20 ms out; filled up with silence where there is not enough."""
+        """Take the next 20 ms out, filled up with silence if there is too little."""
         if self._held:
             return self._silence
         queue = self._queue
@@ -52,7 +52,7 @@ class OutgoingAudio:
         return frame if size == self._frame_bytes else frame + self._silence[size:]
 
     def settle(self) -> None:
-        """Fire the marks that the frames taken so far have reached. Call it when they are sent."""
+        """Fire the marks that the taken frames have reached. Call it when they are sent."""
         marks = self._marks
         while marks and self._reached(marks[0][0]):
             marks.popleft()[1]()
@@ -60,21 +60,21 @@ class OutgoingAudio:
     def _reached(self, position: int) -> bool:
         if position < self._taken:
             return True
-        # Half a sample that waits for its other half keeps no mark waiting.
+        # Half a sample that waits for its other half does not delay a mark.
         return len(self._queue) < self._bytes_per_sample and position == self._taken + len(
             self._queue
         )
 
     def hold(self) -> None:
-        """Give silence and keep the queue, until `resume` or `flush`."""
+        """Return silence and keep the queue, until `resume` or `flush`."""
         self._held = True
 
     def resume(self) -> None:
-        """Go on at the very sample."""
+        """Continue at the exact sample."""
         self._held = False
 
     def flush(self) -> int:
-        """Forget what is not taken, and the marks in it. Returns `heard_ms`. Ends a hold."""
+        """Drop audio not yet taken, and the marks in it. Returns `heard_ms`. Ends a hold."""
         self._held = False
         self._queue.clear()
         self._marks.clear()
@@ -82,10 +82,10 @@ class OutgoingAudio:
 
     @property
     def heard_ms(self) -> int:
-        """Milliseconds of written sound that have been taken."""
+        """Milliseconds of written audio that have been taken."""
         return self._taken // self._bytes_per_ms
 
     @property
     def queued_ms(self) -> int:
-        """Milliseconds of written sound not yet taken; rounded up, so 0 means none."""
+        """Milliseconds of written audio not yet taken; rounded up, so 0 means none."""
         return -(-len(self._queue) // self._bytes_per_ms)

@@ -49,7 +49,7 @@ def test_a_workflow_in_order_has_no_problem() -> None:
 
 
 WRONG = [
-    ("{id: a, tool: convrt}", "tool: nobody provides the tool convrt; did you mean convert?"),
+    ("{id: a, tool: convrt}", "tool: nothing provides the tool convrt; did you mean convert?"),
     (
         "{id: a, tool: convert, arguments: {x: [1, '{args.dya}']}}",
         "arguments.x[1]: there is no parameter dya; did you mean day?",
@@ -144,10 +144,9 @@ def test_parameters_are_schemas_and_a_description_is_needed() -> None:
         read(textwrap.dedent(text), Path("a.yaml"), {})
     first, second = map(str, caught.value.problems)
     assert first == (
-        "a.yaml:3: tools.book.description: missing; expected a text"
-        " (What the agent is told about it)"
+        "a.yaml:3: tools.book.description: missing; expected a text (Description for the agent)"
     )
-    assert second.startswith("a.yaml:5: tools.book.parameters.day.type: no JSON Schema: ")
+    assert second.startswith("a.yaml:5: tools.book.parameters.day.type: not a JSON Schema: ")
 
 
 def test_workflows_never_run_themselves() -> None:

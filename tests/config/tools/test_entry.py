@@ -152,7 +152,7 @@ def test_contexts_know_the_tools_of_every_kind_and_the_groups_of_servers() -> No
         "a.yaml:1: contexts.demo.tools[2]: expected a tool reference"
     )
     assert told(tools(entries, "{tools: [lok, 'opn.*']}")) == [
-        "a.yaml:1: contexts.demo.tools[0]: nobody provides the tool lok; did you mean look?",
+        "a.yaml:1: contexts.demo.tools[0]: nothing provides the tool lok; did you mean look?",
         "a.yaml:1: contexts.demo.tools[1]: there is no MCP server opn; did you mean open?",
     ]
 
@@ -160,7 +160,7 @@ def test_contexts_know_the_tools_of_every_kind_and_the_groups_of_servers() -> No
 def test_a_tool_that_was_given_another_name_has_no_longer_its_own() -> None:
     entry = "look: {kind: mcp, server: open, tool: findIt}"
     assert told(tools(entry, "{tools: [mcp_open_find_it]}")) == [
-        "a.yaml:1: contexts.demo.tools[0]: nobody provides the tool mcp_open_find_it:"
+        "a.yaml:1: contexts.demo.tools[0]: nothing provides the tool mcp_open_find_it:"
         " tools.look gives it the name look"
     ]
 

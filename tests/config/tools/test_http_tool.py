@@ -102,7 +102,11 @@ def test_a_whole_one() -> None:
         ),
         ("url: 'https://x/'\nquery: {a: '{who}'}", "7: tools.find.query.a", "no parameter {who}"),
         ("url: 'https://x/'\nheaders: {Host: x}", "7: tools.find.headers.Host", "engine's own"),
-        ("url: 'https://x/'\nheaders: {'a b': x}", "4: tools.find", "headers.a b: it is no header"),
+        (
+            "url: 'https://x/'\nheaders: {'a b': x}",
+            "4: tools.find",
+            "headers.a b: it is not a header",
+        ),
         ("url: 'https://x/'\nheaders: {A: \"x\\ny\"}", "7: tools.find.headers.A", "HTTP does not"),
         ("url: 'https://x/'\nparameters: {call: {}}", "7: tools.find.parameters.call", "name of"),
         ("url: 'https://x/'\nparameters: {a: text}", "7: tools.find.parameters.a", "JSON Schema"),

@@ -55,7 +55,7 @@ def test_without_a_yes_nothing_is_run(answer: bool | None, words: str, retryable
 @pytest.mark.parametrize(
     ("error", "status", "words"),
     [
-        (LineUnsupported("no"), Status.REFUSED, "nobody can be asked here"),
+        (LineUnsupported("no"), Status.REFUSED, "there is no caller to ask here"),
         (LineError("keys are being collected"), Status.REFUSED, "ask again in a moment"),
         (LineGone("hung up"), Status.CANCELLED, "The caller has gone."),
     ],

@@ -1,1 +1,1 @@
-"""What must fit together in a configuration, beyond what each of its sections may say."""
+"""Checks of a configuration across its sections."""

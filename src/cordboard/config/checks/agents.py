@@ -1,4 +1,4 @@
-"""Whether the agents of a configuration can work: keys, prices for budgets, where callers go."""
+"""Checks of the agents: keys, prices for budgets, transfer destinations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Problems = Iterator[ConfigProblem]
 
 
 def check_agents(config: Config, document: Document, environ: Mapping[str, str]) -> Problems:
-    """All that is wrong with them."""
+    """Yield all problems of the agents."""
     yield from _broken_plugins(config, document)
     yield from _keys(config, document, environ)
     yield from _models_in_files(config, document)
@@ -28,7 +28,7 @@ def check_agents(config: Config, document: Document, environ: Mapping[str, str])
 
 
 def _broken_plugins(config: Config, document: Document) -> Problems:
-    """The sections whose plug-ins cannot be used."""
+    """Yield the sections whose plug-ins cannot be used."""
     for name, provider in config.providers.items():
         for part in parts_of(provider):
             if isinstance(part.section, BrokenPart):
@@ -40,11 +40,11 @@ def _broken_plugins(config: Config, document: Document) -> Problems:
 
 
 def _keys(config: Config, document: Document, environ: Mapping[str, str]) -> Problems:
-    """Every service that calls may use has its key; else those calls will fall back, or fail."""
+    """Every service that calls may use needs its key; else those calls fall back, or fail."""
     for name in providers_in_use(config):
         provider = config.providers.get(name)
         if provider is None:
-            continue  # told elsewhere
+            continue  # reported elsewhere
         for paid in paid_parts(provider):
             missing = paid.service.missing_key(environ)
             if missing:
@@ -53,19 +53,19 @@ def _keys(config: Config, document: Document, environ: Mapping[str, str]) -> Pro
 
 
 def _models_in_files(config: Config, document: Document) -> Problems:
-    """Models that are files are there."""
+    """Model files must exist."""
     for name in providers_in_use(config):
         provider = config.providers.get(name)
         for part in parts_of(provider) if provider is not None else ():
             file = part.section.model_file
             if file and not is_file(Path(file)):
-                message = f"there is no file {file}; calls that want it will fail"
+                message = f"there is no file {file}; calls that use it will fail"
                 place = ("providers", name, *((part.key,) if part.key else ()), "model")
                 yield document.problem(place, message, fatal=False)
 
 
 def _on_failure(config: Config, context: Context, path: KeyPath, document: Document) -> Problems:
-    """The caller can be passed on to where they are to go."""
+    """The transfer destination for callers without an agent must exist."""
     wanted, known = context.on_failure, config.destinations
     if wanted is not None and wanted not in known:
         message = f"there is no tools.transfer destination {wanted}{suggestion(wanted, known)}"
@@ -73,7 +73,7 @@ def _on_failure(config: Config, context: Context, path: KeyPath, document: Docum
 
 
 def _budget(config: Config, context: Context, path: KeyPath, document: Document) -> Problems:
-    """What is to be limited can be counted."""
+    """Every service under a budget needs a price."""
     if context.budget.max_cost_per_call is None:
         return
     told: set[str] = set()

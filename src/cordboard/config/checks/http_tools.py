@@ -1,4 +1,4 @@
-"""What must fit together in tools of `kind: http`: placeholders name something, URLs may be used.
+"""Checks of tools of `kind: http`: placeholders must have values, URLs must be usable.
 
 Called by `cordboard.config.checks.semantics`. Values from the environment are never shown.
 """
@@ -28,7 +28,7 @@ Problems = Iterator[ConfigProblem]
 
 
 def check_http_tools(config: Config, document: Document) -> Problems:
-    """All that does not fit together in the HTTP tools."""
+    """Yield all problems of the HTTP tools."""
     variables = known_variables(config)
     for name, tool in config.tools.items():
         if isinstance(tool, HttpTool):
@@ -38,7 +38,7 @@ def check_http_tools(config: Config, document: Document) -> Problems:
 
 
 def known_variables(config: Config) -> tuple[str, ...]:
-    """What may follow `call.`: a tool may serve any context."""
+    """Return the names that may follow `call.`: a tool may serve any context."""
     contexts = config.contexts.values()
     declared = [name for context in contexts for name in context.variables]
     saved = [name for context in contexts for name in saved_names(context.pre_call)]
@@ -48,7 +48,7 @@ def known_variables(config: Config) -> tuple[str, ...]:
 def _placeholders(
     tool: HttpTool, path: KeyPath, document: Document, variables: Iterable[str]
 ) -> Problems:
-    """Every placeholder is an argument or a variable of the call."""
+    """Every placeholder must be an argument or a variable of the call."""
     for key in ("url", "query", "header_templates", "body", "form", "text"):
         template: JsonTemplate = read_json_template(getattr(tool, key))
         for inner, placeholder in placeholders_in(template):
@@ -70,13 +70,13 @@ def _unknown(
 
 
 ADVICE = (
-    "name it under `parameters`, write {call.…} for a variable of the call, and a brace that is "
-    "meant as such twice"
+    "name it under `parameters`, write {call.…} for a variable of the call, and double a "
+    "literal brace"
 )
 
 
 def unknown_variable(name: str, variables: Iterable[str]) -> str | None:
-    """What is wrong with `{call.NAME}`, or None."""
+    """Return the problem of `{call.NAME}`, or None."""
     if name in variables:
         return None
     hint = _hint(name, variables)
@@ -122,7 +122,7 @@ def _host(
 
 
 def _always_there(tool: HttpTool, url: UrlTemplate, path: KeyPath, document: Document) -> Problems:
-    """What stands in the path or host is there in each request: without it, it is another URL."""
+    """Placeholders in path or host need a value in each request: without it the URL is another."""
     must: Template = (*url.host, *url.path)
     for piece in must:
         if not isinstance(piece, Placeholder) or piece.default is not None:

@@ -1,4 +1,4 @@
-"""What must fit together before and after calls: tools that are there, names that name something.
+"""Checks of the steps before and after calls: tools and names must exist.
 
 Called by `cordboard.config.checks.semantics`, for each context.
 """
@@ -30,7 +30,7 @@ Problems = Iterator[ConfigProblem]
 
 
 def check_phases(names: ToolNames, context: Context, path: KeyPath, document: Document) -> Problems:
-    """All that does not fit together in `pre_call` and `post_call` of a context."""
+    """Yield all problems in `pre_call` and `post_call` of a context."""
     variables = (*CALL_VARIABLES, *context.variables)
     saved = saved_names(context.pre_call)
     for index, step in enumerate(context.pre_call):
@@ -54,7 +54,7 @@ def _tool(
     place: KeyPath,
     document: Document,
 ) -> Problems:
-    """Somebody provides it, it needs no caller, and a workflow may run what it is made of."""
+    """The tool must exist and need no caller; a workflow may only run tools of its context."""
     here = (*place, "tool")
     if step.tool in BUILTIN_TOOLS:
         words = f"{step.tool} needs a caller on the line; expected another kind of tool"
@@ -88,7 +88,7 @@ def _arguments(
 def _problem(path: Path, variables: Collection[str], results: Collection[str]) -> str | None:
     head, *rest = path
     if head == CALL:
-        # The facts of a call have parts of their own: {call.summary.caller_turns}.
+        # The call's facts have fields of their own: {call.summary.caller_turns}.
         name = rest[0] if rest and rest[0] in POST_CALL_VARIABLES else ".".join(rest)
         return unknown_variable(name, variables)
     if head == RESULTS:
@@ -98,7 +98,4 @@ def _problem(path: Path, variables: Collection[str], results: Collection[str]) -
         hint = suggestion(name, results) or "; no step of `pre_call` saves one"
         return f"there is no result {{{RESULTS}.{name}}}{hint}"
     known = f"{{{CALL}.…}}" + (f" and {{{RESULTS}.…}}" if results else "")
-    return (
-        f"there is no value {{{head}}}; expected {known}, and a brace that is meant as such"
-        " written twice"
-    )
+    return f"there is no value {{{head}}}; expected {known}, and a literal brace written twice"

@@ -1,8 +1,8 @@
-"""What must fit together: names that name something, tools that somebody provides.
+"""Checks across sections: names must refer to something, tools must have a source.
 
 Every check yields problems. Fatal ones are contradictions inside the file, which no start could
-heal. Not fatal is what concerns a part the engine can do without (an MCP server that is switched
-off or whose program is not there): it runs, offers less, and `/ready` says so.
+heal. A problem is not fatal if the engine can run without the part (an MCP server that is switched
+off or whose program is missing): it runs, offers less, and `/ready` reports it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Problems = Iterator[ConfigProblem]
 
 
 def with_defaults(config: Config) -> Config:
-    """Fill in the names that follow from others: nobody who reads them has to know the rules."""
+    """Fill in the names that follow from others, so that readers need not know the rules."""
     default_context = config.default_context or next(iter(config.contexts))
     default_provider = config.default_provider
     stated = "default_provider" in config.model_fields_set
@@ -49,8 +49,8 @@ def with_defaults(config: Config) -> Config:
 
 
 def check(config: Config, document: Document, environ: Mapping[str, str]) -> Problems:
-    """All that does not fit together, one after the other, so that a reader of thousands may stop.
-    `config` has its defaults filled in."""
+    """Yield all problems, lazily, so that a reader of thousands may stop. `config` has its defaults
+    filled in."""
     yield from _names(config, document)
     yield from _ports(config, document)
     yield from _codec(config, document)
@@ -69,7 +69,7 @@ def check(config: Config, document: Document, environ: Mapping[str, str]) -> Pro
 
 
 def _names(config: Config, document: Document) -> Problems:
-    """Every name of a context or a provider names one."""
+    """Every name of a context or a provider must exist."""
     contexts: list[tuple[KeyPath, str | None]] = [
         (("default_context",), config.default_context),
         (("audiosocket", "context"), config.audiosocket.context),
@@ -107,13 +107,13 @@ def _ports(config: Config, document: Document) -> Problems:
 
 
 def _codec(config: Config, document: Document) -> Problems:
-    """The coding is one that the transport can carry."""
+    """The transport must support the codec."""
     if config.asterisk is None:
         return
     codec, media = config.asterisk.codec, config.asterisk.media
     usable = MEDIA_CODECS.get(media)
     if usable is None:
-        return  # a plug-in's own affair: its path says so when it starts
+        return  # a plug-in checks it itself: its path reports it at the start
     if codec not in ("auto", *usable):
         message = (
             f"{codec} cannot be used with `media: {media}`; expected auto or one of"
@@ -129,7 +129,7 @@ def _codec(config: Config, document: Document) -> Problems:
 
 
 def _extras(config: Config, document: Document) -> Problems:
-    """What is configured is installed."""
+    """Optional packages for configured parts must be installed."""
     if config.tracing.otlp_endpoint is not None and not _is_installed("opentelemetry.sdk"):
         message = (
             "this needs the extra `tracing`, which is not installed;"
@@ -149,7 +149,7 @@ def _is_installed(module: str) -> bool:
 
 
 def _texts(context: Context, path: KeyPath, document: Document) -> Problems:
-    """Every {placeholder} is a call variable, or a channel variable that the context declares."""
+    """Every {placeholder} must be a call variable, or a declared channel variable."""
     for index, name in enumerate(context.variables):
         if name in CALL_VARIABLES:
             message = f"{name} is a call variable already; expected a channel variable"
@@ -165,7 +165,7 @@ def _texts(context: Context, path: KeyPath, document: Document) -> Problems:
                 message = (
                     f"there is no call variable {{{name}}}{_nearest(name, known)};"
                     f" known: {', '.join(known)}; a channel variable must be listed in"
-                    " `variables`, and a brace that is meant as such is written twice"
+                    " `variables`, and a literal brace is written twice"
                 )
                 yield document.problem((*path, key), message)
 
@@ -176,7 +176,7 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _rules(names: ToolNames, context: Context, path: KeyPath, document: Document) -> Problems:
-    """The tools and destinations that the rules use are there."""
+    """The tools and destinations of the rules must exist."""
     rules = context.rules
     if rules is None:
         return
@@ -197,7 +197,7 @@ def _rules(names: ToolNames, context: Context, path: KeyPath, document: Document
 
 
 def _remote_servers(config: Config, document: Document) -> Problems:
-    """What is sent to a server on the network, and to its token endpoint, can be sent safely."""
+    """Data for a server on the network, and for its token endpoint, must be safe in transit."""
     for name, server in running_servers(config).items():
         auth = server.auth
         for url, key in (
@@ -210,7 +210,7 @@ def _remote_servers(config: Config, document: Document) -> Problems:
 
 
 def _programs(config: Config, document: Document, environ: Mapping[str, str]) -> Problems:
-    """The program of each MCP server is there; else that server will be down."""
+    """The program of each MCP server must exist; else that server will be down."""
     for name, server in running_servers(config).items():
         if server.transport != "stdio":
             continue
@@ -226,7 +226,7 @@ def _programs(config: Config, document: Document, environ: Mapping[str, str]) ->
 
 def _can_be_run(program: str, server: McpServer, environ: Mapping[str, str]) -> bool:
     if program in ("python", "python3"):
-        return True  # when it is not on the PATH, the engine's own interpreter is taken
+        return True  # if it is not on the PATH, the engine's own interpreter is used
     if "/" in program:
         return shutil.which((server.cwd or Path()) / program) is not None
     return shutil.which(program, path=server.env.get("PATH", environ.get("PATH"))) is not None

@@ -1,8 +1,8 @@
-"""Warnings about the machine that a configuration is checked on: ports that other machines reach,
-folders that cannot be written, files that everybody reads.
+"""Warnings about the machine: ports that other machines can reach, folders that cannot be written,
+files that every user can read.
 
-Only `cordboard check` looks: a port that is open on purpose is no news at every start, and the
-engine itself reports a folder that it cannot write on `/ready`.
+Only `cordboard check` runs them: a deliberately open port needs no warning at every start, and the
+engine itself reports an unwritable folder on `/ready`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from cordboard.errors import ConfigProblem
 Problems = Iterator[ConfigProblem]
 
 _PROBE = bytes(4_096)
-"""Written and gone: a full disk refuses it."""
+"""Written to a probe file and discarded: a full disk refuses it."""
 
 
 def check_surroundings(
     config: Config, document: Document, secret_files: Mapping[Path, KeyPath]
 ) -> Problems:
-    """All warnings. `secret_files`: the files of `${file:...}` → the place that names them."""
+    """Yield all warnings. `secret_files`: files of `${file:...}` → the place that names them."""
     yield from _health(config, document)
     yield from _audiosocket(config, document)
     yield from _rtp(config, document)
@@ -52,7 +52,7 @@ def _audiosocket(config: Config, document: Document) -> Problems:
     by_ari = config.asterisk is not None and config.asterisk.media == "audiosocket"
     bare = document.get(("audiosocket", "context"))
     if not (by_ari or bare):
-        return  # nothing listens
+        return  # no port is open
     who = "`audiosocket.allow_from` (default: the address of `asterisk.url`) says which may connect"
     if bare:
         who += (
@@ -88,7 +88,7 @@ def _secrets(secret_files: Mapping[Path, KeyPath], document: Document) -> Proble
 
 
 def _records(config: Config, document: Document) -> Problems:
-    """The folder of the records and those in it that the engine writes to."""
+    """Check the folder of the records and its writable subfolders."""
     folder, place = config.calls.directory, ("calls", "directory")
     for inner in (folder, folder / "post_call", folder / "usage"):
         reason = _why_not_writable(inner)
@@ -102,9 +102,9 @@ def _records(config: Config, document: Document) -> Problems:
 
 
 def _why_not_writable(folder: Path) -> str | None:
-    """Why no file could be made in a folder, or in a missing one once it is made; None if it could.
+    """Return why no file could be made in a folder, or in a missing one once it is made; else None.
 
-    Nothing is left behind: the probe has no name, and no folder is made.
+    The probe leaves nothing behind: it has no name, and no folder is made.
     """
     try:
         folder = _nearest(folder)
@@ -116,7 +116,7 @@ def _why_not_writable(folder: Path) -> str | None:
 
 
 def _nearest(folder: Path) -> Path:
-    """The folder, or the one above it that is there. Raises `OSError` or `ValueError`."""
+    """Return the folder, or its nearest existing parent. Raises `OSError` or `ValueError`."""
     try:
         folder.stat()
     except FileNotFoundError:

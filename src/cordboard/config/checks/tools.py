@@ -1,6 +1,6 @@
-"""What must fit together among the tools: names, who provides them, and who may use them.
+"""Checks of the tools: their names, their sources, and the contexts that may use them.
 
-A part of `config.checks.semantics`; problems as there.
+A part of `config.checks.semantics`, with the same kind of problems.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ Problems = Iterator[ConfigProblem]
 
 
 def running_servers(config: Config) -> dict[str, McpServer]:
-    """The servers that are switched on."""
+    """Return the servers that are switched on."""
     if not config.mcp.enabled:
         return {}
     return {name: server for name, server in config.mcp.servers.items() if server.enabled}
 
 
 class ToolNames:
-    """The names that a configuration gives to tools, looked up once for all checks."""
+    """Tool names of a configuration, looked up once for all checks."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self.running = running_servers(config)
         entries: dict[str, set[str]] = {server: set() for server in config.mcp.servers}
         self.renamed: dict[str, str] = {}
-        """Name that a server's tool would have → the name that `tools` gives it."""
+        """Default name of a server's tool → the name that `tools` gives it."""
         for name, entry in config.tools.items():
             if isinstance(entry, McpToolEntry):
                 self.renamed[exposed_name(entry.server, entry.tool)] = name
@@ -48,13 +48,13 @@ class ToolNames:
             name: frozenset(entries[name] | _listed_names(name, server).keys())
             for name, server in config.mcp.servers.items()
         }
-        """Exposed names of each server's tools, as far as the file says them."""
+        """Exposed names of each server's tools, as far as the file lists them."""
         own = {name for name, entry in config.tools.items() if not isinstance(entry, McpToolEntry)}
         self.known = own.union(BUILTIN_TOOLS, *(self.of_server[name] for name in self.running))
 
 
 def may_use(names: ToolNames, context: Context, tool: str) -> bool:
-    """Whether the context lists the tool, or a server of which it may be."""
+    """Return True if the context lists the tool, or a server that may offer it."""
     servers = names.config.mcp.servers
     return tool in context.tools or any(
         tool in names.of_server[server] or _may_have(servers[server], server, tool)
@@ -64,7 +64,7 @@ def may_use(names: ToolNames, context: Context, tool: str) -> bool:
 
 
 def check_tools(names: ToolNames, document: Document) -> Problems:
-    """All but the contexts' lists."""
+    """Yield all problems except those of the contexts' lists."""
     config = names.config
     yield from _shared_names(config, document)
     workflows: dict[str, WorkflowTool] = {}
@@ -87,7 +87,7 @@ def check_tools(names: ToolNames, document: Document) -> Problems:
 
 
 def check_list(names: ToolNames, context: Context, path: KeyPath, document: Document) -> Problems:
-    """Each tool that a context lists is provided by somebody, as far as the file can tell."""
+    """Each tool that a context lists must have a source, as far as the file shows."""
     seen: set[str] = set()
     for index, tool in enumerate(context.tools):
         place = (*path, "tools", index)
@@ -115,7 +115,7 @@ def _builtin(name: str, entry: BuiltinTool, place: KeyPath, document: Document) 
 
 
 def _function(entry: PythonTool, place: KeyPath, document: Document) -> Problems:
-    """The package is installed; whether it has the function is known when it is imported."""
+    """The package must be installed; the function itself is checked when it is imported."""
     package = entry.function.partition(":")[0].partition(".")[0]
     try:
         found = importlib.util.find_spec(package) is not None
@@ -139,7 +139,7 @@ def _group(names: ToolNames, server: str, place: KeyPath, document: Document) ->
 def _steps(
     names: ToolNames, context: Context, tool: str, place: KeyPath, document: Document
 ) -> Problems:
-    """A workflow runs only what its context may use."""
+    """A workflow may run only tools of its context."""
     workflow = names.config.tools.get(tool)
     if not isinstance(workflow, WorkflowTool):
         return
@@ -147,7 +147,7 @@ def _steps(
     missing = [
         name
         for name in needed
-        # What nobody provides is told where the step stands.
+        # A tool without a source is reported at the step itself.
         if not may_use(names, context, name) and not any(provided(names, name, (), document))
     ]
     if missing:
@@ -159,7 +159,7 @@ def _steps(
 
 
 def _listed_names(name: str, server: McpServer) -> dict[str, KeyPath]:
-    """Exposed names of a server's listed tools, with their places. The last of equals wins."""
+    """Return exposed names of a server's listed tools, with places; the last of equals wins."""
     return {
         tool.expose_as or exposed_name(name, tool.name): ("mcp", "servers", name, "tools", index)
         for index, tool in enumerate(server.tools)
@@ -167,16 +167,16 @@ def _listed_names(name: str, server: McpServer) -> dict[str, KeyPath]:
 
 
 def _may_have(server: McpServer, name: str, tool: str) -> bool:
-    """Whether a server that lists no tools, and so offers all it has, may have this one."""
+    """Return True if a server without a list, which offers all its tools, may have this one."""
     return not server.tools and tool.startswith(exposed_prefix(name))
 
 
 def provided(names: ToolNames, tool: str, place: KeyPath, document: Document) -> Problems:
-    """Somebody provides the tool."""
+    """The tool must have a source."""
     config, known, running = names.config, names.known, names.running
     if tool in names.renamed and tool not in known:
         name = names.renamed[tool]
-        words = f"nobody provides the tool {tool}: tools.{name} gives it the name {name}"
+        words = f"nothing provides the tool {tool}: tools.{name} gives it the name {name}"
         yield document.problem(place, words)
         return
     if tool in known or any(_may_have(server, name, tool) for name, server in running.items()):
@@ -190,8 +190,8 @@ def provided(names: ToolNames, tool: str, place: KeyPath, document: Document) ->
             return
     entry = config.tools.get(tool)
     if isinstance(entry, McpToolEntry) and entry.server not in config.mcp.servers:
-        return  # that is said where it stands
-    yield document.problem(place, f"nobody provides the tool {tool}{suggestion(tool, known)}")
+        return  # reported at its own place
+    yield document.problem(place, f"nothing provides the tool {tool}{suggestion(tool, known)}")
 
 
 def _switch(config: Config, server: str) -> str:
@@ -199,7 +199,7 @@ def _switch(config: Config, server: str) -> str:
 
 
 def _shared_names(config: Config, document: Document) -> Problems:
-    """No two tools have one exposed name, and no tool of a server has two."""
+    """Exposed names must be unique, and a tool of a server may have only one."""
     owners = {name: f"the built-in tool {name}" for name in BUILTIN_TOOLS}
     named: dict[tuple[str, str], str] = {}
     for name, entry in config.tools.items():

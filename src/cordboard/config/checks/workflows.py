@@ -1,8 +1,8 @@
-"""What must fit together in the workflows: steps, paths, tools, and no workflow within itself.
+"""Checks of the workflows: steps, paths, tools, and no workflow within itself.
 
     a.yaml:12: tools.book.steps[1].arguments.table: there is no step fre; did you mean free?
 
-All of these are mistakes of the file and fatal. Pure.
+All problems are mistakes in the file and fatal. Pure.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from cordboard.errors import ConfigProblem
 Problems = Iterator[ConfigProblem]
 
 STEP_ANSWER = ("data", "message", "status", "ok")
-"""What there is of a step that was run, under `steps.<id>`."""
+"""Fields of a finished step, under `steps.<id>`."""
 
 
 def check_workflows(
     workflows: Mapping[str, WorkflowTool], variables: Collection[str], document: Document
 ) -> Problems:
-    """All that does not fit together. `variables` are the call variables of all contexts."""
+    """Yield all problems. `variables` are the call variables of all contexts."""
     for name, workflow in workflows.items():
         yield from _Workflow(workflow, variables, ("tools", name), document).problems()
     yield from _circles(workflows, document)
@@ -40,19 +40,19 @@ def check_workflows(
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What a text at one place may name."""
+    """Names that a text at one place may use."""
 
     parameters: Collection[str]
     variables: Collection[str]
     earlier: Collection[str]
-    """Steps whose answers are there."""
+    """Steps that have answered."""
     later: Collection[str]
-    """Steps whose answers are not there yet."""
+    """Steps that have not answered yet."""
     result: Collection[str] | None = None
-    """The keys of `result`, where those may be named."""
+    """Keys of `result`, where they may be named."""
 
     def problem(self, path: Path) -> str:
-        """What is wrong with a path; empty when nothing is."""
+        """Return the problem of a path; empty if there is none."""
         first, rest = path[0], path[1:]
         if first == "args":
             return self._named("parameter", rest, self.parameters)
@@ -155,7 +155,7 @@ class _Workflow:
 
 
 def _circles(workflows: Mapping[str, WorkflowTool], document: Document) -> Problems:
-    """Each circle once, where the file first enters it."""
+    """Yield each circle once, where the file first enters it."""
     told: set[frozenset[str]] = set()
     for name in workflows:
         for path, circle in _ways_back(name, workflows):
@@ -169,7 +169,7 @@ def _circles(workflows: Mapping[str, WorkflowTool], document: Document) -> Probl
 def _ways_back(
     name: str, workflows: Mapping[str, WorkflowTool]
 ) -> Iterator[tuple[KeyPath, tuple[str, ...]]]:
-    """The steps of a workflow that lead back to it, and the workflows on a shortest way."""
+    """Yield the steps that lead back to the workflow, and the workflows on a shortest way."""
     for path, step in workflows[name].tool_steps():
         ways: list[tuple[str, ...]] = [(name, step.tool)] if step.tool in workflows else []
         seen = {step.tool}
@@ -185,7 +185,7 @@ def _ways_back(
 
 
 def order_of(workflows: Mapping[str, WorkflowTool]) -> Iterable[str]:
-    """The workflows, each after those that it uses. Those in a circle come as they are."""
+    """Return the workflows, each after those that it uses; those in a circle in any order."""
     done: dict[str, None] = {}
     waiting = list(workflows)
     while waiting:

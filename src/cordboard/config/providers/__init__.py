@@ -1,1 +1,1 @@
-"""What `providers:` may say: one file per type of provider, and the parts of pipelines."""
+"""Sections under `providers:`: pipelines, and the services of a provider."""

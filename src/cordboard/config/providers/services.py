@@ -1,4 +1,4 @@
-"""Which paid services a provider consists of: itself, or the parts of a pipeline."""
+"""The paid services of a provider: the provider itself, or the parts of a pipeline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cordboard.config.sections.service import Service
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One section that makes something: a provider, or a part of a pipeline."""
+    """One section that makes a provider, or a part of a pipeline."""
 
     role: Role
     key: str
@@ -31,7 +31,7 @@ class PaidPart:
 
 
 def parts_of(provider: PartSection) -> tuple[Part, ...]:
-    """The sections that a provider is made of."""
+    """Return the sections of a provider."""
     if isinstance(provider, PipelineProvider):
         return (
             Part("stt", "stt", provider.stt),
@@ -42,7 +42,7 @@ def parts_of(provider: PartSection) -> tuple[Part, ...]:
 
 
 def paid_parts(provider: PartSection) -> Iterator[PaidPart]:
-    """The services that a provider consists of; none for one that runs on this machine."""
+    """Yield the services of a provider; none for one that runs on this machine."""
     for part in parts_of(provider):
         if isinstance(part.section, Service):
             yield PaidPart(part.role, part.key, part.section)

@@ -1,8 +1,8 @@
 """The text side of a pipeline, `brain:`: the base of all language models, and the rules.
 
-Settings of a model bear its vendor's own names. A setting that is left out is not sent: the
-vendor's default counts. Default models are the small, quick ones: on the telephone half a second
-counts for more than a clever turn of phrase.
+Settings of a model have the vendor's own names. A setting that is left out is not sent: the
+vendor's default applies. Default models are the small, quick ones: on the telephone half a second
+matters more than a clever turn of phrase.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ class RulesBrain(PartSection):
 
 
 class LanguageModelBrain(PartSection):
-    """A language model; what all of them have in common."""
+    """A language model: the keys common to all of them."""
 
-    model: str = Field(min_length=1, description="The model, by the service's name for it.")
+    model: str = Field(min_length=1, description="The service's name of the model.")
     spoken_style: str = Field(
         SPOKEN_STYLE,
-        description="Told to the model after the context's prompt; empty = nothing is.",
+        description="Instructions for the model after the context's prompt; empty = none.",
     )
     eager: bool = Field(
         True,
-        description="Begin an answer at a pause already, before it is sure that the caller's turn "
-        "is over. Nothing is said or done before it is, and what came of it is dropped if the "
-        "caller goes on: quicker, but such answers are paid for too.",
+        description="Begin an answer at a pause, before the end of the caller's turn is certain. "
+        "It is neither spoken nor acted on before that, and is dropped if the caller continues: "
+        "quicker, but dropped answers are paid for too.",
     )
     max_rounds: int = Field(
-        5, ge=1, le=20, description="How often tools may be asked for in one answer."
+        5, ge=1, le=20, description="Highest number of rounds of tool calls in one answer."
     )
     max_history_turns: int = Field(
-        50, ge=1, le=1_000, description="Turns of the caller that the model is reminded of."
+        50, ge=1, le=1_000, description="Turns of the caller that are sent to the model."
     )
     max_history_tokens: int = Field(
         16_000,
@@ -59,13 +59,13 @@ class LanguageModelBrain(PartSection):
         8_000,
         ge=100,
         le=120_000,
-        description="A model that has not begun to answer after so long is given up.",
+        description="Time after which a model that has not begun to answer is given up.",
     )
     stall_ms: int = Field(
         8_000,
         ge=100,
         le=120_000,
-        description="A model that falls silent for so long in the middle of an answer is given up.",
+        description="Time after which a model that stops in the middle of an answer is given up.",
     )
 
 
@@ -76,7 +76,7 @@ class ModelBrain(LanguageModelBrain, Service):
         2,
         ge=0,
         le=10,
-        description="How often a request that failed before its first word is sent again.",
+        description="Number of retries of a request that failed before its first word.",
     )
 
 

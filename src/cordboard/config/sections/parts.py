@@ -1,6 +1,6 @@
-"""A section that is one of several types: `type` says which.
+"""Sections of one of several types: `type` names it.
 
-A part of a pipeline is named by its type alone, or by a section with its settings:
+A part of a pipeline is written as its type alone, or as a section with its settings:
 
     stt: whisper
     brain: {type: openai_chat, model: gpt-5.2-mini}
@@ -25,11 +25,11 @@ class PartSection(Section):
 
     @property
     def model_file(self) -> str:
-        """Path of the file in the key `model` that must exist; empty when there is none."""
+        """Path of the file in the key `model` that must exist; empty if no file is needed."""
         return ""
 
 
 def part_type(value: object) -> str | None:
-    """The type of a part or provider, read or still to be read: a union's discriminator."""
+    """Return the type of a part or provider, parsed or not: a union's discriminator."""
     kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
     return kind if isinstance(kind, str) else None

@@ -1,4 +1,4 @@
-"""What all paid services have in common in the configuration: a key, an address, patience."""
+"""Keys common to all paid services: a key, an address, a timeout."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Keyterms: TypeAlias = Annotated[
 
 
 class Service(PartSection):
-    """A service on the network that wants a key."""
+    """A service on the network that requires a key."""
 
     key_variables: ClassVar[tuple[str, ...]] = ()
-    """Environment variables that may hold the key, the first one set counts."""
+    """Environment variables that may hold the key; the first one set is used."""
 
     api_key: SecretStr | None = Field(
         None,
@@ -30,10 +30,10 @@ class Service(PartSection):
     base_url: str | None = Field(
         None,
         pattern=URL,
-        description="Where the service is. Left out: the vendor's own address.",
+        description="Address of the service. Left out: the vendor's own address.",
     )
     connect_timeout_ms: int = Field(
-        5_000, ge=100, le=60_000, description="How long one attempt to reach it may take."
+        5_000, ge=100, le=60_000, description="Timeout of one attempt to reach it."
     )
     extra: dict[str, Any] = Field(
         default_factory=dict,
@@ -42,17 +42,17 @@ class Service(PartSection):
 
     @property
     def needs_key(self) -> bool:
-        """Whether nothing can be asked of it without a key."""
+        """True if the service refuses requests without a key."""
         return True
 
     @property
     def paid_models(self) -> tuple[str, ...]:
-        """The models that are paid for; none when the service does not tell them apart."""
+        """Models that are paid for; none when the service does not distinguish them."""
         model = getattr(self, "model", "")
         return (model,) if isinstance(model, str) and model else ()
 
     def key(self, environ: Mapping[str, str]) -> tuple[str, str]:
-        """The key and its origin (`api_key`, or the name of a variable); both empty without one."""
+        """Return the key and its origin (`api_key`, or a variable's name); both empty without."""
         if self.api_key is not None and (own := self.api_key.get_secret_value()):
             return own, "api_key"
         for name in self.key_variables:
@@ -61,7 +61,7 @@ class Service(PartSection):
         return "", ""
 
     def missing_key(self, environ: Mapping[str, str]) -> str:
-        """The advice about a key that is needed and missing; empty when all is well."""
+        """Return advice about a needed and missing key; empty when all is well."""
         if not self.needs_key or self.key(environ)[0]:
             return ""
         variables = " or ".join(self.key_variables)

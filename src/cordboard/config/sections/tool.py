@@ -1,8 +1,8 @@
-"""What may be said of every tool, whatever its kind: bounds, approval, speech, slow answers.
+"""Keys common to tools of every kind: limits, approval, speech, slow answers.
 
 A key that is left out has the default of its place: the server's `defaults` for tools of MCP
-servers, that of `cordboard.tools.operator_rules` for all others. That module also turns these words
-of the operator into the rules that the desk keeps.
+servers, that of `cordboard.tools.operator_rules` for all others. That module also turns these keys
+into the rules that the desk enforces.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _is_plain(text: str) -> str:
 
 
 ErrorSentence = Annotated[str, Field(max_length=200), AfterValidator(_is_plain)]
-"""Words without markup, as short as an apology should be."""
+"""Words without markup, short enough for an apology."""
 
 
 def _a_list(value: object) -> object:
@@ -51,20 +51,20 @@ FillerTexts = Annotated[
 
 
 class ErrorMessages(Section):
-    """What the caller is told when a tool fails."""
+    """Sentences for the caller when a tool fails."""
 
-    timeout: ErrorSentence = Field("", description="It took too long. Empty: an apology.")
+    timeout: ErrorSentence = Field("", description="On a timeout. Empty: an apology.")
     error: ErrorSentence = Field(
         "",
-        description="It failed, or its answer is unusable. Empty: the tool's own words if they "
-        "can be spoken, else an apology.",
+        description="On a failure or an unusable answer. Empty: the tool's own words if they can "
+        "be spoken, else an apology.",
     )
     unavailable: ErrorSentence = Field(
-        "", description="Its server is not there, or no longer offers it. Empty: an apology."
+        "", description="When its server is down or no longer offers it. Empty: an apology."
     )
 
     def over(self, other: ErrorMessages) -> ErrorMessages:
-        """These; where they say nothing, the others."""
+        """Return these sentences; empty ones are replaced by the others."""
         return ErrorMessages(
             timeout=self.timeout or other.timeout,
             error=self.error or other.error,
@@ -76,96 +76,96 @@ class ToolRules(Section):
     """The rules of one tool."""
 
     description: str | None = Field(
-        None, description="What the agent is told about it. Default: what its maker says."
+        None, description="Description for the agent. Default: its maker's."
     )
     effects: EffectsName | None = Field(
         None,
-        description="What running it does to the world. `read_only` and `idempotent` ones may be "
-        "tried again and are stopped when the caller interrupts; `destructive` ones never. "
-        "Default: what its maker says.",
+        description="Effect on the world. `read_only` and `idempotent` tools may be retried and "
+        "are stopped when the caller interrupts; `destructive` ones never. Default: as its maker "
+        "states.",
     )
     timeout_ms: int | None = Field(
         None,
         ge=50,
         le=600_000,
-        description="How long it may take to answer. Default: 10 000; of a workflow 60 000.",
+        description="Timeout of its answer. Default: 10 000; of a workflow 60 000.",
     )
     retries: int | None = Field(
         None,
         ge=0,
         le=5,
-        description="Further tries after a failure, within `timeout_ms`; never of a destructive "
-        "tool. Default: 0.",
+        description="Retries after a failure, within `timeout_ms`; never of a destructive tool. "
+        "Default: 0.",
     )
     cache_ttl_ms: int | None = Field(
         None,
         ge=0,
-        description="How long a good answer is used again for equal arguments; only of read-only "
-        "tools. Default: 0, never.",
+        description="Time for which a good answer is used again for equal arguments; only of "
+        "read-only tools. Default: 0, never.",
     )
     cache_scope: CacheScope | None = Field(
         None,
-        description="Who may be given a kept answer: `call` = only the same call; `all` = every "
-        "call, for answers that are the same for everybody. Default: `call`.",
+        description="Calls that may use a kept answer: `call` = only the same call; `all` = every "
+        "call, for answers that are the same for every caller. Default: `call`.",
     )
     per_turn: int | None = Field(
-        None, ge=1, description="How often one turn of the caller may run it. Default: 5."
+        None, ge=1, description="Highest number of runs in one turn of the caller. Default: 5."
     )
     per_call: int | None = Field(
-        None, ge=0, description="How often one call may run it; 0 = no limit. Default: 0."
+        None, ge=0, description="Highest number of runs in one call; 0 = no limit. Default: 0."
     )
     duplicates: Duplicates | None = Field(
         None,
-        description="A second ask with equal arguments while the first still runs: `join` = one "
-        "run answers both; `reject` = it is refused; `allow` = it runs again. Default: `join`.",
+        description="A second request with equal arguments while the first still runs: `join` = "
+        "one run answers both; `reject` = it is refused; `allow` = it runs again. Default: `join`.",
     )
     approval: Approval | None = Field(
         None,
-        description="`caller` = the caller is asked and must say yes, or press 1, before it is "
-        "run. Default: `caller` for tools that are stated to be destructive, else `none`.",
+        description="`caller` = the caller must say yes, or press 1, before it runs. Default: "
+        "`caller` for tools that are stated to be destructive, else `none`.",
     )
     approval_question: SpeechTemplateText | None = Field(
         None,
-        description="What the caller is asked then, with {fields} of the arguments. Default: a "
-        "sentence with the tool's name.",
+        description="The question then, with {fields} of the arguments. Default: a sentence with "
+        "the tool's name.",
     )
     secret_arguments: tuple[str, ...] = Field(
         (),
-        description="Arguments that stand nowhere in clear: not in the ledger, the logs or the "
-        "admin pages.",
+        description="Arguments that are recorded nowhere in clear: not in the ledger, the logs or "
+        "the admin pages.",
     )
     speech_field: PathText | None = Field(
-        None, description="The field of the result that is spoken; dots lead further in."
+        None, description="Field of the result that is spoken; dots lead further in."
     )
     speech_template: SpeechTemplateText | None = Field(
         None,
-        description="What is spoken, with {fields} of the result, their formats and defaults: "
-        "docs/tool-speech.md.",
+        description="Sentence that is spoken, with {fields} of the result, their formats and "
+        "defaults: docs/tool-speech.md.",
     )
     slow_response_threshold_ms: int | None = Field(
-        None, ge=0, description="After this time the caller is told to wait; 0 = never. Default: 0."
+        None, ge=0, description="Time until the caller hears a filler; 0 = never. Default: 0."
     )
     slow_response_message: FillerTexts | None = Field(
         None,
-        description="What the caller is told then: a sentence, or a list of which never the same "
-        "is said twice running. Default: One moment, please.",
+        description="The fillers: a sentence, or a list; no sentence is spoken twice in a row. "
+        "Default: One moment, please.",
     )
     slow_response_repeat_ms: int | None = Field(
         None,
         ge=0,
-        description="After each such time more another sentence; 0 = never. Default: 0.",
+        description="Time until each further filler; 0 = none. Default: 0.",
     )
     error_messages: ErrorMessages = Field(
         ErrorMessages(),
-        description="What the caller is told when it fails. Of a server's tool, the server's "
-        "`defaults` fill in sentence by sentence.",
+        description="Sentences for the caller when it fails. For a tool of a server, the server's "
+        "`defaults` fill in missing sentences.",
     )
     speak_errors: bool | None = Field(
         None,
-        description="`false` = what its server or service says about a failure (`isError`, "
-        "`error_field`) reaches neither caller nor model: the caller hears an apology, the model "
-        "learns that it failed, and the words stand in the log. Default: that of the server's "
-        "`defaults`, else `true`.",
+        description="`false` = the error text of its server or service (`isError`, `error_field`) "
+        "reaches neither caller nor model: the caller hears an apology, the model learns that it "
+        "failed, and the text is in the log. Default: that of the server's `defaults`, else "
+        "`true`.",
     )
 
 

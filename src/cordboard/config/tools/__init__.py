@@ -1,1 +1,1 @@
-"""What `tools:` may say, for tools of every kind."""
+"""Sections under `tools:`, for tools of every kind."""

@@ -1,4 +1,4 @@
-"""What `tools:` may say: tools of five kinds in one catalogue, each under its exposed name.
+"""`tools:`: tools of five kinds in one catalogue, each under its exposed name.
 
     tools:
       transfer: {destinations: {sales: {target: "6001"}}}   # `kind: builtin` is understood
@@ -29,33 +29,33 @@ from cordboard.config.tools.workflow_tool import WorkflowTool
 BUILTIN_TOOLS: Mapping[str, str] = {
     "hangup_call": "Ends the call when the agent has finished speaking.",
     "transfer": "Passes the caller on to one of `tools.transfer.destinations`.",
-    "collect_digits": "Has the caller enter digits on the keypad; secret ones no agent is given.",
+    "collect_digits": "Has the caller enter digits on the keypad; no agent receives secret ones.",
     "send_digits": "Presses keys for the far side.",
-    "pause_recording": "Has the recording of the call be silent for a while.",
-    "resume_recording": "Goes on with it.",
+    "pause_recording": "Replaces the recording of the call by silence for a while.",
+    "resume_recording": "Continues the recording.",
 }
 """The tools that need no server, with a description for the documentation."""
 
 
 class TransferDestination(Section):
-    """One place to which the agent may pass the caller on."""
+    """One destination for transfers by the agent."""
 
     type: Literal["extension", "queue", "dialplan"] = Field(
-        "extension", description="What `target` names."
+        "extension", description="Kind of `target`."
     )
     target: str = Field(pattern=EXTENSION, description="Extension or queue.")
     context: str = Field("default", pattern=DIALPLAN_CONTEXT, description="Dialplan context.")
     priority: int = Field(1, ge=1, description="Dialplan priority.")
-    description: str = Field("", description="What the agent is told about it.")
+    description: str = Field("", description="Description for the agent.")
 
 
 class BuiltinTool(ToolSection):
-    """A tool of the engine's own; its name says which."""
+    """A built-in tool of the engine; its name selects the function."""
 
     kind: Literal["builtin"] = Field("builtin", description="The kind of tool.")
     destinations: dict[Name, TransferDestination] = Field(
         default_factory=dict,
-        description="Of `transfer`: the only places a call can be transferred to.",
+        description="For `transfer`: the only places to which a call can be transferred.",
     )
 
 
@@ -63,7 +63,7 @@ TOOLS = Chosen(
     "tool",
     (BuiltinTool, McpToolEntry, HttpTool, PythonTool, WorkflowTool),
     key="kind",
-    about="A tool that a context may list under this name; `kind` says what it is.",
+    about="A tool that a context may list under this name; `kind` is its kind.",
 )
 ToolEntry: TypeAlias = Annotated[ToolSection, TOOLS]
 """One tool under `tools:`."""
@@ -73,13 +73,13 @@ _GROUP = ".*"
 
 
 def group_server(name: str) -> str | None:
-    """The server that `server.*` means in a list of tools; None for the name of a tool."""
+    """Return the server of `server.*` in a list of tools; None for the name of a tool."""
     return name.removesuffix(_GROUP) if name.endswith(_GROUP) else None
 
 
 def tools_of_servers(tools: Mapping[str, ToolEntry]) -> dict[str, tuple[McpTool, ...]]:
-    """The tools of `kind: mcp` by their servers, as they would stand under the servers' `tools:`,
-    in the order of the file."""
+    """Return the tools of `kind: mcp` by their servers, as they would stand under the servers'
+    `tools:`, in the order of the file."""
     found: dict[str, tuple[McpTool, ...]] = {}
     for name, entry in tools.items():
         if isinstance(entry, McpToolEntry):

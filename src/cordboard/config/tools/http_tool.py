@@ -1,4 +1,4 @@
-"""What a tool of `kind: http` may say: one request to a web service, and what of the answer counts.
+"""A tool of `kind: http`: one request to a web service, and the selection of its answer's data.
 
     find_customer:
       kind: http
@@ -10,7 +10,7 @@
       speech_template: "{name} has {orders:number} {orders:plural(order,orders)}."
 
 Texts are templates (`cordboard.config.templates`) over the arguments, and over the variables of
-the call as `{call.caller_number}`. How the request is put together: `cordboard.tools.http.request`.
+the call as `{call.caller_number}`. `cordboard.tools.http.request` builds the request.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from cordboard.config.url_template import UrlTemplateText
 
 HttpMethod: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 CALL = "call"
-"""Under this name the variables of the call stand beside the arguments."""
+"""Name of the call's variables beside the arguments."""
 SECRET = "secret"  # noqa: S105 - the word, not one
-"""Marks a parameter; no word of JSON Schema."""
+"""Mark of a parameter; not a JSON Schema keyword."""
 
 _ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _HOST_PATTERN = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?|[0-9a-f:.]+")
@@ -50,7 +50,7 @@ _OWN_HEADERS = {
     "x-cordboard-signature",
     "x-cordboard-timestamp",
 }
-"""Set by the engine; with other values the request would not work, or reach another host."""
+"""Headers set by the engine; other values would break the request, or reach another host."""
 
 
 def _host_pattern(text: str) -> str:
@@ -77,24 +77,24 @@ class HttpTool(ToolSection):
     kind: Literal["http"] = Field(description="The kind of tool.")
     method: HttpMethod = Field("GET", description="The method of the request.")
     url: UrlTemplateText = Field(
-        description="Where to: https:// or http://, with {placeholders} in its path and query.",
+        description="Address: https:// or http://, with {placeholders} in its path and query.",
     )
     query: dict[str, Scalar] = Field(
         default_factory=dict,
-        description="What is added to the URL's query; an entry whose value is not there is left "
-        "out, a list becomes several.",
+        description="Additions to the URL's query; an entry without a value is left out, a list "
+        "becomes several.",
     )
     headers: dict[str, SecretStr] = Field(
         default_factory=dict,
-        description="Headers that are sent as they are, braces and all; never logged.",
+        description="Headers that are sent unchanged, including braces; never logged.",
     )
     header_templates: dict[str, DataTemplateText] = Field(
         default_factory=dict, description="Headers with {placeholders}; not for secrets."
     )
     body: JsonTemplateValue = Field(
         None,
-        description="The JSON that is sent. Its texts may have {placeholders}; one that is nothing "
-        "else keeps the type of its value, and is left out when there is none.",
+        description="JSON that is sent. Its texts may have {placeholders}; a text that is only a "
+        "placeholder keeps the type of its value, and is left out without one.",
     )
     form: dict[str, Scalar] | None = Field(
         None, description="Instead of `body`: fields of a form (application/x-www-form-urlencoded)."
@@ -102,7 +102,7 @@ class HttpTool(ToolSection):
     text: DataTemplateText | None = Field(
         None,
         description="Instead of `body`: a text. Values are escaped for XML, HTML or JSON, by "
-        "`content_type`; in any other text they are put in as they are.",
+        "`content_type`; in any other text they are inserted unchanged.",
     )
     content_type: str = Field(
         "text/plain; charset=utf-8",
@@ -111,7 +111,7 @@ class HttpTool(ToolSection):
     )
     parameters: dict[str, Any] = Field(
         default_factory=dict,
-        description="Its arguments: name → JSON Schema, required unless it has a `default` or says "
+        description="Its arguments: name → JSON Schema, required unless it has a `default` or "
         "`required: false`; or one whole schema of `type: object`. `secret: true` in one keeps its "
         "values out of every record.",
     )
@@ -129,18 +129,18 @@ class HttpTool(ToolSection):
         3,
         ge=0,
         le=10,
-        description="How many redirects in a row are followed; 0 = none. Never to another host "
-        "that `allow_hosts` does not name.",
+        description="Highest number of redirects in a row; 0 = none. Never to another host that "
+        "`allow_hosts` does not name.",
     )
     max_bytes: int = Field(
-        262_144, ge=1_024, le=4_194_304, description="The longest answer, unpacked, in bytes."
+        262_144, ge=1_024, le=4_194_304, description="Longest answer in bytes, after decompression."
     )
     success: tuple[StatusCode, ...] = Field(
         (), description="The status codes that are a success. Default: 200 to 299."
     )
     result: dict[str, PathText] = Field(
         default_factory=dict,
-        description="What of the answer is the result: names, and their paths in the JSON. "
+        description="Parts of the answer for the result: names, and their paths in the JSON. "
         "Default: all of it.",
     )
     error_field: PathText | None = Field(
@@ -149,7 +149,7 @@ class HttpTool(ToolSection):
     sign_with: SecretStr | None = Field(
         None,
         min_length=8,
-        description="A secret with which the request is signed (HMAC-SHA256): docs/tools/http.md.",
+        description="Secret for the signature of the request (HMAC-SHA256): docs/tools/http.md.",
     )
 
     @model_validator(mode="after")
@@ -169,7 +169,7 @@ class HttpTool(ToolSection):
         ):
             for name in headers:
                 if not HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
-                    raise ValueError(f"{key}.{name}: it is no header, or the engine's own")
+                    raise ValueError(f"{key}.{name}: it is not a header, or the engine's own")
         for name, value in self.headers.items():
             if not HEADER_VALUE.fullmatch(value.get_secret_value()):
                 raise ValueError(f"headers.{name}: it has characters that HTTP does not allow")
@@ -193,20 +193,20 @@ class HttpTool(ToolSection):
         except jsonschema_rs.ValidationError as error:
             place = ".".join(map(str, error.instance_path))
             raise ValueError(
-                f"parameters: {place}: no JSON Schema: {error.message[:200]}"
+                f"parameters: {place}: not a JSON Schema: {error.message[:200]}"
             ) from None
         except (ValueError, jsonschema_rs.ReferencingError) as error:
-            raise ValueError(f"parameters: no JSON Schema: {str(error)[:200]}") from None
+            raise ValueError(f"parameters: not a JSON Schema: {str(error)[:200]}") from None
         return self
 
     @property
     def has_whole_schema(self) -> bool:
-        """Whether `parameters` is one schema, not a mapping of names to schemas."""
+        """True if `parameters` is one schema, not a mapping of names to schemas."""
         return self.parameters.get("type") == "object"
 
     @property
     def properties(self) -> Mapping[str, Any]:
-        """The schemas of the arguments by name, as they are written."""
+        """The schemas of the arguments by name, as written."""
         if not self.has_whole_schema:
             return self.parameters
         properties = self.parameters.get("properties", {})
@@ -214,7 +214,7 @@ class HttpTool(ToolSection):
 
     @property
     def schema_of_arguments(self) -> dict[str, Any]:
-        """One JSON Schema, without the words that are ours."""
+        """Return one JSON Schema, without our own keywords."""
         whole = (
             dict(self.parameters) if self.has_whole_schema else parameters_schema(self.properties)
         )

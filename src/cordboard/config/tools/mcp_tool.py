@@ -11,8 +11,8 @@ from cordboard.config.sections.tool import ToolRules, ToolSection
 
 
 class McpTool(ToolRules):
-    """One tool of a server: offered at all, under which name, spoken how. Rules that are left out
-    are those of the server's `defaults`."""
+    """One offered tool of a server, with its name and speech. Rules that are left out come from
+    the server's `defaults`."""
 
     name: str = Field(description="The tool's name as the server gives it.")
     expose_as: ToolName | None = Field(None, description="Default: mcp_{server}_{tool}.")

@@ -1,12 +1,12 @@
-"""What `parameters:` may say of a tool that is described in the file: name → JSON Schema.
+"""`parameters:` of a tool that is described in the file: name → JSON Schema.
 
     parameters:
       date: {type: string, format: date, description: "The day of the booking."}
       seats: {type: integer, minimum: 1, default: 2}
       note: {type: string, required: false}
 
-A parameter is required unless it has a `default` or says `required: false`. What is left out has
-its default. All of it together is the tool's schema (`parameters_schema`). Pure.
+A parameter is required unless it has a `default` or `required: false`. A missing argument has the
+parameter's default. All parameters together are the tool's schema (`parameters_schema`). Pure.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def _are_schemas(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
             jsonschema_rs.meta.validate(_plain(schema))
         except jsonschema_rs.ValidationError as error:
             place = ".".join(map(str, (name, *error.instance_path)))
-            raise ValueError(f"{place}: no JSON Schema: {error.message[:200]}") from None
+            raise ValueError(f"{place}: not a JSON Schema: {error.message[:200]}") from None
         except (ValueError, jsonschema_rs.ReferencingError) as error:
-            raise ValueError(f"{name}: no JSON Schema: {str(error)[:200]}") from None
+            raise ValueError(f"{name}: not a JSON Schema: {str(error)[:200]}") from None
     return parameters
 
 
@@ -39,7 +39,7 @@ Parameters: TypeAlias = Annotated[dict[ParameterName, dict[str, Any]], AfterVali
 
 
 def parameters_schema(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The JSON Schema of the arguments: an object of these and no others."""
+    """Return the JSON Schema of the arguments: an object with these properties only."""
     required = [name for name, schema in parameters.items() if _is_required(schema)]
     whole: dict[str, Any] = {
         "type": "object",
@@ -50,7 +50,7 @@ def parameters_schema(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, 
 
 
 def parameter_defaults(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The values of those that are left out."""
+    """Return the defaults of missing arguments."""
     return {name: schema["default"] for name, schema in parameters.items() if "default" in schema}
 
 
@@ -60,7 +60,7 @@ def _is_required(schema: Mapping[str, Any]) -> bool:
 
 
 def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Without our own `required: true`; the list of that name is JSON Schema's."""
+    """Return a schema without our own `required: true`; JSON Schema's `required` is a list."""
     return {
         key: value
         for key, value in schema.items()

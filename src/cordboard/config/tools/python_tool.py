@@ -1,4 +1,4 @@
-"""What a tool of `kind: python` may say: a function of an installed module."""
+"""A tool of `kind: python`: a function of an installed module."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ class PythonTool(ToolSection):
     kind: Literal["python"] = Field(description="The kind of tool.")
     function: str = Field(
         pattern=ENTRY_POINT,
-        description="`module:function`, imported from what the engine's Python has installed.",
+        description="`module:function`, imported from the packages of the engine's Python.",
     )

@@ -1,4 +1,4 @@
-"""What a tool of `kind: workflow` may say: steps that are other tools of the toolbox.
+"""A tool of `kind: workflow`: steps that are other tools of the toolbox.
 
     book:
       kind: workflow
@@ -13,8 +13,8 @@
       result: {table: "{steps.free.data.tables.0.name}"}
       speech_template: "I have booked {result.table}."
 
-Whether the tools, steps and parameters that are named are there: `config.checks.workflows`. How it
-is run: `cordboard.tools.workflow`.
+`config.checks.workflows` checks that the named tools, steps and parameters exist;
+`cordboard.tools.workflow` runs the steps.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from cordboard.config.yaml_document import KeyPath
 OnError: TypeAlias = Literal["stop", "continue"]
 
 COMPARISONS = ("equals", "not_equals", "in", "greater", "less", "exists")
-"""What may be said of the value at `path`."""
+"""Keys that compare the value at `path`."""
 _GROUPS = ("all", "any", "none")
 
 
 class Condition(Section):
-    """Whether a step is run. All that is said here must hold."""
+    """Condition of a step. All of its keys must hold."""
 
     path: PathText | None = Field(
         None,
-        description="The value that is looked at, such as `steps.free.data.seats`, `args.day` or "
+        description="The compared value, such as `steps.free.data.seats`, `args.day` or "
         "`call.caller_number`.",
     )
     equals: JsonTemplateValue = Field(None, description="It is this; also a text with {paths}.")
@@ -57,16 +57,16 @@ class Condition(Section):
     less: JsonTemplateValue = Field(None, description="It is less than this.")
     exists: bool | None = Field(
         None,
-        description="`true`: there is such a value, and it is not null; `false`: there is none.",
+        description="`true`: the value exists and is not null; `false`: it does not.",
     )
-    ok: StepId | None = Field(None, description="This step was run and did not fail.")
+    ok: StepId | None = Field(None, description="This step ran and did not fail.")
     all: tuple[Condition, ...] = Field((), description="All of these hold.")
     any: tuple[Condition, ...] = Field((), description="At least one of these holds.")
     none: tuple[Condition, ...] = Field((), description="None of these holds.")
 
     @property
     def compared(self) -> dict[str, Any]:
-        """What is said of the value at `path`, by the keys of the file."""
+        """Return the comparisons of the value at `path`, by the keys of the file."""
         given = {
             "in" if name == "one_of" else name: getattr(self, name)
             for name in type(self).model_fields
@@ -86,49 +86,49 @@ class Condition(Section):
         return self
 
     def inner(self) -> Iterator[tuple[KeyPath, Condition]]:
-        """The conditions in it, with the way to them."""
+        """Yield the inner conditions, with their paths."""
         for key in _GROUPS:
             for index, condition in enumerate(getattr(self, key)):
                 yield (key, index), condition
 
 
 class ToolStep(Section):
-    """One tool that is run."""
+    """One tool to run."""
 
     id: StepId = Field(
-        description="Its name in the paths of what comes after: `steps.<id>.data...`, "
+        description="Its name in the paths of later steps: `steps.<id>.data...`, "
         "`steps.<id>.message`, `steps.<id>.status`."
     )
     tool: ToolName = Field(description="Exposed name of a tool of the same context.")
     arguments: dict[str, JsonTemplateValue] = Field(
         default_factory=dict,
-        description="What it is given; texts may have {args.x}, {steps.id.data.path}, "
+        description="Its arguments; texts may have {args.x}, {steps.id.data.path}, "
         "{steps.id.message} and {call.variable}.",
     )
     when: Condition | None = Field(
         None, description="Run it only if this holds; else it counts as skipped."
     )
     on_error: OnError = Field(
-        "stop", description="When it fails: `stop` = the workflow has failed; `continue` = go on."
+        "stop", description="On failure: `stop` = the workflow fails; `continue` = the next step."
     )
 
 
 class Step(Section):
-    """One tool that is run, or several at the same time."""
+    """One tool to run, or several at the same time."""
 
     id: StepId | None = Field(
         None, description="As in `parallel`; every step with a `tool` has one."
     )
     tool: ToolName | None = Field(None, description="Exposed name of a tool of the same context.")
     arguments: dict[str, JsonTemplateValue] = Field(
-        default_factory=dict, description="What it is given: as in `parallel`."
+        default_factory=dict, description="Its arguments: as in `parallel`."
     )
     when: Condition | None = Field(
         None, description="Run it, or all of them, only if this holds; else it counts as skipped."
     )
-    on_error: OnError = Field("stop", description="When it fails: as in `parallel`.")
+    on_error: OnError = Field("stop", description="On failure: as in `parallel`.")
     parallel: tuple[ToolStep, ...] = Field(
-        (), description="In place of `tool`: steps that are run at the same time.", max_length=20
+        (), description="In place of `tool`: steps that run at the same time.", max_length=20
     )
 
     @model_validator(mode="after")
@@ -145,11 +145,11 @@ class Step(Section):
         return self
 
     def tool_steps(self) -> tuple[tuple[KeyPath, ToolStep], ...]:
-        """The tools that it runs, with the way to them."""
+        """Return the tools that it runs, with their paths."""
         if self.parallel:
             return tuple((("parallel", index), step) for index, step in enumerate(self.parallel))
         assert self.id is not None and self.tool is not None  # noqa: S101, PT018 - checked above
-        # `when` is the step's own: it is looked at once for all that it holds.
+        # `when` belongs to the step: it is evaluated once for all its tools.
         alone = ToolStep.model_construct(
             id=self.id, tool=self.tool, arguments=self.arguments, on_error=self.on_error
         )
@@ -157,27 +157,27 @@ class Step(Section):
 
 
 class WorkflowTool(ToolSection):
-    """A tool that is made of others: its steps are run in their order, each by the rules of its
-    own tool, and one answer is made of theirs."""
+    """A tool made of others: its steps run in order, each by the rules of its own tool, and one
+    answer is made of theirs."""
 
     kind: Literal["workflow"] = Field(description="The kind of tool.")
-    description: str = Field(min_length=1, description="What the agent is told about it.")
+    description: str = Field(min_length=1, description="Description for the agent.")
     parameters: Parameters = Field(
         default_factory=dict,
-        description="Its arguments: name → JSON Schema. Required are those without a `default` "
-        "that do not say `required: false`.",
+        description="Its arguments: name → JSON Schema; required without a `default` or "
+        "`required: false`.",
     )
     steps: tuple[Step, ...] = Field(
-        min_length=1, max_length=50, description="What is run, in this order."
+        min_length=1, max_length=50, description="The steps, in this order."
     )
     result: dict[str, JsonTemplateValue] = Field(
         default_factory=dict,
-        description="The data of its answer; texts may have {paths}. Default: those of the last "
-        "step that was run.",
+        description="The data of its answer; texts may have {paths}. Default: the data of the last "
+        "step that ran.",
     )
 
     def tool_steps(self) -> Iterator[tuple[KeyPath, ToolStep]]:
-        """All tools that it may run, with the way to them."""
+        """Yield all tools that it may run, with their paths."""
         for index, step in enumerate(self.steps):
             for path, inner in step.tool_steps():
                 yield ("steps", index, *path), inner

@@ -1,12 +1,12 @@
 """The connection to Asterisk's REST interface (ARI): one websocket for events and requests.
 
 `AriClient` keeps the websocket up (`run`), hands each event to a callback by a direct call, and
-carries requests (`request`). It knows no calls: `source` does. Messages: `ari_messages`.
+carries requests (`request`). It knows nothing of calls: `source` does. Messages: `ari_messages`.
 
-It connects as our one Stasis application; user and password go in a header, never in the URL. A
-lost connection is tried again, first almost at once, then after pauses that double up to
+It connects as our one Stasis application; user and password go in a header, never in the URL. After
+a lost connection it reconnects, first almost at once, then after pauses that double up to
 `asterisk.reconnect_max_ms`, each shortened at random so that several engines do not come back in
-step. Channels stay in Stasis meanwhile and their sound flows on (measured on 22.10.1).
+step. Channels stay in Stasis meanwhile and their audio keeps flowing (measured on 22.10.1).
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ log = structlog.get_logger()
 REQUEST_SECONDS = 5.0
 OPEN_SECONDS = 5.0
 PING_SECONDS = 5.0
-"""A ping every so often, and its answer within the same time: a dead host shows in 10 s."""
+"""Interval of the pings, and timeout of each answer: a dead host shows in 10 s."""
 FIRST_PAUSE_SECONDS = 0.1
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
-"""`GET channels` of a big exchange; one channel takes about 600 bytes."""
+"""Enough for `GET channels` of a big exchange; one channel takes about 600 bytes."""
 
 
 @dataclass(slots=True)
 class AriState:
-    """How the connection is doing, for `/ready` and `/health`."""
+    """State of the connection, for `/ready` and `/health`."""
 
     connected: bool = False
     registered: bool = False
-    """Asterisk hands the calls of our Stasis application to us."""
+    """True while Asterisk hands the calls of our Stasis application to us."""
     since: float | None = None
     """Wall-clock time (`time.time`) of the last change of `connected`."""
     last_error: str = ""
-    """What went wrong last; empty while all is well."""
+    """The last error; empty while all is well."""
 
     @property
     def ready(self) -> bool:
@@ -76,8 +76,8 @@ class AriClient:
         ping_seconds: float = PING_SECONDS,
         on_internal_error: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`on_connected` runs after each connect and may send requests; the rest is synchronous.
-        `on_internal_error(where)` is told of mistakes of ours."""
+        """`on_connected` runs after each connect and may send requests; the other callbacks are
+        synchronous. `on_internal_error(where)` is called for errors in the engine's own code."""
         self._on_internal_error = on_internal_error
         self._config = config
         self._on_event = on_event
@@ -93,7 +93,7 @@ class AriClient:
 
     @property
     def url(self) -> str:
-        """Of the websocket; holds no secret."""
+        """URL of the websocket, without any secret."""
         parts = urlsplit(self._config.url)
         scheme = "wss" if parts.scheme == "https" else "ws"
         path = parts.path.rstrip("/")
@@ -126,9 +126,9 @@ class AriClient:
     async def request(self, method: str, path: str, body: Json = None, **query: str) -> Json:
         """Do one REST request and return its decoded body (None for 204).
 
-        `path` is relative to `/ari/`, with every id in it quoted by the caller. Raises
-        AsteriskError with the HTTP status of a refusal, or status 0 when there is no connection,
-        it breaks, or no answer comes in time (it is then unknown whether the request was done).
+        `path` is relative to `/ari/`; the caller has quoted every id in it. Raises AsteriskError
+        with the HTTP status of a refusal, or with status 0 when there is no connection, it breaks,
+        or the request times out (it is then unknown whether the request was done).
         """
         websocket = self._websocket
         if websocket is None:
@@ -153,7 +153,7 @@ class AriClient:
         return response.body
 
     async def _connection(self) -> None:
-        """Connect, and serve one connection to its end."""
+        """Connect, and serve the connection until it ends."""
         try:
             async with connect(
                 self.url,
@@ -175,7 +175,7 @@ class AriClient:
             self.state.last_error = f"cannot reach Asterisk at {self._config.url}: {reason}"
 
     async def _serve(self, websocket: ClientConnection) -> None:
-        """Read to the end. What `on_connected` still does then is cancelled."""
+        """Read until the connection ends, then cancel `on_connected` if it still runs."""
         welcome = asyncio.create_task(self._welcome(), name="ari-welcome")
         try:
             async for text in websocket:
@@ -191,7 +191,7 @@ class AriClient:
                 log.error("ari_setup_failed", error=repr(failure), exc_info=failure)
 
     async def _welcome(self) -> None:
-        """Make sure that the application is ours, then let the owner catch up."""
+        """Make sure that the application is ours, then run `on_connected`."""
         app = self._config.app
         try:
             await self.request("GET", f"applications/{quote(app)}")
@@ -201,7 +201,7 @@ class AriClient:
             await self._on_connected()
             self._welcomed = True
         except AsteriskError as error:
-            # Without the path, which may name a call: this is shown to anybody on the machine.
+            # Without the path, which may name a call: anybody on the machine can read this text.
             self.state.last_error = "Asterisk did not answer while catching up, see the log"
             log.error("ari_setup_failed", error=str(error))
             if self._websocket is not None:
@@ -215,8 +215,8 @@ class AriClient:
                 answer.set_result(message)
         elif isinstance(message, Event):
             if message.type == "ApplicationReplaced":
-                # Another client has taken our application over: fighting for it would tear calls
-                # apart, so we only say so.
+                # Another client has taken over our application: fighting for it would tear calls
+                # apart, so it is only reported.
                 self.state.registered = False
                 self.state.last_error = f"another client took over the app {self._config.app!r}"
                 log.error("ari_application_replaced", app=self._config.app)
@@ -237,7 +237,7 @@ class AriClient:
         for answer in self._pending.values():
             if not answer.done():
                 answer.set_exception(AsteriskError("the connection to Asterisk broke"))
-                answer.exception()  # seen, even if who asked is gone by now
+                answer.exception()  # retrieved, even if the requester is gone by now
         self._on_disconnected()
 
     def _authorization(self) -> str:

@@ -1,4 +1,4 @@
-"""What passes over ARI's websocket, without the socket: text in, messages out, and back.
+"""Messages of ARI's websocket, without the socket: text in, messages out, and back.
 
 One websocket carries both: events of our Stasis application, and REST requests with their
 responses (`RESTRequest`, `RESTResponse`; asterisk 22 `rest-api/api-docs/events.json`, and measured
@@ -17,7 +17,7 @@ import orjson
 from cordboard.errors import AsteriskError
 
 Json = Any
-"""Decoded JSON: what Asterisk sends is checked where it is used."""
+"""Decoded JSON; each field is checked where it is used."""
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 """Unicode categories: control, format (also direction of reading), surrogate, private use, line
 ends."""
@@ -25,8 +25,8 @@ ends."""
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A channel as events and `GET channels` describe it. What its caller chose (name, number,
-    extension) is cleaned: see `one_line`."""
+    """A channel as events and `GET channels` describe it. Fields that the caller controls (name,
+    number, extension) are cleaned: see `one_line`."""
 
     id: str
     state: str = ""
@@ -34,13 +34,16 @@ class Channel:
     caller_name: str = ""
     caller_number: str = ""
     exten: str = ""
-    """Where in the dialplan it is."""
+    """Current extension in the dialplan."""
     application: str = ""
-    """The dialplan application it is in, e.g. `Stasis`."""
+    """Dialplan application that runs the channel, e.g. `Stasis`."""
 
     @classmethod
     def read(cls, body: Json) -> Channel:
-        """From its JSON. Missing parts become empty; without an id it is an AsteriskError."""
+        """Read a channel from its JSON. Missing parts become empty.
+
+        Raises AsteriskError for a channel without an id.
+        """
         if not isinstance(body, dict) or not isinstance(body.get("id"), str):
             raise AsteriskError("a channel without an id")
         caller, dialplan = _part(body, "caller"), _part(body, "dialplan")
@@ -56,7 +59,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something has happened in our application."""
+    """Something that happened in our application."""
 
     type: str
     application: str = ""
@@ -71,11 +74,11 @@ class Response:
     request_id: str
     status: int
     body: Json
-    """Decoded JSON; None when there is none (204)."""
+    """Decoded JSON; None for an empty body (204)."""
 
     @property
     def error(self) -> str:
-        """Asterisk's words for what went wrong."""
+        """Asterisk's description of the error."""
         if isinstance(self.body, dict):
             return _text(self.body, "message") or _text(self.body, "error")
         return ""
@@ -83,7 +86,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """Text that is no message of ARI; it is logged and ignored."""
+    """Text that is not a message of ARI; it is logged and ignored."""
 
     problem: str
 
@@ -91,7 +94,7 @@ class Malformed:
 def encode_request(
     request_id: str, method: str, path: str, query: Mapping[str, str], body: Json = None
 ) -> str:
-    """One REST request as websocket text. `path` is without `/ari/` and without query."""
+    """Return one REST request as websocket text. `path` is without `/ari/` and without query."""
     message: dict[str, Json] = {
         "type": "RESTRequest",
         "transaction_id": request_id,
@@ -108,7 +111,7 @@ def encode_request(
 
 
 def decode(text: str | bytes) -> Event | Response | Malformed:
-    """One websocket message. Never raises."""
+    """Read one websocket message. Never raises."""
     try:
         body = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -136,14 +139,14 @@ def _response(body: dict[str, Json]) -> Response | Malformed:
     try:
         return Response(request_id, status, orjson.loads(text))
     except orjson.JSONDecodeError:
-        # The status counts; a 500 may carry plain text.
+        # Only the status matters; a 500 may carry plain text.
         return Response(request_id, status, {"message": str(text)[:200]})
 
 
 def one_line(text: str) -> str:
-    """A caller's words as plain text: no line breaks and other control characters (a SIP user may
-    hold them percent-encoded), and nothing invisible or that turns the direction of reading, which
-    would show an operator another name than the one that is there. A run of them is one space."""
+    """Return text from a caller as one plain line. Runs of invisible characters become one space:
+    line breaks and other control characters (a SIP user may hold them percent-encoded), and
+    characters that change the reading direction and so would show an operator another name."""
     if text.isascii() and text.isprintable():
         return text.strip()
     shown = (" " if unicodedata.category(c) in _UNSEEN else c for c in text)

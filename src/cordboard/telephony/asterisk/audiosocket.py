@@ -2,23 +2,23 @@
 
 A frame is ``kind: u8, length: u16 big-endian, payload``. Asterisk connects to the server and
 names the call with a UUID before anything else; then both sides send audio, which is
-little-endian s16 PCM whatever the kind. There is no negotiation: the kind of each frame says its
+little-endian s16 PCM for every kind. There is no negotiation: the kind of each frame gives its
 sample rate. (asterisk 22 ``include/asterisk/res_audiosocket.h``, ``res/res_audiosocket.c``.)
 
 `Parser` reads one direction of one connection; the ``encode_*`` functions write the other. The
 engine is the ``server``; a simulated caller plays Asterisk, the ``client``. What each side accepts
 is what the real ones accept:
 
-- The server's parser insists that the UUID comes first and only once, skips kinds it does not know
+- The server's parser insists that the UUID comes first and only once; it skips unknown kinds
   (`Unknown`; a newer Asterisk may have more) and empty audio frames.
 - The client's parser is as strict as Asterisk: audio and hangup only, and never an empty payload.
   Asterisk ends the call for anything else (measured on 22.10.1).
 
-A trap it detects: ``Dial(AudioSocket/...)`` without ``c(slin)`` makes Asterisk send raw u-law
+It detects one trap: ``Dial(AudioSocket/...)`` without ``c(slin)`` makes Asterisk send raw u-law
 labelled as slin. Such frames have 160 bytes instead of 320, but so have those of a phone that sends
-10 ms packets, hence the sound itself decides (see `_UlawSuspicion`).
+10 ms packets, hence the audio itself decides (see `_UlawSuspicion`).
 
-A violation is the last event a parser gives; what is fed after it is ignored. A parser never holds
+A violation is the last event of a parser; it ignores further data. A parser never holds
 more than one incomplete frame (64 KiB).
 """
 
@@ -74,14 +74,14 @@ _KINDS = {rate: kind for kind, rate in RATES.items()}
 
 @dataclass(slots=True)
 class Identified:
-    """Asterisk said which call this connection is for."""
+    """Asterisk has named the call of this connection."""
 
     uuid: UUID
 
 
 @dataclass(slots=True)
 class Audio:
-    """Sound: s16 little-endian mono, usually 20 ms."""
+    """Audio: s16 little-endian mono, usually 20 ms."""
 
     rate: int
     """Samples per second."""
@@ -90,7 +90,7 @@ class Audio:
 
 @dataclass(slots=True)
 class Dtmf:
-    """The caller has pressed (and let go of) a key."""
+    """The caller has pressed and released a key."""
 
     digit: str
     """One of ``0-9 * # A-D``."""
@@ -103,7 +103,7 @@ class Hangup:
 
 @dataclass(slots=True)
 class PeerError:
-    """The other side reports an error of its own; asterisk: 1 hangup, 2 frame, 4 memory."""
+    """The other side reports an error of its own (asterisk: 1 hangup, 2 frame, 4 memory)."""
 
     code: bytes
 
@@ -118,7 +118,7 @@ class Unknown:
 
 @dataclass(slots=True)
 class Violation:
-    """The other side broke the protocol; the connection is of no further use."""
+    """The other side broke the protocol; the connection can no longer be used."""
 
     message: str
 
@@ -128,7 +128,7 @@ Side = Literal["server", "client"]
 
 
 class Parser:
-    """Reads one direction of one connection. `side` is who we are; the other side wrote it."""
+    """Reads one direction of one connection. `side` is our side; the other side wrote the data."""
 
     def __init__(self, side: Side = "server") -> None:
         self._buffer = bytearray()
@@ -136,12 +136,12 @@ class Parser:
         self._identified = side == "client"
         self._suspicion: _UlawSuspicion | None = _UlawSuspicion() if side == "server" else None
         self.frames = 0
-        """Frames read so far, with those that gave no event."""
+        """Frames read so far, including those without an event."""
         self.failed = False
-        """True after a `Violation`: nothing more will be read."""
+        """True after a `Violation`: further data is ignored."""
 
     def feed(self, data: bytes) -> list[Event]:
-        """Take what has arrived, in pieces of any size, and return what it means."""
+        """Take received bytes, in pieces of any size, and return their events."""
         if self.failed:
             return []
         buffer = self._buffer
@@ -152,7 +152,7 @@ class Parser:
             start = position + HEADER_SIZE
             size = (buffer[position + 1] << 8) | buffer[position + 2]
             # The order of the first frame is checked on its kind alone: a stranger who announces
-            # 64 KiB of something else is turned away before sending it.
+            # a wrong frame of 64 KiB is turned away before sending it.
             if not self._identified and buffer[position] != Kind.UUID:
                 kind = buffer[position]
                 events.append(self._violation(f"the first frame is 0x{kind:02x}, not the UUID"))
@@ -218,7 +218,7 @@ class Parser:
 
 
 class _UlawSuspicion:
-    """Tells u-law labelled as slin from real slin, by which reading sounds like sound.
+    """Distinguishes u-law labelled as slin from real slin, by which reading sounds like sound.
 
     Sound at 8 kHz is smooth: neighbouring samples are near each other. Read in the wrong coding it
     is noise. A frame whose smoothness differs clearly between the two readings is one vote; silence
@@ -233,7 +233,7 @@ class _UlawSuspicion:
         self._votes = 0
 
     def judge(self, payload: bytes) -> bool | None:
-        """True: it is u-law. False: it is slin, stop asking. None: not known yet."""
+        """Return True for u-law, False for slin (final: stop calling), None while undecided."""
         if len(payload) != self.SUSPECT_SIZE:
             return False
         as_ulaw = _roughness(g711.ulaw_to_linear(payload))
@@ -248,25 +248,26 @@ class _UlawSuspicion:
 
 
 def _roughness(pcm: bytes) -> float:
-    """Energy of the sample-to-sample steps over the energy: near 0 for tones, 2 for white noise."""
+    """Return the energy of the sample-to-sample steps over the energy: near 0 for tones, 2 for
+    white noise."""
     samples = np.frombuffer(pcm, "<i2").astype(np.float64)
     samples -= samples.mean()
     energy = float(samples @ samples)
     steps = np.diff(samples)
-    # Silence (a few units of rounding) says nothing: as rough as noise in both readings.
+    # Silence (a few units of rounding) decides nothing: as rough as noise in both readings.
     return float(steps @ steps) / energy if energy > 100.0 * len(samples) else 2.0
 
 
 def encode_uuid(uuid: UUID) -> bytes:
-    """Client to server: which call this is. Must be the first frame."""
+    """Client to server: name the call. Must be the first frame."""
     return _frame(Kind.UUID, uuid.bytes)
 
 
 def encode_audio(pcm: bytes, rate: int = 8_000) -> bytes:
-    """Either way: a piece of sound, s16 little-endian.
+    """Both directions: a piece of audio, s16 little-endian.
 
-    Asterisk plays it the moment it comes (one RTP packet per frame), so send 20 ms every 20 ms.
-    ValueError for a rate without a kind, no samples, half a sample or more than 65,535 bytes.
+    Asterisk plays it on arrival (one RTP packet per frame), so send 20 ms every 20 ms.
+    Raises ValueError for a rate without a kind, no samples, half a sample or over 65,535 bytes.
     """
     kind = _KINDS.get(rate)
     if kind is None:
@@ -279,17 +280,17 @@ def encode_audio(pcm: bytes, rate: int = 8_000) -> bytes:
 def encode_dtmf(digit: str) -> bytes:
     """Client to server only (Asterisk ends the call if a server sends it)."""
     if digit not in DTMF_DIGITS:
-        raise ValueError(f"{digit!r} is no DTMF digit")
+        raise ValueError(f"{digit!r} is not a DTMF digit")
     return _frame(Kind.DTMF, digit.encode("ascii"))
 
 
 def encode_hangup() -> bytes:
-    """Server to client: end the AudioSocket() application; the dialplan goes on after it."""
+    """Server to client: end the AudioSocket() application; the dialplan continues after it."""
     return _frame(Kind.HANGUP, b"")
 
 
 def encode_error(code: int) -> bytes:
-    """Client to server: an error of the client's."""
+    """Client to server: report an error of the client."""
     return _frame(Kind.ERROR, bytes((code,)))
 
 

@@ -3,16 +3,16 @@
 `AudioSocketServer` makes one for each TCP connection. Until Asterisk has named the call it only
 waits; then it is claimed for a call and used as `calls.offer.Media`.
 
-Each arriving frame goes straight to the call by a function call, each outgoing one is sent at a
-tick of the shared pacer: 320 bytes every 20 ms, silence when there is nothing to say, because
-Asterisk hangs up a call in which neither side has sent anything for 2 s and plays whatever comes
-the moment it comes (both measured on 22.10.1).
+Each arriving frame goes straight to the call by a function call. Each outgoing frame is sent at a
+tick of the shared pacer: 320 bytes every 20 ms, silence when nothing is queued, because Asterisk
+hangs up a call in which neither side has sent anything for 2 s and plays each frame on arrival
+(both measured on 22.10.1).
 
-How a dead peer is told from a silent one: a phone on hold or muted sends nothing, and then neither
-does Asterisk (measured), so silence alone is no sign. What we send every 20 ms is: the kernel gives
-up on a host that acknowledges nothing (`net.tcp`), and a peer that acknowledges but
-reads nothing fills the buffers at last and has `STALLED_SECONDS` to go on. `IDLE_SECONDS` without
-any frame is the last resort; who knows better (ARI is gone too) shortens it by `idle_seconds`.
+Dead peers: a phone on hold or muted sends nothing, and then neither does Asterisk (measured), so
+silence alone is no sign. Our frame every 20 ms is: the kernel gives up on a host that acknowledges
+nothing (`net.tcp`), and a peer that acknowledges but reads nothing fills the buffers at last, after
+which it has `STALLED_SECONDS` to read again. `IDLE_SECONDS` without any frame is the last resort;
+the line shortens it by `idle_seconds` when ARI is gone too.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ log = structlog.get_logger()
 
 STALLED_SECONDS = 2.0
 PIECE_BYTES = 16_384
-"""So much is read before it is looked whether it is a flood: the other calls wait meanwhile."""
+"""Bytes read before the flood check; the other calls wait meanwhile."""
 SEND_BUFFER_BYTES = 16_384
 """Half a second on the wire, so that a peer that does not read is noticed soon."""
 CLOSE_SECONDS = 1.0
-"""How long a closing connection may take to send what it has left."""
+"""Time for a closing connection to send its remaining data."""
 
 
 def _header(audio_format: AudioFormat) -> bytes:
-    """What goes before each 20 ms frame."""
+    """Return the header of each 20 ms frame."""
     whole = audiosocket.encode_audio(audio_format.silence(), audio_format.rate)
     return whole[: audiosocket.HEADER_SIZE]
 
 
 class ConnectionOwner(Protocol):
-    """Who is told about connections: the server."""
+    """Callbacks of a connection; the server implements them."""
 
     def connected(self, media: AudioSocketMedia) -> None:
-        """A TCP connection has come."""
+        """A TCP connection was accepted."""
         ...
 
     def identified(self, media: AudioSocketMedia, uuid: UUID) -> None:
@@ -64,7 +64,7 @@ class ConnectionOwner(Protocol):
         ...
 
     def disconnected(self, media: AudioSocketMedia) -> None:
-        """The TCP connection is gone, whoever ended it."""
+        """The TCP connection is gone, whichever side ended it."""
         ...
 
 
@@ -88,18 +88,18 @@ class AudioSocketMedia(PacedMedia, asyncio.Protocol):
         self.peer = ("", 0)
         """Address and port of the other end."""
         self.own_address = ""
-        """The address of ours to which it has connected."""
+        """Our address to which the peer has connected."""
         self.uuid: UUID | None = None
-        """Which call Asterisk says this is; None until it has said so. A secret: never log it."""
+        """UUID of the call, None until Asterisk has sent it. A secret: never log it."""
         self.stalled_seconds = STALLED_SECONDS
-        """How long Asterisk may read nothing of what waits for it."""
+        """Time for which Asterisk may leave waiting data unread."""
         self.problem = ""
-        """What was wrong with the connection, for the log; empty when nothing was."""
+        """Fault of the connection, for the log; empty when there was none."""
         self.fault = ""
-        """The same in a word, for counting: `protocol`, `rate`, `flood`, `stalled`, `idle`,
-        `sending`; empty when we had nothing against it."""
+        """The fault as one word, for counting: `protocol`, `rate`, `flood`, `stalled`, `idle`,
+        `sending`; empty when the connection did nothing wrong."""
 
-    # What the server and the source do with it.
+    # For the server and the source.
 
     @property
     def connected(self) -> bool:
@@ -107,7 +107,7 @@ class AudioSocketMedia(PacedMedia, asyncio.Protocol):
 
     @property
     def has_unread(self) -> bool:
-        """Whether bytes have come that the event loop has not yet brought."""
+        """True if received bytes still wait for the event loop."""
         if self._transport is None or self._transport.is_closing():
             return False
         poll = select.poll()
@@ -115,17 +115,17 @@ class AudioSocketMedia(PacedMedia, asyncio.Protocol):
         return bool(poll.poll(0))
 
     def carry(self, audio_format: AudioFormat) -> None:
-        """Use another rate of slin than 8 kHz. Before anything is written."""
+        """Use another slin rate than 8 kHz. Call before anything is written."""
         self._format = audio_format
         self._bytes_per_second = audio_format.bytes_per_ms * 1000
         self._header = _header(audio_format)
         self._outgoing = OutgoingAudio(audio_format)
 
     def claim(self, on_lost: Callable[[str], None]) -> None:
-        """Take the connection for a call. From now on silence is sent.
+        """Take the connection for a call. From now on it sends silence.
 
-        `on_lost(problem)` hears when the connection is lost (empty text: Asterisk simply closed
-        it); it knows the reason the call should hear and passes that to `end`.
+        `on_lost(problem)` is called when the connection is lost (empty text: Asterisk simply closed
+        it); the callback finds the reason for the call and passes it to `end`.
         """
         self._on_lost = on_lost
         if self.connected:
@@ -134,7 +134,7 @@ class AudioSocketMedia(PacedMedia, asyncio.Protocol):
             on_lost(self.problem)
 
     def take_key(self, key: str) -> None:
-        """Nothing to do: AudioSocket brings each key itself, in a frame of its own."""
+        """Do nothing: AudioSocket brings each key itself, in a frame of its own."""
 
     def abort(self) -> None:
         """Drop the connection at once."""
@@ -143,7 +143,7 @@ class AudioSocketMedia(PacedMedia, asyncio.Protocol):
             self._transport.abort()
 
     def send_hangup(self) -> None:
-        """Ask Asterisk to end the AudioSocket() application and let the dialplan go on."""
+        """Request the end of the AudioSocket() application, so that the dialplan continues."""
         self._stop_sound()
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(audiosocket.encode_hangup())
@@ -172,7 +172,7 @@ class AudioSocketMedia(PacedMedia, asyncio.Protocol):
             return
         now = self._loop.time()
         if self._stalled_at is not None:
-            # Nothing is taken while the peer does not read: what is queued has not been heard.
+            # Nothing is taken while the peer does not read: queued audio has not been heard.
             if now - self._stalled_at > self.stalled_seconds:
                 self._fail("stalled", f"Asterisk has read nothing for {self.stalled_seconds:g} s")
             return
@@ -205,7 +205,7 @@ class AudioSocketMedia(PacedMedia, asyncio.Protocol):
                 self._fail("flood", "frames come in a flood")
             for event in events:
                 if self._transport is not None and self._transport.is_closing():
-                    return  # what comes along with the end counts no more
+                    return  # frames after the end no longer count
                 if not isinstance(event, Audio):
                     self._take(event)
                 elif event.rate != self._format.rate:

@@ -1,8 +1,8 @@
-"""The sound of Asterisk's calls by AudioSocket (implements `media_path.MediaPath`).
+"""Audio of Asterisk's calls by AudioSocket (implements `media_path.MediaPath`).
 
 Asterisk connects to our TCP port (`AudioSocketServer`, which also serves calls without ARI) and
-names the connection by a random UUID that it alone has been told. AudioSocket carries signed linear
-sound only: 8 or 16 kHz here.
+names the connection by a random UUID that only Asterisk knows. AudioSocket carries signed linear
+audio only: 8 or 16 kHz here.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from cordboard.telephony.asterisk.audiosocket_media import AudioSocketMedia
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer, Expected
 
 _NAMES = {SLIN_8K: "slin", SLIN_16K: "slin16"}
-"""What Asterisk calls them. Never ulaw: it would send u-law bytes labelled as slin (measured)."""
+"""Asterisk's names. Never ulaw: Asterisk would send u-law bytes labelled as slin (measured)."""
 
 
 class AudioSocketPath:
     """Makes arrivals of the connections of one server. The engine owns the server."""
 
     def __init__(self, server: AudioSocketServer, codec: str = "auto") -> None:
-        """`codec` is `asterisk.codec`: a name leaves no choice."""
+        """`codec` is `asterisk.codec`; a name fixes the format."""
         self._server = server
         self._codec = codec
         chosen = tuple(each for each, name in _NAMES.items() if name == codec)
@@ -40,20 +40,20 @@ class AudioSocketPath:
         return "" if self._server.listening else "the AudioSocket port is not open"
 
     def health(self) -> Mapping[str, Any]:
-        """Nothing of its own: the port serves calls without ARI too."""
+        """Return nothing: the port serves calls without ARI too."""
         return {}
 
     def report(self, metrics: Metrics) -> None:
-        """Nothing of its own: the port counts whom it turns away."""
+        """Do nothing: the port counts the connections that it turns away."""
 
     async def prepare(self, formats: Sequence[AudioFormat]) -> AudioSocketArrival:
         chosen = next((each for each in formats if each in self._formats), self._formats[0])
         return AudioSocketArrival(self._server.address, self._server.expect(chosen))
 
     async def start(self) -> None:
-        """The engine opens the server: calls without ARI come by it too.
+        """Check the codec. The engine opens the server, which calls without ARI use too.
 
-        Raises `MediaError` for a codec that is no use.
+        Raises `MediaError` for an unusable codec.
         """
         if self._codec not in ("auto", *_NAMES.values()):
             raise MediaError(
@@ -62,14 +62,14 @@ class AudioSocketPath:
             )
 
     async def stop(self) -> None:
-        """The engine closes the server."""
+        """Do nothing: the engine closes the server."""
 
 
 class AudioSocketArrival:
-    """One call's connection on its way (implements `media_path.MediaArrival`)."""
+    """Pending connection of one call (implements `media_path.MediaArrival`)."""
 
     def __init__(self, address: str, expected: Expected) -> None:
-        """`address` is what Asterisk is told to connect to."""
+        """`address` is the address to which Asterisk connects."""
         self._address = address
         self._expected = expected
         self._connection = expected.connection
@@ -93,16 +93,16 @@ class AudioSocketArrival:
         )
 
     def channel_made(self, channel: Mapping[str, Any]) -> None:
-        """Nothing to learn: Asterisk comes to us."""
+        """Do nothing: Asterisk connects to us."""
 
     async def bridgeable(self) -> None:
-        """Wait until Asterisk has reached us, and nobody else.
+        """Wait until Asterisk itself has reached us.
 
         `ast_audiosocket_receive_frame_with_hangup` (res_audiosocket.c, 22.10.1) waits without end
         for a peer that is silent, and holds the channel's lock. In a bridge it is called although
-        nothing came: in 4 of 478 calls to a stranger who accepted and said nothing all of Asterisk
-        stood still for good, and in none of 1,160 that were put into no bridge. It costs no time:
-        the connection is there before Asterisk has answered that it made the channel.
+        nothing came: in 4 of 478 calls to a stranger who accepted and stayed silent all of Asterisk
+        stood still for good; in none of 1,160 calls outside a bridge. The wait costs no time: the
+        connection is there before Asterisk has answered that it made the channel.
         """
         await asyncio.wait((self._connection,))
 
@@ -111,4 +111,4 @@ class AudioSocketArrival:
 
     def give_up(self) -> None:
         if not self._connection.cancel() and not self._connection.cancelled():
-            self._connection.result().abort()  # it came while we were given up
+            self._connection.result().abort()  # it came while we gave up

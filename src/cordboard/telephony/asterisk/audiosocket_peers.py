@@ -1,9 +1,9 @@
-"""From which addresses AudioSocket connections are taken (`audiosocket.allow_from`).
+"""Addresses from which AudioSocket connections are accepted (`audiosocket.allow_from`).
 
-Addresses and networks are compared as they are. Host names are looked up off the event loop: at the
+Addresses and networks are compared as they are. Host names are resolved off the event loop: at the
 start, when the configuration or the connection to Asterisk is new, and when a connection comes from
-an address that none of them has, because a container that restarts may get another address. What a
-name had stays in force while it cannot be looked up.
+an address that none of them has, because a container that restarts may get another address. The
+last known addresses of a name stay in force while it cannot be resolved.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from cordboard.config.remote_url import is_loopback
 log = structlog.get_logger()
 
 Resolve: TypeAlias = Callable[[str], Awaitable[Collection[str]]]
-"""Gives the addresses of a host name. Raises `OSError`."""
+"""Returns the addresses of a host name. Raises `OSError`."""
 LOOK_UP_SECONDS = 5.0
-"""Pause between two look-ups that strangers cause."""
+"""Pause between two look-ups caused by strangers."""
 
 
 async def resolve(name: str) -> Collection[str]:
-    """Ask the system's name service, in a thread."""
+    """Resolve a name by the system's name service, in a thread."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     return {str(info[4][0]) for info in found}
@@ -46,19 +46,19 @@ class AllowedPeers:
         self.use(entries)
 
     def use(self, entries: Sequence[str]) -> None:
-        """Go by these entries from now on. `look_up` afterwards."""
+        """Replace the entries. Call `look_up` afterwards."""
         self._networks = [network for entry in entries if (network := network_of(entry))]
         self._names = [e for e in entries if network_of(e) is None and not is_loopback(e)]
         self._this_machine = any(is_loopback(entry) for entry in entries)
         self._addresses = {n: a for n, a in self._addresses.items() if n in self._names}
         if self._looking is not None:
-            self._looking.cancel()  # it looks for the names before
+            self._looking.cancel()  # it resolves the old names
 
     def permits(self, peer: str, own: str) -> bool:
-        """Whether a connection from the address `peer` to our address `own` is taken.
+        """Return True if a connection from the address `peer` to our address `own` is accepted.
 
-        The loopback stands for this machine, which connects from the very address to which it does.
-        An address that no entry covers has the names looked up again, for the next connection.
+        The loopback stands for this machine, which connects from the same address that it connects
+        to. An address that no entry covers triggers a new look-up, for the next connection.
         """
         address, local = _plain(peer), _plain(own)
         if address is None:
@@ -76,7 +76,7 @@ class AllowedPeers:
         return False
 
     def look_up(self) -> asyncio.Task[None] | None:
-        """Look the names up; None when there are none. The task never fails."""
+        """Resolve the names; None when there are none. The task never fails."""
         if not self._names:
             return None
         if self._looking is None or self._looking.done() or self._looking.cancelling():
@@ -85,7 +85,7 @@ class AllowedPeers:
         return self._looking
 
     async def close(self) -> None:
-        """Look nothing up any more."""
+        """Stop resolving names."""
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.wait((self._looking,))
@@ -105,7 +105,7 @@ class AllowedPeers:
 
 
 def _plain(text: str) -> Address | None:
-    """An address as it is compared: without a zone, and an IPv4 one that IPv6 carries as IPv4."""
+    """Return an address as it is compared: without zone, IPv4-mapped IPv6 as IPv4."""
     try:
         address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:

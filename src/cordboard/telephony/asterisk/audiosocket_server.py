@@ -1,16 +1,16 @@
-"""The TCP port to which Asterisk connects with the sound of its calls.
+"""The TCP port to which Asterisk connects with the audio of its calls.
 
 One server for all calls. It takes connections from the addresses of `audiosocket.allow_from`; each
-first says which call it is for, by UUID:
+first names its call by a UUID:
 
-- an ARI call waits for a random UUID that only Asterisk has been told (`expect`); the first
-  connection that says it is the call's, and a second one is turned away;
+- an ARI call waits for a random UUID that only Asterisk knows (`expect`); the first connection
+  that sends it belongs to the call, and a second one is turned away;
 - with `audiosocket.context` in the YAML, another UUID is a call that comes by the bare
-  `AudioSocket()` dialplan application without ARI: an offer is made of it, under an id of our own;
-- else it is closed.
+  `AudioSocket()` dialplan application without ARI: the server offers it, under an id of our own;
+- any other connection is closed.
 
-A connection that does not say its UUID in time, or says something else, is closed likewise. What is
-closed unused is counted and logged. There is no task and no queue per connection.
+A connection that does not send its UUID in time, or sends something else, is closed likewise.
+Connections closed unused are counted and logged. There is no task and no queue per connection.
 """
 
 from __future__ import annotations
@@ -42,34 +42,34 @@ log = structlog.get_logger()
 Reason = Literal[
     "not_allowed", "unknown_uuid", "used_uuid", "late_uuid", "no_uuid", "protocol", "too_many"
 ]
-"""Why a connection was turned away. `used_uuid`: an ARI call has it already; `late_uuid`: the call
-waits no longer."""
+"""Reason for which a connection was turned away. `used_uuid`: the ARI call already has its
+connection; `late_uuid`: the call no longer waits."""
 IDENTIFY_SECONDS = 2.0
-"""How long a connection may say nothing. Asterisk says its UUID at once."""
+"""Timeout for the UUID, which Asterisk sends at once."""
 SPENT_SECONDS = 600.0
-"""How long a UUID of an ARI call is remembered after its connection, or its wait, has ended."""
+"""Time for which the UUID of an ARI call is remembered after its connection or wait has ended."""
 BACKLOG = 1024
 """Connections that the kernel keeps until the event loop takes them: strangers who connect as fast
-as they can must not fill it while the loop is busy for a moment. With 100 places, as is usual, one
-Asterisk had to connect again after a second."""
+as they can must not fill it while the loop is busy for a moment. With 100 places, as is usual,
+Asterisk once had to connect again after a second."""
 LOOK_UP_PATIENCE = 2.0
-"""Seconds that opening the port waits for the addresses of host names."""
+"""Seconds for which opening the port waits for the addresses of host names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The connection of one ARI call on its way."""
+    """Pending connection of one ARI call."""
 
     uuid: UUID = field(repr=False)
-    """A secret: whoever names it first gets the call. Tell it to Asterisk and to nobody else."""
+    """A secret: the first connection that sends it gets the call. Give it to Asterisk only."""
     connection: asyncio.Future[AudioSocketMedia]
-    """Cancel it to expect the connection no longer."""
+    """Cancel it to stop waiting for the connection."""
     format: AudioFormat = SLIN_8K
-    """What the connection carries, from its first frame on."""
+    """Format of the connection, from its first frame on."""
 
 
 class AudioSocketServer:
-    """Listens, and hands each connection to whom it belongs."""
+    """Listens, and hands each connection to its call."""
 
     def __init__(
         self,
@@ -82,8 +82,8 @@ class AudioSocketServer:
         most_unidentified: int | None = None,
         on_turned_away: Callable[[Reason], None] = lambda _: None,
     ) -> None:
-        """`on_offer` gets the bare calls; it must return at once. `peers`: who may connect; this
-        machine by default. `most_unidentified`: connections that say nothing yet, see
+        """`on_offer` gets the bare calls; it must return at once. `peers`: allowed addresses, by
+        default this machine. `most_unidentified`: limit of connections without a UUID yet, see
         `audiosocket_waiting`. `on_turned_away` counts."""
         self._config = config
         self._host, self._configured_port = config.host, config.port
@@ -99,24 +99,24 @@ class AudioSocketServer:
         self._live: set[AudioSocketMedia] = set()
         self._expected: dict[UUID, Expected] = {}
         self._taken: set[UUID] = set()
-        """Those of ARI calls that have their connection."""
+        """UUIDs of ARI calls that have their connection."""
         self._spent: dict[UUID, tuple[Reason, float]] = {}
-        """Those of ARI calls before: why they are good no longer, and until when it is known."""
+        """UUIDs of former ARI calls: reason of their refusal, and loop time of their removal."""
         self._turned_away_log = LimitedLog("audiosocket_turned_away")
         self.trouble = "the AudioSocket port is not open"
-        """Why it is not, while it is not."""
+        """Reason why the port is not open; empty while it is."""
         self.turned_away: Counter[str] = Counter()
         """Connections closed unused, by reason."""
         self.faults: Counter[str] = Counter()
-        """Calls whose connection was given up, by why: the words of `AudioSocketMedia.fault`, and
-        `broken` when the network did it."""
+        """Calls whose connection was given up, by reason: the words of `AudioSocketMedia.fault`,
+        and `broken` when the network did it."""
 
     async def start(self) -> None:
-        """Open the port. Raises ListenError when that cannot be done."""
+        """Open the port. Raises ListenError when that fails."""
         await self.listen(True)
 
     async def listen(self, wanted: bool) -> None:
-        """Open the port, or close it; calls that live go on. Raises ListenError."""
+        """Open or close the port; live calls continue. Raises ListenError."""
         async with self._changing:
             if wanted and self._server is None and not self._stopped:
                 await self._open()
@@ -127,7 +127,7 @@ class AudioSocketServer:
                 log.info("audiosocket_closed", host=self._host, port=self._configured_port)
 
     async def stop(self) -> None:
-        """Close the port and every connection that is left."""
+        """Close the port and every remaining connection."""
         async with self._changing:
             self._stopped = True
             server, self._server = self._server, None
@@ -159,19 +159,19 @@ class AudioSocketServer:
         log.info("audiosocket_listening", host=host, port=self.port)
 
     def _dismiss(self) -> None:
-        """Close the connections that belong to no call."""
+        """Close the connections without a call."""
         for media in self._waiting:
             self._waiting.leave(media)
             media.abort()
 
     def use(self, config: AudioSocket, peers: Sequence[str]) -> None:
-        """Go by other settings from now on; host and port stay as they are."""
+        """Apply other settings from now on; host and port stay as they are."""
         self._config = config
         self._peers.use(peers)
         self._peers.look_up()
 
     def asterisk_reached(self) -> None:
-        """Asterisk may have another address than before."""
+        """Resolve the allowed peers again: Asterisk may have a new address."""
         self._peers.look_up()
 
     @property
@@ -180,28 +180,28 @@ class AudioSocketServer:
 
     @property
     def port(self) -> int:
-        """The TCP port that is really open (the configured one may be 0)."""
+        """The TCP port in use (the configured one may be 0)."""
         if self._server is None or not self._server.sockets:
             return self._configured_port
         return int(self._server.sockets[0].getsockname()[1])
 
     @property
     def address(self) -> str:
-        """`host:port` that Asterisk is told to connect to."""
+        """`host:port` to which Asterisk connects."""
         return f"{self._config.advertise_host}:{self.port}"
 
     @property
     def connect_seconds(self) -> float:
-        """How long an ARI call waits for its connection."""
+        """Time for which an ARI call waits for its connection."""
         return self._config.connect_timeout_ms / 1000
 
     @property
     def connections(self) -> int:
-        """Connections that are open now."""
+        """Number of open connections."""
         return len(self._waiting) + len(self._live)
 
     def expect(self, audio_format: AudioFormat = SLIN_8K) -> Expected:
-        """Wait for the connection of an ARI call, under a UUID that nobody can guess."""
+        """Wait for the connection of an ARI call, under an unguessable UUID."""
         connection: asyncio.Future[AudioSocketMedia] = asyncio.get_running_loop().create_future()
         expected = Expected(uuid4(), connection, audio_format)
         self._expected[expected.uuid] = expected
@@ -247,7 +247,7 @@ class AudioSocketServer:
             self._offer(media, uuid)
 
     def _why_not(self, uuid: UUID) -> Reason | None:
-        """Why a UUID that no ARI call waits for makes no bare call; None when it makes one."""
+        """Return why an unexpected UUID makes no bare call; None when it makes one."""
         if uuid in self._taken:
             return "used_uuid"
         if uuid in self._expected:
@@ -283,8 +283,8 @@ class AudioSocketServer:
         self._turned_away_log.warn(reason, peer=_name(media), **details)
 
     def _offer(self, media: AudioSocketMedia, uuid: UUID) -> None:
-        """A call without ARI. Its UUID is what a dialplan, or a stranger, has chosen: a fact to be
-        recorded, but no id of ours."""
+        """Offer a call without ARI. A dialplan, or a stranger, chose its UUID: it is recorded as a
+        fact, but not used as an id."""
         line = BareLine(media)
         self._on_offer(
             Offer(
@@ -299,7 +299,7 @@ class AudioSocketServer:
 
 
 def _name(media: AudioSocketMedia) -> str:
-    """The other end, for the log."""
+    """Return the address of the peer, for the log."""
     host, port = media.peer
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -307,16 +307,16 @@ def _name(media: AudioSocketMedia) -> str:
 class BareLine:
     """The line of a call without ARI (implements `calls.offer.LineControl`).
 
-    The dialplan has answered it already. Hanging up ends the `AudioSocket()` application; what
-    happens then is the dialplan's next priority (usually `Hangup()`), so no cause can be given.
+    The dialplan has answered it already. Hanging up ends the `AudioSocket()` application, then the
+    dialplan continues at its next priority (usually `Hangup()`), so no cause can be given.
     """
 
     def __init__(self, media: AudioSocketMedia) -> None:
         self._media = media
 
     async def open_media(self, formats: Sequence[AudioFormat] = (SLIN_8K,)) -> Media:
-        """The connection that is there already. When it is gone again, raises LineGone if the
-        caller has hung up, else MediaError."""
+        """Return the connection, which is there already. When it is gone again, raises LineGone if
+        the caller has hung up, else MediaError."""
         media = self._media
         if media.connected:
             media.claim(lambda problem: media.end("media_lost" if problem else "caller_hangup"))
@@ -332,7 +332,7 @@ class BareLine:
         self._media.send_hangup()
 
     async def decline(self, status: str) -> None:
-        """End the application; the dialplan goes on, but cannot be told why."""
+        """End the application; the dialplan continues, but does not learn the reason."""
         self._media.send_hangup()
 
     async def dtmf(self, keys: str) -> None:

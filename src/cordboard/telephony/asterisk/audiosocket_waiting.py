@@ -1,8 +1,8 @@
-"""AudioSocket connections that have not said their UUID yet, and who goes when there are too many.
+"""AudioSocket connections that have not sent their UUID yet, and the eviction when they are many.
 
-Asterisk says the UUID within milliseconds, so a connection that waits long is a stranger's. When
-the room is full the oldest goes that came from the address with the most: strangers at one address
-push out none from another. One whose bytes have arrived, but are not read yet, stays.
+Asterisk sends the UUID within milliseconds, so a connection that waits long is a stranger's. When
+all places are taken, the oldest connection of the address with the most connections is closed:
+strangers at one address push out none from another. A connection with unread bytes stays.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from cordboard.telephony.asterisk.audiosocket_media import AudioSocketMedia
 
 MOST_PLACES = 1024
 LOOKED_AT = 8
-"""So many of the oldest are looked at for one without unread bytes. The others are read in the next
-turn of the event loop, which also brings their places back."""
+"""Number of oldest connections searched for one without unread bytes. The others are read in the
+next turn of the event loop, which also frees their places."""
 
 
 def places_of_process() -> int:
-    """A quarter of the file descriptors that this process may have, so that calls keep theirs."""
+    """Return a quarter of this process's limit of file descriptors, so that calls keep theirs."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST_PLACES if soft == resource.RLIM_INFINITY else max(8, min(MOST_PLACES, soft // 4))
 
 
 class WaitingRoom:
-    """The connections by the address they come from, and the timer of each."""
+    """Waiting connections by peer address, each with its timer."""
 
     def __init__(self, places: int) -> None:
         self.places = places
@@ -45,7 +45,7 @@ class WaitingRoom:
         self._by_address.setdefault(media.peer[0], {})[media] = None
 
     def leave(self, media: AudioSocketMedia) -> bool:
-        """Whether it was here."""
+        """Remove a connection; return True if it was here."""
         timer = self._timers.pop(media, None)
         if timer is None:
             return False
@@ -58,7 +58,7 @@ class WaitingRoom:
         return True
 
     def one_too_many(self) -> AudioSocketMedia | None:
-        """The connection to close so that another may enter; None while there is a place."""
+        """Return the connection to close so that another may enter; None while there is a place."""
         if len(self) < self.places:
             return None
         most = max(self._by_address.values(), key=len)

@@ -1,11 +1,11 @@
-"""One caller's line in Asterisk: its media, and what can be done with it, over ARI.
+"""One caller's line in Asterisk: its media, and its control over ARI.
 
 `AsteriskLine` implements `calls.offer.LineControl` and opens the call's media. Besides the caller's
-channel it owns a bridge and an ExternalMedia channel; both have ids made of the call's id, so that
-what a crash leaves behind is known as ours (`source`). Every event about these channels comes to
+channel it owns a bridge and an ExternalMedia channel. Both ids are made of the call's id, so that
+`source` recognises the leftovers of a crash as ours. Every event about these channels comes to
 `handle`.
 
-Why a line or its media ended is told to the call through the media (`telephony.line_media.Ending`).
+The media tells the call why a line or its media ended (`telephony.line_media.Ending`).
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from cordboard.telephony.line_media import IDLE_SECONDS, Ending
 log = structlog.get_logger()
 
 TRANSFER_SECONDS = 5.0
-"""From the dialplan's 204 until the channel has left us; measured: a few ms."""
+"""Timeout from the dialplan's 204 until the channel has left us; measured: a few ms."""
 SAME_BREAK_SECONDS = 1.0
-"""What belongs together and comes in either order: media and websocket break when Asterisk dies; a
-request fails, and the caller has hung up."""
+"""Time in which related events arrive, in either order: media and websocket break when Asterisk
+dies; a request fails, and the caller has hung up."""
 UNREACHABLE_IDLE_SECONDS = 15.0
-"""While ARI is unreachable, so long without a frame means that Asterisk hangs (its kernel goes on
-acknowledging what we send). A phone on hold can be so long silent too, but not both by chance."""
+"""Idle time after which Asterisk counts as hung while ARI is unreachable (its kernel continues to
+acknowledge our frames). A phone on hold can be silent as long, but not both by chance."""
 
 
 class AsteriskLine:
-    """A caller's channel in our Stasis application."""
+    """The channel of one caller in our Stasis application."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class AsteriskLine:
         unreachable_seconds: float = UNREACHABLE_IDLE_SECONDS,
         same_break_seconds: float = SAME_BREAK_SECONDS,
     ) -> None:
-        """`on_stranded(path)`: to be removed as soon as Asterisk can be reached again."""
+        """`on_stranded(path)` is called for what must be removed once Asterisk is reachable."""
         self.call_id = call_id
         self.channel_id = channel.id
         self.media_id = f"cordboard-{app}-{call_id}-media"
@@ -81,7 +81,7 @@ class AsteriskLine:
 
     @property
     def ended(self) -> bool:
-        """Whether the caller's channel is no longer ours."""
+        """True once the caller's channel is no longer ours."""
         return self._ended.done()
 
     # Events
@@ -94,18 +94,18 @@ class AsteriskLine:
         elif event in ("ChannelHangupRequest", "ChannelDestroyed"):
             self.left("hangup" if self._hanging_up else "caller_hangup")
         elif event == "StasisEnd":
-            # A hang-up says ChannelHangupRequest first; without it, the channel went elsewhere in
-            # the dialplan: by our own transfer, or by somebody else's hand.
+            # A hang-up sends ChannelHangupRequest first; without it, the channel went elsewhere in
+            # the dialplan: by our own transfer, or by an operator or another program.
             self.left("hangup" if self._hanging_up else "transferred")
 
     def key(self, channel_id: str, key: str) -> None:
-        """Take a key (ChannelDtmfReceived). Asterisk tells of those of the media channel too, when
+        """Take a key (ChannelDtmfReceived). Asterisk also reports keys of the media channel, when
         its transport carries them: only the caller's own count."""
         if channel_id == self.channel_id and self._media is not None and key:
             self._media.take_key(key)
 
     def left(self, reason: Ending) -> None:
-        """The caller's channel is no longer ours."""
+        """Note that the caller's channel is no longer ours."""
         if self._ended.done():
             return
         self._ended.set_result(reason)
@@ -113,7 +113,7 @@ class AsteriskLine:
             self._media.end(reason)
 
     def reachable(self, yes: bool) -> None:
-        """The ARI connection came or went."""
+        """Note that the ARI connection came or went."""
         if self._media is not None:
             self._media.idle_seconds = IDLE_SECONDS if yes else self._unreachable_seconds
         if not yes and self._verdict is not None:
@@ -135,10 +135,10 @@ class AsteriskLine:
     # calls.offer.MediaOpener
 
     async def open_media(self, formats: Sequence[AudioFormat] = (SLIN_8K,)) -> Media:
-        """Answer, and connect the caller's sound with us.
+        """Answer, and connect the caller's audio with us.
 
         Raises LineGone when the caller has hung up; MediaError when Asterisk refuses or the media
-        does not come in the path's time. `release` clears up, whatever happened.
+        does not come within the path's time. `release` clears up in every case.
         """
         if self._opened:
             raise MediaError("the media of this call has been opened before")
@@ -151,7 +151,7 @@ class AsteriskLine:
                 (connecting, self._ended), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
             )
             if connecting.done() and connecting.exception() is not None:
-                # Asterisk refuses to answer a caller who has just hung up before it says so.
+                # Asterisk may refuse to answer a caller who hung up before it reports the hang-up.
                 await asyncio.wait((self._ended,), timeout=self._same_break_seconds)
             if connecting.done() and not (self._ended.done() and connecting.exception()):
                 return connecting.result()
@@ -165,10 +165,10 @@ class AsteriskLine:
                 connecting.cancel()
                 await asyncio.wait((connecting,))
             if not connecting.cancelled():
-                connecting.exception()  # seen: the caller's end, or the timeout, says more
+                connecting.exception()  # retrieved: the caller's end, or the timeout, says more
 
     async def _connect(self, arrival: MediaArrival) -> Media:
-        """Send all requests at once: ARI does those of one websocket in their order."""
+        """Send all requests at once: ARI handles those of one websocket in order."""
         add_channel = f"bridges/{self.bridge_id}/addChannel"
         try:
             async with asyncio.TaskGroup() as group:
@@ -205,7 +205,7 @@ class AsteriskLine:
         except AsteriskError as error:
             if error.status != 500:
                 raise
-            # All that 22.10.1 says when nobody listens at the address that it is told.
+            # The only error of 22.10.1 when no server listens at the address.
             raise MediaError(f"{arrival.advice} ({error})") from error
         arrival.channel_made(channel)
         await self._media_joined.wait()
@@ -215,13 +215,13 @@ class AsteriskLine:
     # calls.offer.LineControl
 
     async def answer(self) -> None:
-        """Answer the caller, if that has not happened yet."""
+        """Answer the caller, unless that has happened already."""
         if not self._answered:
             await self._command("answer")
             self._answered = True
 
     async def hangup(self, cause: str = "normal") -> None:
-        """End the line. While Asterisk cannot be reached it is noted, and done afterwards."""
+        """End the line; later, if Asterisk cannot be reached now."""
         if self._ended.done():
             return
         self._hanging_up = True
@@ -234,7 +234,7 @@ class AsteriskLine:
                 raise _line_error(error) from error
 
     async def decline(self, status: str) -> None:
-        """Let the dialplan go on after `Stasis(...)`, with `CORDBOARD_STATUS` set."""
+        """Let the dialplan continue after `Stasis(...)`, with `CORDBOARD_STATUS` set."""
         try:
             await self._ari.request(
                 "POST",
@@ -247,15 +247,15 @@ class AsteriskLine:
         await self._command("continue")
 
     async def dtmf(self, keys: str) -> None:
-        """Send keys; `w` pauses for half a second. Returns when Asterisk has begun to."""
+        """Send keys; `w` pauses for half a second. Returns once Asterisk has begun."""
         await self._command("dtmf", dtmf=keys)
 
     async def transfer(self, target: TransferTarget) -> None:
         """Send the caller on in the dialplan.
 
         A queue is an extension of its dialplan context with the queue's name (that runs `Queue()`).
-        The target is looked up first, because a channel sent to a place that does not exist is hung
-        up. Returns when the channel has left; what the dialplan then makes of it is beyond us.
+        The target is looked up first, because Asterisk hangs up a channel sent to a place that does
+        not exist. Returns when the channel has left, without the result in the dialplan.
         """
         exten, context, priority = target.target, target.context, target.priority
         try:
@@ -276,7 +276,7 @@ class AsteriskLine:
             raise LineGone(f"the line ended during the transfer: {self._ended.result()}")
 
     async def variable(self, name: str) -> str | None:
-        """A channel variable or dialplan function, e.g. `CALLERID(dnid)`."""
+        """Return a channel variable or dialplan function, e.g. `CALLERID(dnid)`."""
         path = f"channels/{self.channel_id}/variable"
         try:
             body = await self._ari.request("GET", path, variable=name)
@@ -289,7 +289,7 @@ class AsteriskLine:
         return value if isinstance(value, str) else None
 
     async def release(self) -> None:
-        """Remove bridge and media channel. What cannot be removed now is tried again later."""
+        """Remove bridge and media channel; a removal that fails is tried again later."""
         if self._releasing is None:
             # In a task of its own, so that a cancelled call leaves nothing half removed.
             self._releasing = asyncio.create_task(self._release(), name=f"release-{self.call_id}")
@@ -316,7 +316,7 @@ class AsteriskLine:
             await self._ari.request("DELETE", path)
         except AsteriskError as error:
             if error.status == 0:
-                self._on_stranded(path)  # perhaps it was done: the next try will tell
+                self._on_stranded(path)  # perhaps it was done: the next try will show
             elif error.status != 404:
                 log.warning("not_removed", call_id=str(self.call_id), error=str(error))
 
@@ -330,5 +330,5 @@ class AsteriskLine:
 
 
 def _line_error(error: AsteriskError) -> LineError:
-    """What Asterisk's refusal means for the caller's line."""
+    """Return the error of the caller's line that Asterisk's refusal means."""
     return LineGone(str(error)) if error.status == 404 else LineError(str(error))

@@ -1,9 +1,9 @@
-"""The door between an Asterisk line and the ways its sound can come: AudioSocket, websocket, RTP.
+"""The door between an Asterisk line and its audio transports: AudioSocket, websocket, RTP.
 
-For every call the line asks the path of the configuration to `prepare` an arrival, creates the
-ExternalMedia channel with the parameters that the arrival names, tells it Asterisk's answer
-(`channel_made`) and waits for the media. A new transport implements the two protocols and
-`LineMedia`; a descriptor (`telephony.asterisk.transport`) makes it known to `asterisk.media`.
+For every call the line has the configured path `prepare` an arrival, creates the ExternalMedia
+channel with the arrival's parameters, hands it Asterisk's answer (`channel_made`) and waits for the
+media. A new transport implements the two protocols and `LineMedia`; a descriptor
+(`telephony.asterisk.transport`) makes it known to `asterisk.media`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from cordboard.telephony.line_media import Ending
 
 
 class LineMedia(Media, Protocol):
-    """`calls.offer.Media`, and what the line does with it."""
+    """`calls.offer.Media`, and the operations of the line."""
 
     idle_seconds: float
-    """How long Asterisk may send nothing at all before the media counts as lost."""
+    """Time for which Asterisk may send nothing at all before the media counts as lost."""
 
     def claim(self, on_lost: Callable[[str], None]) -> None:
-        """Take it for a call. `on_lost(problem)` hears when it is lost; it then calls `end`."""
+        """Take it for a call. `on_lost(problem)` is called when it is lost, and calls `end`."""
         ...
 
     def end(self, reason: Ending) -> None:
@@ -32,20 +32,20 @@ class LineMedia(Media, Protocol):
         ...
 
     def take_key(self, key: str) -> None:
-        """Hand a key to `on_dtmf` that the caller pressed, as ARI tells it (ChannelDtmfReceived).
+        """Hand a key that the caller pressed, from ARI (ChannelDtmfReceived), to `on_dtmf`.
 
-        Every key of a call in our application comes here, whatever its transport. A transport that
+        Every key of a call in our application comes here, with each transport. A transport that
         carries keys itself (AudioSocket) ignores it, so that no key is taken twice.
         """
         ...
 
     def abort(self) -> None:
-        """Drop it at once, unused or broken."""
+        """Drop the media at once, unused or broken."""
         ...
 
 
 class MediaArrival(Protocol):
-    """The media of one call on its way."""
+    """Pending media of one call."""
 
     @property
     def external_media(self) -> Mapping[str, str]:
@@ -55,23 +55,23 @@ class MediaArrival(Protocol):
 
     @property
     def advice(self) -> str:
-        """What an operator should check when the media does not come, as half a sentence."""
+        """Half a sentence: what an operator should check when the media does not come."""
         ...
 
     def channel_made(self, channel: Mapping[str, Any]) -> None:
-        """Take Asterisk's answer to it (its `channelvars` tell addresses and connection ids)."""
+        """Take Asterisk's answer (its `channelvars` hold addresses and connection ids)."""
         ...
 
     async def bridgeable(self) -> None:
-        """Return when the channel that was made may be put into a bridge with the caller."""
+        """Return when the new channel may be put into a bridge with the caller."""
         ...
 
     async def media(self) -> LineMedia:
-        """The media, once it has come. Raises `MediaError` when it cannot come any more."""
+        """Wait for the media and return it. Raises `MediaError` when it can no longer come."""
         ...
 
     def give_up(self) -> None:
-        """Nobody wants it any more: free everything; what has come or still comes is dropped.
+        """Free everything; media that has come or still comes is dropped.
 
         Not called once `media` has returned. Idempotent.
         """
@@ -84,33 +84,33 @@ class MediaPath(Protocol):
 
     @property
     def connect_seconds(self) -> float:
-        """How long a call waits for its media."""
+        """Time for which a call waits for its media."""
         ...
 
     @property
     def trouble(self) -> str:
-        """Why no media could come now; empty when it can. For `/ready`."""
+        """Reason why no media could come now; empty when it can. For `/ready`."""
         ...
 
     def health(self) -> Mapping[str, Any]:
-        """Return its part of `audio` in `/health`: what is open, what went wrong so far."""
+        """Return this path's part of `audio` in `/health`: what is open, and errors so far."""
         ...
 
     def report(self, metrics: Metrics) -> None:
-        """Add to the metrics what was counted since the last time; called many times a second."""
+        """Add the counts since the last report to the metrics; called many times a second."""
         ...
 
     async def prepare(self, formats: Sequence[AudioFormat]) -> MediaArrival:
-        """Get ready for the media of one call, in the first of `formats` it can carry.
+        """Get ready for the media of one call, in the first of `formats` that it can carry.
 
-        When it can carry none, in one of its own. Raises `MediaError` (no free port, say).
+        If it can carry none, it takes a format of its own. Raises `MediaError` (no free port, say).
         """
         ...
 
     async def start(self) -> None:
-        """Open what all calls share. Raises `ListenError`; `MediaError` for a codec of no use."""
+        """Open the shared parts. Raises `ListenError`; `MediaError` for an unusable codec."""
         ...
 
     async def stop(self) -> None:
-        """Close it, and what is left of calls."""
+        """Close the shared parts, and the remains of calls."""
         ...

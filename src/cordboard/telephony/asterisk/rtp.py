@@ -1,8 +1,8 @@
 """RTP (RFC 3550) without a socket: datagrams in, packets out, and back.
 
 Asterisk's ExternalMedia channel (`UnicastRTP`) speaks plain RTP with static payload types and no
-SDP. `parse` takes any bytes and never raises: what is no RTP comes back as `Malformed` with a fixed
-word for the statistics. `Packetiser` numbers and stamps what we send.
+SDP. `parse` takes any bytes and never raises: anything but RTP becomes `Malformed` with a fixed
+word for the statistics. `Packetiser` numbers and stamps our packets.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RtpPacket(NamedTuple):
 
 
 class Malformed(NamedTuple):
-    """A datagram that is no RTP packet."""
+    """A datagram that is not an RTP packet."""
 
     reason: str
     """One of `short`, `version`, `contributors`, `extension`, `padding`."""
@@ -48,7 +48,7 @@ def parse(data: bytes) -> RtpPacket | Malformed:
     if first >> 6 != VERSION:
         return Malformed("version")
     payload_type, marker = second & 0x7F, second >= _MARKER
-    if first == _FIRST_BYTE:  # nothing but header and payload: all that Asterisk sends
+    if first == _FIRST_BYTE:  # only header and payload, as Asterisk always sends it
         return RtpPacket(payload_type, sequence, timestamp, ssrc, data[HEADER_BYTES:], marker)
     start = HEADER_BYTES + 4 * (first & 0x0F)
     if start > size:
@@ -76,9 +76,9 @@ def parse(data: bytes) -> RtpPacket | Malformed:
 
 
 def serialise(packet: RtpPacket, padding: int = 0) -> bytes:
-    """One datagram; `padding` bytes (0-255) are appended and announced.
+    """Return one datagram; `padding` bytes (0-255) are appended and announced.
 
-    Raises ValueError for what no header can carry.
+    Raises ValueError for fields that a header cannot carry.
     """
     if len(packet.contributors) > 15 or not 0 <= padding <= 255 or packet.payload_type > 127:
         raise ValueError("more than an RTP header can say")
@@ -108,7 +108,7 @@ class Packetiser:
     def __init__(
         self, payload_type: int, timestamp_step: int, *, ssrc: int, sequence: int, timestamp: int
     ) -> None:
-        """`timestamp_step` is what one packet lasts, in ticks of the payload type's clock.
+        """`timestamp_step` is the duration of one packet, in ticks of the payload type's clock.
 
         The first numbers should be random (RFC 3550 section 5.1).
         """
@@ -119,7 +119,7 @@ class Packetiser:
         self._timestamp = timestamp & 0xFFFFFFFF
 
     def packet(self, payload: bytes, *, marker: bool = False) -> bytes:
-        """The next datagram. `marker`: speech begins after silence (RFC 3551 section 4.1)."""
+        """Return the next datagram. `marker`: speech begins after silence (RFC 3551, 4.1)."""
         second = self._payload_type | _MARKER if marker else self._payload_type
         header = _HEADER.pack(_FIRST_BYTE, second, self._sequence, self._timestamp, self._ssrc)
         self._sequence = self._sequence + 1 & 0xFFFF

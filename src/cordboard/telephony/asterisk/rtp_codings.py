@@ -1,8 +1,8 @@
-"""How sound is coded in the RTP that Asterisk's ExternalMedia channels speak.
+"""Codings of audio in the RTP that Asterisk's ExternalMedia channels speak.
 
-There is no SDP: Asterisk takes what comes back by static payload types only (up to 34) and drops
-the rest without a word (asterisk 22 chan_rtp.c; measured on 22.10.1). Hence no `slin16`: it would
-arrive, as type 118, but nothing that we send as 118 would be heard. Wideband is G.722, both ways.
+There is no SDP: Asterisk accepts only static payload types (up to 34) and silently drops the rest
+(asterisk 22 chan_rtp.c; measured on 22.10.1). Hence no `slin16`: it would arrive, as type 118, but
+Asterisk would drop all that we send as 118. Wideband is G.722, both ways.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cordboard.errors import MediaError
 
 Convert = Callable[[bytes], bytes]
 TIMESTAMP_STEP = 160
-"""20 ms of the 8 kHz clock that all of them have, G.722 too (RFC 3551 section 4.5.2)."""
+"""20 ms of the 8 kHz clock that all codings have, G.722 too (RFC 3551 section 4.5.2)."""
 
 
 def _same(sound: bytes) -> bytes:
@@ -25,7 +25,7 @@ def _same(sound: bytes) -> bytes:
 
 
 def _swapped(sound: bytes) -> bytes:
-    """Network byte order to ours, or back."""
+    """Convert network byte order to ours, or back."""
     samples = array.array("h", sound)
     samples.byteswap()
     return samples.tobytes()
@@ -36,16 +36,16 @@ class RtpCoding:
     """One of them."""
 
     name: str
-    """What Asterisk calls it."""
+    """Asterisk's name."""
     payload_type: int
     format: AudioFormat
-    """What it is inside the engine."""
+    """Format inside the engine."""
     unit_bytes: int
-    """A payload is a whole number of these."""
+    """Unit of a payload; its length is a multiple of this."""
     decoder: Callable[[], Convert]
-    """Makes one stream's way from a payload to the format."""
+    """Makes the converter of one stream from payload to `format`."""
     encoder: Callable[[], Convert]
-    """Makes one stream's way from the format to a payload."""
+    """Makes the converter of one stream from `format` to payload."""
 
 
 ULAW = RtpCoding("ulaw", 0, ULAW_8K, 1, lambda: _same, lambda: _same)
@@ -59,10 +59,10 @@ CODINGS = {coding.name: coding for coding in (ULAW, ALAW, SLIN, G722)}
 
 
 def choose(formats: Sequence[AudioFormat], codec: str = "auto") -> RtpCoding:
-    """The coding for the first of `formats` that can be carried; for none of them, u-law.
+    """Return the coding for the first of `formats` that can be carried; if there is none, u-law.
 
-    `codec` is `asterisk.codec`: a name leaves no choice. Raises `MediaError` for one that cannot
-    be used.
+    `codec` is `asterisk.codec`; a name fixes the coding. Raises `MediaError` for an unusable
+    codec.
     """
     if codec != "auto":
         coding = CODINGS.get(codec)

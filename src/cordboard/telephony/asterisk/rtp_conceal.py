@@ -1,6 +1,6 @@
-"""What is heard in place of a lost frame: the last one again, fading to silence in 60 ms.
+"""Concealment of lost frames: the last frame is repeated, fading to silence in 60 ms.
 
-Pure. Works on the frames of a call in whatever format they have; only a lost frame costs more than
+Pure. Works on the frames of a call in any format; only a lost frame costs more than
 keeping the last one at hand.
 """
 
@@ -24,12 +24,12 @@ class Concealer:
         self._faded_ms = FADE_MS
 
     def heard(self, frame: bytes) -> None:
-        """Note a frame that has come."""
+        """Note a received frame."""
         self._last = frame
         self._faded_ms = 0
 
     def conceal(self) -> bytes:
-        """A frame for one that is lost; as long as the last one was."""
+        """Return a substitute for a lost frame, of the last frame's length."""
         size = len(self._last)
         duration = self._format.duration_ms(size)
         begin, self._faded_ms = self._faded_ms, self._faded_ms + int(duration)

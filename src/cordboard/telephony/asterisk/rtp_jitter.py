@@ -1,13 +1,14 @@
-"""Puts the packets of one RTP stream in order. No socket, no clock: `now` comes with every call.
+"""Puts the packets of one RTP stream in order. No socket, no clock: each call passes `now`.
 
-What leaves here goes to recognisers, not to a loudspeaker: nobody plays it on a clock, so delaying
-what came in order would gain nothing. Packets in order are handed on at once, always. Only when one
-is missing are those behind it kept, for at most `depth` seconds; then it is given up as lost.
+The output feeds recognisers, not a loudspeaker with a playout clock, so delaying packets that
+arrive in order would gain nothing: they are always handed on at once. Only when one is missing are
+those behind it kept, for at most `depth` seconds; then it is given up as lost.
 
-`depth` is measured: 0 on a network that keeps the order. A packet that comes after it was given up
-raises it to what would have saved that packet, up to `MAX_DEPTH`; `CALM_SECONDS` without need of it
-lower it by a step. Order is told by sequence numbers alone: timestamps that jump, and pauses of a
-phone that sends nothing (hold, keys, silence suppression), leave those continuous and are no loss.
+`depth` adapts: 0 on a network that keeps the order. A packet that comes after it was given up
+raises it to the value that would have saved that packet, up to `MAX_DEPTH`; `CALM_SECONDS` without
+need of it lower it by a step. Order comes from sequence numbers alone: timestamps that jump, and
+pauses of a phone that sends nothing (hold, keys, silence suppression), leave those continuous and
+are no loss.
 """
 
 from __future__ import annotations
@@ -18,46 +19,46 @@ from math import ceil
 from cordboard.telephony.asterisk.rtp import RtpPacket
 
 MAX_DEPTH = 0.080
-"""Later than this a packet is not waited for: the answer would come later, too."""
+"""Longest wait for a packet: the wait delays the answer."""
 STEP = 0.010
 CALM_SECONDS = 5.0
 MAX_MISORDER = 100
-"""Sequence numbers so far apart still belong together (RFC 3550 appendix A.1); others are a restart
-if a second packet confirms them."""
+"""Largest distance of sequence numbers in one stream (RFC 3550 appendix A.1); a larger one is a
+restart if a second packet confirms it."""
 MAX_WAITING = 16
 """Packets kept behind a missing one: more than `MAX_DEPTH` of them are a burst, not a wait."""
 MAX_FILL = 3
-"""Frames in a row (60 ms) that are filled in. More are a gap: nothing is left of a fade by then.
+"""Frames in a row (60 ms) that are concealed. More are a gap: a fade is silent by then.
 Where it does not transcode, Asterisk leaves such a gap for each key that a phone sends (measured on
 22.10.1: nothing comes for 180 ms, and nine sequence numbers are left out)."""
 _REMEMBERED = 64
-"""Sequence numbers given up that are recognised when they come after all."""
+"""Given-up sequence numbers that are remembered, to recognise late packets."""
 
 Lost = None
-"""Stands for one frame that is lost."""
+"""Stands for one lost frame."""
 
 
 class JitterBuffer:
     """One incoming stream."""
 
     def __init__(self, note: Callable[[str, int], None]) -> None:
-        """`note(word, count)` hears of `lost`, `late`, `duplicate`, `reordered`, `restart` and
-        `jumped` packets, and of each `gap`."""
+        """`note(word, count)` is called for `lost`, `late`, `duplicate`, `reordered`, `restart` and
+        `jumped` packets, and for each `gap`."""
         self._note = note
         self._ssrc: int | None = None
         self._next = 0
         self._waiting: dict[int, tuple[bytes, float]] = {}
         """Payload and arrival by sequence number."""
         self._given_up: dict[int, float] = {}
-        """When the gap was noticed, by sequence number."""
+        """Loop time at which the gap was noticed, by sequence number."""
         self._jumped_to: int | None = None
         self._needed_at = 0.0
         self.depth = 0.0
-        """Seconds that a missing packet is waited for at present."""
+        """Seconds for which a missing packet is waited for at present."""
 
     @property
     def waiting(self) -> bool:
-        """Whether packets are kept: then `expire` wants to be called."""
+        """True while packets are kept: `expire` must then be called."""
         return bool(self._waiting)
 
     def push(self, packet: RtpPacket, now: float) -> Sequence[bytes | None]:
@@ -85,12 +86,12 @@ class JitterBuffer:
         return ()
 
     def expire(self, now: float) -> Sequence[bytes | None]:
-        """Give up what has been waited for long enough."""
+        """Give up packets whose wait is over."""
         ready: list[bytes | None] = []
         while self._waiting:
             first = min(self._waiting, key=self._distance)
             noticed = min(arrival for _, arrival in self._waiting.values())
-            # The loop's clock is a float: a hair early is on time.
+            # The loop's clock is a float: a fraction of a microsecond early is on time.
             if now - noticed < self.depth - 1e-6 and len(self._waiting) <= MAX_WAITING:
                 break
             self._give_up(first, noticed, ready)
@@ -113,13 +114,13 @@ class JitterBuffer:
         return ready
 
     def _release(self, ready: list[bytes | None]) -> None:
-        """Move what is in order by now from the waiting to `ready`."""
+        """Move the packets that are in order now from the waiting to `ready`."""
         while (found := self._waiting.pop(self._next, None)) is not None:
             ready.append(found[0])
             self._next = self._next + 1 & 0xFFFF
 
     def _give_up(self, first: int, noticed: float, ready: list[bytes | None]) -> None:
-        """Go on with `first`, over what is missing before it."""
+        """Continue with `first`, and give up what is missing before it."""
         missing = self._distance(first)
         if missing <= MAX_FILL:
             self._note("lost", missing)
@@ -148,7 +149,7 @@ class JitterBuffer:
         self._needed_at = now
 
     def _restart(self, packet: RtpPacket) -> Sequence[bytes | None]:
-        """Another stream begins with this packet; what is kept of the old one goes first."""
+        """Begin another stream with this packet; kept packets of the old one go first."""
         ready: list[bytes | None] = []
         if self._ssrc is not None:
             self._note("restart", 1)

@@ -1,15 +1,15 @@
 """One RTP stream each way as the media of one call (implements `media_path.LineMedia`).
 
-Each arriving frame goes straight to the call by a function call; each outgoing one is sent at a
-tick of the shared pacer, silence when there is nothing to say: the stream is never interrupted, its
+Each arriving frame goes straight to the call by a function call. Each outgoing frame is sent at a
+tick of the shared pacer, silence when nothing is queued: the stream is never interrupted, its
 timestamps never jump.
 
-Only what comes from the address that Asterisk named is heard. Whatever else arrives, and whatever
-of it cannot be used, is counted by a fixed word (`counts`) and dropped; it never ends the call.
+Only packets from the address that Asterisk named are heard. All others, and unusable ones, are
+counted by a fixed word (`counts`) and dropped; they never end the call.
 
-How a dead peer is told from a silent one: a phone on hold sends nothing, and then neither does
-Asterisk, so silence is no sign. What we send every 20 ms is answered by ICMP when Asterisk has
-closed its port; `REFUSALS` such answers in a row are a loss. `idle_seconds` is the last resort.
+Dead peers: a phone on hold sends nothing, and then neither does Asterisk, so silence is no sign.
+Our packet every 20 ms is answered by ICMP when Asterisk has closed its port; `REFUSALS` such
+answers in a row are a loss. `idle_seconds` is the last resort.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from cordboard.telephony.line_media import ArrivalMeter, PacedMedia
 log = structlog.get_logger()
 
 FLOOD_SECONDS = 1.0
-"""How much more sound than real time may arrive; what exceeds it is dropped."""
+"""Leeway of arriving audio over real time; the excess is dropped."""
 REFUSALS = 3
 UNSENDABLE_TICKS = 100
 """Frames in a row that cannot be sent (2 s) are a loss."""
 FIRST_PACKET_SECONDS = 5.0
-"""When nothing has come for so long from the start, the log says what to look at."""
+"""Time without any packet from the start after which the log gives advice."""
 _FULL = (errno.ENOBUFS, errno.EAGAIN, errno.EWOULDBLOCK)
 
 
@@ -47,14 +47,14 @@ class RtpMedia(PacedMedia):
     """The media of one call."""
 
     def __init__(self, ports: RtpPorts, coding: RtpCoding, pacer: Pacer) -> None:
-        """Raises `MediaError` when there is no port. `direct` it before it is claimed."""
+        """Raises `MediaError` when no port is free. Call `direct` before `claim`."""
         super().__init__(coding.format)
         self._loop = asyncio.get_running_loop()
         self._pacer = pacer
         self._coding = coding
         self._totals = ports.counts
         self.counts: Counter[str] = Counter()
-        """What was dropped or filled in, by a fixed word."""
+        """Packets dropped or concealed, by a fixed word."""
         self._socket = ports.open(self)
         self._peer: Address = ("", 0)
         self._jitter = JitterBuffer(self._note)
@@ -72,14 +72,14 @@ class RtpMedia(PacedMedia):
         self._was_silent = True
         self._heard_at = 0.0
         self._arrivals = ArrivalMeter(0.0, FLOOD_SECONDS)
-        # All codings have 8 or 16 bytes a millisecond: a unit for each tick of their clock.
+        # All codings have 8 or 16 bytes per millisecond: one unit for each tick of their clock.
         self._bytes_per_second = coding.unit_bytes * 8000
         self._claimed_at = 0.0
         self._nothing_came = True
         self._refusals = 0
         self._unsent = 0
 
-    # What the path does with it.
+    # For the path.
 
     @property
     def port(self) -> int:
@@ -87,7 +87,7 @@ class RtpMedia(PacedMedia):
         return self._socket.port
 
     def direct(self, peer: Address) -> None:
-        """Where Asterisk's end is: the only place it hears and speaks to."""
+        """Set Asterisk's address: packets are accepted from it and sent to it only."""
         self._peer = peer
 
     # media_path.LineMedia
@@ -102,7 +102,7 @@ class RtpMedia(PacedMedia):
         self._stop_sound()
 
     def take_key(self, key: str) -> None:
-        """ARI is the only one to tell: Asterisk sends no key in this stream (measured)."""
+        """Hand on a key from ARI, its only source: this stream carries none (measured)."""
         if self._on_dtmf is not None:
             self._on_dtmf(key)
 
@@ -165,7 +165,7 @@ class RtpMedia(PacedMedia):
         payload = packet.payload
         if packet.payload_type != self._coding.payload_type:
             self._note("payload_type")
-            packet = packet._replace(payload=b"")  # of no use, but it was not lost
+            packet = packet._replace(payload=b"")  # unusable, but not lost
         elif len(payload) % self._coding.unit_bytes:
             self._note("payload_length")
             packet = packet._replace(payload=b"")
@@ -205,7 +205,7 @@ class RtpMedia(PacedMedia):
         try:
             self._socket.send(packet, self._peer)
         except ConnectionRefusedError:
-            return  # the answer to an earlier packet; `refused` hears of it
+            return  # the answer to an earlier packet; `refused` handles it
         except OSError as error:
             self._note("send_full" if error.errno in _FULL else "send_failed")
             self._unsent += 1
@@ -222,7 +222,7 @@ class RtpMedia(PacedMedia):
         self._lose(f"sending failed: {error!r}")
 
     def _lose(self, problem: str) -> None:
-        """The media is lost: the line finds the word for it."""
+        """Report the loss of the media; the line finds the word for it."""
         self._stop_sound()
         self._tell_lost(problem)
 

@@ -1,8 +1,8 @@
-"""The sound of Asterisk's calls by RTP (implements `media_path.MediaPath`).
+"""Audio of Asterisk's calls by RTP (implements `media_path.MediaPath`).
 
-Asterisk's ExternalMedia channel with `encapsulation=rtp` sends to a UDP port of ours and says in
-its answer (`UNICASTRTP_LOCAL_ADDRESS`, `..._PORT`) where it sends from and hears. We may speak to
-that place at once.
+Asterisk's ExternalMedia channel with `encapsulation=rtp` sends to a UDP port of ours. Its answer
+(`UNICASTRTP_LOCAL_ADDRESS`, `..._PORT`) names the address from which it sends and at which it
+listens. We may send there at once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cordboard.telephony.asterisk.rtp_ports import RtpPorts
 log = structlog.get_logger()
 
 CONNECT_SECONDS = 5.0
-"""Asterisk answers in a few ms; it is our own request that is waited for."""
+"""Timeout of our own request; Asterisk answers in a few ms."""
 
 
 class RtpPath:
@@ -49,8 +49,8 @@ class RtpPath:
         return "" if self._ports.running else "the RTP ports are not open"
 
     def health(self) -> Mapping[str, Any]:
-        """UDP sockets that are open now, one for each call; what was dropped or filled in so far,
-        by a fixed word."""
+        """Return the UDP sockets open now, one for each call, and the packets dropped or
+        concealed so far, by a fixed word."""
         return {"rtp_ports": self._ports.opened, "rtp_events": dict(self._ports.counts)}
 
     def report(self, metrics: Metrics) -> None:
@@ -59,7 +59,7 @@ class RtpPath:
             self._reported[word] = count
 
     async def start(self) -> None:
-        """Try to open a port. Raises `ListenError`; `MediaError` for a codec that is no use."""
+        """Try to open a port. Raises `ListenError`; `MediaError` for an unusable codec."""
         choose((), self._codec)
         await self._ports.start()
 
@@ -75,7 +75,7 @@ class RtpPath:
 
 
 class RtpArrival:
-    """One call's stream on its way (implements `media_path.MediaArrival`)."""
+    """Pending stream of one call (implements `media_path.MediaArrival`)."""
 
     def __init__(self, media: RtpMedia, coding: RtpCoding, address: str) -> None:
         self._media = media
@@ -115,7 +115,7 @@ class RtpArrival:
         self._directed.set_result(None)
 
     async def bridgeable(self) -> None:
-        """At once: RTP needs no connection."""
+        """Return at once: RTP needs no connection."""
 
     async def media(self) -> RtpMedia:
         await self._directed
@@ -123,5 +123,5 @@ class RtpArrival:
 
     def give_up(self) -> None:
         if not self._directed.cancel() and not self._directed.cancelled():
-            self._directed.exception()  # seen, though nobody waits for it any more
+            self._directed.exception()  # retrieved, though the waiter may be gone
         self._media.abort()

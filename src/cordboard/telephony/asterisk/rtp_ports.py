@@ -2,13 +2,13 @@
 
     ports = RtpPorts(config)
     await ports.start()
-    socket = ports.open(receiver)    # bound; what comes is kept by the kernel
+    socket = ports.open(receiver)    # bound; the kernel keeps what comes
     socket.listen()                  # from now on `receiver.datagram` is called
 
-All sockets hang on one selector of their own, and only that is known to the event loop: one wake-up
-serves every call that has something to read, and an error on one socket (an ICMP answer) stays
-between that socket and its receiver. A socket on which more arrives than a call can have is left
-alone until `refresh`: its own kernel buffer overflows, and the other calls do not notice.
+All sockets hang on one selector of their own, the only one that the event loop knows: one wake-up
+serves every readable call, and an error on one socket (an ICMP answer) stays between that socket
+and its receiver. A socket that receives more than a call can have is left alone until `refresh`:
+its own kernel buffer overflows, and the other calls do not notice.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from cordboard.errors import ListenError, MediaError
 log = structlog.get_logger()
 
 MAX_DATAGRAM = 2048
-"""Anything longer is no RTP of ours: the longest frame, slin of 20 ms, has 332 bytes."""
+"""Longer datagrams are not our RTP: the longest frame, slin of 20 ms, has 332 bytes."""
 BUFFER_BYTES = 65_536
-"""What the kernel may keep for one socket, its bookkeeping included: some 80 packets."""
+"""Kernel buffer of one socket, its bookkeeping included: some 80 packets."""
 AT_ONCE = 8
 """Datagrams read from one socket before the others have their turn."""
 MAX_PER_TICK = 50
-"""Datagrams that one socket may bring between two `refresh`: a second of sound in 20 ms."""
+"""Datagrams accepted from one socket between two `refresh`: a second of audio in 20 ms."""
 
-# asterisk's and our addresses are on one of two families; the constants are linux/in.h, in6.h.
+# Asterisk's and our addresses are of one of two families; the constants are linux/in.h, in6.h.
 _RECEIVE_ERRORS = {
     socket.AF_INET: (socket.IPPROTO_IP, 11),  # IP_RECVERR
     socket.AF_INET6: (socket.IPPROTO_IPV6, 25),  # IPV6_RECVERR
@@ -47,14 +47,14 @@ Address = tuple[str, int]
 
 
 class Receiver(Protocol):
-    """Whose socket it is."""
+    """Callbacks of a socket."""
 
     def datagram(self, data: bytes, source: Address) -> None:
-        """One datagram; longer than `MAX_DATAGRAM` means that it was cut off."""
+        """A datagram came; one longer than `MAX_DATAGRAM` was cut off."""
         ...
 
     def refused(self) -> None:
-        """Nobody listens where we sent to (ICMP)."""
+        """No socket listens at the address we sent to (ICMP)."""
         ...
 
     def flooded(self) -> None:
@@ -62,7 +62,7 @@ class Receiver(Protocol):
         ...
 
     def broken(self, error: Exception) -> None:
-        """`datagram` raised: nothing more is read."""
+        """`datagram` raised: reading has stopped."""
         ...
 
 
@@ -78,10 +78,10 @@ class RtpPorts:
         self._sockets: set[RtpSocket] = set()
         self._next_port = config.first_port
         self.counts: Counter[str] = Counter()
-        """What went wrong on all calls so far, by a fixed word."""
+        """Errors on all calls so far, by a fixed word."""
 
     async def start(self) -> None:
-        """Find out how to bind, and try it. Raises `ListenError`."""
+        """Find the address family, and try to bind. Raises `ListenError`."""
         try:
             found = await self._loop.getaddrinfo(self._config.host, None, type=socket.SOCK_DGRAM)
             family, _, _, _, address = found[0]
@@ -96,7 +96,7 @@ class RtpPorts:
         self._loop.add_reader(self._selector.fileno(), self._readable)
 
     def stop(self) -> None:
-        """Close what is open."""
+        """Close all sockets."""
         if self._selector is None:
             return
         for each in tuple(self._sockets):
@@ -115,7 +115,7 @@ class RtpPorts:
         return self._selector is not None
 
     def open(self, receiver: Receiver) -> RtpSocket:
-        """A bound socket. Raises `MediaError` when no port is free."""
+        """Return a bound socket. Raises `MediaError` when no port is free."""
         if self._selector is None:
             raise MediaError("the RTP ports are closed")
         opened = RtpSocket(self._selector, self._bind(), self._forget, receiver)
@@ -128,7 +128,7 @@ class RtpPorts:
             if first == 0:
                 return self._bound(0)
             for _ in range(last - first + 1):
-                # Onwards from the last one: what still arrives for an old call meets no new one.
+                # Onwards from the last port: late packets of an old call meet no new one.
                 port = self._next_port
                 self._next_port = port + 1 if port < last else first
                 try:
@@ -189,12 +189,12 @@ class RtpSocket:
         self.port: int = bound.getsockname()[1]
 
     def listen(self) -> None:
-        """Hand on what comes, and what has come since it was opened."""
+        """Hand on arriving datagrams, and those that have come since the socket was opened."""
         self._listening = True
         self._watch(True)
 
     def refresh(self) -> None:
-        """20 ms have passed: as much again may come."""
+        """Renew the budget after 20 ms: as much again may come."""
         self._budget = MAX_PER_TICK
         if self._listening and not self._reading:
             self._watch(True)
@@ -204,7 +204,7 @@ class RtpSocket:
         self._socket.sendto(data, target)
 
     def close(self) -> None:
-        """Idempotent; nothing more comes out of it."""
+        """Close the socket and stop the callbacks. Idempotent."""
         if not self._closed:
             self._listening = False
             self._watch(False)
@@ -213,7 +213,7 @@ class RtpSocket:
             self._on_closed(self)
 
     def read(self) -> None:
-        """Take what is there, within bounds. For `RtpPorts`."""
+        """Read waiting datagrams, within the budget. For `RtpPorts`."""
         for number in range(AT_ONCE):
             if not self._reading:
                 return  # closed, or the budget is used up
@@ -241,7 +241,7 @@ class RtpSocket:
                 return
 
     def _take_errors(self) -> None:
-        """ICMP answers wait in a queue of their own and wake us up until they are taken."""
+        """Take ICMP answers, which wait in a queue of their own and wake us up until then."""
         if not _LINUX:
             self._receiver.refused()
             return

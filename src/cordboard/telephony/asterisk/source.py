@@ -1,10 +1,10 @@
 """The calls of one Asterisk, as offers.
 
-A caller who reaches `Stasis(cordboard)` in the dialplan becomes an `Offer`: who calls, which
-number, the channel variables that choose the context, and a line (`control`) that opens media and
-hangs up or transfers. The source keeps the ARI connection up for the life of the engine and sees to
-it that nothing is forgotten in Asterisk: after each (re)connect it compares what is there with the
-calls that live here (`_reconcile`).
+A caller who reaches `Stasis(cordboard)` in the dialplan becomes an `Offer`: caller, number, the
+channel variables that choose the context, and a line (`control`) that opens media and hangs up or
+transfers. The source keeps the ARI connection up for the life of the engine and leaves nothing
+behind in Asterisk: after each (re)connect it compares Asterisk's channels and bridges with the
+live calls (`_reconcile`).
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ CHOOSING_VARIABLES = ("AI_CONTEXT", "AI_AGENT", "AI_PROVIDER")
 _DIALLED = "CALLERID(dnid)"
 _STOP_SECONDS = 2.0
 STRANDED_SECONDS = 2.0
-"""Pause before a hang-up is tried again that Asterisk has not confirmed."""
+"""Pause before an unconfirmed hang-up is tried again."""
 
 
 class AsteriskSource:
-    """Where the calls of one Asterisk come from."""
+    """Source of the calls of one Asterisk."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class AsteriskSource:
     ) -> None:
         """`variables`: channel variables that contexts declare, read for every call.
 
-        `on_offer` must return at once; the call lives elsewhere. `on_reached` hears of each
+        `on_offer` must return at once; the call lives elsewhere. `on_reached` is called after each
         connect.
         """
         self._app = config.app
@@ -74,9 +74,9 @@ class AsteriskSource:
             on_internal_error=on_internal_error,
         )
         self._lines: dict[str, AsteriskLine] = {}
-        """By the caller's channel id and by the media channel's."""
+        """Lines by the caller's channel id and by the media channel's."""
         self._stranded: set[str] = set()
-        """Paths of channels and bridges that could not be removed: Asterisk was away, or gave no
+        """Paths of channels and bridges whose removal failed: Asterisk was away, or gave no
         answer."""
         self._stranded_seconds = stranded_seconds
         self._unreachable_seconds = unreachable_seconds
@@ -89,15 +89,15 @@ class AsteriskSource:
         self._made_here = re.compile(
             rf"cordboard-{re.escape(config.app)}-[0-9a-f-]{{36}}-(media|bridge)"
         )
-        """Ids of the channels and bridges that lines make. Nobody who calls, and no dialplan, can
+        """Ids of the channels and bridges that lines make. Neither a caller nor a dialplan can
         choose a channel's id: only ARI users with write access and AMI's Originate can."""
 
     async def start(self) -> None:
-        """Begin connecting. Returns at once; `state` says when it is up."""
+        """Begin connecting. Returns at once; `state` shows when the connection is up."""
         self._running = asyncio.create_task(self._ari.run(), name="ari")
 
     async def stop(self) -> None:
-        """End what is left of calls, and disconnect."""
+        """End the remaining calls, and disconnect."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_STOP_SECONDS):
                 await asyncio.gather(*(self._dismiss(line) for line in self.lines))
@@ -109,21 +109,21 @@ class AsteriskSource:
         self._running = None
 
     def read_variables(self, names: Collection[str]) -> None:
-        """Read these channel variables of every call from now on."""
+        """Replace the channel variables that are read for every call."""
         self._names = tuple(dict.fromkeys((*CHOOSING_VARIABLES, *names)))
 
     @property
     def state(self) -> AriState:
-        """Of the connection, for `/ready` and `/health`."""
+        """State of the connection, for `/ready` and `/health`."""
         return self._ari.state
 
     @property
     def ready(self) -> bool:
-        """Whether calls can come in."""
+        """True if calls can come in."""
         return self._ari.state.ready
 
     async def wait_ready(self, timeout: float) -> bool:
-        """Whether calls can come in within `timeout` seconds."""
+        """Wait up to `timeout` seconds; return True if calls can come in."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._connected.wait()
@@ -131,7 +131,7 @@ class AsteriskSource:
 
     @property
     def lines(self) -> tuple[AsteriskLine, ...]:
-        """The lines that are not released yet."""
+        """Lines that are not released yet."""
         return tuple(dict.fromkeys(self._lines.values()))
 
     # Events
@@ -142,7 +142,7 @@ class AsteriskSource:
             return
         line = self._lines.get(channel.id)
         if event.type == "StasisStart" and (line is None or line.ended):
-            # An ended line: the caller has left us and is back, before the old call has let go.
+            # An ended line: the caller left us and is back, before the old call was released.
             if not self._made_here.fullmatch(channel.id):
                 self._incoming(channel)
         elif line is not None and event.type == "ChannelDtmfReceived":
@@ -152,7 +152,7 @@ class AsteriskSource:
             line.handle(event.type, channel.id)
 
     def _disconnected(self) -> None:
-        """Calls go on: their sound does not pass here. `_reconcile` finds out what was missed."""
+        """Calls continue, because their audio does not pass here; `_reconcile` catches up."""
         self._connected.clear()
         for line in self.lines:
             line.reachable(False)
@@ -173,7 +173,7 @@ class AsteriskSource:
         self._spawn(self._offer(line, channel))
 
     async def _offer(self, line: AsteriskLine, channel: Channel) -> None:
-        """Ask for the variables, all at once, and hand the call in."""
+        """Request the variables, all at once, and hand the call in."""
         names = (*self._names, _DIALLED)
         try:
             values = await asyncio.gather(*(line.variable(name) for name in names))
@@ -186,7 +186,7 @@ class AsteriskSource:
             if self._ari.state.connected:
                 await self._dismiss(line, "congestion")
             else:
-                self._released(line)  # not forgotten: `_reconcile` finds the channel again
+                self._released(line)  # not lost: `_reconcile` finds the channel again
             return
         if line.ended:
             self._released(line)
@@ -212,7 +212,7 @@ class AsteriskSource:
                 del self._lines[key]
 
     def _strand(self, path: str) -> None:
-        """To be removed later: after the next connect, or soon when the connection stands."""
+        """Remove the path later: after the next connect, or soon while connected."""
         if path not in self._stranded:
             self._stranded.add(path)
             if self._ari.state.connected:
@@ -228,16 +228,16 @@ class AsteriskSource:
     # After each connect
 
     async def _reconcile(self) -> None:
-        """Make what is in Asterisk and what lives here agree again.
+        """Bring Asterisk's state and the live calls into agreement.
 
         Calls whose channel is gone end; channels and bridges of ours that no call owns are removed;
-        callers in our application whom nobody serves (we were away or restarted) are offered.
+        callers in our application without a call (we were away or restarted) are offered.
         """
         self._on_reached()
-        # Both of before the question: what comes later is not missing in the answer.
+        # Snapshots from before the requests: newer lines are not missing in the answers.
         lines, stranded = self.lines, frozenset(self._stranded)
-        # Whose a channel is stands here only: the `app_data` of a channel is what the dialplan
-        # said, and stays the same when the channel is moved to another application or to ours.
+        # Only this answer shows which channels are ours: a channel's `app_data` comes from the
+        # dialplan and stays the same when the channel moves to another application or to ours.
         application, channels, bridges, info = await asyncio.gather(
             self._ari.request("GET", f"applications/{quote(self._app)}"),
             self._ari.request("GET", "channels"),
@@ -276,7 +276,7 @@ class AsteriskSource:
         self._connected.set()
 
     def _orphan(self, key: str) -> bool:
-        """Whether this channel or bridge is of our making and belongs to no call that lives."""
+        """Return True if we made this channel or bridge and no live call owns it."""
         if not self._made_here.fullmatch(key):
             return False
         return key not in {name for line in self.lines for name in (line.media_id, line.bridge_id)}
@@ -305,7 +305,7 @@ class AsteriskSource:
         task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        """Task border of an offer."""
+        """End an offer's task: its border for errors."""
         self._tasks.discard(task)
         if not task.cancelled() and (failure := task.exception()) is not None:
             log.error("offer_failed", error=repr(failure), exc_info=failure)

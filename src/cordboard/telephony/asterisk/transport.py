@@ -1,8 +1,8 @@
-"""The descriptor of a transport: another way for the audio of Asterisk's calls.
+"""The descriptor of a transport: a further way for the audio of Asterisk's calls.
 
     TRANSPORTS = (Transport("parrot", make_path),)
 
-`asterisk.media: parrot` chooses it. The line asks the path of the transport for each call's media
+`asterisk.media: parrot` chooses it. The line requests each call's media from the transport's path
 (`media_path.MediaPath`).
 """
 
@@ -26,15 +26,16 @@ class Transport:
     """One transport."""
 
     type: str
-    """As in `asterisk.media`: the name of the entry point, or begins with it and `_`."""
+    """As in `asterisk.media`: the name of the entry point, or that name, `_` and more."""
     make: Callable[[Asterisk, Pacer], MediaPath]
-    """Makes the path of all calls, at once; `MediaPath.start` opens it. May raise `MediaError`."""
+    """Makes the path of all calls, without waiting; `MediaPath.start` opens it. May raise
+    `MediaError`."""
     role: Literal["transport"] = "transport"
 
 
 class NoMediaPath:
-    """Implements `MediaPath` for a transport that cannot be used: no call has media, and `/ready`
-    says why."""
+    """Implements `MediaPath` for an unusable transport: no call has media, and `/ready` gives the
+    reason."""
 
     connect_seconds = 0.0
 
@@ -45,20 +46,20 @@ class NoMediaPath:
         return {}
 
     def report(self, metrics: Metrics) -> None:
-        """It counts nothing."""
+        """Do nothing: there is nothing to count."""
 
     async def prepare(self, formats: Sequence[AudioFormat]) -> MediaArrival:
         raise MediaError(self.trouble)
 
     async def start(self) -> None:
-        """There is nothing to open."""
+        """Do nothing: there is nothing to open."""
 
     async def stop(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 def plugin_path(asterisk: Asterisk, pacer: Pacer, plugins: Plugins | None = None) -> MediaPath:
-    """The path of a transport from a plug-in. Never raises: see `NoMediaPath`."""
+    """Return the path of a transport from a plug-in. Never raises: see `NoMediaPath`."""
     plugins = plugins or installed()
     media = asterisk.media
     transport: Any = plugins.descriptors.get(("transport", media))
@@ -73,5 +74,7 @@ def plugin_path(asterisk: Asterisk, pacer: Pacer, plugins: Plugins | None = None
         told = f"{source}: make of {media} failed: {type(error).__name__}: {error}"
         return NoMediaPath(told[:500])
     if not isinstance(path, MediaPath):
-        return NoMediaPath(f"{source}: make of {media} gives a {type(path).__name__}, no MediaPath")
+        return NoMediaPath(
+            f"{source}: make of {media} gives a {type(path).__name__}, not a MediaPath"
+        )
     return path

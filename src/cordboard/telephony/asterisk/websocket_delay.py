@@ -1,10 +1,9 @@
-"""Takes back the delay that lasts in Asterisk's queue. Pure; the time is passed in.
+"""Removal of a delay that lasts in Asterisk's queue. Pure; the time is passed in.
 
-A call that passes sound through as it comes (20 ms written every 20 ms) fills Asterisk's queue only
-when something stalls: Asterisk plays silence meanwhile, then the held-up sound comes at once, and
-from then on all of it is late by that much (measured: the queue never shrinks by itself). Sound
-that is sent ahead on purpose looks different: more of it is written than is played, or in large
-pieces.
+A call that passes audio through on arrival (20 ms written every 20 ms) fills Asterisk's queue only
+after a stall: Asterisk plays silence meanwhile, then the held-up audio comes at once, and from then
+on all of it is late by that much (measured: the queue never shrinks by itself). Audio that is sent
+ahead on purpose looks different: more of it is written than is played, or in large pieces.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ from cordboard.audio.format import AudioFormat
 from cordboard.audio.g711 import alaw_to_linear, ulaw_to_linear
 
 LASTING_FRAMES = 3
-"""60 ms before each frame that never went away during `WINDOW_SECONDS` are a delay."""
+"""Frames (60 ms) that wait before each frame throughout `WINDOW_SECONDS`: a lasting delay."""
 LEFT_FRAMES = 1
-"""So much is left in the queue, for the jitter of both sides."""
+"""Frames left in the queue, for the jitter of both sides."""
 WINDOW_SECONDS = 1.0
 PIECE_FRAMES = 3
-"""Who writes longer pieces than these does not pass sound through."""
+"""A writer of longer pieces does not pass audio through."""
 QUIET_PEAK = 164
-"""-46 dBFS: what is silence on a telephone line."""
+"""-46 dBFS: the level of silence on a telephone line."""
 _TOLERANCE = 0.1
 
 
 class StandingDelay:
-    """Watches one call's writing and says which of it is not to be sent."""
+    """Watches one call's writing and decides which of its frames are left out."""
 
     def __init__(self, audio_format: AudioFormat) -> None:
         self._format = audio_format
@@ -38,9 +37,9 @@ class StandingDelay:
         self._excess = 0
 
     def drops(self, pcm: bytes, queued_frames: int, now: float) -> bool:
-        """Whether this sound, written behind `queued_frames`, should be left out.
+        """Return True if this audio, written behind `queued_frames`, should be left out.
 
-        Only what is quiet and made of whole frames is, and no more than the delay.
+        It must be quiet and made of whole frames, and no longer than the delay.
         """
         self._watch(len(pcm), queued_frames, now)
         frames, rest = divmod(len(pcm), self._format.frame_bytes)
@@ -50,7 +49,7 @@ class StandingDelay:
         return True
 
     def reset(self) -> None:
-        """The queue has been emptied or stopped: what was seen means nothing any more."""
+        """Forget the measurements: the queue has been emptied or stopped."""
         self._least = None
         self._excess = 0
 

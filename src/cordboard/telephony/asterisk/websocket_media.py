@@ -1,16 +1,15 @@
 """One websocket to Asterisk's chan_websocket as the media of one call.
 
-`connect` opens it; from MEDIA_START on it is used as `calls.offer.Media`. What the messages mean is
-in `websocket_messages`, what is sent when in `websocket_playout`; the socket is
+`connect` opens it; from MEDIA_START on it is used as `calls.offer.Media`. `websocket_messages`
+defines the messages, `websocket_playout` decides when to send; the socket is
 `cordboard.net.websocket`. Each arriving frame goes straight to the call by a function call.
 
-How a dead peer is told from a silent one: a phone on hold or muted sends nothing, and then neither
-does Asterisk. So it is asked for its status, and has `PeerTimes` to say anything at all, or to read
-what is sent.
+Dead peers: a phone on hold or muted sends nothing, and then neither does Asterisk. The media
+therefore requests Asterisk's status; `PeerTimes` limits the time until Asterisk sends anything at
+all or reads what is sent.
 
-A control message that cannot be understood is counted and passed over: the sound does not need it.
-Sound that makes no sense ends the media: half a sample, more than real time allows, frames that
-are no websocket's.
+An unreadable control message is counted and ignored: the audio does not need it. Invalid audio
+ends the media: half a sample, more than real time allows, frames that are not websocket frames.
 """
 
 from __future__ import annotations
@@ -45,14 +44,14 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class PeerTimes:
-    """How Asterisk's life is told from its death, in seconds."""
+    """Times of the check that Asterisk is alive, in seconds."""
 
     ask: float = 3.0
-    """Between two questions for its status."""
+    """Interval of status requests."""
     answer: float = 10.0
-    """In which it says anything at all after a question."""
+    """Timeout after a request until any message at all."""
     stalled: float = 2.0
-    """In which it reads something while much is to be sent."""
+    """Timeout until Asterisk reads something while much is to be sent."""
 
 
 class WebsocketMedia(LineMediaBase):
@@ -68,7 +67,7 @@ class WebsocketMedia(LineMediaBase):
         ahead_seconds: float = AHEAD_SECONDS,
         times: PeerTimes = PeerTimes(),
     ) -> None:
-        """`counts` counts what goes wrong, by reason."""
+        """`counts` counts errors, by reason."""
         super().__init__()
         self._loop = asyncio.get_running_loop()
         self._connection = connection
@@ -83,18 +82,18 @@ class WebsocketMedia(LineMediaBase):
         self._arrivals = ArrivalMeter(self._heard_at)
         self._bytes_per_second = audio_format.bytes_per_ms * 1000
         self._asked_at: float | None = None
-        """Since when an answer is awaited; None when none is."""
+        """Start of the wait for an answer; None while no request is open."""
         self._ask_next_at = self._heard_at + times.ask
         self._questions: deque[bool] = deque()
-        """The unanswered GET_STATUS: whether each followed a pause that still holds."""
+        """Unanswered GET_STATUS: for each, whether it followed a pause that is still in force."""
         self._stalled_at: float | None = None
         self._full = False
         self._messages = 0
 
-    # What the path and the line do with it.
+    # For the path and the line.
 
     async def connect(self, host: str, port: int, tls: ssl.SSLContext | None) -> MediaStart:
-        """Open the connection and wait for MEDIA_START. Raises MediaError. No time limit here."""
+        """Open the connection and wait for MEDIA_START, without a timeout. Raises MediaError."""
         try:
             await self._connection.open(self, host, port, tls)
         except OSError as error:
@@ -104,17 +103,17 @@ class WebsocketMedia(LineMediaBase):
 
     @property
     def problem(self) -> str:
-        """What was wrong with the connection, for the log; empty when nothing was."""
+        """Fault of the connection, for the log; empty when there was none."""
         return self._connection.problem
 
     def on_gone(self, callback: Callable[[WebsocketMedia], None]) -> None:
-        """Have `callback` called when the connection is gone, whoever ended it."""
+        """Have `callback` called when the connection is gone, whichever side ended it."""
         self._on_gone = callback
         if not self._connection.connected:
             callback(self)
 
     def claim(self, on_lost: Callable[[str], None]) -> None:
-        """Take it for a call. `on_lost(problem)` hears when it is lost."""
+        """Take it for a call. `on_lost(problem)` is called when it is lost."""
         self._on_lost = on_lost
         if self._connection.connected:
             self._pacer.register(self, self._pacer_failed)
@@ -122,7 +121,7 @@ class WebsocketMedia(LineMediaBase):
             on_lost(self.problem)
 
     def take_key(self, key: str) -> None:
-        """Nothing to do: the websocket brings each key itself (DTMF_END)."""
+        """Do nothing: the websocket brings each key itself (DTMF_END)."""
 
     def abort(self) -> None:
         """Drop the connection at once."""
@@ -187,13 +186,13 @@ class WebsocketMedia(LineMediaBase):
 
     def send_continue(self) -> None:
         self._send_text(messages.encode_command("CONTINUE_MEDIA"))
-        # What is answered from now on was true before.
+        # Answers to open requests describe the state before.
         self._questions = deque(False for _ in self._questions)
 
     # audio.pacer.Outlet
 
     def tick(self, count: int) -> None:
-        """Send what is due, and see to it that Asterisk is alive."""
+        """Send what is due, and check that Asterisk is alive."""
         if not self._connection.sending:
             return
         now = self._loop.time()
@@ -214,7 +213,7 @@ class WebsocketMedia(LineMediaBase):
     # cordboard.net.websocket.ConnectionOwner
 
     def opened(self) -> None:
-        """MEDIA_START is awaited now."""
+        """Do nothing: MEDIA_START is awaited now."""
 
     def text_received(self, text: bytes) -> None:
         now = self._loop.time()
@@ -256,7 +255,7 @@ class WebsocketMedia(LineMediaBase):
         if not self._started.done():
             what = problem or "Asterisk closed the connection"
             self._started.set_exception(MediaError(f"no sound by websocket: {what}"))
-            self._started.exception()  # whoever waited may be gone
+            self._started.exception()  # retrieved: the waiter may be gone
         if self._on_gone is not None:
             self._on_gone(self)
         self._tell_lost(problem)
@@ -264,7 +263,7 @@ class WebsocketMedia(LineMediaBase):
     # Inside.
 
     def _heard(self, now: float) -> bool:
-        """Note a message; False when they come in a flood."""
+        """Note a message; return False when they come in a flood."""
         self._heard_at = now
         self._asked_at = None
         self._messages += 1

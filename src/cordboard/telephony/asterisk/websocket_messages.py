@@ -1,11 +1,11 @@
 """The control messages of Asterisk's websocket channel, as bytes and as events. No I/O.
 
-Asterisk's chan_websocket sends and takes sound as binary messages and everything else as text,
+Asterisk's chan_websocket sends and takes audio as binary messages and everything else as text,
 here always in its JSON form (`f(json)` when the channel is made). Names and fields are those of
 `channels/chan_websocket.c` of Asterisk 22.
 
-`decode` never raises: a text that is no such message becomes `Malformed`, one that is well formed
-but of no use here (or of a later Asterisk) becomes `Unknown`.
+`decode` never raises: an invalid text becomes `Malformed`; a valid message without use here (or of
+a later Asterisk) becomes `Unknown`.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from typing import Any, Literal
 import orjson
 
 Command = Literal[
-    "FLUSH_MEDIA",  # forget all that is queued, marks too
+    "FLUSH_MEDIA",  # drop the whole queue, marks too
     "PAUSE_MEDIA",  # play silence and keep the queue
-    "CONTINUE_MEDIA",  # go on playing the queue
+    "CONTINUE_MEDIA",  # continue playing the queue
     "GET_STATUS",  # answered at once by STATUS
 ]
 
 MAX_COMMAND_BYTES = 128
 """A longer command is ignored (`MAX_TEXT_MESSAGE_LEN`)."""
 MAX_EVENT_BYTES = 65_536
-"""Asterisk's events have some hundred bytes; MEDIA_START has the channel's variables besides."""
+"""Asterisk's events have some hundred bytes; MEDIA_START also holds the channel's variables."""
 _KEYS = frozenset("0123456789*#ABCD")
 
 
 @dataclass(frozen=True, slots=True)
 class MediaStart:
-    """The channel and its sound are there."""
+    """The channel and its audio are ready."""
 
     connection_id: str
     channel_id: str
-    """Which call this is. Nothing in a URI says so: Asterisk reuses those (measured)."""
+    """Channel of the call. No URI contains it: Asterisk reuses URIs (measured)."""
     format: str
-    """Asterisk's name of it: `ulaw`, `slin16`, ..."""
+    """Asterisk's name of the format: `ulaw`, `slin16`, ..."""
     frame_bytes: int
-    """Of a 20 ms frame; a message of another length than a multiple loses its remainder."""
+    """Bytes of a 20 ms frame; Asterisk drops the rest of a message that is not a multiple."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkProcessed:
-    """All that was sent before this mark has been played."""
+    """Everything sent before this mark has been played."""
 
     mark: int
 
@@ -59,7 +59,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Dtmf:
-    """The caller has let go of a key."""
+    """The caller has released a key."""
 
     digit: str
 
@@ -73,21 +73,21 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Asterisk could not do what a command asked for."""
+    """Asterisk could not carry out a command."""
 
     problem: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A message that is of no use here."""
+    """A message without use here."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """A text that is none of chan_websocket's messages."""
+    """A text that is not a message of chan_websocket."""
 
     problem: str
 
@@ -96,17 +96,17 @@ Event = MediaStart | MarkProcessed | Status | Dtmf | Flow | Refusal | Unknown | 
 
 
 def encode_command(command: Command) -> bytes:
-    """A command without arguments."""
+    """Return a command without arguments."""
     return b'{"command":"%s"}' % command.encode()
 
 
 def encode_mark(mark: int) -> bytes:
-    """Ask for `MarkProcessed` when all that was sent before has been played."""
+    """Request `MarkProcessed` once everything sent before has been played."""
     return b'{"command":"MARK_MEDIA","correlation_id":"%d"}' % mark
 
 
 def decode(text: bytes) -> Event:
-    """The event in a text message."""
+    """Return the event in a text message."""
     if len(text) > MAX_EVENT_BYTES:
         return Malformed(f"a message of {len(text)} bytes")
     try:
@@ -131,14 +131,14 @@ def _event(name: str, message: dict[str, Any]) -> Event:
         case "MEDIA_MARK_PROCESSED":
             mark = _text(message, "correlation_id")
             if not (mark.isascii() and mark.isdigit() and len(mark) <= 18):
-                raise _Wrong("correlation_id is none of ours")
+                raise _Wrong("correlation_id is not one of ours")
             return MarkProcessed(int(mark))
         case "STATUS":
             return Status(_count(message, "queue_length"), message.get("media_paused") is True)
         case "DTMF_END":
             digit = _text(message, "digit").upper()
             if digit not in _KEYS:
-                raise _Wrong("digit is no key")
+                raise _Wrong("digit is not a key")
             return Dtmf(digit)
         case "MEDIA_XOFF" | "MEDIA_XON":
             return Flow(name == "MEDIA_XOFF")
@@ -157,12 +157,12 @@ def _event(name: str, message: dict[str, Any]) -> Event:
 def _text(message: dict[str, Any], key: str) -> str:
     value = message.get(key)
     if not isinstance(value, str):
-        raise _Wrong(f"{key} is no text")
+        raise _Wrong(f"{key} is not a text")
     return value
 
 
 def _count(message: dict[str, Any], key: str) -> int:
     value = message.get(key)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise _Wrong(f"{key} is no count")
+        raise _Wrong(f"{key} is not a count")
     return value

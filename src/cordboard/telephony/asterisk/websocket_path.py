@@ -1,12 +1,12 @@
-"""The sound of Asterisk's calls by websocket (implements `media_path.MediaPath`).
+"""Audio of Asterisk's calls by websocket (implements `media_path.MediaPath`).
 
 Asterisk's chan_websocket is used in its server mode: the ExternalMedia channel waits under an id of
 Asterisk's making, and the engine connects to `/media/<id>` at the address that it knows already,
-`asterisk.url`. So nothing has to be configured in Asterisk and no port of the engine is open. The
-channel is answered, and enters our application, once we are connected (measured on 22.10.1).
+`asterisk.url`. So Asterisk needs no configuration and the engine opens no port. The channel is
+answered, and enters our application, once we are connected (measured on 22.10.1).
 
-User and password go in a header. Asterisk 22 does not ask for them there (the id, known to ARI
-clients only, is the key), a proxy before it may.
+User and password go in a header. Asterisk 22 does not require them there (the id, known to ARI
+clients only, is the key), but a proxy in front of it may.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from cordboard.telephony.asterisk.websocket_playout import AHEAD_SECONDS
 
 CONNECT_SECONDS = 5.0
 _NAMES = {ULAW_8K: "ulaw", ALAW_8K: "alaw", SLIN_8K: "slin", SLIN_16K: "slin16"}
-"""What Asterisk calls them."""
+"""Asterisk's names of the formats."""
 MAX_MESSAGE_BYTES = 65_535
 """Asterisk refuses longer messages (measured), and has no reason to send them."""
 SEND_BUFFER_BYTES = 131_072
-"""What may wait for an Asterisk that does not read: the start of a long sentence fits in."""
+"""Buffer for an Asterisk that does not read: the start of a long sentence fits in."""
 _CONNECTION_ID = re.compile(r"[0-9A-Za-z-]{8,64}")
 
 
 class WebsocketPath:
-    """Connects to one Asterisk for the sound of each call."""
+    """Connects to one Asterisk for the audio of each call."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class WebsocketPath:
         ahead_seconds: float = AHEAD_SECONDS,
         times: PeerTimes = PeerTimes(),  # noqa: B008 - frozen
     ) -> None:
-        """`config.codec` leaves no choice of the format, unless it is `auto`."""
+        """`config.codec` fixes the format, unless it is `auto`."""
         self._pacer = pacer
         self._connect_seconds = connect_seconds
         self._ahead_seconds = ahead_seconds
@@ -73,7 +73,7 @@ class WebsocketPath:
         self._port = parts.port or (443 if tls else 80)
         self._open: set[WebsocketMedia] = set()
         self.counts: Counter[str] = Counter()
-        """How often what went wrong with the connections, by reason."""
+        """Errors of the connections, by reason."""
 
     @property
     def connect_seconds(self) -> float:
@@ -81,20 +81,20 @@ class WebsocketPath:
 
     @property
     def trouble(self) -> str:
-        return ""  # whether Asterisk can be reached is ARI's to say: it is the same port
+        return ""  # ARI reports an unreachable Asterisk: it is the same port
 
     def health(self) -> Mapping[str, Any]:
         return {"websocket_events": dict(self.counts)}
 
     def report(self, metrics: Metrics) -> None:
-        """No metric counts these events."""
+        """Do nothing: no metric counts these events."""
 
     async def prepare(self, formats: Sequence[AudioFormat]) -> WebsocketArrival:
         chosen = next((each for each in formats if each in self._formats), self._own_format)
         return WebsocketArrival(self, chosen)
 
     async def start(self) -> None:
-        """Nothing is shared by the calls. Raises `MediaError` for a codec that is no use."""
+        """Check the codec: the calls share nothing. Raises `MediaError` for an unusable one."""
         if self._codec not in ("auto", *_NAMES.values()):
             raise MediaError(
                 f"asterisk.codec {self._codec} cannot be used with asterisk.media: websocket; "
@@ -107,7 +107,7 @@ class WebsocketPath:
 
     @property
     def address(self) -> str:
-        """Where the engine connects to, without the id of the call."""
+        """URL to which the engine connects, without the id of the call."""
         return self._base
 
     async def connect(
@@ -142,7 +142,7 @@ class WebsocketPath:
         return media
 
     def _check(self, start: MediaStart, channel_id: str, audio_format: AudioFormat) -> None:
-        """That this is the channel which was asked for, in the format which was asked for."""
+        """Raise MediaError unless channel and format are the requested ones."""
         if start.channel_id != channel_id:
             self.counts["wrong_channel"] += 1
             raise MediaError("the websocket is of another channel than was asked for")
@@ -156,7 +156,7 @@ class WebsocketPath:
 
 
 class WebsocketArrival:
-    """One call's connection on its way (implements `media_path.MediaArrival`)."""
+    """Pending connection of one call (implements `media_path.MediaArrival`)."""
 
     def __init__(self, path: WebsocketPath, audio_format: AudioFormat) -> None:
         self._path = path
@@ -191,7 +191,7 @@ class WebsocketArrival:
             self._connecting.set_exception(
                 MediaError("Asterisk names no MEDIA_WEBSOCKET_CONNECTION_ID for the channel")
             )
-            self._connecting.exception()  # whoever waited may be gone
+            self._connecting.exception()  # retrieved: the waiter may be gone
             return
         task = asyncio.get_running_loop().create_task(
             self._path.connect(str(channel.get("id")), key, self._format), name="websocket-connect"
@@ -199,7 +199,7 @@ class WebsocketArrival:
         self._connecting.set_result(task)
 
     async def bridgeable(self) -> None:
-        """At once: it is we who connect, so no stranger can be at the other end."""
+        """Return at once: we are the side that connects, so no stranger can be at the other end."""
 
     async def media(self) -> WebsocketMedia:
         return await (await self._connecting)
@@ -214,6 +214,6 @@ class WebsocketArrival:
 
 
 def _drop(task: asyncio.Task[WebsocketMedia]) -> None:
-    """What came although nobody wants it any more."""
+    """Abort media that came after it was given up."""
     with contextlib.suppress(asyncio.CancelledError, MediaError):
         task.result().abort()

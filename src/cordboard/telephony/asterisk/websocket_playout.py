@@ -1,20 +1,20 @@
-"""The sound on its way to a caller where Asterisk owns the clock. No I/O; the time is passed in.
+"""Outgoing audio of a call whose playout clock is Asterisk's. No I/O; the time is passed in.
 
-With chan_websocket sound is sent ahead and Asterisk plays 20 ms of its queue at every tick of its
-own. `RemotePlayout` decides what is sent when, and works out from Asterisk's answers how far it has
+With chan_websocket audio is sent ahead and Asterisk plays 20 ms of its queue at every tick of its
+own. `RemotePlayout` decides what to send when, and derives from Asterisk's answers how far it has
 played (`heard_ms`):
 
-- *Marks* go along with the sound, one about every 100 ms and one wherever the call has set its own.
+- *Marks* go along with the audio, one about every 100 ms and one wherever the call has set its own.
   Asterisk reports a mark in the very tick in which it sends the frame behind it to the caller.
-  Between two reports the clock tells, but never further than to the next mark that is unreported.
-- A *hold* pauses Asterisk's queue and asks for its length at once: then the count is exact.
-- Sound is sent in whole frames only, since Asterisk throws the remainder of a message away. What
-  is less than a frame waits for more, and is filled up with silence when Asterisk has nothing else
-  left to play. (Its buffering mode would keep remainders, but a flush ends it without a word.)
-- Of what is written `AHEAD_SECONDS` are in Asterisk at most, a quarter of what it can queue, and
-  nothing is sent while it says that it is full: what it cannot queue it drops.
-- Sound that is written as fast as it is played (a call that is passed through) leaves a lasting
-  delay behind every stall. Where it is silent, it is shortened again (`websocket_delay`).
+  Between two reports the clock counts, but never further than to the next unreported mark.
+- A *hold* pauses Asterisk's queue and requests its length at once: then the count is exact.
+- Audio is sent in whole frames only, since Asterisk throws the remainder of a message away. Less
+  than a frame waits for more, and is filled up with silence when Asterisk has nothing else left to
+  play. (Its buffering mode would keep remainders, but a flush silently ends that mode.)
+- Asterisk holds at most `AHEAD_SECONDS` of audio, a quarter of its queue, and nothing is sent while
+  it reports a full queue: it drops audio that it cannot queue.
+- Audio that is written as fast as it is played (a call that is passed through) leaves a lasting
+  delay behind every stall. `websocket_delay` shortens it again in silent places.
 """
 
 from __future__ import annotations
@@ -30,23 +30,24 @@ from cordboard.telephony.asterisk.websocket_delay import StandingDelay
 
 FRAME_SECONDS = FRAME_MS / 1000
 AHEAD_SECONDS = 5.0
-"""So long a stall of the engine is not heard. Asterisk says stop at 18 s and drops after 20 s."""
+"""A stall of the engine up to this length is not heard. Asterisk reports a full queue at 18 s and
+drops audio after 20 s."""
 _MOST_FRAMES = 950
-"""Asterisk queues 1000; when its stop arrives, more may be on its way already."""
+"""Asterisk queues 1000 frames; when its stop arrives, more may be on their way already."""
 _TOP_UP_FRAMES = 25
-"""Of long sound half a second is sent at a time, not a frame every 20 ms."""
+"""Long audio is sent half a second at a time, not a frame every 20 ms."""
 _MARK_FRAMES = 5
 _GAP_SECONDS = 0.03
-"""After so long a pause in the sound that is sent, the clock has to be set anew by a mark."""
+"""After a longer pause in the sent audio, a mark has to set the clock anew."""
 _REST_SECONDS = 0.04
-"""So long the rest of a frame waits for more sound, if Asterisk has nothing else to play."""
+"""Wait of an incomplete frame for more audio, if Asterisk has nothing else to play."""
 _NEARLY_DRY_FRAMES = 2
 _SHOWN_BEHIND_FRAMES = 2
-"""So far `show` may be behind what is heard, before it shows more than one frame a tick."""
+"""Frames that `show` may lag behind the heard audio before it shows more than one a tick."""
 
 
 class AsteriskQueue(Protocol):
-    """Where the sound goes: the connection. Messages arrive in the order of the calls."""
+    """The connection to Asterisk's queue. Messages arrive in the order of the calls."""
 
     def send_sound(self, frames: bytes) -> None: ...
 
@@ -55,7 +56,7 @@ class AsteriskQueue(Protocol):
     def send_flush(self) -> None: ...
 
     def send_pause(self) -> None:
-        """And ask for the length of the queue, for `RemotePlayout.paused`."""
+        """Pause, and request the queue's length for `RemotePlayout.paused`."""
         ...
 
     def send_continue(self) -> None: ...
@@ -65,12 +66,12 @@ class AsteriskQueue(Protocol):
 class _Mark:
     number: int
     frame: int
-    """How many frames go before it."""
+    """Number of frames before it."""
     callbacks: list[Callable[[], None]]
 
 
 class RemotePlayout:
-    """What was written, what of it Asterisk has, and what of that the caller has heard.
+    """The written audio: how much of it Asterisk has, and how much the caller has heard.
 
     Frames are counted from the start; those that were flushed unheard do not count.
     """
@@ -91,44 +92,44 @@ class RemotePlayout:
         self._standing = StandingDelay(audio_format)
         self._unsent = bytearray()
         self._unsent_from = 0
-        """How many bytes were sent before `_unsent`."""
+        """Number of bytes sent before `_unsent`."""
         self._wishes: deque[tuple[int, Callable[[], None]]] = deque()
-        """The call's marks that are not sent yet, counted as `_unsent_from` is."""
+        """The call's unsent marks by byte position, counted like `_unsent_from`."""
         self._marks: deque[_Mark] = deque()
-        """Sent and not reported."""
+        """Marks sent and not reported."""
         self._next_mark = 1
         self._marked_frame = -_MARK_FRAMES
-        """Where the last mark is."""
+        """Position of the last mark, in frames."""
         self._sent = 0
         self._reached = 0
         """Frames that the caller has heard."""
         self._corrections: deque[tuple[int, int]] = deque()
-        """(frames, bytes): once so many are heard, so much less was heard than they could hold."""
+        """(frames, bytes): once that many frames are heard, the bytes are subtracted from them."""
         self._corrected = 0
         self._clock_from: float | None = None
-        """When Asterisk sent frame `_clock_frame`; None while that is not known."""
+        """Loop time at which Asterisk sent frame `_clock_frame`; None while unknown."""
         self._clock_frame = 0
         self._ticked_at: float | None = None
         """A moment of Asterisk's 20 ms tick."""
         self._held_from: int | None = None
-        """`_sent` when the hold began; None when there is none."""
+        """`_sent` when the hold began; None without a hold."""
         self._wrote_at = self._sent_at = -math.inf
         self._to_show = bytearray()
-        """Sound of the frames from `_shown` on."""
+        """Audio of the frames from `_shown` on."""
         self._shown = 0
         self.blocked = False
-        """Nothing may be sent now: Asterisk is full, or does not read."""
+        """True while nothing may be sent: Asterisk is full, or does not read."""
 
-    # What the call does.
+    # For the call.
 
     def write(self, pcm: bytes, now: float) -> None:
-        """Append sound of any length, even half a sample (the rest is expected to follow)."""
+        """Append audio of any length, even half a sample (the rest is expected to follow)."""
         whole, rest = divmod(len(self._unsent), self._frame_bytes)
         queued = self._sent - self._position(now) + whole
         if self._held_from is not None:
             self._standing.reset()
         elif self._standing.drops(pcm, queued, now) and not rest:
-            # Not sent, and yet heard: it is silence.
+            # Left out, and yet counted as heard: it is silence.
             self._corrections.append((self._sent + whole, -len(pcm)))
             return
         self._unsent += pcm
@@ -136,7 +137,7 @@ class RemotePlayout:
         self._send_ahead(now)
 
     def mark(self, callback: Callable[[], None]) -> None:
-        """Call back when the sound before has been played, and that behind it begins."""
+        """Call back when the audio before the mark has been played, and that behind it begins."""
         self._wishes.append((self._unsent_from + len(self._unsent), callback))
 
     def hold(self, now: float) -> None:
@@ -147,7 +148,7 @@ class RemotePlayout:
             self._queue.send_pause()
 
     def resume(self, now: float) -> None:
-        """Go on at the very sample."""
+        """Continue at the exact sample."""
         if self._held_from is None:
             return
         self._held_from = None
@@ -155,7 +156,7 @@ class RemotePlayout:
         self._clock_from, self._clock_frame = self._next_tick(now), self._reached
 
     def flush(self, now: float) -> int:
-        """Take back what is not heard, and the marks in it. Returns `heard_ms`. Ends a hold."""
+        """Drop unheard audio, and the marks in it. Returns `heard_ms`. Ends a hold."""
         position = self._position(now)
         self._queue.send_flush()
         if self._held_from is not None:
@@ -174,19 +175,19 @@ class RemotePlayout:
         return self.heard_ms(now)
 
     def heard_ms(self, now: float) -> int:
-        """Milliseconds of written sound that the caller has heard."""
+        """Milliseconds of written audio that the caller has heard."""
         return self._heard_bytes(now) // self._bytes_per_ms
 
     def queued_ms(self, now: float) -> int:
-        """Milliseconds of written sound not yet heard; rounded up, so 0 means none."""
+        """Milliseconds of written audio not yet heard; rounded up, so 0 means none."""
         waiting = (self._sent - self._position(now)) * self._frame_bytes + len(self._unsent)
         waiting -= sum(size for _, size in self._corrections)
         return -(-waiting // self._bytes_per_ms)
 
-    # What Asterisk says.
+    # Asterisk's reports.
 
     def processed(self, number: int, now: float) -> None:
-        """Asterisk has come to this mark. One that a flush has overtaken is of no account."""
+        """Take the report of a mark; one of a flushed mark is ignored."""
         marks = self._marks
         fired: list[Callable[[], None]] = []
         while marks and marks[0].number <= number:
@@ -199,14 +200,14 @@ class RemotePlayout:
             callback()
 
     def paused(self, queue_frames: int) -> None:
-        """So many frames were in Asterisk's queue just after it was paused."""
+        """Take the number of frames that were in Asterisk's queue just after it was paused."""
         if self._held_from is not None:
             self._advance(min(self._sent, self._held_from - queue_frames))
 
-    # What the connection does at every tick of the pacer.
+    # For the connection, at every tick of the pacer.
 
     def tick(self, now: float) -> None:
-        """Send what has become due."""
+        """Send the audio that is due."""
         self._send_ahead(now)
         if self.blocked or len(self._unsent) >= self._frame_bytes:
             return
@@ -220,9 +221,9 @@ class RemotePlayout:
             self._send_mark(callbacks)
 
     def show(self, now: float, count: int, callback: Callable[[bytes], None]) -> None:
-        """Hand `count` frames of what the caller hears to `callback`: sound, or silence.
+        """Hand `count` frames of what the caller hears to `callback`: audio, or silence.
 
-        More when the engine has not shown what was heard meanwhile.
+        Hands on more when `show` lags behind the heard audio.
         """
         heard = self._position(now) - self._shown
         size = self._frame_bytes
@@ -263,7 +264,7 @@ class RemotePlayout:
         self._sent_at = now
 
     def _mark_before_next_frame(self, needed: bool) -> None:
-        """Where one is due, or the call wants one in the next frame."""
+        """Send a mark if one is due, or if the call wants one in the next frame."""
         callbacks = []
         end = self._unsent_from + self._frame_bytes
         while self._wishes and self._wishes[0][0] < end:
@@ -272,7 +273,7 @@ class RemotePlayout:
             self._send_mark(callbacks)
 
     def _send_rest(self, size: int, now: float) -> None:
-        """Less than a frame, filled up with silence that does not count."""
+        """Send less than a frame, filled up with silence that does not count."""
         self._mark_before_next_frame(self._sent == self._position(now))
         sound = bytes(self._unsent[:size]) + self._silence[size:]
         del self._unsent[:size]
@@ -293,7 +294,7 @@ class RemotePlayout:
         self._marked_frame = self._sent
 
     def _position(self, now: float) -> int:
-        """How many frames the caller has heard."""
+        """Return the number of frames that the caller has heard."""
         if self._held_from is None and self._clock_from is not None:
             late = now - self._clock_from
             if late >= 0:

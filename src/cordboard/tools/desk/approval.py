@@ -1,8 +1,8 @@
-"""Asking the caller before a tool is run: the question, and what becomes of the answer.
+"""The caller's approval before a tool runs: the question, and the effect of the answer.
 
-For tools with `approval: caller`. One question at a time: who comes second waits until the first is
-answered. A yes holds for the ask that it was given for and for nothing else; no clear answer, and
-nobody to ask, are no yes. No secret is spoken.
+For tools with `approval: caller`. One question at a time: the next waits until the first is
+answered. A yes holds for its own tool call only; an unclear answer, or a call in which the caller
+cannot be asked, is not a yes. No secret is spoken.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from cordboard.tools.speech.template import as_words, fill
 from cordboard.tools.tool import JsonObject, Status, ToolResult, ToolSpec
 
 HIDDEN = "what you entered"
-"""Said in a question in place of a secret."""
+"""Spoken in a question in place of a secret."""
 MAX_QUESTION = 400
 MAX_NAMED = 5
-"""Arguments that are named in a question without a template."""
+"""Arguments named in a question without a template."""
 MAX_VALUE = 80
 """Characters of such an argument; a longer one is left out."""
 
@@ -35,17 +35,17 @@ log = structlog.get_logger()
 
 
 def words_of(name: str) -> str:
-    """A name as words: `bookTable` and `book_table` are "book table"."""
+    """Return a name as words: `bookTable` and `book_table` are "book table"."""
     return " ".join(part for part in _JOINTS.split(name) if part).lower()
 
 
 def question(spec: ToolSpec, recorded: JsonObject) -> str:
-    """What the caller is asked, from the arguments as they may be recorded."""
+    """Return the question for the caller, made of the arguments as they may be recorded."""
     told = _without_masks(recorded)
     if spec.approval_question:
         try:
             text = fill(read_template(spec.approval_question), told)
-        except TemplateError:  # the configuration's are read when it is loaded
+        except TemplateError:  # those of the configuration are parsed when it is loaded
             text = None
         if text and text.strip():
             return plain(speakable(text), MAX_QUESTION)
@@ -60,15 +60,15 @@ class Approvals:
         self._one_at_a_time = asyncio.Lock()
 
     async def refusal(self, spec: ToolSpec, recorded: JsonObject) -> ToolResult | None:
-        """Ask; None is a yes. Everything else is the refusal for the agent."""
+        """Ask the caller; return None for a yes, else the refusal for the agent."""
         asked = question(spec, recorded)
         async with self._one_at_a_time:
             try:
                 answer = await self._line.confirm(asked)
             except LineUnsupported:
                 return _refused(
-                    f"{spec.name} needs the caller's yes, and nobody can be asked here. It was not "
-                    "done.",
+                    f"{spec.name} needs the caller's yes, and there is no caller to ask here. "
+                    "It was not done.",
                     retryable=False,
                 )
             except LineGone:

@@ -1,13 +1,13 @@
-"""The desk of one call: the one place where a tool call is checked, run, timed and answered.
+"""The desk of one call: the only place where tool calls are checked, run, timed and answered.
 
 Order, the same for every agent, every kind of tool and every step of a workflow:
 
 1. is the tool in the toolbox?
 2. are the arguments valid against the tool's own schema?
-3. policy: nesting of steps, an identical ask that is still running, rounds and uses
+3. policy: nesting of steps, an identical tool call that is still running, rounds and uses
 4. approval: has the caller said yes?
 5. cache: is there an answer that may be given again?
-6. fillers while it is slow, timeout, tries: the tool runs; the secrets that the configuration knows
+6. fillers while it is slow, timeout, tries: the tool runs; secrets known from the configuration
    are masked in its answer (`cordboard.tools.known_secrets`)
 7. words to speak, the caller's secret keys masked, data capped for the agent
 8. observer: ledger and metrics
@@ -15,14 +15,14 @@ Order, the same for every agent, every kind of tool and every step of a workflow
 Steps differ in 3 only: they are not rounds and do not use up the turn. docs/tools/desk.md has a
 diagram.
 
-Each ask ends in one log line, `tool_call`, and is one span: names, time and outcome. Arguments and
-results are in neither, since they may be personal or secret.
+Each tool call ends in one log line, `tool_call`, and is one span: names, time and outcome. Neither
+contains arguments or results, since they may be personal or secret.
 
-A reply of status `refused` speaks to the model that asked ("icao: …is not a string"), every other
+The message of a `refused` reply is for the model that asked ("icao: …is not a string"); every other
 message may be spoken to the caller. `Desk.run` never raises for a tool's failure. Cancelling `run`
-cancels the tool, unless another identical ask waits for it, or it is changing the world: then it
-goes on, and its answer is reported as late (`cordboard.tools.desk.running`) and given to the next
-identical ask.
+cancels the tool, unless another identical tool call waits for it, or it is changing the world: then
+it continues, and its answer is reported as late (`cordboard.tools.desk.running`) and given to the
+next identical tool call.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ from cordboard.tools.tool import (
 from cordboard.tools.toolbox import OfferedTool, Toolbox
 
 TOOL_GRACE = 10.0
-"""Seconds that a tool that changes the world may go on after its call, to finish its work."""
+"""Seconds for which a tool that changes the world may finish its work after its call."""
 GETS_KEYS = frozenset({"http", "python", "mcp"})
-"""Kinds of tools that are given secret keys in place of their reference."""
+"""Kinds of tools that receive secret keys in place of their reference."""
 MAX_NAME = 100
-"""Characters of an invented name that are repeated anywhere."""
+"""Characters of an invented tool name that are repeated in messages and records."""
 
 _RUN: Source = "run"
 
@@ -70,27 +70,27 @@ log = structlog.get_logger()
 
 
 class DeskObserver(Protocol):
-    """What the call wants to know of its tools.
+    """Callbacks of a desk; the call implements them.
 
     All are called on the event loop and must return at once. Asks and replies come in the form in
     which they may be recorded: secrets masked, arguments bounded and JSON. Steps of workflows are
-    told as all others; `ToolAsk.parent` says whose they are.
+    reported like other asks; `ToolAsk.parent` names their workflow.
     """
 
     def asked(self, ask: ToolAsk, spec: ToolSpec | None) -> None:
-        """An ask came in. `spec` is None when there is no such tool in the toolbox."""
+        """A tool call came in. `spec` is None when the toolbox has no such tool."""
         ...
 
     def filler(self, ask: ToolAsk, text: str) -> None:
-        """The tool is slow: the text should be said now."""
+        """The tool is slow: speak the text now."""
         ...
 
     def answered(self, ask: ToolAsk, spec: ToolSpec | None, reply: ToolReply) -> None:
-        """The ask is answered, or given up (status cancelled); called once for each ask."""
+        """The ask is answered, or given up (status cancelled). Called once per ask."""
         ...
 
     def late(self, ask: ToolAsk, spec: ToolSpec, reply: ToolReply) -> None:
-        """The answer has come to an ask that was given up or had timed out."""
+        """The answer came after the ask had been given up or had timed out."""
         ...
 
 
@@ -122,8 +122,8 @@ class Desk:
         payload: Callable[[], PayloadLimits] = lambda: DEFAULT_LIMITS,
         tracing: Tracing = NO_TRACING,
     ) -> None:
-        """`payload()`: how much of a result the agent can take now. All desks of one catalogue have
-        the same `clock`: they share what may be kept for every call."""
+        """`payload()` limits the size of a result that the agent can take now. All desks of one
+        catalogue have the same `clock`: they share answers kept for every call."""
         self.toolbox = toolbox
         self._line = line
         self._observer: DeskObserver = observer if observer is not None else SilentObserver()
@@ -147,23 +147,23 @@ class Desk:
             self._late,
         )
         self._running: dict[tuple[str, bytes], Run] = {}
-        """The runs that identical asks join."""
+        """Runs that identical asks can join."""
         self._runs: set[Run] = set()
-        """All that are at work."""
+        """All runs at work."""
         self._untold: dict[tuple[str, bytes], ToolResult] = {}
-        """Late answers that no ask has been given."""
+        """Late answers that no ask has received yet."""
         self._open = 0
-        """Asks of the agent's that wait for a run."""
+        """Number of the agent's asks that wait for a run."""
         self._closed = False
 
     @property
     def line(self) -> CallLine:
-        """The call that it serves."""
+        """The call that this desk serves."""
         return self._line
 
     @property
     def busy(self) -> bool:
-        """Whether any tool is at work."""
+        """True while any tool is at work."""
         return bool(self._runs)
 
     async def run(self, ask: ToolAsk) -> ToolReply:
@@ -172,10 +172,10 @@ class Desk:
         return reply
 
     async def close(self, grace: float) -> None:
-        """The call is over: nothing new is run, and what runs is stopped.
+        """End the work of the call: run nothing new, and stop running tools.
 
-        What is changing the world has `grace` seconds to come to its end. Afterwards nothing is at
-        work, except a tool that does not let itself be cancelled.
+        Tools that change the world have `grace` seconds to finish. Afterwards nothing is at work,
+        except a tool that ignores its cancellation.
         """
         self._closed = True
         for run in tuple(self._runs):
@@ -191,7 +191,7 @@ class Desk:
             run.leave_alone()
 
     async def _step(self, run: Run, name: str, arguments: JsonObject) -> ToolResult:
-        """One step of a workflow: an ask like all others, answered with the whole data."""
+        """Run one step of a workflow: an ask like all others, answered with the whole data."""
         turn = run.asked.ask.turn
         ask = ToolAsk(run.next_step_id(), name, arguments, turn, parent=run.ask_id)
         reply, result = await self._answer(ask, run)
@@ -219,7 +219,7 @@ class Desk:
         given = look_through(ask.arguments, secrets, self._line.reveal)
         above = parent.asked.keys if parent is not None else ()
         if parent is not None:
-            given.secrets += parent.asked.given.secrets  # its tool hands them on as it likes
+            given.secrets += parent.asked.given.secrets  # the workflow may pass them on
             given.recorded = Hidden((*above, *parent.asked.given.secrets)).data(given.recorded)
         known = self.toolbox.known_secrets
         name, arguments = known.text(ask.name[:MAX_NAME]), known.data(given.recorded)
@@ -229,7 +229,7 @@ class Desk:
         return Asked(ask, recorded, spec, given, started, parent, keys)
 
     def _not_in_toolbox(self, asked: Asked) -> ToolResult:
-        """Not to be had here. A tool of this context whose server is down is no refusal."""
+        """Return the answer for an unavailable tool; a down server's tool is not a refusal."""
         if asked.ask.name in self.toolbox.missing:
             return ToolResult(Status.ERROR, NOT_AVAILABLE)
         name = asked.recorded.name
@@ -238,7 +238,7 @@ class Desk:
         return replies.not_in_toolbox(asked.recorded.name, self.toolbox.specs)
 
     async def _through(self, asked: Asked, offered: OfferedTool) -> tuple[ToolResult, Source]:
-        """From the check of the arguments to the tool's answer."""
+        """Take an ask from the check of its arguments to the tool's answer."""
         spec, ask = offered.spec, asked.ask
         arguments = ask.arguments
         if asked.given.keys and spec.kind in GETS_KEYS:
@@ -266,7 +266,7 @@ class Desk:
         return await self._wait(run, asked), run.source
 
     def _problems(self, asked: Asked, offered: OfferedTool, arguments: JsonObject) -> list[str]:
-        """What is wrong with the arguments, no secret repeated."""
+        """Return the errors in the arguments, without repeating a secret."""
         names = asked.given.key_names
         covers = offered.secrets.covers
         secret = (lambda name: name in names or covers(name)) if names else covers
@@ -275,7 +275,7 @@ class Desk:
         ]
 
     def _refusal(self, asked: Asked, spec: ToolSpec, same: Run | None) -> ToolResult | None:
-        """Unless it is to be run, and then it is counted."""
+        """Return a refusal, or None if the tool may run; the use is then counted."""
         if self._closed if asked.parent is None else asked.parent.over:
             return self._limit(asked, "It is over: nothing more is run.")
         if same is not None and spec.duplicates == "reject":
@@ -300,7 +300,7 @@ class Desk:
         finally:
             self._open -= 1
 
-    # What runs report.
+    # Reports of runs.
 
     def _fill(self, run: Run) -> None:
         text = self._fillers.next(run.spec.filler.messages)
@@ -312,7 +312,7 @@ class Desk:
             del self._running[run.key]
 
     def _late(self, run: Run, result: ToolResult) -> None:
-        """Kept for the next identical ask, and told at once."""
+        """Keep a late answer for the next identical ask, and report it at once."""
         asked = run.given_up or run.asked
         if result.status is Status.OK:
             self._untold[run.key] = result
@@ -365,8 +365,8 @@ class Desk:
 
 
 def _may_join(asked: Asked, spec: ToolSpec, same: Run) -> bool:
-    """Whether this ask waits for a run of another. Of runs that have steps, two could wait for
-    each other: steps do not join them."""
+    """Return True if this ask may wait for another ask's run. Steps do not join runs that have
+    steps, since two of those could wait for each other."""
     if spec.duplicates != "join" or not same.can_be_joined:
         return False
     return asked.parent is None or spec.kind not in ("workflow", "python")

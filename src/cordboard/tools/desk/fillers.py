@@ -1,8 +1,8 @@
-"""What is said while a tool is slow: which sentence, and when.
+"""Fillers while a tool is slow: their sentences and times.
 
 The first comes after the tool's threshold, another after each `repeat_ms` more. At most
-`MAX_WITHOUT_PROGRESS` are said, and one more for each time that the tool says it is still at work.
-No sentence is said twice running in a call as long as there is another to choose.
+`MAX_WITHOUT_PROGRESS` are spoken, and one more for each progress report of the tool. No sentence is
+spoken twice in a row in a call if there is another to choose.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from cordboard.tools.desk.pausable_timer import PausableTimer
 from cordboard.tools.tool import Filler
 
 MAX_WITHOUT_PROGRESS = 3
-"""Whoever has been asked for patience so often without a sign of life hears nothing new in a
-fourth time."""
+"""Fillers without progress; a fourth would add nothing for a caller who has waited through
+three."""
 
 
 class FillerChoice:
-    """The sentences of one call's fillers, in turns."""
+    """The filler sentences of one call, in turns."""
 
     def __init__(self) -> None:
         self._next: dict[tuple[str, ...], int] = {}
         self._last = ""
 
     def next(self, messages: tuple[str, ...]) -> str:
-        """The sentence to be said now; `messages` is not empty."""
+        """Return the next sentence; `messages` is not empty."""
         place = self._next.get(messages, 0)
         if messages[place] == self._last:
             place = self._after(messages, place)
@@ -35,7 +35,7 @@ class FillerChoice:
         return self._last
 
     def _after(self, messages: tuple[str, ...], place: int) -> int:
-        """The next place with another sentence; the same when there is none."""
+        """Return the next place with another sentence; the same place when there is none."""
         for step in range(1, len(messages)):
             other = (place + step) % len(messages)
             if messages[other] != self._last:
@@ -44,7 +44,7 @@ class FillerChoice:
 
 
 class FillerTimer:
-    """When a filler is due, for one run of a tool."""
+    """Timer of the fillers for one run of a tool."""
 
     def __init__(self, filler: Filler, say: Callable[[], None]) -> None:
         """`say` is called each time a filler is due."""
@@ -55,30 +55,30 @@ class FillerTimer:
         self._said = 0
         self._allowed = MAX_WITHOUT_PROGRESS
         self._next_at: float | None = None
-        """Loop time before which no other may come, when only progress can bring one."""
+        """Earliest loop time of the next filler, once only progress can trigger one."""
 
     def start(self) -> None:
-        """The tool begins."""
+        """Start the timer when the tool begins."""
         if self._filler.threshold_ms > 0 and self._filler.messages:
             self._timer.start(self._filler.threshold_ms / 1000)
 
     def progress(self) -> None:
-        """The tool is still at work: one more may be said."""
+        """Allow one more filler: the tool is still at work."""
         self._allowed += 1
         if self._next_at is not None:
             self._timer.start(self._next_at - self._loop.time())
             self._next_at = None
 
     def pause(self) -> None:
-        """The caller is being asked something: no filler talks into that."""
+        """Stop the timer while the caller is asked a question."""
         self._timer.pause()
 
     def resume(self) -> None:
-        """Go on, when it was the last pause."""
+        """Continue after the last of several pauses."""
         self._timer.resume()
 
     def stop(self) -> None:
-        """The tool has ended."""
+        """Stop for good: the tool has ended."""
         self._timer.stop()
         self._next_at = None
 

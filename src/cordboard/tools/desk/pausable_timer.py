@@ -1,11 +1,11 @@
-"""A timer of the event loop that can stand still: while the caller is being asked, nothing is late.
+"""A timer of the event loop with pauses, so that nothing times out while the caller is asked.
 
     timer = PausableTimer(callback)
     timer.start(10.0)
-    timer.pause()    # the rest of the time is kept
+    timer.pause()    # keeps the remaining time
     timer.resume()
 
-Not for threads; holds no task. Starting it again begins anew.
+Not thread-safe; holds no task. A second `start` begins anew.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 
 class PausableTimer:
-    """Calls `callback` once, so many seconds after `start`, pauses not counted."""
+    """Calls `callback` once, the given seconds after `start`; pauses do not count."""
 
     __slots__ = ("_callback", "_handle", "_loop", "_pauses", "_rest")
 
@@ -24,18 +24,18 @@ class PausableTimer:
         self._callback = callback
         self._handle: asyncio.TimerHandle | None = None
         self._rest: float | None = None
-        """Seconds that are left; None = not started, over or stopped."""
+        """Remaining seconds; None = not started, over or stopped."""
         self._pauses = 0
 
     def start(self, seconds: float) -> None:
-        """Begin; in a pause it begins with the end of the pause."""
+        """Start the timer; during a pause it starts when the pause ends."""
         self.stop()
         self._rest = max(0.0, seconds)
         if not self._pauses:
             self._go()
 
     def pause(self) -> None:
-        """Stand still until as many `resume` have come."""
+        """Stop the clock until `resume` has been called equally often."""
         self._pauses += 1
         if self._handle is not None:
             self._rest = max(0.0, self._handle.when() - self._loop.time())
@@ -43,13 +43,13 @@ class PausableTimer:
             self._handle = None
 
     def resume(self) -> None:
-        """Go on, when this was the last pause."""
+        """Continue after the last of several pauses."""
         self._pauses -= 1
         if not self._pauses and self._rest is not None:
             self._go()
 
     def stop(self) -> None:
-        """It is not called any more."""
+        """Stop for good, without calling the callback."""
         self._rest = None
         if self._handle is not None:
             self._handle.cancel()

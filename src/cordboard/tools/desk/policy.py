@@ -1,10 +1,10 @@
-"""How often tools may be used: rounds of a turn, runs of a tool in a turn and in a call.
+"""Limits on the use of tools: rounds of a turn, runs of a tool in a turn and in a call.
 
-A round is what an agent asks for at once: asks that overlap are one. The steps of a workflow belong
-to the ask that runs it: they are no rounds and no uses of the turn, but uses of the call.
+A round is one batch of tool calls: asks that overlap are one round. The steps of a workflow belong
+to the ask that runs it: they count as uses of the call, not as rounds or uses of the turn.
 
-Pure counting without a clock; one for each call. What was counted for an ask that then did not run
-its tool (the caller said no, the answer was known) is given back.
+Pure counting without a clock; one object for each call. The count of an ask that did not run its
+tool after all (the caller said no, the answer was known) is given back.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from cordboard.tools.tool import ToolAsk, ToolSpec
 
 MAX_ROUNDS_PER_TURN = 5
-"""An agent that still asks for tools after so many rounds goes round in circles."""
+"""An agent that still asks for tools after this number of rounds goes round in circles."""
 MAX_NESTING = 4
-"""Workflows within workflows: steps so deep are run, deeper ones are not."""
+"""Levels of workflows within workflows; deeper steps are refused."""
 
 _TOO_MANY_ROUNDS = (
     f"Tools were used {MAX_ROUNDS_PER_TURN} times in a row already. Answer the caller "
@@ -27,7 +27,7 @@ _TOO_MANY_ROUNDS = (
 
 @dataclass(slots=True)
 class _Turn:
-    """What was asked within one turn of the caller."""
+    """Counts of one turn of the caller."""
 
     number: int
     rounds: int = 0
@@ -42,7 +42,7 @@ class DeskPolicy:
         self._uses: Counter[str] = Counter()
 
     def refusal(self, ask: ToolAsk, spec: ToolSpec, *, overlaps: bool) -> str:
-        """Why this ask is not run, for the agent; empty when it may be, and then it is counted.
+        """Return why this ask is not run, for the agent; empty if it may run and was counted.
 
         `overlaps`: another ask of the agent is still being answered.
         """
@@ -60,7 +60,7 @@ class DeskPolicy:
         return ""
 
     def give_back(self, ask: ToolAsk, spec: ToolSpec) -> None:
-        """The ask was counted, but its tool was not run after all."""
+        """Take back the count of an ask whose tool was not run after all."""
         self._uses[spec.name] -= 1
         if not ask.parent and ask.turn == self._turn.number:
             self._turn.uses[spec.name] -= 1
@@ -83,7 +83,7 @@ class DeskPolicy:
 
 
 def nesting_refusal(name: str, above: tuple[str, ...]) -> str:
-    """Why a tool is not run as a step of these, the outermost first; empty when it may be."""
+    """Return why a tool may not be a step of `above` (outermost first); empty if it may."""
     if name in above:
         return f"{name} is running already and cannot be a step of itself."
     if len(above) > MAX_NESTING:

@@ -1,7 +1,7 @@
-"""From what a tool, or the desk itself, has answered to what the agent that asked is given.
+"""From the answer of a tool, or of the desk itself, to the reply that the agent receives.
 
-Pure: secret keys are masked, data becomes a sentence that can be spoken, what is too much for the
-agent is cut, and flags tell it what it must know besides.
+Pure: secret keys are masked, data becomes a sentence that can be spoken, data over the agent's
+limit is cut, and flags add facts that the agent must know.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from cordboard.tools.speech.speakable import plain
 from cordboard.tools.tool import RefusalReason, Status, ToolReply, ToolResult, ToolSpec
 
 MAX_NAMES = 50
-"""Tools that are named to an agent that asked for none of them."""
+"""Available tools named to an agent that requested an unknown tool."""
 CANCELLED = ToolResult(Status.CANCELLED, "The request was cancelled.")
 
 
 def make_reply(
     asked: Asked, result: ToolResult, source: Source, took_ms: int, limits: PayloadLimits
 ) -> ToolReply:
-    """The reply in the shape that the agent may see; `result` has no secret keys in it."""
+    """Return the reply as the agent may see it; `result` contains no secret keys."""
     message = _message(result, asked.spec)
     control = dict(result.control)
     data, cut = cap(result.data, limits, bytes_before_data(message, control))
@@ -49,7 +49,7 @@ def make_reply(
 
 
 def without_keys(result: ToolResult, keys: Sequence[str]) -> ToolResult:
-    """The result, wherever these stand in it masked."""
+    """Return the result with every occurrence of these keys masked."""
     if not keys:
         return result
     hidden = Hidden(keys)
@@ -57,7 +57,7 @@ def without_keys(result: ToolResult, keys: Sequence[str]) -> ToolResult:
 
 
 def recorded_reply(asked: Asked, reply: ToolReply) -> ToolReply:
-    """The reply as it may be recorded: without what was secret in the arguments."""
+    """Return the reply as it may be recorded: without secrets from the arguments."""
     name = asked.recorded.name
     if not asked.given.secrets:
         return reply if name == reply.name else replace(reply, name=name)
@@ -67,7 +67,7 @@ def recorded_reply(asked: Asked, reply: ToolReply) -> ToolReply:
 
 
 def not_in_toolbox(name: str, specs: Sequence[ToolSpec]) -> ToolResult:
-    """The refusal for a tool that is not this call's, or none at all."""
+    """Return the refusal for a tool outside this call's toolbox, or an unknown tool."""
     names = ", ".join(spec.name for spec in specs[:MAX_NAMES]) or "none"
     more = f" and {len(specs) - MAX_NAMES} more" if len(specs) > MAX_NAMES else ""
     return refused(
@@ -76,7 +76,7 @@ def not_in_toolbox(name: str, specs: Sequence[ToolSpec]) -> ToolResult:
 
 
 def refused(message: str) -> ToolResult:
-    """A refusal that the agent cannot mend."""
+    """Return a refusal that the agent cannot mend."""
     return ToolResult(Status.REFUSED, message, control={"retryable": False})
 
 

@@ -1,15 +1,15 @@
-"""One run of a tool, from the first ask for it to its end, and all who wait for it.
+"""One run of a tool, from the first ask for it to its end, and all asks that wait for it.
 
 A run does the desk's steps 4 to 6: the caller's yes, a kept answer, the tool with its retries. It
 calls down only (`RunParts`), and reports to its desk when a filler is due, when it is over, and
 when it ends late.
 
-Identical asks wait for one run. It is begun when nothing stands before it any more (the caller's
-yes); from then on its timeout counts, and its fillers. While the caller is asked something, by this
-run or by one of its steps, both stand still.
+Identical asks wait for one run. It begins once nothing precedes it any more (the caller's yes);
+from then on its timeout and its fillers count. While this run or one of its steps asks the caller a
+question, both stand still.
 
-What becomes of a run that nobody waits for any more, or that takes too long, depends on its
-effects. Read-only and idempotent ones are cancelled. One that changes the world goes on, for
+The fate of a run without waiting asks, or of one that takes too long, depends on its effects.
+Read-only and idempotent runs are cancelled. One that changes the world continues, for
 `LATE_SECONDS` at most: half a booking is worse than a late one. Its result is then reported as
 late, unless another ask waits for it by then.
 """
@@ -47,12 +47,12 @@ from cordboard.tools.tool import (
 )
 
 LATE_SECONDS = 60.0
-"""How long a run that changes the world goes on after nobody waits for it any more."""
+"""Longest time that a run that changes the world continues without a waiting ask."""
 SERVER_MARGIN = 0.2
-"""An MCP tool that is stopped by its timeout keeps it itself, so that the server's breaker learns
-of it; so many seconds later it has said so."""
+"""Seconds added for an MCP tool, which enforces its timeout itself, so that the server's breaker
+learns of it: by then the tool has reported it."""
 CLEAN_UP_SECONDS = 1.0
-"""How long a cancelled tool may take to tell its server so."""
+"""Time for a cancelled tool to notify its server."""
 RETRIES = Backoff(first=0.1, most=5.0)
 """Pauses between the tries of one run."""
 TOO_SLOW = "Sorry, that takes too long at the moment."
@@ -65,27 +65,27 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class Asked:
-    """One ask on its way through the desk."""
+    """One ask while the desk handles it."""
 
     ask: ToolAsk
     recorded: ToolAsk
-    """The same as it may be recorded."""
+    """The same ask as it may be recorded."""
     spec: ToolSpec | None
     given: Given
     started: float
-    """By the desk's clock."""
+    """Start by the desk's clock."""
     parent: Run | None = None
-    """The run that asked for it as a step."""
+    """The run that this ask is a step of."""
     keys: tuple[str, ...] = ()
-    """Secret keys of the caller's that its tool is given, or one that it is a step of."""
+    """The caller's secret keys given to its tool, or to a tool that it is a step of."""
     refused: RefusalReason = ""
-    """Why the desk did not run it."""
+    """Reason why the desk did not run it."""
     run: Run | None = None
     """The run that it waits, or has waited, for."""
 
     @property
     def above(self) -> tuple[str, ...]:
-        """The tools whose step this is, the outermost first."""
+        """Tools that this ask is a step of, the outermost first."""
         names: list[str] = []
         run = self.parent
         while run is not None:
@@ -96,7 +96,7 @@ class Asked:
 
 @dataclass(slots=True)
 class RunParts:
-    """The parts of one desk that its runs work with, and the desk's own functions."""
+    """Parts of one desk that its runs work with, and callbacks of the desk."""
 
     line: CallLine
     approvals: Approvals
@@ -104,13 +104,13 @@ class RunParts:
     answers: CallAnswers
     known: KnownSecrets
     step: Callable[[Run, str, JsonObject], Coroutine[None, None, ToolResult]]
-    """One step of a workflow: an ask like all others."""
+    """Runs one step of a workflow: an ask like all others."""
     filler: Callable[[Run], None]
-    """The tool is slow, and the caller should hear a filler now."""
+    """Called when the tool is slow and the caller should hear a filler."""
     ended: Callable[[Run], None]
-    """The run is over: it can no longer be joined."""
+    """Called when the run is over and can no longer be joined."""
     late: Callable[[Run, ToolResult], None]
-    """It ended with this, and nobody was waiting."""
+    """Called with the result when the run ended and no ask was waiting."""
 
 
 @dataclass(slots=True, eq=False)
@@ -119,22 +119,22 @@ class Run:
 
     parts: RunParts
     asked: Asked
-    """The ask that it was made for."""
+    """The ask that started it."""
     tool: Tool
     spec: ToolSpec
     arguments: JsonObject
-    """What the tool is given."""
+    """Arguments for the tool."""
     key: tuple[str, bytes]
     """Equal for identical asks."""
     source: Source = "run"
     refused: RefusalReason = ""
     begun: bool = False
     tries: int = 0
-    """How often the tool was run."""
+    """Number of times the tool was run."""
     given_up: Asked | None = None
-    """The last ask that no longer waits for it, if any."""
+    """The last ask that stopped waiting for it, if any."""
     over: bool = False
-    """It has come to its end."""
+    """True once it has ended."""
     _steps: int = 0
     _stopped: bool = False
     _overdue: bool = False
@@ -166,7 +166,7 @@ class Run:
         return f"{self.line.call_id}:{self.ask_id}"
 
     def progress(self, note: str = "") -> None:
-        """A step's counts for the ask of the caller's that it belongs to."""
+        """Report progress; a step's counts for the caller's ask that it belongs to."""
         if self.over:
             return
         log.debug("tool_progress", call_id=self.line.call_id, tool=self.spec.origin, note=note)
@@ -179,7 +179,7 @@ class Run:
         return await self.parts.step(self, name, arguments)
 
     def next_step_id(self) -> str:
-        """The id for the ask of its next step."""
+        """Return the id for the ask of the next step."""
         self._steps += 1
         return f"{self.ask_id}.{self._steps}"
 
@@ -187,12 +187,12 @@ class Run:
 
     @property
     def goes_on(self) -> bool:
-        """It is changing the world, so it is not stopped when nobody waits for it."""
+        """True if it changes the world, so it is not stopped when no ask waits for it."""
         return self.begun and self.spec.effects is Effects.DESTRUCTIVE
 
     @property
     def _patience(self) -> float:
-        """Seconds that an ask waits for it."""
+        """Seconds for which an ask waits for it."""
         spec = self.spec
         tells_itself = spec.kind == "mcp" and spec.effects is not Effects.DESTRUCTIVE
         return spec.limits.timeout_ms / 1000 + (SERVER_MARGIN if tells_itself else 0.0)
@@ -206,8 +206,8 @@ class Run:
         return self._task
 
     async def wait(self, asked: Asked) -> ToolResult:
-        """Wait for its result on behalf of an ask; being cancelled only gives up that ask."""
-        if self._overdue:  # somebody waits again
+        """Wait for its result on behalf of an ask; cancellation only gives up that ask."""
+        if self._overdue:  # an ask waits again
             self._overdue = False
             self._deadline.start(self._patience)
             if self.asked.parent is None:
@@ -229,24 +229,24 @@ class Run:
                     await self._leave()
 
     def stop(self) -> None:
-        """Cancel it, whatever it is."""
+        """Cancel the run, whatever its effects."""
         if not self._stopped and not self._task.done():
             self._stopped = True
             self._task.cancel()
 
     def leave_alone(self) -> None:
-        """It does not let itself be stopped: who still waits for it need not."""
+        """Answer the asks that still wait for a run that ignores its cancellation."""
         self._answer(ToolResult(Status.CANCELLED, speech.FAILED))
 
     def _untold(self, waiter: asyncio.Future[ToolResult], asked: Asked) -> None:
-        """An ask was cancelled in the very moment in which its answer came."""
+        """Handle an ask that was cancelled at the moment its answer came."""
         has_come = self.over and waiter.done() and not waiter.cancelled()
         if has_come and self.goes_on and self._told == 1:
             self.given_up = asked
             self.parts.late(self, waiter.result())
 
     async def _leave(self) -> None:
-        """Nobody waits any more."""
+        """Handle the loss of the last waiting ask."""
         if self._overdue or self._stopped:
             return
         if self.goes_on:
@@ -256,13 +256,13 @@ class Run:
         await asyncio.wait({self._task}, timeout=CLEAN_UP_SECONDS)
 
     def _go_on(self) -> None:
-        """Nobody waits, so nobody is to be told to wait."""
+        """Continue without waiting asks; fillers stop, since the caller waits for nothing."""
         self._overdue = True
         self._deadline.start(LATE_SECONDS)
         self._fillers.stop()
 
     def _too_slow(self) -> None:
-        """The time is over: of an answer, or of going on without anybody who waits."""
+        """Handle the timeout: of an answer, or of continuing without waiting asks."""
         if self._overdue or not self.goes_on:
             self.stop()
         else:
@@ -272,7 +272,7 @@ class Run:
         self._answer(ToolResult(Status.TIMEOUT, message))
 
     def _answer(self, result: ToolResult) -> None:
-        """Give it to all who wait."""
+        """Give the result to all waiting asks."""
         waiters, self._waiters = self._waiters, []
         self._told = len(waiters)
         for waiter in waiters:
@@ -285,21 +285,21 @@ class Run:
         self._end(await self._done())
 
     async def _done(self) -> ToolResult:
-        """The result of everything. A task border: whatever happens in a tool ends here as a
-        result; only cancelling passes."""
+        """Return the result of the whole run. A task border: every failure of a tool becomes a
+        result here; only cancellation passes."""
         try:
             return await self._refusal() or self._kept() or await self._fresh()
         except Exception as error:  # task border: a bug here or in a tool must not end the call
             who = {"call_id": self.line.call_id, "tool": self.spec.origin}
-            if self.asked.keys:  # a traceback may quote them
+            if self.asked.keys:  # a traceback may contain them
                 log.error("tool_crashed", type=type(error).__name__, **who)
             else:
                 log.exception("tool_crashed", **who)
             return ToolResult(Status.ERROR, speech.FAILED)
 
     async def _refusal(self) -> ToolResult | None:
-        """The refusal, unless the caller says yes or need not be asked. While the caller is asked,
-        neither timeouts nor fillers go on."""
+        """Return the refusal, unless the caller says yes or need not be asked. While the caller is
+        asked, timeouts and fillers stand still."""
         spec, asked = self.spec, self.asked
         if spec.approval != "caller" or asked.ask.confirmed:
             return None
@@ -326,7 +326,7 @@ class Run:
             run = run.asked.parent
 
     def _kept(self) -> ToolResult | None:
-        """The kept answer. An ask with secret keys has none, and leaves none."""
+        """Return the kept answer. An ask with secret keys has none, and leaves none."""
         if self.asked.keys:
             return None
         kept = self.parts.answers.find(self.spec, self.key)
@@ -336,7 +336,7 @@ class Run:
         return kept
 
     async def _fresh(self) -> ToolResult:
-        """The tool's answer, without secrets of the configuration. From here its time counts."""
+        """Return the tool's answer, without secrets of the configuration; start its timeout."""
         self.begun = True
         self._deadline.start(self._patience)
         if self.asked.parent is None:
@@ -347,7 +347,7 @@ class Run:
         return result
 
     async def _told_by_tool(self) -> ToolResult:
-        """The tool's answer, its failures included. May hold secrets."""
+        """Return the tool's answer, or its failure as a result. May contain secrets."""
         words = self.spec.speech.errors
         try:
             return _checked(await self._tries(), self.spec)
@@ -360,7 +360,7 @@ class Run:
             return ToolResult(Status.ERROR, speech.spoken_error(str(error)), {"error": str(error)})
 
     async def _tries(self) -> object:
-        """One try, and the retries that the tool's limits and effects allow."""
+        """Run the tool once, with the retries that its limits and effects allow."""
         spec = self.spec
         left = 0 if spec.effects is Effects.DESTRUCTIVE else spec.limits.retries
         while True:
@@ -379,7 +379,7 @@ class Run:
     # The end.
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """The task is done; how, if it has not said so itself."""
+        """End the run when its task is done, unless the task has done so itself."""
         if self.over:
             return
         if not task.cancelled():
@@ -402,7 +402,7 @@ class Run:
 
 
 def _checked(result: object, spec: ToolSpec) -> ToolResult:
-    """What a tool gave, which may be anything."""
+    """Return a tool's answer as a valid result; `result` may be any object."""
     if not isinstance(result, ToolResult):
         log.error("tool_answered_nonsense", tool=spec.origin, type=type(result).__name__)
         return ToolResult(Status.ERROR, speech.FAILED)

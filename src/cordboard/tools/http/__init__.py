@@ -1,1 +1,1 @@
-"""Tools of `kind: http`: one request to a web service each, and what of the answer counts."""
+"""Tools of `kind: http`: each makes one request to a web service and picks data from the answer."""

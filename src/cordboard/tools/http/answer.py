@@ -1,7 +1,7 @@
 """From the answer of a web service to the result of a tool. Pure.
 
-JSON is data, of which `result` may pick what counts; anything else that is text is `{"text": …}`.
-What cannot be used raises `HttpError`, whose words follow "it ...".
+JSON becomes data, from which `result` may pick parts; other text becomes `{"text": …}`.
+An unusable answer raises `HttpError`, whose words follow "it ...".
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from cordboard.tools.templates import MISSING, look_up
 
 MAX_MESSAGE = 500
 MAX_MEMBERS = 100
-"""Parts of a gzip file; each may be packed alone."""
+"""Members of a gzip file; each may be compressed alone."""
 TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Statuses after which another try may do."""
+"""Statuses after which another try may succeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """An answer as it came, its body unpacked."""
+    """A received answer, its body decompressed."""
 
     status: int
     kind: str = ""
-    """The media type in lower case, without parameters."""
+    """Media type in lower case, without parameters."""
     charset: str = "utf-8"
     body: bytes = b""
 
 
 def media_type(content_type: str) -> tuple[str, str]:
-    """The media type and the charset of a Content-Type header."""
+    """Return the media type and the charset of a Content-Type header."""
     kind, *parameters = content_type.split(";")
     charset = "utf-8"
     for parameter in parameters:
@@ -46,7 +46,7 @@ def media_type(content_type: str) -> tuple[str, str]:
 
 
 def unpacked(body: bytes, encoding: str, most: int) -> bytes:
-    """A body as it was before it was packed. Raises `HttpError`: too long, broken, unknown."""
+    """Return the decompressed body. Raises `HttpError`: too long, broken, unknown."""
     encoding = encoding.strip().lower()
     if encoding in ("", "identity") or not body:
         return body
@@ -73,12 +73,12 @@ def unpacked(body: bytes, encoding: str, most: int) -> bytes:
 
 
 def too_long(most: int) -> HttpError:
-    """The answer is over the limit."""
+    """Return the error for an answer over the limit."""
     return HttpError(f"its answer is longer than {most} bytes")
 
 
 class AnswerReader:
-    """What of a tool's answers counts."""
+    """Reads a tool's answers: success, data, error message."""
 
     def __init__(self, success: Iterable[int], result: Mapping[str, str], error_field: str | None):
         self._success = frozenset(success)
@@ -89,7 +89,7 @@ class AnswerReader:
         return status in self._success if self._success else 200 <= status < 300
 
     def data(self, answer: HttpAnswer) -> Any:
-        """The data of a success. Raises `HttpError` when the body is not what it says it is."""
+        """Return the data of a success. Raises `HttpError` for a body unlike its media type."""
         whole = content(answer)
         if not self._result:
             return whole
@@ -97,7 +97,7 @@ class AnswerReader:
         return {name: value for name, value in found if value is not MISSING}
 
     def message(self, answer: HttpAnswer) -> str:
-        """What a refusal says in its `error_field`; empty when it says nothing."""
+        """Return the `error_field` of a refusal; empty if it has none."""
         if self._error_field is None:
             return ""
         try:
@@ -108,14 +108,14 @@ class AnswerReader:
 
 
 def _shortened(text: str) -> str:
-    """At most so many characters of whole words: half a secret would not be recognised as one."""
+    """Return at most `MAX_MESSAGE` characters of whole words: half a secret would not be masked."""
     if len(text) <= MAX_MESSAGE:
         return text
     return f"{text[:MAX_MESSAGE].rpartition(' ')[0]} …"
 
 
 def content(answer: HttpAnswer) -> Any:
-    """The data in a body. Raises `HttpError` for JSON that is none."""
+    """Return the data in a body. Raises `HttpError` for invalid JSON."""
     if not answer.body.strip():
         return {}
     kind = answer.kind
@@ -131,7 +131,7 @@ def content(answer: HttpAnswer) -> Any:
         "application/pdf",
         "application/zip",
     ):
-        raise HttpError(f"it answered with {kind}, which nobody can hear")
+        raise HttpError(f"it answered with {kind}, which cannot be spoken")
     try:
         text = answer.body.decode(answer.charset, "replace")
     except LookupError:
@@ -140,7 +140,7 @@ def content(answer: HttpAnswer) -> Any:
 
 
 def status_error(status: int) -> HttpError:
-    """A status that is no success, in words."""
+    """Return the error for a status that is not a success."""
     if status in TRANSIENT or status >= 500:
         return HttpUnavailable(f"it is not available (HTTP {status})")
     if status in (401, 403, 407):

@@ -1,9 +1,9 @@
 """The HTTP client of all HTTP tools of a generation: pooled connections to guarded addresses.
 
-Nothing is shared between requests but connections: no cookies, no credentials of the environment.
-A proxy of the environment is used as `cordboard.net.guarded` says. Every wait and every length is
-bounded, and failures come out as `HttpError` or a subclass, in words that follow "it ..." and carry
-no header, no URL and no text of the service's.
+Requests share nothing but connections: no cookies, no credentials of the environment. A proxy of
+the environment is used as `cordboard.net.guarded` describes. Every wait and every length is
+bounded. Failures are raised as `HttpError` or a subclass, in words that follow "it ..." and contain
+no header, no URL and no text of the service.
 
 Imported only when the first request is made (`cordboard.tools.http.shared`): httpcore2 is heavy.
 """
@@ -28,9 +28,9 @@ IDLE_CONNECTIONS = 32
 CONNECT_SECONDS = 5.0
 WRITE_SECONDS = 30.0
 READ_SECONDS = 620.0
-"""Between two pieces of an answer. The desk gives up earlier: no tool may take over 600 s."""
+"""Timeout between two pieces of an answer. The desk gives up earlier: after 600 s at most."""
 INLINE_BYTES = 16 * 1024
-"""A longer answer is unpacked beside the event loop."""
+"""A longer answer is decompressed beside the event loop."""
 _TIMEOUT = {
     "connect": CONNECT_SECONDS,
     "read": READ_SECONDS,
@@ -41,25 +41,25 @@ _TIMEOUT = {
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far a request may go."""
+    """Places to which a request may go."""
 
     private: bool = False
-    """Also to addresses that are not public."""
+    """True: also addresses that are not public."""
     hosts: Sequence[str] = ()
-    """Where redirects may lead to besides the request's own host."""
+    """Hosts that redirects may lead to besides the request's own host."""
     redirects: int = 3
     max_bytes: int = 262_144
 
 
 class HttpClient:
-    """Sends requests. `close` it in the end."""
+    """Sends requests. `close` it at the end."""
 
     def __init__(self, tls: ssl.SSLContext) -> None:
         self._public = guarded_pool(GuardedBackend(public_addresses), tls, IDLE_CONNECTIONS)
         self._private = guarded_pool(GuardedBackend(all_but_forbidden), tls, IDLE_CONNECTIONS)
 
     async def send(self, request: HttpRequest, reach: Reach) -> HttpAnswer:
-        """The answer, redirects followed, whatever its status. Raises `HttpError`."""
+        """Return the answer after redirects, with any status. Raises `HttpError`."""
         for _ in range(reach.redirects + 1):
             answer, location = await self._send(request, reach)
             if answer.status not in REDIRECTS or not location:
@@ -81,7 +81,7 @@ class HttpClient:
         except _Broken as error:
             if request.method not in ("GET", "HEAD"):
                 raise
-            # A kept connection that the server has just closed looks like that.
+            # A kept connection that the server has just closed fails like this.
             broken: HttpError = error
         try:
             return await _exchange(pool, request, reach.max_bytes)
@@ -90,7 +90,7 @@ class HttpClient:
 
 
 class _Broken(HttpUnavailable):
-    """The connection broke before anything of an answer came."""
+    """The connection broke before any part of an answer came."""
 
 
 _EXPLAINED_FIRST = Explained(HttpError, HttpUnavailable, HttpTimeout, _Broken)
@@ -100,7 +100,7 @@ _EXPLAINED = Explained(HttpError, HttpUnavailable, HttpTimeout, HttpUnavailable)
 async def _exchange(
     pool: httpcore2.AsyncConnectionPool, request: HttpRequest, most: int
 ) -> tuple[HttpAnswer, str]:
-    """One request and its answer; where a redirect leads to."""
+    """Send one request; return its answer and the target of a redirect."""
     with _EXPLAINED_FIRST:
         response = await pool.handle_async_request(_wire(request))
     try:

@@ -1,4 +1,4 @@
-"""To which hosts a request may go, and to which addresses their names may lead. Pure."""
+"""Allowed hosts of a request, and allowed addresses of their names. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cordboard.errors import HttpAddressRefused
 
 
 def host_allowed(host: str, patterns: Iterable[str]) -> bool:
-    """Whether a host is one of `allow_hosts`."""
+    """Return True if a host is one of `allow_hosts`."""
     host = host.lower().rstrip(".")
     return any(
         host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern
@@ -18,12 +18,12 @@ def host_allowed(host: str, patterns: Iterable[str]) -> bool:
 
 
 def public_addresses(addresses: Iterable[Address]) -> list[Address]:
-    """Those that the whole Internet shares. Raises `HttpAddressRefused` when there is none."""
+    """Return the public addresses. Raises `HttpAddressRefused` when there is none."""
     return _chosen(addresses, private=False)
 
 
 def all_but_forbidden(addresses: Iterable[Address]) -> list[Address]:
-    """Those to which a tool with `allow_private` may go. Raises `HttpAddressRefused`."""
+    """Return the addresses for a tool with `allow_private`. Raises `HttpAddressRefused`."""
     return _chosen(addresses, private=True)
 
 

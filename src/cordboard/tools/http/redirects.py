@@ -1,4 +1,4 @@
-"""Whether a redirect is followed, and with what request. Pure."""
+"""Redirects: the decision to follow one, and the new request. Pure."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _OF_A_BODY = {"content-type", "idempotency-key", "x-cordboard-signature", "x-cor
 def redirected(
     request: HttpRequest, status: int, location: str, hosts: Iterable[str]
 ) -> HttpRequest:
-    """The request that a redirect asks for.
+    """Return the request that a redirect leads to.
 
     Raises `HttpAddressRefused` when it leads to another host that is not listed, to another port,
-    or from https to http; `HttpError` when the request would not survive it.
+    or from https to http; `HttpError` when the redirect would lose the request.
     """
     if len(location) > MAX_LOCATION:
         raise HttpAddressRefused("it sent an address that is too long")
@@ -31,12 +31,12 @@ def redirected(
         )
         host, port = (parts.hostname or "").lower(), parts.port
     except ValueError:
-        raise HttpAddressRefused("it sent an address that is no URL") from None
+        raise HttpAddressRefused("it sent an address that is not a URL") from None
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if parts.scheme not in ("http", "https") or not host or parts.username is not None:
         raise HttpAddressRefused("it sent us to an address that is not followed")
     if not target.isascii() or not target.isprintable() or " " in target or not host.isascii():
-        raise HttpAddressRefused("it sent an address that is no URL")
+        raise HttpAddressRefused("it sent an address that is not a URL")
     if request.scheme == "https" and parts.scheme == "http":
         raise HttpAddressRefused("it sent us from https to http, which is not followed")
     onwards = request.elsewhere(parts.scheme, host, port, target)
@@ -46,7 +46,7 @@ def redirected(
         raise HttpAddressRefused("it sent us to a host elsewhere, which is not followed")
     if request.method in ("GET", "HEAD") or status in (307, 308):
         return onwards
-    if status == 303:  # the answer to what has been done is there
+    if status == 303:  # the result of the request is at that address
         return replace(onwards, method="GET", body=None, headers=_of_a_get(onwards.headers))
     raise HttpError(f"it redirects us in a way that would lose the request (HTTP {status})")
 

@@ -1,11 +1,11 @@
-"""From the arguments of an ask to one HTTP request. Pure.
+"""From the arguments of a tool call to one HTTP request. Pure.
 
-Every value is escaped by the place in which it stands, whoever it is from: in the path as one
-segment, in a query or form as one value, in JSON as a string, in XML as text; in a header, control
-characters are refused. So an argument can change neither the host nor the path's shape nor the
-structure of a body. `${VAR}` and braces inside a value mean nothing.
+Every value, from any source, is escaped for its place: in the path as one segment, in a query or
+form as one value, in JSON as a string, in XML as text; in a header, control characters are refused.
+So an argument can change neither the host nor the path's shape nor the structure of a body.
+`${VAR}` and braces inside a value mean nothing.
 
-Raises `ToolError`, fit to be spoken, where a request would not be what the operator meant.
+Raises `ToolError`, fit to be spoken, where the request would differ from the operator's intent.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from cordboard.version import __version__
 
 JSON = "application/json"
 MAX_TARGET = 8_000
-"""Bytes of path and query; servers refuse longer ones in a less clear way."""
+"""Bytes of path and query; servers refuse longer ones with less clear errors."""
 
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What no XML document can hold, escaped or not."""
+"""Characters that no XML document can contain, escaped or not."""
 _LITERAL = "/%:@!$&'()*+,;=~?[]"
-"""What stays as it is in the operator's own parts of a URL."""
+"""Characters that stay unescaped in the operator's own parts of a URL."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """One request, ready to be sent but for `Host` and `Content-Length`."""
+    """One request, complete except for `Host` and `Content-Length`."""
 
     method: str
     scheme: str
@@ -61,7 +61,7 @@ class HttpRequest:
     """Path and query."""
     headers: tuple[tuple[str, bytes], ...] = ()
     secret_headers: tuple[tuple[str, bytes], ...] = ()
-    """Never sent to another host."""
+    """Headers that are never sent to another host."""
     body: bytes | None = None
 
     @property
@@ -75,7 +75,7 @@ class HttpRequest:
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
     def elsewhere(self, scheme: str, host: str, port: int | None, target: str) -> HttpRequest:
-        """The same request to another place; another host gets no secrets."""
+        """Return the same request to another place; another host gets no secrets."""
         secret = self.secret_headers if host == self.host else ()
         return replace(
             self,
@@ -88,7 +88,7 @@ class HttpRequest:
 
 
 class RequestPlan:
-    """What a tool's requests are made from, read once."""
+    """The parts of a tool's requests, parsed once."""
 
     def __init__(self, config: HttpTool) -> None:
         self._config = config
@@ -108,7 +108,8 @@ class RequestPlan:
     def request(
         self, arguments: JsonObject, variables: Mapping[str, str], key: str, now: float
     ) -> HttpRequest:
-        """The request of one ask. `key` is the ask's idempotency key, `now` seconds since 1970."""
+        """Return the request of one tool call. `key` is its idempotency key, `now` seconds since
+        1970."""
         scope = {**self._defaults, **arguments, CALL: dict(variables)}
         config = self._config
         body, kind = self._content(scope)
@@ -177,7 +178,7 @@ class RequestPlan:
                 yield name, value.encode("utf-8", "replace")
 
     def _content(self, scope: Mapping[str, Any]) -> tuple[bytes | None, str]:
-        """The body and its media type."""
+        """Return the body and its media type."""
         config = self._config
         if self._form is not None:
             return _pairs(self._form, scope).encode(), "application/x-www-form-urlencoded"
@@ -202,7 +203,7 @@ def _quoted(text: str) -> str:
 
 
 def _pairs(templates: Mapping[str, Any], scope: Mapping[str, Any]) -> str:
-    """`name=value` for each value that is there; a list gives several."""
+    """Return `name=value` for each value present; a list gives several."""
     pairs: list[str] = []
     for name, template in templates.items():
         only = only_placeholder(template)

@@ -1,4 +1,4 @@
-"""The one HTTP client of a generation, made when a tool needs it first."""
+"""The one HTTP client of a generation, created on first use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SharedClient:
-    """Gives the client. `close` it with its generation."""
+    """Creates and holds the client. `close` it with its generation."""
 
     def __init__(self) -> None:
         self._client: HttpClient | None = None
@@ -23,7 +23,7 @@ class SharedClient:
         self._closed = False
 
     async def client(self) -> HttpClient:
-        """The client. Raises `HttpError` when it is closed or cannot be made."""
+        """Return the client. Raises `HttpError` when it is closed or cannot be created."""
         if self._client is None:
             async with self._making:
                 if self._client is None and not self._closed:
@@ -33,17 +33,17 @@ class SharedClient:
         return self._client
 
     def begin_to_warm(self) -> None:
-        """The same beside other things. Returns at once."""
+        """Start `warm` in the background. Returns at once."""
         if self._warming is None:
             self._warming = asyncio.create_task(self.warm(), name="http client")
 
     async def warm(self) -> None:
-        """Make the client now, so that no call waits for it. What fails will be told by a tool."""
+        """Create the client now, so that no call waits for it; a tool call reports failures."""
         with suppress(HttpError):
             await self.client()
 
     async def close(self) -> None:
-        """Close all connections; nothing is sent any more. Idempotent."""
+        """Close all connections; further requests fail. Idempotent."""
         self._closed = True
         if self._warming is not None:
             await asyncio.gather(self._warming, return_exceptions=True)
@@ -54,7 +54,7 @@ class SharedClient:
 
 
 def _make() -> HttpClient:
-    """In a thread: the imports and the certificate authorities take 0.1 to 0.5 s."""
+    """Create the client, in a thread: imports and certificate authorities take 0.1 to 0.5 s."""
     with suppress(ImportError):  # else it is loaded by the first connection, on the event loop
         importlib.import_module("anyio._backends._asyncio")
     from cordboard.net.tls import trusted

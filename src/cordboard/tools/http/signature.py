@@ -1,11 +1,11 @@
-"""Signing requests, so that a receiver knows that they are from this engine, unaltered and new.
+"""Signatures of requests, which prove to a receiver their origin, integrity and age.
 
     X-Cordboard-Timestamp: 1795284000
     X-Cordboard-Signature: v1=<hex>
 
 The hex digits are HMAC-SHA256 with the shared secret as key over the timestamp, a dot, and the body
 as it was sent. A receiver computes the same, compares in constant time, and refuses a timestamp
-that is more than some minutes old. Pure. Shown to users in docs/tools/http.md.
+more than some minutes old. Pure. Users find it in docs/tools/http.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SIGNATURE = "X-Cordboard-Signature"
 
 
 def signature_headers(secret: str, now: float, body: bytes) -> Mapping[str, str]:
-    """The two headers. `now` is seconds since 1970."""
+    """Return the two headers. `now` is seconds since 1970."""
     timestamp = str(int(now))
     return {TIMESTAMP: timestamp, SIGNATURE: f"v1={_digest(secret, timestamp, body)}"}
 
@@ -27,7 +27,7 @@ def signature_headers(secret: str, now: float, body: bytes) -> Mapping[str, str]
 def is_signed(
     secret: str, timestamp: str, signature: str, body: bytes, now: float, tolerance: float = 300
 ) -> bool:
-    """Whether a request bears a valid signature that is at most `tolerance` seconds old."""
+    """Return True for a valid signature that is at most `tolerance` seconds old."""
     if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) < 16):
         return False
     if abs(now - int(timestamp)) > tolerance:

@@ -1,9 +1,9 @@
 """A tool of `kind: http`: one request to a web service, its answer as data and words.
 
-What the service or the way to it does wrong ends as a `ToolError` or `ToolTimeout` that a caller
-may hear; what an operator needs is in the log line `http_tool_failed`: the tool, the host, the
+A failure of the service or the network ends as a `ToolError` or `ToolTimeout` that a caller may
+hear. The log line `http_tool_failed` has the facts for the operator: the tool, the host, the
 status, the reason; no path, no header, no argument. A refusal that another try will not change
-(400, 404, 422...) is a result, so that it is not tried again.
+(400, 404, 422...) is a result, so that it is not retried.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 NOT_FOUND = "Sorry, I could not find that."
 REFUSED = "Sorry, that service did not accept this."
 INLINE_BYTES = 64 * 1024
-"""A longer answer is read beside the event loop."""
+"""A longer answer is parsed beside the event loop."""
 
 log = structlog.get_logger()
 
@@ -59,8 +59,8 @@ _EFFECTS = {
     "POST": Effects.DESTRUCTIVE,
     "PATCH": Effects.DESTRUCTIVE,
 }
-"""As HTTP has it (RFC 9110, 9.2): what is not idempotent is neither repeated nor broken off. Nobody
-is asked for their approval unless the operator says so."""
+"""Effects of HTTP methods (RFC 9110, 9.2): a method that is not idempotent is neither retried nor
+cancelled. The caller's approval is required only if the operator configures it."""
 
 
 def http_tools(config: Config, shared: SharedClient) -> tuple[Tool, ...]:
@@ -73,7 +73,7 @@ def http_tools(config: Config, shared: SharedClient) -> tuple[Tool, ...]:
 
 
 def http_spec(name: str, config: HttpTool) -> ToolSpec:
-    """All that an agent may know of a tool, and its rules."""
+    """Return the agent's view of a tool, and its rules."""
     spec = ToolSpec(
         name=name,
         kind="http",
@@ -151,7 +151,7 @@ class HttpRequestTool:
         return self._reader.data(answer)
 
     def _refused(self, answer: HttpAnswer, request: HttpRequest, run: ToolRun) -> ToolResult:
-        """A status that is no success: for the caller, the model and the operator."""
+        """Handle a status that is not a success: for the caller, the model and the operator."""
         error = status_error(answer.status)
         said = self._reader.message(answer)
         self._tell(f"{error}: {said}" if said else str(error), request, run, answer.status)
@@ -191,14 +191,14 @@ class HttpRequestTool:
 
 
 def _key(run: ToolRun) -> str:
-    """The idempotency key. A dialplan may give all its calls one id (bare AudioSocket): what a
-    service is told must still tell a repetition from the next call."""
+    """Return the idempotency key. A dialplan may give all its calls one id (bare AudioSocket), so
+    the key must distinguish a retry from the same request in the next call."""
     begun = run.line.variables.get("current_datetime_iso", "")
     return f"{run.idempotency_key}@{begun}" if begun else run.idempotency_key
 
 
 def _words(answer: HttpAnswer, data: Any) -> str:
-    """A plain text is its own sentence, and so is JSON that is one; markup is not."""
+    """Return a plain text, or JSON that is a string, as its own sentence; markup gives none."""
     if isinstance(data, str):
         return data
     if answer.kind == "text/plain" and isinstance(data, dict):

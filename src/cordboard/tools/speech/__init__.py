@@ -1,1 +1,1 @@
-"""From data to words that a voice can say."""
+"""From data to words for a voice."""

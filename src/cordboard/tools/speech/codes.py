@@ -1,7 +1,7 @@
-"""What is said letter by letter or digit by digit: codes, telephone numbers, addresses.
+"""Words spoken letter by letter or digit by digit: codes, telephone numbers, addresses.
 
-Pauses are commas. A lone letter A always has one behind it: voices read "A 5" with the article.
-Functions give None for what has nothing to say, and never raise.
+Pauses are commas. A lone letter A is always followed by one: voices read "A 5" with the article.
+Functions return None for input without anything to say, and never raise.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 A_LINK = "a link"
 A_CODE = "a long code"
 MOST_SPELLED = 40
-"""Characters; nobody writes down more than that."""
+"""Characters; callers do not write down more than that."""
 _BREATH = 4
-"""Letters or digits said without a pause."""
+"""Letters or digits spoken without a pause."""
 
 _RUN = re.compile(r"[^\W_]+")
 _LETTERS_OR_DIGITS = re.compile(r"\d+|\D+")
@@ -26,7 +26,7 @@ _SIGN = re.compile(r"[._+%@-]")
 
 
 def spelled(text: str) -> str | None:
-    """Letter by letter: `AB-12` is `A, B, 1 2`. Signs are pauses. None: nothing to spell."""
+    """Return letter by letter: `AB-12` is `A, B, 1 2`. Signs are pauses. None: nothing to spell."""
     if len(text) > MOST_SPELLED:
         return A_CODE
     groups = [group for run in _RUN.findall(text) for group in _breaths(run)]
@@ -34,7 +34,7 @@ def spelled(text: str) -> str | None:
 
 
 def digits(text: str) -> str | None:
-    """The digits of a text one by one: `4711` is `4 7 1 1`."""
+    """Return the digits of a text one by one: `4711` is `4 7 1 1`."""
     if len(text) > 2 * MOST_SPELLED:
         return A_CODE
     groups = [group for run in _DIGIT_RUN.findall(text) for group in _breaths(run)]
@@ -42,20 +42,20 @@ def digits(text: str) -> str | None:
 
 
 def phone_number(text: str) -> str | None:
-    """Digit by digit in the groups in which it is written, or in threes."""
+    """Return the digits in the groups in which the number is written, or in threes."""
     found = digits(text)
     return f"plus {found}" if found is not None and text.lstrip().startswith("+") else found
 
 
 def email_address(text: str) -> str | None:
-    """`ann.lee@example.com` is `ann dot lee at example dot com`."""
+    """Return `ann.lee@example.com` as `ann dot lee at example dot com`."""
     if not _EMAIL.fullmatch(text.strip()):
         return None
     return _signs_said(text.strip())
 
 
 def link(url: str) -> str:
-    """Of a URL only the host is said, and of one that has no name "a link"."""
+    """Return only the host of a URL, or "a link" if it has no host."""
     try:
         host = urlsplit(url if "://" in url else f"//{url}").hostname or ""
     except ValueError:
@@ -69,8 +69,8 @@ def _signs_said(text: str) -> str:
 
 
 def _breaths(run: str) -> list[str]:
-    """A run in parts short enough for one breath: where letters and digits meet, then as even as
-    they can be (7 are 3 and 4)."""
+    """Split a run into parts short enough for one breath: where letters and digits meet, then as
+    evenly as possible (7 are 3 and 4)."""
     if len(run) <= _BREATH:
         return [run]
     parts: list[str] = []

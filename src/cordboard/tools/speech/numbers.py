@@ -1,8 +1,8 @@
-"""Numbers as a voice says them right, whichever voice: 1,990 and not a year, "minus 5", "5 euros
-and 20 cents", and words where no voice has any ("about 1.2 quadrillion").
+"""Numbers that every voice says right: 1,990 and not a year, "minus 5", "5 euros and 20 cents",
+and words where no voice has any ("about 1.2 quadrillion").
 
-Digits stay digits: every voice reads 2500 in its own way. Functions give None for what is no such
-value, and never raise, whatever the size: an integer of a million digits is never turned to text.
+Digits stay digits: every voice reads 2500 in its own way. Functions return None for unsuitable
+values, and never raise, whatever the size: an integer of a million digits is never turned to text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 GREATEST_IN_DIGITS = 10**15
-"""From here on a number is rounded and said in words."""
+"""Numbers from here on are rounded and spoken in words."""
 _GREATEST = 10**36
 _SCALES = (
     (33, "decillion"),
@@ -46,7 +46,7 @@ Number = int | float
 
 
 def as_number(value: object) -> Number | None:
-    """A number, or the number that a text is; None for all else, and for what is not finite."""
+    """Return a number, or the number in a text; None for all else, and for infinity and NaN."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -60,7 +60,7 @@ def as_number(value: object) -> Number | None:
 
 
 def number(value: object, grouped: bool = True) -> str | None:
-    """A quantity: `1,234,567`, `minus 5`, `21.5`, `about 1.2 quadrillion`."""
+    """Return a quantity: `1,234,567`, `minus 5`, `21.5`, `about 1.2 quadrillion`."""
     found = as_number(value)
     if found is None:
         return None
@@ -73,7 +73,7 @@ def number(value: object, grouped: bool = True) -> str | None:
 
 
 def fixed(value: object, decimals: int) -> str | None:
-    """A number with so many decimals: `1,234.50`."""
+    """Return a number with this many decimals: `1,234.50`."""
     found = as_number(value)
     if found is None:
         return None
@@ -85,7 +85,7 @@ def fixed(value: object, decimals: int) -> str | None:
 
 
 def ordinal(value: object) -> str | None:
-    """`1st`, `22nd`, `103rd` of a whole number that is not negative."""
+    """Return `1st`, `22nd`, `103rd` for a whole number that is not negative."""
     found = as_number(value)
     if found is None or not 0 <= found < GREATEST_IN_DIGITS or found != int(found):
         return None
@@ -95,7 +95,7 @@ def ordinal(value: object) -> str | None:
 
 
 def year(value: object) -> str | None:
-    """A year of four digits, which voices read as one."""
+    """Return a year of four digits, which voices read as one."""
     found = as_number(value)
     if found is None or not 1000 <= found <= 9999 or found != int(found):
         return None
@@ -103,7 +103,7 @@ def year(value: object) -> str | None:
 
 
 def money(value: object, currency: str) -> str | None:
-    """`5 euros and 20 cents`; a currency that is not in `CURRENCIES` is spelled."""
+    """Return `5 euros and 20 cents`; a currency outside `CURRENCIES` is spelled."""
     found = as_number(value)
     if found is None:
         return None
@@ -127,7 +127,7 @@ def _minus(value: Number) -> str:
 
 
 def _decimals(size: float, grouped: bool) -> str:
-    """No more digits than somebody can take in by ear: three decimals, or three digits."""
+    """Return at most the digits that a listener can take in: three decimals, or three digits."""
     places = 3 if size >= 1 else min(9, 2 - math.floor(math.log10(size)))
     text = f"{size:,.{places}f}" if grouped else f"{size:.{places}f}"
     text = text.rstrip("0").rstrip(".")

@@ -1,11 +1,12 @@
-"""Any text as one that a voice can say: what is written for the eye becomes words for the ear.
+"""Conversion of any text to one for a voice: written forms become spoken words.
 
-Times of the 24-hour clock, dates, money, units, codes, telephone numbers, e-mail addresses, links,
-signs; lists and tables become sentences; markup, pictographs, control, bidirectional and invisible
-characters go. docs/tool-speech.md has the table of what becomes what. What voices read well by
-themselves stays: short numbers, capitals that are words, times that already say AM or PM.
+Times of the 24-hour clock, dates, money, units, codes, telephone numbers, e-mail addresses, links
+and signs become words; lists and tables become sentences; markup, pictographs, control,
+bidirectional and invisible characters are removed. docs/tool-speech.md has the full table. Text
+that voices read well stays: short numbers, capitals that are words, times that already have AM or
+PM.
 
-A pure function of linear time that never raises. What it has made it leaves alone: twice is once.
+A pure function of linear time that never raises. It is idempotent.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ MAX_SPOKEN = 1_500
 """Characters; about 100 s of speech."""
 
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
-_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^)\s\[]*\)")  # nothing in it may run past the next "["
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^)\s\[]*\)")  # no part of it may run past the next "["
 _EMPHASIS = re.compile(r"\*{1,3}|`{1,3}|~~|(?<!\w)_{1,3}(?=\S)|(?<=\S)_{1,3}(?!\w)")
 _LINE_HEAD = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|[-*+•][ \t]+|>[ \t]?)", re.MULTILINE)
 _LINE_END = re.compile(r"(?<=[^\s.!?,;:])[ \t]*\n\s*\n")
 _SENTENCE_END = re.compile(r"[.!?](?=\s|\Z)")
 _LEFT_MARKS = re.compile(r"[*_`#<>|~\[\]]+")
-"""Marks of markup that was not whole."""
+"""Leftover marks of incomplete markup."""
 AND_MORE = "And more."
-"""Ends what was too long to be said whole."""
+"""Ends a text that was too long to be spoken completely."""
 A_NUMBER = "a very long number"
 
 UNITS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -83,7 +84,7 @@ UNITS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "TB": ("terabyte", "terabytes"),
     }
 )
-"""Unit → one, many. Only those that mean one thing: "in" and "A" are words."""
+"""Unit → one, many. Only units with one meaning: "in" and "A" are words."""
 
 _NUMBER = r"(?:\d{1,3}(?:,\d{3}){1,4}|\d{1,15})(?:\.\d{1,6})?"
 _UNITS = "|".join(re.escape(unit) for unit in sorted(UNITS, key=len, reverse=True))
@@ -152,13 +153,13 @@ _ITEM = re.compile(r"^[ \t]*(?:[-*+•\u2013]|\d{1,3}[.)])[ \t]+(?=\S)")
 _RULE = re.compile(r"[ \t|:=_*~-]*")
 _FENCE = re.compile(r"[ \t]*(?:```|~~~)\w*[ \t]*")
 _PLAIN_WORDS = re.compile(r"(?:[A-Za-z']{1,20}[,.!?;]? )*[A-Za-z']{1,20}[.!?]?")
-"""Nothing but words and single marks: they are said as they are."""
+"""Only words and single marks: spoken unchanged."""
 _REPEATED = re.compile(r"([!?.,;:])(?:\s?[!?.,;:])+")
 _LINES_OF = re.compile(r"[-=_~#*|\\]{3,}")
 
 
 def speakable(text: str, most: int = MAX_SPOKEN) -> str:
-    """One line of at most `most` characters; empty when there is nothing that can be said."""
+    """Return one line of at most `most` characters; empty if there is nothing to say."""
     is_plain = len(text) <= most and _PLAIN_WORDS.fullmatch(text) and "about about" not in text
     return text if is_plain else _made_speakable(text, most)
 
@@ -187,7 +188,7 @@ def _shortened(said: str, most: int) -> str:
 
 
 def _as_sentences(text: str) -> str:
-    """Entries of lists, headings and rows of tables end as sentences do."""
+    """End entries of lists, headings and rows of tables like sentences."""
     lines: list[str] = []
     for line in text.splitlines():
         if _FENCE.fullmatch(line) or (line.strip() and _RULE.fullmatch(line)):
@@ -226,7 +227,7 @@ def _link(match: re.Match[str]) -> str:
 
 
 def _clock(match: re.Match[str]) -> str | None:
-    """Only times that nobody takes for those of a 12-hour clock: 15:20 and 08:05."""
+    """Convert only times that cannot be mistaken for a 12-hour clock: 15:20 and 08:05."""
     hour, minute = match[0].split(":")[:2]
     if int(hour) <= 12 and not hour.startswith("0"):
         return None
@@ -258,7 +259,8 @@ def _figure(match: re.Match[str]) -> str:
 
 
 def _code(match: re.Match[str]) -> str | None:
-    """Five characters or more, and not just a number or a word: `AB12C`, `QX-2026-91`."""
+    """Spell codes of five characters or more that are not just a number or a word: `AB12C`,
+    `QX-2026-91`."""
     code = match[0]
     has_both = any(map(str.isdigit, code)) and any(map(str.isalpha, code))
     is_word = re.match(r"[A-Z]{4}", code) is not None
@@ -290,12 +292,12 @@ _KINDS: Mapping[str, Callable[[re.Match[str]], str | None]] = MappingProxyType(
 
 
 def plain(text: str, most: int = MAX_SPOKEN) -> str:
-    """Text fit to be spoken: no markup, no control or invisible characters, one line, capped."""
+    """Return one capped line fit for speech: no markup, control or invisible characters."""
     return cut_at_sentence(one_line(text[: 20 * most]), most)
 
 
 def one_line(text: str) -> str:
-    """As `plain`, of any length."""
+    """Like `plain`, without the cap."""
     text = _LINK.sub(r"\1", _TAG.sub(" ", text))
     text = _EMPHASIS.sub("", _LINE_HEAD.sub("", text))
     text = _LINE_END.sub(". ", text.strip())
@@ -305,7 +307,7 @@ def one_line(text: str) -> str:
 
 
 def cut_at_sentence(text: str, most: int) -> str:
-    """At most `most` characters, ending with a whole sentence if there is one, else a word."""
+    """Cut to at most `most` characters, after a whole sentence if possible, else after a word."""
     if len(text) <= most:
         return text
     head = text[:most]
@@ -330,12 +332,12 @@ def _spoken_character(character: str) -> str:
 
 
 def without_marks(text: str) -> str:
-    """Text without any mark of markup, whole or not: the last step before a voice. Lines stay
-    lines: voices pause between them."""
+    """Return text without any mark of markup, complete or not: the last step before a voice. Line
+    breaks stay: voices pause at them."""
     lines = (_LEFT_MARKS.sub(" ", one_line(line)) for line in text.splitlines())
     return "\n".join(" ".join(line.split()) for line in lines if has_words(line))
 
 
 def has_words(text: str) -> bool:
-    """Whether a voice finds something to say: a letter, a digit or the sign of a currency."""
+    """Return True if a voice finds something to say: a letter, a digit or a currency sign."""
     return any(c.isalnum() or unicodedata.category(c) == "Sc" for c in text)

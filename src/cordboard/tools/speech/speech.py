@@ -1,9 +1,9 @@
-"""From a tool's data to a sentence that may be spoken to the caller.
+"""From a tool's data to a sentence for the caller.
 
 `speech_template` fills a sentence with values, `speech_field` picks one value; both use dotted
-paths with list indexes (`weather.0.summary`). Where a value is missing nothing is guessed: the
-result's own words are said, else a short summary, never "None". Whatever is said is put into a form
-that a voice can say (`tools.speech.speakable`), and it ends at a sentence when it is too long.
+paths with list indexes (`weather.0.summary`). A missing value is never guessed and never spoken as
+"None": the result's own words are used, else a short summary. The text is then put into spoken form
+(`tools.speech.speakable`), and cut at the end of a sentence if it is too long.
 
 Values are data: a `{placeholder}` or `${VAR}` inside a value stays what it is. Pure functions.
 """
@@ -19,20 +19,21 @@ from cordboard.tools.templates import look_up
 from cordboard.tools.tool import Speech
 
 FETCHED = "I have the result."
-"""Said when a tool worked but nothing says how to speak its data."""
+"""Spoken when a tool worked but no rule turns its data into words."""
 FAILED = "Sorry, that did not work."
-"""Said when a tool failed and its own words are not fit to be spoken."""
+"""Spoken when a tool failed and its own error text is unfit for speech."""
 UNAVAILABLE = "Sorry, that service is not available right now."
 UNUSABLE = "Sorry, that service gave an answer I cannot use."
 TOO_SLOW = "Sorry, that service takes too long to answer."
-"""The three ways in which the service behind a tool fails: `ErrorWords` may say them otherwise."""
+"""Three failures of the service behind a tool: unavailable, unusable answer, too slow. `ErrorWords`
+may override these sentences."""
 MAX_ERROR_SPOKEN = 200
 
 _TECHNICAL = re.compile(r"[{}<>\[\]|\\=_]|://|\n|Traceback|[A-Za-z]Error\b|Exception\b")
 
 
 def sentence(data: Any, speech: Speech, fallback: str = "") -> str:
-    """The sentence for a result: template, else field, else `fallback`, else a summary."""
+    """Return the sentence for a result: template, else field, else `fallback`, else a summary."""
     text = ""
     if speech.template_read is not None:
         text = fill(speech.template_read, data) or ""
@@ -42,7 +43,7 @@ def sentence(data: Any, speech: Speech, fallback: str = "") -> str:
 
 
 def summary(data: Any) -> str:
-    """A sentence that says no more than what kind of result it is."""
+    """Return a sentence that names only the kind of a result."""
     if isinstance(data, dict):
         if set(data) == {"result"} and isinstance(data["result"], (bool, int, float)):
             words = as_words(data["result"])
@@ -58,7 +59,7 @@ def summary(data: Any) -> str:
 
 
 def spoken_error(text: str) -> str:
-    """A tool's own error text if a caller can make sense of it, else `FAILED`."""
+    """Return a tool's own error text if a caller can understand it, else `FAILED`."""
     stripped = text.strip()
     if not stripped or len(stripped) > MAX_ERROR_SPOKEN or _TECHNICAL.search(stripped):
         return FAILED

@@ -1,9 +1,9 @@
-"""Filling the `{placeholders}` of what is spoken: templates of results, prompts and greetings.
+"""Filling the `{placeholders}` of spoken texts: templates of results, prompts and greetings.
 
-The language is `cordboard.config.templates`; `cordboard.tools.templates` fills data that is sent.
-Values are data: they are put in once and never searched for placeholders or `${VAR}`. A value that
-is missing, or does not fit its format, is its default; without one a spoken template gives no
-sentence at all: half a sentence, or "None", is never said. Pure functions that never raise,
+`cordboard.config.templates` parses the language; `cordboard.tools.templates` fills data that is
+sent. Values are data: they are put in once and never searched for placeholders or `${VAR}`. A value
+that is missing, or does not fit its format, becomes its default; without a default the template
+gives no sentence: half a sentence, or "None", is never spoken. Pure functions that never raise,
 whatever the data.
 """
 
@@ -18,14 +18,14 @@ from cordboard.tools.speech import codes, numbers, times
 from cordboard.tools.templates import look_up
 
 MAX_LISTED = 100
-"""Entries of a list that are read out; what comes after is "more"."""
+"""Entries of a list that are read out; the rest becomes "more"."""
 MAX_LIST_DEPTH = 2
 MAX_TEXT = 30_000
-"""Characters of one value that are looked at; far more than is ever spoken."""
+"""Characters of one value that are examined; far more than is ever spoken."""
 
 
 def fill(template: Template, data: Any) -> str | None:
-    """The sentence; None when a value without a default is missing."""
+    """Return the sentence; None when a value without a default is missing."""
     said: list[str] = []
     for piece in template:
         words = piece if isinstance(piece, str) else _filled(piece, data)
@@ -40,11 +40,11 @@ def fill_prompt(
     values: Mapping[str, str],
     saved: Mapping[str, Callable[[Placeholder], str]] | None = None,
 ) -> str:
-    """A prompt or greeting with its values. A name without a value becomes its default, else an
-    empty text.
+    """Return a prompt or greeting with its values. A name without a value becomes its default,
+    else an empty text.
 
-    `saved`: for each saved result, a function from a placeholder that begins with its name to the
-    words; empty when there are none.
+    `saved`: for each saved result, a function from a placeholder that begins with its name to
+    words (empty if it has none).
     """
     saved = saved or {}
 
@@ -62,12 +62,12 @@ def fill_prompt(
 
 
 def words_of(value: Any, form: Format | None) -> str | None:
-    """A value in its format. None = it does not fit."""
+    """Return a value in its format; None if it does not fit."""
     return as_words(value) if form is None else _FORMATS[form.name](value, form)
 
 
 def as_words(value: Any, depth: int = MAX_LIST_DEPTH) -> str | None:
-    """A value as words: text, numbers, yes/no, and lists of them. None = cannot be spoken."""
+    """Return a value as words: text, numbers, yes/no, and lists of them; None if unspeakable."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
@@ -80,7 +80,7 @@ def as_words(value: Any, depth: int = MAX_LIST_DEPTH) -> str | None:
 
 
 def _listed(words: list[str | None], of: int) -> str | None:
-    """`a, b and c`; None when one of them cannot be spoken."""
+    """Return `a, b and c`; None when one of them cannot be spoken."""
     spoken = [word for word in words if word is not None]
     if not spoken or len(spoken) < len(words):
         return None
@@ -95,7 +95,7 @@ def _filled(placeholder: Placeholder, data: Any) -> str | None:
 
 
 def _code(value: Any) -> str | None:
-    """A code as text: JSON often has it as a number."""
+    """Return a code as text: JSON often has it as a number."""
     if isinstance(value, str):
         return value.strip()[:MAX_TEXT]
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**40:

@@ -1,8 +1,8 @@
-"""Dates, times and durations as they are said: `November 21st, 2026 at 3:20 PM UTC`.
+"""Dates, times and durations in spoken form: `November 21st, 2026 at 3:20 PM UTC`.
 
-What is read: ISO 8601 dates and times (2026-11-21, 15:20, 2026-11-21T15:20:00Z), ISO 8601 durations
-(PT2H5M) and seconds. The time is said as it is written: an offset is not applied, `Z` is "UTC".
-Functions give None for what is no such thing, and never raise.
+Input: ISO 8601 dates and times (2026-11-21, 15:20, 2026-11-21T15:20:00Z), ISO 8601 durations
+(PT2H5M) and seconds. A time is spoken as it is written: an offset is not applied, `Z` is "UTC".
+Functions return None for other input, and never raise.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _DURATION = re.compile(
 )
 _PARTS = (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
 _LONGEST = 10**11
-"""Seconds; what is longer (3,000 years) is no duration."""
+"""Seconds; longer spans (3,000 years) are not read as durations."""
 
 
 def time_words(value: object) -> str | None:
-    """The time of day in a date and time or a time: `3:20 PM`, `8 AM`, `noon`, `midnight`."""
+    """Return the time of day in a date-time or time: `3:20 PM`, `8 AM`, `noon`, `midnight`."""
     match = _match(value)
     if match is None or match["hour"] is None:
         return None
@@ -41,7 +41,7 @@ def time_words(value: object) -> str | None:
 
 
 def date_words(value: object) -> str | None:
-    """The date in a date or a date and time: `November 21st, 2026`."""
+    """Return the date in a date or a date and time: `November 21st, 2026`."""
     match = _match(value)
     if match is None or match["year"] is None:
         return None
@@ -49,13 +49,13 @@ def date_words(value: object) -> str | None:
 
 
 def date_time_words(value: object) -> str | None:
-    """Both, or the one there is: `November 21st, 2026 at 3:20 PM`."""
+    """Return date and time, or the one that exists: `November 21st, 2026 at 3:20 PM`."""
     day, time = date_words(value), time_words(value)
     return f"{day} at {time}" if day and time else day or time
 
 
 def clock(hour: int, minute: int) -> str | None:
-    """A time of the 24-hour clock as one that cannot be misheard."""
+    """Return an unambiguous form of a time of the 24-hour clock."""
     if not (0 <= hour < 24 and 0 <= minute < 60):
         return None
     if minute == 0 and hour % 12 == 0:
@@ -65,7 +65,7 @@ def clock(hour: int, minute: int) -> str | None:
 
 
 def calendar_day(year: int, month: int, day: int) -> str | None:
-    """None for a day that no calendar has."""
+    """Return a date in words; None for a day that does not exist."""
     if not (1 <= year <= 9999 and 1 <= month <= 12):
         return None
     if not 1 <= day <= calendar.monthrange(year, month)[1]:
@@ -74,7 +74,7 @@ def calendar_day(year: int, month: int, day: int) -> str | None:
 
 
 def duration_words(value: object) -> str | None:
-    """Seconds, or an ISO 8601 duration: `2 hours and 5 minutes`. The two greatest parts of it."""
+    """Return seconds, or an ISO 8601 duration, in two parts: `2 hours and 5 minutes`."""
     seconds = _seconds(value)
     if seconds is None:
         return None
