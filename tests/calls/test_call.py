@@ -19,8 +19,8 @@ from cordboard.audio.vad import VoiceActivityBank
 from cordboard.calls import events
 from cordboard.calls.agent_start import AGENT_START_LIMIT
 from cordboard.calls.binding import APOLOGY
-from cordboard.calls.ending import FAREWELL_LIMIT
-from cordboard.calls.failure_apology import TOO_LONG, TROUBLE
+from cordboard.calls.ending import FAREWELL_LIMIT, TOO_LONG
+from cordboard.calls.failure_apology import TROUBLE
 from cordboard.calls.offer import Media, TransferTarget
 from cordboard.calls.teardown import STEP_LIMIT
 from cordboard.errors import AgentError, LineGone, MediaError, TransferFailed

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cordboard.calls.failure_apology import STOPPING, TOO_LONG, TROUBLE
+from cordboard.calls.ending import TOO_LONG
+from cordboard.calls.failure_apology import STOPPING, TROUBLE
 from cordboard.calls.known_sentences import greetings, known_sentences
 from cordboard.config.schema import Config
 

@@ -17,8 +17,8 @@ from websockets.asyncio.server import ServerConnection, serve
 from cordboard.config.remote_url import Address
 from cordboard.errors import HttpAddressRefused, HttpUnavailable
 from cordboard.mcp.remote.http_guard import guarded_backend
+from cordboard.net.address_guard import GuardedBackend
 from cordboard.net.failures import RequestFailed, why_not_connected
-from cordboard.net.guarded import GuardedBackend
 from cordboard.net.proxy import Proxy, ProxyFailed, proxy_for
 from cordboard.net.service_http import ServiceHttp
 from cordboard.net.service_websocket import Address as ServiceAddress
@@ -340,7 +340,7 @@ async def test_the_guard_asks_the_proxy_for_the_address_that_it_has_checked(
     def looked_up(*_: object, **__: object) -> list[tuple[object, ...]]:
         return [(None, None, None, "", (PUBLIC, port))]
 
-    monkeypatch.setattr("cordboard.net.guarded.socket.getaddrinfo", looked_up)
+    monkeypatch.setattr("cordboard.net.address_guard.socket.getaddrinfo", looked_up)
     tls = certificate.server_context if scheme == "https" else None
     async with proxied(tls, "me", "secret") as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
@@ -412,7 +412,7 @@ async def test_the_guard_goes_directly_to_an_exception(
     def looked_up(*_: object, **__: object) -> list[tuple[object, ...]]:
         return [(None, None, None, "", ("192.0.2.1", 443))]
 
-    monkeypatch.setattr("cordboard.net.guarded.socket.getaddrinfo", looked_up)
+    monkeypatch.setattr("cordboard.net.address_guard.socket.getaddrinfo", looked_up)
     async with proxied() as proxy:
         monkeypatch.setenv("ALL_PROXY", proxy.url)
         monkeypatch.setenv("NO_PROXY", exceptions)

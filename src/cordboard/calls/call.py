@@ -27,7 +27,7 @@ from cordboard.calls.call_costs import CallCosts
 from cordboard.calls.conversation import Conversation, Endings
 from cordboard.calls.dtmf import Dtmf, KeyOutlets
 from cordboard.calls.ending import CallEnding
-from cordboard.calls.failure_apology import STOPPING, TOO_LONG, FailureApology
+from cordboard.calls.failure_apology import STOPPING, FailureApology
 from cordboard.calls.media.sound import CallSound
 from cordboard.calls.media.transcode import understood
 from cordboard.calls.offer import Media, Offer
@@ -208,11 +208,7 @@ class Call:
             sound.listen(self._agent.hear)
             conversation.begin(greets=bool(session.greeting))
         self._costs.begin()
-        limit = self._loop.call_later(self._binding.context.max_duration_ms / 1000, self._too_long)
-        try:
-            return await self._ending.wait()
-        finally:
-            limit.cancel()
+        return await self._ending.wait(self._binding.context.max_duration_ms / 1000)
 
     def _introduce(self) -> None:
         """Record the caller, and the agent that answers."""
@@ -366,9 +362,6 @@ class Call:
 
     def _caller_silent(self, goodbye: str) -> None:
         self._ending.after_speech("completed", "caller_silent", goodbye)
-
-    def _too_long(self) -> None:
-        self._ending.after_speech("completed", "max_duration", TOO_LONG)
 
     def _over_budget(self, goodbye: str) -> None:
         self._ending.after_speech("completed", "budget", goodbye)

@@ -22,6 +22,7 @@ from cordboard.observe.metrics import Metrics
 
 log = structlog.get_logger()
 
+TOO_LONG = "I am sorry, this call has reached its time limit. Goodbye."
 FAREWELL_LIMIT = 20.0
 """Longest wait, in seconds, for the caller to hear the end of the current speech."""
 
@@ -59,9 +60,16 @@ class CallEnding:
         """Outcome and reason of a call that is over."""
         return self._ended.result()
 
-    async def wait(self) -> tuple[str, str]:
-        """Wait for the end. Return outcome and reason."""
-        return await self._ended
+    async def wait(self, longest: float) -> tuple[str, str]:
+        """Wait for the end, which comes after `longest` seconds at the latest. Return outcome and
+        reason."""
+        limit = self._loop.call_later(
+            longest, self.after_speech, "completed", "max_duration", TOO_LONG
+        )
+        try:
+            return await self._ended
+        finally:
+            limit.cancel()
 
     def end(self, outcome: str, reason: str) -> None:
         """End the call now. The first reason given counts."""

@@ -15,7 +15,7 @@ from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import AudioFormat
 from cordboard.calls.call_control import CallControl
 from cordboard.calls.conversation import Conversation
-from cordboard.calls.ending import heard_out
+from cordboard.calls.ending import TOO_LONG, heard_out
 from cordboard.config.schema import Config
 from cordboard.errors import AgentError, LineError
 
@@ -23,7 +23,6 @@ log = structlog.get_logger()
 
 TROUBLE = "I am sorry, something went wrong on our side. Please call again later. Goodbye."
 STOPPING = "I am sorry, this line is closing now. Please call again later. Goodbye."
-TOO_LONG = "I am sorry, this call has reached its time limit. Goodbye."
 STALLED_LIMIT = 3.0
 """Seconds within which a failed agent must begin its apology, where the engine has no voice."""
 VOICE_LIMIT = 5.0

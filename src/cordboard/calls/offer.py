@@ -1,7 +1,7 @@
 """The door between telephony and calls: an offer, its media and its line.
 
 A source (Asterisk, a bare AudioSocket, a browser, a simulated caller) makes an `Offer`; the
-exchange admits it. Above this door nobody knows which transport or PBX it is.
+call registry admits it. The rooms above this door do not know the transport or the PBX.
 """
 
 from __future__ import annotations
@@ -22,50 +22,50 @@ class Media(Protocol):
         ...
 
     def on_audio(self, callback: Callable[[bytes], None]) -> None:
-        """Have each arriving frame (usually 20 ms) handed to `callback` on the event loop."""
+        """Call `callback` with each arriving frame (usually 20 ms) on the event loop."""
         ...
 
     def on_dtmf(self, callback: Callable[[str], None]) -> None:
-        """Have each key the caller presses (one of `0-9*#A-D`) handed to `callback`."""
+        """Call `callback` with each key that the caller presses (one of `0-9*#A-D`)."""
         ...
 
     def on_sent(self, callback: Callable[[bytes], None]) -> None:
-        """Have each 20 ms frame that goes to the caller handed to `callback` as it goes.
+        """Call `callback` with each 20 ms frame at the moment it is sent to the caller.
 
         Silence included, one frame for each 20 ms of the call: the recorder's second channel and
-        the echo guard's reference. Where the PBX owns the clock, as near to it as is known.
+        the echo guard's reference. Where the PBX owns the clock, the moment is an estimate.
         """
         ...
 
     def on_closed(self, callback: Callable[[str], None]) -> None:
-        """Have `callback` called once with a reason when the far side ends or the media dies.
+        """Call `callback` once, with a reason, when the far side ends or the media dies.
 
         Not called for our own `close()`. Called at once if it has already happened.
         """
         ...
 
     def write(self, pcm: bytes) -> None:
-        """Append audio to what the caller is going to hear. Any length; ignored once closed."""
+        """Append audio of any length to the outgoing queue. Ignored once closed."""
         ...
 
     def mark(self, callback: Callable[[], None]) -> None:
         """Call back when all audio written before this mark has been sent to the caller.
 
-        A mark before the first byte of a sentence so fires when its first frame is on the wire.
+        So a mark before the first byte of a sentence fires when its first frame is on the wire.
         Marks that a `flush` overtakes never fire.
         """
         ...
 
     def hold(self) -> None:
-        """Fall silent at once and keep what is not yet heard. Harmless when held already."""
+        """Fall silent at once and keep the audio that is not yet heard. Idempotent."""
         ...
 
     def resume(self) -> None:
-        """Go on at the very sample where `hold` stopped. Harmless when not held."""
+        """Continue at the very sample where `hold` stopped. No effect when not held."""
         ...
 
     def flush(self) -> int:
-        """Take back all that is not yet heard; returns the new `heard_ms`. Ends a hold."""
+        """Drop the audio that is not yet heard, end a hold, and return the new `heard_ms`."""
         ...
 
     @property
@@ -85,7 +85,7 @@ class Media(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TransferTarget:
-    """Where a blind transfer goes; built from `tools.transfer.destinations` in the YAML."""
+    """The destination of a blind transfer; built from `tools.transfer.destinations` in the YAML."""
 
     name: str
     type: Literal["extension", "queue", "dialplan"]
@@ -97,24 +97,24 @@ class TransferTarget:
 
 
 class LineControl(Protocol):
-    """What can be done with the caller's line. Each raises a `LineError` when it cannot."""
+    """Operations on the caller's line. Each raises a `LineError` on failure."""
 
     async def answer(self) -> None: ...
 
     async def hangup(self, cause: str = "normal") -> None:
-        """End the line (`normal`, `busy`, `congestion`). A line that is gone is no error."""
+        """End the line (`normal`, `busy`, `congestion`). A line that is already gone is fine."""
         ...
 
     async def decline(self, status: str) -> None:
-        """Give the caller back to the dialplan, unanswered if possible, and be done with the line.
+        """Return the caller to the dialplan, unanswered if possible, and give up the line.
 
-        The dialplan goes on after its `Stasis(...)` with `CORDBOARD_STATUS` set to `status`
-        (`busy`, `unavailable`) and treats the caller as the operator wishes.
+        The dialplan continues after its `Stasis(...)` with `CORDBOARD_STATUS` set to `status`
+        (`busy`, `unavailable`); the operator decides there about the caller.
         """
         ...
 
     async def transfer(self, target: TransferTarget) -> None:
-        """Blind transfer. Returns when the PBX has taken the caller over."""
+        """Transfer the caller, blind. Returns when the PBX has taken over."""
         ...
 
     async def dtmf(self, keys: str) -> None:
@@ -122,7 +122,7 @@ class LineControl(Protocol):
         ...
 
     async def variable(self, name: str) -> str | None:
-        """The value of a channel variable; None when unset."""
+        """Return the value of a channel variable; None when unset."""
         ...
 
     async def release(self) -> None:
@@ -132,10 +132,10 @@ class LineControl(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One phone call, as a source hands it in."""
+    """One incoming phone call, as its source describes it."""
 
     call_id: str
-    """A UUID of the engine's making, in its canonical text form."""
+    """A UUID made by the engine, in its canonical text form."""
     source: str
     """`asterisk`, `audiosocket`, ..."""
     media: MediaOpener
@@ -144,7 +144,7 @@ class Offer:
     caller_name: str = ""
     called_number: str = ""
     external_id: str = ""
-    """The call's name on the telephone's side, if it has told one. Another call may have it too."""
+    """The call's id on the telephone side, if there is one. It need not be unique."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Channel variables the source knows: at least `AI_CONTEXT`, `AI_AGENT`, `AI_PROVIDER`."""
 
@@ -155,8 +155,8 @@ class MediaOpener(Protocol):
     async def __call__(self, formats: Sequence[AudioFormat] = (SLIN_8K,)) -> Media:
         """Connect and return the media, in the first of `formats` that the transport can carry.
 
-        When it can carry none of them, in a format of its own (the call converts).
+        If it can carry none of them, in a format of its own (the call converts).
 
-        Raises `MediaError` when it does not come in time, `LineGone` when the caller hung up.
+        Raises `MediaError` if it does not come in time, `LineGone` when the caller hung up.
         """
         ...

@@ -18,7 +18,7 @@ from cordboard.config.remote_url import unwrapped
 from cordboard.errors import McpAddressRefused, McpUnavailable
 from cordboard.mcp.remote.http_channel import Channel
 from cordboard.mcp.remote.http_guard import allowed, guarded_backend, origin, within
-from cordboard.net.guarded import GuardedBackend
+from cordboard.net.address_guard import GuardedBackend
 
 BASE = httpx2.URL("https://tools.example.com/mcp/sse")
 

@@ -340,7 +340,7 @@ class Turns:
         though the model was not yet sure of that."""
         late = self._late
         if late is not None and self._answer_turn == self.turn:
-            self.owes = False  # it is told anew, and nothing else was owed
+            self.owes = False  # the late answer is told again; nothing else was owed
         self._close()
         if late is not None:
             late.cut()

@@ -355,8 +355,8 @@ class Grammar:
 
 
 def _is_meant(tokens: Sequence[Token], place: int) -> bool:
-    """Whether a farewell from that place on is one: not right after a denial, small words aside,
-    and a command to end the call only as a clause of its own."""
+    """True if the farewell from that place on is meant: it does not follow a denial (small words
+    aside), and a command to end the call is a clause of its own."""
     if tokens[place].after_stop:
         return True
     for token in reversed(tokens[:place]):

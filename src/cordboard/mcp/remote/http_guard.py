@@ -1,8 +1,8 @@
 """Restricts the engine's HTTP requests to the operator's server.
 
 A URL that a server sends (a redirect, the `endpoint` of the SSE transport) must be of the origin
-that the operator wrote, otherwise it is refused (`within`). `cordboard.net.guarded` checks the
-address at the moment of connecting: the connection goes to exactly the address that has passed
+that the operator wrote, otherwise it is refused (`within`). `cordboard.net.address_guard` checks
+the address at the moment of connecting: the connection goes to exactly the address that has passed
 `allowed`. The rules for addresses are in `cordboard.config.remote_url`.
 
 Used by `cordboard.mcp.remote.http_channel`. A proxy from the environment is asked for a tunnel to
@@ -17,7 +17,7 @@ import httpx2
 
 from cordboard.config.remote_url import Address, address_problem, unwrapped
 from cordboard.errors import McpAddressRefused
-from cordboard.net.guarded import GuardedBackend
+from cordboard.net.address_guard import GuardedBackend
 
 MAX_REFERENCE = 4_096
 """Maximum length of a URL that a server sends."""

@@ -13,7 +13,7 @@ import httpcore2
 import httpx2
 
 from cordboard.errors import McpError, McpTimeout, McpUnavailable
-from cordboard.net.guarded import Explained, GuardedBackend, guarded_pool
+from cordboard.net.address_guard import Explained, GuardedBackend, guarded_pool
 
 IDLE_CONNECTIONS = 16
 _EXPLAINED = Explained(McpError, McpUnavailable, McpTimeout, McpUnavailable)

@@ -28,7 +28,7 @@ class LineMedia(Media, Protocol):
         ...
 
     def end(self, reason: Ending) -> None:
-        """Tell the call, once, that its media or line has ended; stop the sound both ways."""
+        """Report to the call, once, that its media or line has ended; stop the sound both ways."""
         ...
 
     def take_key(self, key: str) -> None:

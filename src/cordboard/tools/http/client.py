@@ -1,7 +1,7 @@
 """The HTTP client of all HTTP tools of a generation: pooled connections to guarded addresses.
 
 Requests share nothing but connections: no cookies, no credentials of the environment. A proxy of
-the environment is used as `cordboard.net.guarded` describes. Every wait and every length is
+the environment is used as `cordboard.net.address_guard` describes. Every wait and every length is
 bounded. Failures are raised as `HttpError` or a subclass, in words that follow "it ..." and contain
 no header, no URL and no text of the service.
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import httpcore2
 
 from cordboard.errors import HttpError, HttpTimeout, HttpUnavailable
-from cordboard.net.guarded import Explained, GuardedBackend, guarded_pool
+from cordboard.net.address_guard import Explained, GuardedBackend, guarded_pool
 from cordboard.tools.http.answer import HttpAnswer, media_type, too_long, unpacked
 from cordboard.tools.http.hosts import all_but_forbidden, public_addresses
 from cordboard.tools.http.redirects import REDIRECTS, redirected
