@@ -68,14 +68,15 @@ REAL_TIME = (
 )
 SLOW = (
     "tests/agents/llm/test_services.py",
-    "tests/agents/rules/",
-    "tests/vendors/",
     "tests/agents/pipeline/test_parts_factory.py",
+    "tests/agents/pipeline/test_service_voice.py",
     "tests/agents/realtime/",
+    "tests/agents/rules/",
     "tests/api/",
     "tests/audio/",
     "tests/benchmarks/",
     "tests/calls/test_killed_calls.py",
+    "tests/calls/test_picture.py",
     "tests/chat/test_session.py",
     "tests/cli/",
     "tests/config/test_limits.py",
@@ -92,13 +93,18 @@ SLOW = (
     "tests/observe/test_loop_watchdog.py",
     "tests/observe/test_span_sender.py",
     "tests/oracle/",
+    "tests/repository/test_plain_english.py",
     "tests/runtime/reload/",
     "tests/telephony/",
+    "tests/testkit/emulators/",
+    "tests/tools/test_large_json.py",
     "tests/tools/test_masking.py",
     "tests/tools/test_provider_schema.py",
     "tests/tools/test_provider_schema_properties.py",
+    "tests/vendors/",
 )
-"""Left out by `--fast`, besides `REAL_TIME`: processes, sockets, databases, SDKs, sound."""
+"""Left out by `--fast`, besides `REAL_TIME`: processes, sockets, databases, SDKs, sound, large
+inputs."""
 MODELS = {"lend_models", "lent_models"}
 """Fixtures that load the models of the offline agent."""
 
