@@ -5,10 +5,9 @@ is bounded (the excess is counted, `on_dropped`), each request has a timeout, an
 at most `SHUTDOWN_SECONDS`. While the collector cannot be reached, spans wait for it, with longer
 and longer pauses; spans that it refuses are dropped.
 
-The SDK's own batch processor and exporter are not used: they drop a batch after 10 s without the
-collector, block the shutdown for the duration of a request, write a log line for each excess span,
-and have certificates and a proxy rule of their own; here both are `cordboard.net`'s.
-OTEL_EXPORTER_OTLP_HEADERS and
+The SDK's own batch processor and exporter are not used: they block the shutdown for the duration of
+a request, write a log line for each excess span, and bring TLS certificates of their own; here the
+certificates and the proxy rule are `cordboard.net`'s. OTEL_EXPORTER_OTLP_HEADERS and
 OTEL_EXPORTER_OTLP_TRACES_HEADERS (a collector's key) are respected.
 """
 
