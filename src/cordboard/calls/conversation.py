@@ -119,49 +119,51 @@ class Conversation:
         self._troubles: Counter[str] = Counter()
         self._growing: _Growing | None = None
         """The agent's latest sentence, while more of its words may follow."""
-        self._floor = floor = Floor()
+        self._floor = Floor()
         self.playout = Playout(media, self._latency.started, self._audio_ended)
-        self.speech = SpeechQueue(
-            floor,
-            SpeechOutlets(
-                self._hand_over, lambda: self.playout.queued_ms, lambda: self._watch.filled()
-            ),
+        self.speech = self._make_speech_queue()
+        self.tools = self._make_tools()
+        self.confirmation = self._make_confirmation()
+        self._overlap = Interruption(self.playout, ledger, metrics)
+        self._watch = self._make_silence_watch(silence)
+
+    def _make_speech_queue(self) -> SpeechQueue:
+        outlets = SpeechOutlets(
+            self._hand_over, lambda: self.playout.queued_ms, lambda: self._watch.filled()
         )
-        self.tools = ToolExecutor(
-            agent,
-            ledger,
-            metrics,
-            self.speech,
-            ToolOutlets(
-                lambda: self._watch.tools_changed(),
-                lambda at: self._watch.tool_filler_expected(at),
-                lambda: self._watch.late_came(),
-                self._tools_failed,
-            ),
+        return SpeechQueue(self._floor, outlets)
+
+    def _make_tools(self) -> ToolExecutor:
+        outlets = ToolOutlets(
+            lambda: self._watch.tools_changed(),
+            lambda at: self._watch.tool_filler_expected(at),
+            lambda: self._watch.late_came(),
+            self._tools_failed,
         )
-        self.confirmation = Confirmation(
+        return ToolExecutor(self._agent, self._ledger, self._metrics, self.speech, outlets)
+
+    def _make_confirmation(self) -> Confirmation:
+        return Confirmation(
             QuestionOutlets(
                 self.speech.say,
                 self.playout.reached,
                 lambda: self.playout.quiet_at,
-                lambda: floor.caller_speaks,
+                lambda: self._floor.caller_speaks,
             )
         )
-        self._overlap = Interruption(self.playout, ledger, metrics)
-        self._watch = SilenceWatch(
-            silence,
-            floor,
-            SilenceOutlets(
-                self.speech.say,
-                lambda: self.playout.queued_ms,
-                lambda: self.tools.running,
-                lambda: self.tools.late_replies.waiting,
-                self.tools.late_replies.tell,
-                self._note_silence,
-                endings.caller_silent,
-                endings.stalled,
-            ),
+
+    def _make_silence_watch(self, silence: Silence) -> SilenceWatch:
+        outlets = SilenceOutlets(
+            self.speech.say,
+            lambda: self.playout.queued_ms,
+            lambda: self.tools.running,
+            lambda: self.tools.late_replies.waiting,
+            self.tools.late_replies.tell,
+            self._note_silence,
+            self._endings.caller_silent,
+            self._endings.stalled,
         )
+        return SilenceWatch(silence, self._floor, outlets)
 
     def begin(self, *, greets: bool) -> None:
         """Start the silence watch: the agent has started, and the caller is never left in
