@@ -19,7 +19,7 @@ from cordboard.agent_api.stt import CallRecogniser, Recogniser
 from cordboard.agent_api.tts import Voice
 from cordboard.agents.llm.brain import LlmBrain
 from cordboard.config.chosen import BrokenPart
-from cordboard.config.plugins import Plugins, installed
+from cordboard.config.plugins import Plugins, failure_of, installed
 from cordboard.config.providers.pipeline import PipelineProvider
 from cordboard.config.providers.services import parts_of
 from cordboard.config.schema import Config
@@ -67,9 +67,9 @@ def make(role: Role, section: PartSection, parts: Parts, plugins: Plugins | None
         part = provider.make(section, parts)
     except AgentError as error:
         raise AgentError(without_key(f"{source}: {error}", parts.key), error.kind) from error
-    except Exception as error:
-        told = f"{source}: make of {section.type} failed: {type(error).__name__}: {error}"
-        raise AgentError(without_key(told, parts.key)[:500]) from error
+    except Exception as error:  # border of a plug-in: its code may raise anything
+        reason = failure_of(source, f"make of {section.type}", error, parts.key)
+        raise AgentError(reason) from error
     if not isinstance(part, _DOORS[role]):
         promised = " or ".join(door.__name__ for door in _DOORS[role])
         made = type(part).__name__

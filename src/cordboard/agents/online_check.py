@@ -21,10 +21,10 @@ import httpx2
 from cordboard.agent_api.probe import Probe
 from cordboard.agent_api.provider import Parts, Provider, provider_of
 from cordboard.agent_api.service_protocol import ServiceProtocol
-from cordboard.agents.making import make, without_key
+from cordboard.agents.making import make
 from cordboard.agents.online_verdicts import State, Verdict, verdict
 from cordboard.agents.realtime.trial import try_session
-from cordboard.config.plugins import Plugins, installed
+from cordboard.config.plugins import Plugins, failure_of, installed
 from cordboard.config.providers.services import PaidPart, paid_parts
 from cordboard.config.schema import Config
 from cordboard.config.sections.realtime import RealtimeProvider
@@ -132,11 +132,11 @@ def _probes(
     """Return the requests for a part, or the problem of a plug-in with them."""
     try:
         return provider.probes(paid.service, key), ""
-    except Exception as error:  # foreign code may raise anything
+    except Exception as error:  # border of a plug-in: its code may raise anything
         source = plugins.sources.get((paid.role, paid.service.type))
         if source is None:
             raise
-        return (), without_key(f"{source}: its probes failed: {_named(error)}", key)
+        return (), failure_of(source, "its probes", error, key)
 
 
 async def _session(
@@ -157,17 +157,12 @@ async def _session(
         await try_session(protocol, service.type, tls, seconds)
     except AgentError as error:
         return Finding(name, what, _STATES.get(error.kind, "refused"), str(error))
-    except Exception as error:  # a stranger's code may raise anything
+    except Exception as error:  # border of a plug-in: its code may raise anything
         source = plugins.sources.get(("agent", service.type))
         if source is None:
             raise
-        told = without_key(f"{source}: its session failed: {_named(error)}", key)
-        return Finding(name, what, "refused", told)
+        return Finding(name, what, "refused", failure_of(source, "its session", error, key))
     return Finding(name, what, "ok")
-
-
-def _named(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 async def _ask(probe: Probe, seconds: float) -> Verdict:

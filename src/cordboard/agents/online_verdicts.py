@@ -6,7 +6,11 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
+import structlog
+
 from cordboard.agent_api.probe import Probe
+
+log = structlog.get_logger()
 
 State = Literal["ok", "no key", "wrong key", "unknown", "unlisted", "unreachable", "refused"]
 """`unlisted`: the service does not list it, which does not prove that it does not exist; `refused`:
@@ -43,6 +47,7 @@ def verdict(probe: Probe, status: int, body: bytes) -> Verdict:
         return Verdict("refused", "the answer is not JSON; is the address right?")
     try:
         problem = probe.judge(told)
-    except Exception as error:  # noqa: BLE001 - a service may answer anything, a plug-in judge so
+    except Exception as error:  # border: a service may answer anything, a plug-in judge anyhow
+        log.exception("probe_judge_failed", probe=probe.what)
         return Verdict("refused", f"the answer makes no sense ({type(error).__name__})")
     return Verdict("unlisted", problem) if problem else Verdict("ok")

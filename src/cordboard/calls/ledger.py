@@ -130,6 +130,7 @@ class LedgerWriter:
                     job()
             except Exception as error:  # thread border: the other ledgers continue
                 log.exception("ledger_writer_failed", error=repr(error))
+                self.failures += 1
         for file in tuple(self._stuck):
             if not self._try(file):
                 self._give_up(file)

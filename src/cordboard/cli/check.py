@@ -30,6 +30,7 @@ def command(config: ConfigOption = DEFAULT_CONFIG, online: OnlineOption = False)
     """
     from cordboard.cli.options import load_config, print_warning
     from cordboard.config.checks.surroundings import check_surroundings
+    from cordboard.observe.logging import configure
 
     try:
         loaded = load_config(config)
@@ -39,6 +40,7 @@ def command(config: ConfigOption = DEFAULT_CONFIG, online: OnlineOption = False)
         count = sum(problem.fatal for problem in error.problems)
         print(f"{config}: {count} problem{'s' if count > 1 else ''}", file=sys.stderr)
         raise typer.Exit(1) from None
+    configure(json=False, level="CRITICAL", secrets=loaded.secrets)  # the report says it all
     for warning in check_surroundings(loaded.config, loaded.document, loaded.secret_files):
         print_warning(warning)
     for told in _plugin_problems(loaded.config):

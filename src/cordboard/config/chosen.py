@@ -119,7 +119,7 @@ class Chosen:
             return section.model_validate(value, context=info.context)
         except ValidationError:
             raise
-        except Exception as error:  # a stranger's validator may raise anything
+        except Exception as error:  # border of a plug-in: reported by `check` and `/ready`
             source = Reading.of(info).plugins.sources.get((self.role, stated))
             if source is None:
                 raise

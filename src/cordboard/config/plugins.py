@@ -17,9 +17,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from traceback import format_exception
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, get_args
 
+import structlog
 from pydantic import ValidationInfo
 
 from cordboard.config.section import Section
@@ -28,6 +30,8 @@ from cordboard.config.sections.parts import PartSection, Role
 from cordboard.config.sections.service import Service
 from cordboard.config.sections.tool import ToolSection
 from cordboard.config.sentences import Effort
+
+log = structlog.get_logger()
 
 Kind: TypeAlias = Role | Literal["transport", "tool"]
 """The four roles of providers, the transports of Asterisk's media, and the kinds of tools."""
@@ -214,6 +218,18 @@ def _wrong_section(each: Any, base: type[Section]) -> str:
     except Exception as error:  # noqa: BLE001 - a stranger's code may raise anything
         return f"the section of {each.type} has no JSON schema: {_told(error)}"
     return ""
+
+
+def failure_of(source: Source | None, doing: str, error: Exception, key: str = "") -> str:
+    """Log that a plug-in's code failed, with its traceback. Return the reason to report, in at most
+    500 characters. `key`: the service's key that the code was given, and may quote."""
+
+    def masked(text: str) -> str:
+        return text.replace(key, "***") if key else text
+
+    traceback = masked("".join(format_exception(error)))
+    log.error("plugin_failed", plugin=str(source), doing=doing, exception=traceback)
+    return masked(f"{source}: {doing} failed: {type(error).__name__}: {error}")[:500]
 
 
 def _told(error: BaseException) -> str:

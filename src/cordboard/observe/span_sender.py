@@ -174,9 +174,10 @@ class SpanSender(SpanProcessor):
     def _encoded(self) -> bytes:
         try:
             return _encode(self._batch)
-        except Exception:  # noqa: BLE001 - a span that cannot be encoded must not cost the others
+        except Exception:
             good = [span for span in self._batch if _can_be_encoded(span)]
             self._on_dropped(len(self._batch) - len(good))
+            log.exception("spans_not_encoded", dropped=len(self._batch) - len(good))
             self._batch[:] = good
             return _encode(good)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from cordboard.config.chosen import BrokenTool
-from cordboard.config.plugins import Plugins, installed
+from cordboard.config.plugins import Plugins, failure_of, installed
 from cordboard.config.sections.tool import ToolSection
 from cordboard.errors import ConfigProblem, ToolError
 from cordboard.tools.operator_rules import apply_rules
@@ -82,6 +82,6 @@ def _made(name: str, section: ToolSection, plugins: Plugins) -> Tool | str:
         spec = replace(tool.spec, name=name, kind=section.kind)
     except ToolError as error:
         return f"{source}: {error}"
-    except Exception as error:  # noqa: BLE001 - a stranger's code may raise anything
-        return f"{source}: make of {section.kind} failed: {type(error).__name__}: {error}"[:500]
+    except Exception as error:  # noqa: BLE001 - border of a plug-in: its code may raise anything
+        return failure_of(source, f"make of {section.kind}", error)
     return RuledTool(tool, apply_rules(spec, section))

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from cordboard.audio.format import AudioFormat
 from cordboard.audio.pacer import Pacer
-from cordboard.config.plugins import Plugins, installed
+from cordboard.config.plugins import Plugins, failure_of, installed
 from cordboard.config.schema import Asterisk
 from cordboard.errors import MediaError
 from cordboard.observe.metrics import Metrics
@@ -70,9 +70,8 @@ def plugin_path(asterisk: Asterisk, pacer: Pacer, plugins: Plugins | None = None
         path = transport.make(asterisk, pacer)
     except MediaError as error:
         return NoMediaPath(f"{source}: {error}")
-    except Exception as error:  # noqa: BLE001 - a stranger's code may raise anything
-        told = f"{source}: make of {media} failed: {type(error).__name__}: {error}"
-        return NoMediaPath(told[:500])
+    except Exception as error:  # noqa: BLE001 - border of a plug-in: its code may raise anything
+        return NoMediaPath(failure_of(source, f"make of {media}", error))
     if not isinstance(path, MediaPath):
         return NoMediaPath(
             f"{source}: make of {media} gives a {type(path).__name__}, not a MediaPath"

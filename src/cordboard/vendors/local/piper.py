@@ -63,7 +63,7 @@ class PiperSynthesis:
             if chunk is None:
                 return None
             samples = resample(chunk.audio_float_array, chunk.sample_rate, rate)
-        except Exception as error:
+        except Exception as error:  # models and phonemisers do not document their errors
             raise VoiceError(f"piper failed: {error!r}") from error
         return to_pcm(finished(samples, rate))
 
