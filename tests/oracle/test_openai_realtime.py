@@ -36,8 +36,14 @@ TOOL = {
     "parameters": WEATHER.parameters,
 }
 
-ONLY_IN_ANSWERS = {"RealtimeSessionCreateRequest.id", "RealtimeSessionCreateRequest.object"}
-"""The SDK types the session of an event as one that is sent; its type of an answer has these."""
+ONLY_IN_ANSWERS = {
+    "RealtimeSessionCreateRequest.id",
+    "RealtimeSessionCreateRequest.object",
+    "RealtimeSessionCreateRequest.expires_at",
+    "RealtimeConversationItemAssistantMessage.phase",
+}
+"""The SDK types the session of an event as one that is sent; its type of an answer has these. The
+service sends `phase` (seen with gpt-realtime-2.1), which the SDK's type lacks."""
 
 
 class Client:

@@ -166,7 +166,9 @@ class OpenAIRealtimeProvider(RealtimeProvider):
         None, description="Only for models that reason; left out: the model's own."
     )
     tool_choice: Literal["auto", "none", "required"] | ChosenFunction = Field(
-        "auto", description="`auto`, `none`, `required`, or a section that names one tool."
+        "auto",
+        description="`auto`, `none`, `required`, or a section that names one tool. The last two "
+        "count for the first answer to a turn of the caller: after a tool's result it is `auto`.",
     )
     truncation: Literal["auto", "disabled"] | RetentionRatio = Field(
         "auto", description="Handling of a conversation that is too long for the model."

@@ -124,6 +124,20 @@ def message_item(said: Said) -> JsonObject:
     return _message("assistant", "output_text", said.text)
 
 
+def items_of(response: JsonObject) -> list[JsonObject]:
+    """Return the items of a response."""
+    output = response.get("output")
+    return [object_of(item) for item in output] if isinstance(output, list) else []
+
+
+def written_text(item: JsonObject) -> str:
+    """Return the text that an item of a response holds in place of sound."""
+    content = item.get("content")
+    parts = [object_of(part) for part in content] if isinstance(content, list) else []
+    texts = [text_of(part, "text") for part in parts if part.get("type") == "output_text"]
+    return " ".join(filter(None, map(str.strip, texts)))
+
+
 def user_item(text: str) -> JsonObject:
     return _message("user", "input_text", text)
 

@@ -49,6 +49,9 @@ from cordboard_testkit.emulators.speech import Beeper, Speaker, TurnGate
 
 _BENIGN = frozenset({"conversation_already_has_active_response", "response_cancel_not_active"})
 """Errors that crossing messages cause: refused, but not violations."""
+_NAMELESS = "invalid_tool_call_id"
+"""The error that the service reports without the id of the refused message."""
+SESSION_SECONDS = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +220,9 @@ class _Session:
     async def run(self) -> None:
         if self.settings["model"] not in MODELS:
             self.emulator.violations.append(f"model_not_found: {self.settings['model']}")
-        self.say("session.created", session={**self.settings, "id": self.new_id("sess")})
+        expires_at = int(time.time()) + SESSION_SECONDS
+        shown = {**self.settings, "id": self.new_id("sess"), "expires_at": expires_at}
+        self.say("session.created", session=shown)
         async for message in self.connection:
             if not self.stalled:
                 await self._take(message)
@@ -238,7 +243,8 @@ class _Session:
         except Gone:
             pass  # a stalled service continues to read
         except Refused as refused:
-            self.refuse(refused, event.get("event_id") if isinstance(event, dict) else None)
+            named = isinstance(event, dict) and refused.code != _NAMELESS
+            self.refuse(refused, event.get("event_id") if named else None)
         except ValueError:
             self.refuse(Refused("invalid_json", "Could not parse the message as JSON."))
 
