@@ -37,7 +37,7 @@ SECONDS = 10.0
 """Timeout of one answer."""
 _ENOUGH = 4 * 1024 * 1024
 """Bytes of an answer that are read."""
-_GOOD: frozenset[State] = frozenset({"ok", "unlisted"})
+_GOOD: frozenset[State] = frozenset({"ok", "ends soon", "unlisted"})
 _STATES: dict[FailureKind, State] = {
     "auth": "wrong key",
     "connect": "unreachable",
@@ -195,6 +195,8 @@ def _advice(paid: PaidPart, probe: Probe, answer: Verdict, environ: Mapping[str,
         case "unknown":
             kind = probe.what.partition(" ")[0]
             return f"{answer.detail}; see that the {kind} is spelled as {host} has it"
+        case "ends soon":
+            return f"{answer.detail}; choose another one before"
         case "unreachable":
             return f"{answer.detail}; see that this machine can reach {host}"
     return answer.detail

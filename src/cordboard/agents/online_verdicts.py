@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Literal
+from datetime import UTC, date, datetime
+from typing import Any, Literal
 
 import structlog
 
@@ -12,9 +13,13 @@ from cordboard.agent_api.probe import Probe
 
 log = structlog.get_logger()
 
-State = Literal["ok", "no key", "wrong key", "unknown", "unlisted", "unreachable", "refused"]
-"""`unlisted`: the service does not list it, which does not prove that it does not exist; `refused`:
-the answer says neither yes nor no."""
+State = Literal[
+    "ok", "ends soon", "no key", "wrong key", "unknown", "unlisted", "unreachable", "refused"
+]
+"""`ends soon`: it works, until a day that the service states; `unlisted`: the service does not list
+it, which does not prove that it does not exist; `refused`: the answer says neither yes nor no."""
+SOON_DAYS = 90
+"""Days before its end from which on a model is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +30,8 @@ class Verdict:
     detail: str = ""
 
 
-def verdict(probe: Probe, status: int, body: bytes) -> Verdict:
-    """Return the meaning of an answer."""
+def verdict(probe: Probe, status: int, body: bytes, today: date | None = None) -> Verdict:
+    """Return the meaning of an answer. `today`: for tests."""
     if status in (401, 403) or (status == 400 and b"API_KEY_INVALID" in body):
         if b"missing_permissions" in body:
             return Verdict("refused", "the key may not ask for this; it may do for calls")
@@ -50,4 +55,20 @@ def verdict(probe: Probe, status: int, body: bytes) -> Verdict:
     except Exception as error:  # border: a service may answer anything, a plug-in judge anyhow
         log.exception("probe_judge_failed", probe=probe.what)
         return Verdict("refused", f"the answer makes no sense ({type(error).__name__})")
-    return Verdict("unlisted", problem) if problem else Verdict("ok")
+    if problem:
+        return Verdict("unlisted", problem)
+    return _lasting(probe, told, today or datetime.now(UTC).date())
+
+
+def _lasting(probe: Probe, told: Any, today: date) -> Verdict:
+    """Return the meaning of the day that an answer states as the thing's end."""
+    day = told.get(probe.end) if probe.end and isinstance(told, dict) else None
+    try:
+        end = date.fromisoformat(day[:10]) if isinstance(day, str) else date.max
+    except ValueError:
+        end = date.max
+    if (end - today).days > SOON_DAYS:
+        return Verdict("ok")
+    if end < today:
+        return Verdict("refused", f"the service has ended it on {end}")
+    return Verdict("ends soon", f"the service ends it on {end}")

@@ -147,7 +147,7 @@ class DeepgramSynthesis:
         self._settings = settings
         self.provider = settings.type
         self.model = settings.model
-        self._headers = {"Authorization": f"Token {key}"}
+        self._headers = settings.request_headers(key)
         self._tls: ssl.SSLContext | None = None
         self._idle: list[_Mouthpiece] = []
         self._look: asyncio.TimerHandle | None = None

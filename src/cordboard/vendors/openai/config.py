@@ -7,6 +7,7 @@ G.711 both ways, and audio answers.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag
@@ -17,6 +18,24 @@ from cordboard.config.sections.language_model import Effort, ModelBrain, Tempera
 from cordboard.config.sections.parts import part_type
 from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.config.sections.service import Keyterms, Service
+
+_ENDS: dict[str, tuple[str, ...]] = {
+    "2026-10-23": (
+        *("gpt-4.1-nano", "o4-mini", "o3-mini", "o1", "gpt-4-turbo", "gpt-4", "gpt-3.5-turbo"),
+    ),
+    "2026-12-11": ("gpt-5", "gpt-5-mini", "gpt-5-nano", "o3"),
+    "2027-01-06": ("gpt-4o-mini-tts", "tts-1", "tts-1-hd"),
+    "2027-01-14": ("gpt-4.1", "gpt-4.1-mini", "gpt-4o", "gpt-4o-mini"),
+    "2027-01-20": ("gpt-realtime", "gpt-realtime-mini"),
+    "2027-02-26": (
+        *("whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe", "gpt-4o-transcribe-diarize"),
+    ),
+    "2027-04-01": ("gpt-5.1", "gpt-5.4-nano"),
+}
+MODEL_ENDS = {model: day for day, models in _ENDS.items() for model in models}
+"""Announced ends (openai 3.54: deprecated values of `ChatModel`, `SpeechModel`, `AudioModel` and
+`RealtimeSessionCreateRequest`; developers.openai.com/api/docs/deprecations). Others become known by
+`cordboard check --online`."""
 
 
 def _kind_of_turns(value: object) -> str | None:
@@ -128,6 +147,7 @@ class OpenAIRealtimeProvider(RealtimeProvider):
     word for word, so fillers are the engine's unless `slow_response` says otherwise."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+    model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
 
     type: Literal["openai_realtime"] = Field(description="The kind of provider.")
     model: str = Field(
@@ -183,6 +203,7 @@ class OpenAIStt(Service):
     """OpenAI's transcription of whole utterances (`/v1/audio/transcriptions`)."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+    model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
 
     type: Literal["openai"] = Field(description="The kind of recogniser.")
     model: str = Field("gpt-transcribe", min_length=1, description="OpenAI's `model`.")
@@ -204,6 +225,7 @@ class OpenAITts(Service):
     """OpenAI's speech synthesis (`/v1/audio/speech`)."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+    model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
 
     type: Literal["openai"] = Field(description="The kind of voice.")
     model: str = Field("gpt-4o-mini-tts", min_length=1, description="OpenAI's `model`.")
@@ -225,6 +247,7 @@ class OpenAIChatBrain(ModelBrain):
     """
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+    model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
 
     type: Literal["openai_chat"] = Field(description="The kind of brain.")
     model: str = Field("gpt-5.4-mini", min_length=1, description="The model.")
@@ -274,6 +297,7 @@ class OpenAIResponsesBrain(ModelBrain):
     """OpenAI's Responses."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+    model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
 
     type: Literal["openai_responses"] = Field(description="The kind of brain.")
     model: str = Field("gpt-5.4-mini", min_length=1, description="The model.")

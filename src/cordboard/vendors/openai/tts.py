@@ -38,7 +38,7 @@ class OpenAISynthesis:
         self._http = ServiceHttp(
             "OpenAI's speech synthesis",
             settings.base_url or BASE_URL,
-            {"Authorization": f"Bearer {key}"},
+            settings.request_headers(key),
             VoiceError,
             connect_seconds=settings.connect_timeout_ms / 1000,
             silence_seconds=NEXT_SOUND_SECONDS,

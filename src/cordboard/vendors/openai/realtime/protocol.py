@@ -106,7 +106,7 @@ class OpenAIProtocol:
 
     @property
     def keep_alive_s(self) -> float:
-        return BUSY_WAIT if self._answers.waits else 0.0
+        return BUSY_WAIT if self._opened and self._answers.waits else 0.0
 
     def keep_alive(self) -> None:
         """Look at the retries, although the line gives no sound."""
@@ -120,7 +120,7 @@ class OpenAIProtocol:
         base = (self._settings.base_url or BASE_URL).rstrip("/")
         url = "ws" + base.removeprefix("http") + "/realtime?model="
         url += quote(self._settings.model, safe="")
-        return Address(url, {"Authorization": f"Bearer {self._key}"})
+        return Address(url, self._settings.request_headers(self._key))
 
     def begin(self, session: AgentSession, host: ProtocolHost, resumed: Resumed | None) -> None:
         self._session = session

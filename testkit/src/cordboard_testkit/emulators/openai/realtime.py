@@ -75,13 +75,19 @@ class OpenAIRealtimeEmulator:
         key: str = "sk-emulated",
         speed: float = 8.0,
         transcription_seconds: float = 0.03,
+        azure: bool = False,
     ) -> None:
-        """`speed`: speed of the audio, as a multiple of real time; `transcription_seconds`: from
-        the end of the caller's turn to its text."""
+        """`azure`: it is Azure's, at another path, and the key stands in `api-key`. `speed`: speed
+        of the audio, as a multiple of real time; `transcription_seconds`: from the end of the
+        caller's turn to its text."""
         self.key = key
         self.speaker = speaker or Beeper()
         self.speed = speed
         self.transcription_seconds = transcription_seconds
+        self._root = "/openai/v1" if azure else "/v1"
+        self._key_header = ("api-key", key) if azure else ("Authorization", f"Bearer {key}")
+        self.shutdown_dates: dict[str, str] = {}
+        """Model → the day of its announced end."""
         self.prompter = Prompter(script or Script())
         self.works: list[Work] = []
         """The caller's turns, the last one last."""
@@ -100,7 +106,7 @@ class OpenAIRealtimeEmulator:
         if self._server is None:
             raise RuntimeError("the emulator is not running")
         port = next(iter(self._server.sockets)).getsockname()[1]
-        return f"http://127.0.0.1:{port}/v1"
+        return f"http://127.0.0.1:{port}{self._root}"
 
     def play(self, script: Script) -> None:
         """Replace the script from now on."""
@@ -131,14 +137,18 @@ class OpenAIRealtimeEmulator:
 
     def _refuse(self, connection: ServerConnection, request: Request) -> Response | None:
         parts = urlsplit(request.path)
-        if parts.path == "/v1/realtime":
+        if parts.path == f"{self._root}/realtime":
             self.connections += 1
             self.prompter.connections += 1
-        if request.headers.get("Authorization") != f"Bearer {self.key}":
+        name, value = self._key_header
+        foreign = name != "Authorization" and "Authorization" in request.headers
+        if request.headers.get(name) != value or foreign:
             return self._no(connection, HTTPStatus.UNAUTHORIZED, "invalid_api_key")
-        if parts.path.startswith("/v1/models/"):
-            return self._model(connection, parts.path.removeprefix("/v1/models/"))
-        if parts.path != "/v1/realtime" or not parse_qs(parts.query).get("model"):
+        if parts.path == f"{self._root}/models":
+            return connection.respond(HTTPStatus.OK, json.dumps({"object": "list", "data": []}))
+        if parts.path.startswith(f"{self._root}/models/"):
+            return self._model(connection, parts.path.removeprefix(f"{self._root}/models/"))
+        if parts.path != f"{self._root}/realtime" or not parse_qs(parts.query).get("model"):
             return self._no(connection, HTTPStatus.BAD_REQUEST, "missing_model")
         fault = self.prompter.fault("connect")
         if fault is not None and fault.do == "refuse":
@@ -149,7 +159,8 @@ class OpenAIRealtimeEmulator:
     def _model(self, connection: ServerConnection, name: str) -> Response:
         """`GET /v1/models/{model}`: 200 if the model exists."""
         if name in MODELS or name in TRANSCRIBERS:
-            return connection.respond(HTTPStatus.OK, json.dumps({"id": name, "object": "model"}))
+            told = {"id": name, "object": "model", "shutdown_date": self.shutdown_dates.get(name)}
+            return connection.respond(HTTPStatus.OK, json.dumps(told))
         return self._no(connection, HTTPStatus.NOT_FOUND, "model_not_found")
 
     def _no(self, connection: ServerConnection, status: HTTPStatus, code: str) -> Response:
