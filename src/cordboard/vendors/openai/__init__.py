@@ -40,9 +40,15 @@ def _stt(section: OpenAIStt, parts: Parts) -> Recogniser:
 
 
 def _tts(section: OpenAITts, parts: Parts) -> Voice:
-    from cordboard.vendors.openai.tts import openai_voice
+    from cordboard.agents.pipeline.service_voice import ServiceVoice
 
-    return openai_voice(section, parts.key)
+    if section.over_realtime:
+        from cordboard.vendors.openai.realtime_voice import RealtimeSynthesis
+
+        return ServiceVoice(RealtimeSynthesis(section, parts.key))
+    from cordboard.vendors.openai.tts import OpenAISynthesis
+
+    return ServiceVoice(OpenAISynthesis(section, parts.key))
 
 
 def _chat(section: OpenAIChatBrain, parts: Parts) -> LanguageModel:

@@ -8,9 +8,9 @@ G.711 both ways, and audio answers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from cordboard.config.patterns import LANGUAGE, ToolName
 from cordboard.config.section import Section
@@ -36,6 +36,10 @@ MODEL_ENDS = {model: day for day, models in _ENDS.items() for model in models}
 """Announced ends (openai 3.54: deprecated values of `ChatModel`, `SpeechModel`, `AudioModel` and
 `RealtimeSessionCreateRequest`; developers.openai.com/api/docs/deprecations). Others become known by
 `cordboard check --online`."""
+
+
+_SPEECH_MODEL = "gpt-4o-mini-tts"
+_FASTEST_REALTIME = 1.5
 
 
 def _kind_of_turns(value: object) -> str | None:
@@ -222,13 +226,19 @@ class OpenAIStt(Service):
 
 
 class OpenAITts(Service):
-    """OpenAI's speech synthesis (`/v1/audio/speech`)."""
+    """OpenAI's speech synthesis: a Realtime model that reads given words aloud, or, for other
+    models, `/v1/audio/speech`, as compatible services have it."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
     model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
 
     type: Literal["openai"] = Field(description="The kind of voice.")
-    model: str = Field("gpt-4o-mini-tts", min_length=1, description="OpenAI's `model`.")
+    model: str = Field(
+        "",
+        description="A model whose name begins with `gpt-realtime` speaks over Realtime, any other "
+        "one by `/v1/audio/speech`, whose models OpenAI ends on 2027-01-06. Left out: "
+        "`gpt-realtime-2.1-mini`; with a `base_url` `gpt-4o-mini-tts`.",
+    )
     voice: str = Field(
         "marin",
         min_length=1,
@@ -237,7 +247,27 @@ class OpenAITts(Service):
     instructions: str = Field(
         "", max_length=4_096, description="OpenAI's `instructions`: style of speech."
     )
-    speed: float = Field(1.0, ge=0.25, le=4.0, description="OpenAI's `speed`.")
+    speed: float = Field(
+        1.0, ge=0.25, le=4.0, description="OpenAI's `speed`; over Realtime at most 1.5."
+    )
+
+    @property
+    def chosen_model(self) -> str:
+        return self.model or ("gpt-realtime-2.1-mini" if self.base_url is None else _SPEECH_MODEL)
+
+    @property
+    def over_realtime(self) -> bool:
+        return self.chosen_model.startswith("gpt-realtime")
+
+    @property
+    def paid_models(self) -> tuple[str, ...]:
+        return (self.chosen_model,)
+
+    @model_validator(mode="after")
+    def _not_too_fast(self) -> Self:
+        if self.over_realtime and self.speed > _FASTEST_REALTIME:
+            raise ValueError(f"speed: over Realtime at most {_FASTEST_REALTIME}")
+        return self
 
 
 class OpenAIChatBrain(ModelBrain):

@@ -38,11 +38,13 @@ Do: TypeAlias = Literal[
     "go_away",
     "cancel_tool",
     "write",
+    "misread",
 ]
 """The effect of a fault: HTTP `code` instead of the connection; close with `code`; the socket is
 reset; the service goes silent and continues to read; it sends garbage; it sends its protocol's
 error `code`; it sends its last message twice; it announces that it will close soon; it cancels the
-tools that it has requested; it writes its answer instead of speaking it."""
+tools that it has requested; it writes its answer instead of speaking it; it
+says other words than it was given."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,6 @@ from __future__ import annotations
 import binascii
 from collections.abc import Callable
 
-import orjson
-
 from cordboard.agent_api.service_protocol import CutItem, ProtocolHost
 from cordboard.tools.tool import JsonObject
 from cordboard.vendors.openai.config import OpenAIRealtimeProvider
@@ -275,7 +273,7 @@ class Answers:
             self._host.ignored("malformed", "a tool call")
             return
         self._calls.asked(ToolCall(call_id, name, written, response_id))
-        arguments = _json_object(written)
+        arguments = messages.json_object(written)
         if response_id in self.floor.cut:
             self._answer_ourselves(call_id, "cancelled", "The caller spoke before it was begun.")
             self._calls.settle(call_id)
@@ -407,11 +405,3 @@ class Answers:
             self._host.reconnect(told.reason)
         else:
             self._ask_at = self._host.now() + BUSY_WAIT
-
-
-def _json_object(text: str) -> JsonObject | None:
-    try:
-        value = orjson.loads(text)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from urllib.parse import quote
 
 from cordboard.agent_api.agent import AgentSession
 from cordboard.agent_api.service_protocol import CutItem, Lost, ProtocolHost, Resumed
@@ -31,7 +30,6 @@ from cordboard.vendors.openai.realtime.outbox import Outbox
 from cordboard.vendors.openai.realtime.tools import ToolCalls
 from cordboard.vendors.openai.realtime.turns import CallerTurns
 
-BASE_URL = "https://api.openai.com/v1"
 RENEW_SECONDS = 55 * 60
 """A session lives for 60 minutes, unless the service states another end: after this time it is
 replaced at the first quiet moment."""
@@ -117,10 +115,7 @@ class OpenAIProtocol:
 
     async def address(self) -> Address:
         self._opened = False
-        base = (self._settings.base_url or BASE_URL).rstrip("/")
-        url = "ws" + base.removeprefix("http") + "/realtime?model="
-        url += quote(self._settings.model, safe="")
-        return Address(url, self._settings.request_headers(self._key))
+        return messages.address_of(self._settings, self._settings.model, self._key)
 
     def begin(self, session: AgentSession, host: ProtocolHost, resumed: Resumed | None) -> None:
         self._session = session

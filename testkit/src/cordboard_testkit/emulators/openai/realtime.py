@@ -85,7 +85,7 @@ class OpenAIRealtimeEmulator:
         self.speed = speed
         self.transcription_seconds = transcription_seconds
         self._root = "/openai/v1" if azure else "/v1"
-        self._key_header = ("api-key", key) if azure else ("Authorization", f"Bearer {key}")
+        self._azure = azure
         self.shutdown_dates: dict[str, str] = {}
         """Model → the day of its announced end."""
         self.prompter = Prompter(script or Script())
@@ -140,9 +140,10 @@ class OpenAIRealtimeEmulator:
         if parts.path == f"{self._root}/realtime":
             self.connections += 1
             self.prompter.connections += 1
-        name, value = self._key_header
-        foreign = name != "Authorization" and "Authorization" in request.headers
-        if request.headers.get(name) != value or foreign:
+        bearer = f"Bearer {self.key}"
+        own, other = (self.key, None) if self._azure else (None, bearer)
+        told = request.headers.get("api-key"), request.headers.get("Authorization")
+        if told != (own, other):
             return self._no(connection, HTTPStatus.UNAUTHORIZED, "invalid_api_key")
         if parts.path == f"{self._root}/models":
             return connection.respond(HTTPStatus.OK, json.dumps({"object": "list", "data": []}))

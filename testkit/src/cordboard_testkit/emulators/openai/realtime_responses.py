@@ -34,6 +34,7 @@ class Plan:
     tells: tuple[Work, ...] = ()
     """The work whose results it speaks about."""
     greets: bool = False
+    writes: bool = False
 
 
 @dataclass(slots=True)
@@ -72,9 +73,12 @@ class Responses:
             )
             raise Refused("conversation_already_has_active_response", words)
         fault = self._session.emulator.prompter.fault("request")
-        if fault is not None:
+        if fault is not None and fault.do == "error":
             raise Refused(str(fault.code), "Conversation already has an active response.")
         plan = self._instructions(wanted) if "instructions" in wanted else self._next()
+        if fault is not None:
+            plan.writes = fault.do == "write"
+            plan.says = f"Of course! {plan.says}" if fault.do == "misread" else plan.says
         self._begin(plan, not aside, wanted.get("metadata"), wanted.get("tool_choice"))
 
     def create_for_turn(self) -> None:
@@ -156,7 +160,7 @@ class Responses:
         running.task = session.spawn(self._make(running))
 
     async def _make(self, running: Running) -> None:
-        session, plan, speak = self._session, running.plan, self._speak
+        session, plan = self._session, running.plan
         if session.settings["model"] not in MODELS:
             self._fail(running, "model_not_found", "The model does not exist.")
             return
@@ -166,7 +170,7 @@ class Responses:
                 self._fail(running, str(fault.code or "server_error"), "The server had an error.")
                 return
             if fault is not None and fault.do == "write":
-                speak = self._write
+                plan.writes = True
             elif fault is not None:
                 await session.perform(fault)
         limits = [{"name": "requests", "limit": 100, "remaining": 99, "reset_seconds": 1.0}]
@@ -174,7 +178,7 @@ class Responses:
         await asyncio.sleep(session.emulator.prompter.thinking)
         self._obey(running)
         if plan.says:
-            await speak(running, plan.says)
+            await (self._write if plan.writes else self._speak)(running, plan.says)
         for use in plan.asks:
             self._ask(running, use)
         if plan.work is not None:
