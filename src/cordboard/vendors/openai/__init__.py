@@ -1,4 +1,4 @@
-"""OpenAI: Realtime, transcription, speech, Chat Completions and Responses."""
+"""OpenAI: Realtime, Live, transcription, speech, Chat Completions and Responses."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cordboard.agent_api.provider import Parts, Provider
 from cordboard.vendors.openai.config import (
     OpenAIChatBrain,
+    OpenAILiveProvider,
     OpenAIRealtimeProvider,
     OpenAIResponsesBrain,
     OpenAIStt,
@@ -31,6 +32,12 @@ def _realtime(section: OpenAIRealtimeProvider, parts: Parts) -> ServiceProtocol:
     from cordboard.vendors.openai.realtime.protocol import OpenAIProtocol
 
     return OpenAIProtocol(section, parts.key)
+
+
+def _live(section: OpenAILiveProvider, parts: Parts) -> ServiceProtocol:
+    from cordboard.vendors.openai.live.protocol import OpenAILiveProtocol
+
+    return OpenAILiveProtocol(section, parts.key)
 
 
 def _stt(section: OpenAIStt, parts: Parts) -> Recogniser:
@@ -74,6 +81,16 @@ PROVIDERS = (
         OPENAI_REALTIME,
         REALTIME_PAYLOAD,
         probes,
+    ),
+    Provider(
+        "openai_live",
+        "agent",
+        OpenAILiveProvider,
+        _live,
+        OPENAI_REALTIME,
+        REALTIME_PAYLOAD,
+        probes,
+        tries_session=False,
     ),
     Provider("openai", "stt", OpenAIStt, _stt, probes=probes),
     Provider("openai_chat", "llm", OpenAIChatBrain, _chat, OPENAI_CHAT, CHAT_PAYLOAD, probes),

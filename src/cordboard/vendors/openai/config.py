@@ -203,6 +203,75 @@ class OpenAIRealtimeProvider(RealtimeProvider):
         return self.model, self.transcription.model
 
 
+class ResponsesReasoning(Section):
+    """`reasoning:` of OpenAI's Responses."""
+
+    effort: Effort | None = Field(None, description="Amount of reasoning before the answer.")
+    mode: str | None = Field(None, description="`standard` or `pro`.")
+
+
+class TextSettings(Section):
+    """`text:` of OpenAI's Responses."""
+
+    verbosity: Literal["low", "medium", "high"] | None = Field(
+        None, description="Length of the answers."
+    )
+
+
+class Delegation(Section):
+    """The Responses model that does the tasks which the talking model delegates: it calls the
+    tools."""
+
+    model: str = Field("gpt-5.4-mini", min_length=1, description="The model of Responses.")
+    reasoning: ResponsesReasoning | None = Field(None, description="The model's reasoning.")
+    text: TextSettings | None = Field(None, description="Form of its answers.")
+    max_output_tokens: int | None = Field(
+        None, ge=16, description="Most tokens of one answer, those of reasoning included."
+    )
+    parallel_tool_calls: bool | None = Field(
+        None, description="Whether several tools may be called at once."
+    )
+    service_tier: Literal["auto", "default", "flex", "priority"] | None = Field(
+        None, description="Service tier that is paid for."
+    )
+
+
+class OpenAILiveProvider(RealtimeProvider):
+    """OpenAI Live (GPT-Live): a model that listens and speaks at the same time, and delegates tasks
+    to a Responses model. It cannot be held to given words, so fillers are the engine's."""
+
+    key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+    model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
+
+    type: Literal["openai_live"] = Field(description="The kind of provider.")
+    model: str = Field("gpt-live-1", min_length=1, max_length=200, description="The Live model.")
+    voice: str = Field(
+        "marin",
+        min_length=1,
+        max_length=200,
+        description="`marin`, `cedar`, `alloy`, `beacon`, `gleam`, `willow`, ..., or the id of a "
+        "voice of your own (`voice_…`).",
+    )
+    instructions: str | None = Field(
+        None,
+        max_length=16_000,
+        description="Manner of speech and when to delegate; follows the context's prompt. Left "
+        "out: short sentences, and each task is delegated.",
+    )
+    greeting: Literal["provider", "engine"] = Field(
+        "provider",
+        description="Voice of the greeting: `provider` = the model, in about these words; "
+        "`engine` = the engine's own voice, exactly and at once.",
+    )
+    delegation: Delegation = Field(
+        Delegation(), description="The model that does the tasks and calls the tools."
+    )
+
+    @property
+    def paid_models(self) -> tuple[str, ...]:
+        return self.model, self.delegation.model
+
+
 class OpenAIStt(Service):
     """OpenAI's transcription of whole utterances (`/v1/audio/transcriptions`)."""
 
@@ -306,21 +375,6 @@ class OpenAIChatBrain(ModelBrain):
     def needs_key(self) -> bool:
         """A service of your own needs no key."""
         return self.base_url is None
-
-
-class ResponsesReasoning(Section):
-    """`reasoning:` of OpenAI's Responses."""
-
-    effort: Effort | None = Field(None, description="Amount of reasoning before the answer.")
-    mode: str | None = Field(None, description="`standard` or `pro`.")
-
-
-class TextSettings(Section):
-    """`text:` of OpenAI's Responses."""
-
-    verbosity: Literal["low", "medium", "high"] | None = Field(
-        None, description="Length of the answers."
-    )
 
 
 class OpenAIResponsesBrain(ModelBrain):

@@ -218,7 +218,7 @@ class RealtimeSynthesis:
 
 
 def session_of(settings: OpenAITts, rate: int) -> JsonObject:
-    """Return the session for `session.update`: nobody is heard; sound at `rate`, 8 kHz as u-law."""
+    """Return the session for `session.update`: it hears nothing; 8 kHz as u-law."""
     own = settings.voice.startswith("voice_")
     telephone = rate == TELEPHONE_RATE
     output: JsonObject = {
