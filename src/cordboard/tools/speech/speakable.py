@@ -21,12 +21,16 @@ from cordboard.tools.speech import codes, numbers, times
 MAX_SPOKEN = 1_500
 """Characters; about 100 s of speech."""
 
+_MARKUP = re.compile(r"[<\[*`~_#>+•\n-]")
+"""Characters without which none of the five patterns below matches."""
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^)\s\[]*\)")  # no part of it may run past the next "["
 _EMPHASIS = re.compile(r"\*{1,3}|`{1,3}|~~|(?<!\w)_{1,3}(?=\S)|(?<=\S)_{1,3}(?!\w)")
 _LINE_HEAD = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|[-*+•][ \t]+|>[ \t]?)", re.MULTILINE)
 _LINE_END = re.compile(r"(?<=[^\s.!?,;:])[ \t]*\n\s*\n")
 _SENTENCE_END = re.compile(r"[.!?](?=\s|\Z)")
+_BEFORE_MARK = re.compile(r" ([.,;:!?])")
+_BEFORE_LAST_MARK = re.compile(r" ([.,;:!?])(?!\w)")
 _LEFT_MARKS = re.compile(r"[*_`#<>|~\[\]]+")
 """Leftover marks of incomplete markup."""
 AND_MORE = "And more."
@@ -174,7 +178,7 @@ def _made_speakable(text: str, most: int) -> str:
     said = _ADDRESS.sub(_said, shown) if _HAS_ADDRESS.search(shown) else shown
     said = _FIGURES.sub(_said, said) if _HAS_FIGURE.search(said) else said
     said = _REPEATED.sub(_one_mark, " ".join(said.split())).replace("about about ", "about ")
-    said = re.sub(r"\s+([.,;:!?])(?!\w)", r"\1", said).strip()
+    said = _BEFORE_LAST_MARK.sub(r"\1", said).strip()
     if said.endswith(" A,") or said == "A,":
         said = said[:-1] + "."
     return said if len(said) <= most else _shortened(said, most)
@@ -298,12 +302,13 @@ def plain(text: str, most: int = MAX_SPOKEN) -> str:
 
 def one_line(text: str) -> str:
     """Like `plain`, without the cap."""
-    text = _LINK.sub(r"\1", _TAG.sub(" ", text))
-    text = _EMPHASIS.sub("", _LINE_HEAD.sub("", text))
-    text = _LINE_END.sub(". ", text.strip())
+    if _MARKUP.search(text):
+        text = _LINK.sub(r"\1", _TAG.sub(" ", text))
+        text = _EMPHASIS.sub("", _LINE_HEAD.sub("", text))
+        text = _LINE_END.sub(". ", text.strip())
     if not (text.isascii() and text.isprintable()):
         text = "".join(_spoken_character(character) for character in text)
-    return re.sub(r"\s+([.,;:!?])", r"\1", " ".join(text.split()))
+    return _BEFORE_MARK.sub(r"\1", " ".join(text.split()))
 
 
 def cut_at_sentence(text: str, most: int) -> str:
