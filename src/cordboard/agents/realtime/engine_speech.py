@@ -162,10 +162,13 @@ class EngineSpeech:
             late.drop()
 
     def connected_again(self) -> None:
-        """Say the late answer again: the new connection's model does not know it."""
+        """Say the late answer again, and the sentences that the service has accepted and not begun:
+        the new connection does not know them."""
         late, self._late = self._late, None
-        if late is not None:
-            self.say(late)
+        again = [speech for speech in self._given if not speech.bridges]
+        self._given = [speech for speech in self._given if speech.bridges]
+        for speech in (*again, *((late,) if late is not None else ())):
+            self.say(speech)
 
     def _service_began(self) -> None:
         self._service_done.clear()
