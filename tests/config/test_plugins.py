@@ -279,6 +279,42 @@ def test_a_section_whose_validator_fails_is_broken_and_the_file_is_read(
     )
 
 
+def _fails(*_: Any) -> Any:
+    raise KeyError("very-secret")
+
+
+@pytest.mark.parametrize(
+    ("members", "reason"),
+    [
+        ({"model_file": property(_fails)}, "KeyError: '***'"),
+        (
+            {"model_file": property(lambda _: None)},
+            "TypeError: model_file is a NoneType, not a str",
+        ),
+        ({"key": _fails}, "KeyError: '***'"),
+        ({"key": lambda *_: None}, "TypeError: 'NoneType' object is not subscriptable"),
+        ({"needs_key": property(_fails)}, "KeyError: '***'"),
+        ({"paid_models": property(_fails)}, "KeyError: '***'"),
+        ({"missing_key": _fails}, "KeyError: '***'"),
+    ],
+)
+def test_a_section_whose_properties_fail_is_broken_and_the_file_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, members: dict[str, Any], reason: str
+) -> None:
+    class CrowService(Service):
+        type: Literal["crow"] = Field(description="The kind.")
+
+    section = type("Moody", (CrowService,), members)
+    plugins = installed_with(tmp_path, monkeypatch, Provider("crow", "agent", section, caws))
+    text = "default_provider: bird\nproviders: {bird: {type: crow, api_key: very-secret}}"
+    loaded = read(text + CONTEXTS, tmp_path / "a.yaml", {}, plugins)
+    (problem,) = loaded.problems
+    told = f"{OF_CROW}: the section of crow failed: {reason}"
+    assert str(problem).endswith(f"providers.bird: {told}")
+    assert "very-secret" in loaded.secrets
+    assert Providers(loaded.config, None, plugins=plugins).unmade == {"bird": told}
+
+
 async def test_probes_that_fail_are_one_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -353,11 +389,21 @@ def test_a_model_that_cannot_be_made_is_a_brain_with_a_problem(
     assert str(brain.problem) == f"{OF_CROW}: make of crow failed: RuntimeError: caw"
 
 
+class ToolWithoutSpec:
+    @property
+    def spec(self) -> Any:
+        return caws()
+
+    async def run(self, arguments: Any, run: Any) -> Any:
+        caws()
+
+
 @pytest.mark.parametrize(
     ("makes", "reason"),
     [
         (caws, "make of crow failed: RuntimeError: caw"),
         (a_text, "make of crow gives a str, no Tool"),
+        (lambda *_: ToolWithoutSpec(), "make of crow failed: RuntimeError: caw"),
     ],
 )
 def test_a_tool_that_cannot_be_made_is_not_offered(
