@@ -125,7 +125,8 @@ def read(
                 problems.append(problem)
     problems.sort(key=lambda problem: problem.line or 0)
     if config is None or any(problem.fatal for problem in problems):
-        raise ConfigError(_readable(problems, expansion.secrets, more, cut=cut))
+        shown = _readable(problems, expansion.secrets, more, cut=cut)
+        raise ConfigError(shown, checked=config is not None)
     urls = [server.url or "" for server in config.mcp.servers.values()]
     in_addresses: frozenset[str] = frozenset().union(*map(path_secrets, urls))
     parts = [part for provider in config.providers.values() for part in paid_parts(provider)]
