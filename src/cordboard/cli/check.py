@@ -30,6 +30,7 @@ def command(config: ConfigOption = DEFAULT_CONFIG, online: OnlineOption = False)
     """
     from cordboard.cli.options import load_config, print_warning
     from cordboard.config.checks.surroundings import check_surroundings
+    from cordboard.net.proxy import unusable_proxies
     from cordboard.observe.logging import configure
 
     try:
@@ -46,7 +47,7 @@ def command(config: ConfigOption = DEFAULT_CONFIG, online: OnlineOption = False)
     configure(json=False, level="CRITICAL", secrets=loaded.secrets)  # the report says it all
     for warning in check_surroundings(loaded.config, loaded.document, loaded.secret_files):
         print_warning(warning)
-    for told in _plugin_problems(loaded.config):
+    for told in (*unusable_proxies(), *_plugin_problems(loaded.config)):
         print_warning(ConfigProblem(told, file=str(config), fatal=False))
     contexts = ", ".join(loaded.config.contexts)
     print(f"{config}: in order. Contexts: {contexts}.")
