@@ -856,6 +856,20 @@ async def test_a_farewell_that_was_lost_with_the_connection_is_said_by_the_next(
 
 
 @in_virtual_time
+@pytest.mark.parametrize("purpose", ["farewell", "late answer"])
+async def test_a_sentence_that_the_service_takes_and_never_says_is_dropped(purpose) -> None:
+    """Later ones do not wait for it, nor does the end of the call."""
+    async with talking(in_memory=True, speaks_words=True) as (service, caller, agent, protocol):
+        protocol.inform = lambda text: False  # type: ignore[method-assign]
+        speech = Speech("The table is booked.", purpose)
+        agent.say(speech)
+        await service.until(lambda: bool(service.of("speak")))
+        await asyncio.wait_for(caller.until(AgentAudioDone), 10)
+        assert speech.state is SpeechState.DROPPED
+        assert len(service.of("speak")) == 1
+
+
+@in_virtual_time
 async def test_a_farewell_that_breaks_off_with_the_connection_is_over() -> None:
     """The call waits for its end before it hangs up."""
     async with talking(in_memory=True, speaks_words=True) as (service, caller, agent, _):
