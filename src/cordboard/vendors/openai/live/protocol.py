@@ -31,11 +31,12 @@ from cordboard.vendors.openai.realtime.messages import ms_of, object_of, text_of
 
 MAX_HISTORY = 128
 """Messages that a session takes at its start."""
-MOST_HISTORY_CHARACTERS = 16_000
-"""A session takes 8,192 tokens of history; this leaves room for texts of two characters a token."""
-MOST_CONTEXT = 1_000
+MOST_HISTORY_CHARACTERS = 8_000
+"""A session takes 8,192 tokens of history, and some scripts need a token for each character."""
+MOST_CONTEXT = 500
 """Characters of a context that is added later: the service takes 500 tokens."""
 _RENEW_BEFORE = 5 * 60
+_APPEND = b'{"type":"session.input_audio.append","audio":"%b"}'
 _FORMATS = {"ulaw": "audio/pcmu", "alaw": "audio/pcma"}
 _DELEGATE = (
     "Delegate each task for which you lack information or a tool, and pass on what comes back. "
@@ -174,7 +175,7 @@ class OpenAILiveProtocol:
         self._send({"type": "session.commentary.append", "delegation_id": None, "content": content})
 
     def hear(self, sound: bytes) -> None:
-        self._send({"type": "session.input_audio.append", "audio": messages.base64_of(sound)})
+        self._host.send_text(_APPEND % binascii.b2a_base64(sound, newline=False))
         self._turns.sent(len(sound))
         if self._turns.sent_ms >= self._renew_ms and not self._busy:
             self._renew_ms = float("inf")

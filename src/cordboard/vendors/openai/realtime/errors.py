@@ -3,8 +3,9 @@
 Codes are those of the service's answers in public reports (`model_not_found` in `response.done`:
 openai-realtime-console 561; `session_expired`: livekit/agents 2358, with a close 1001 "maximum
 duration": reachy_mini_conversation_app 134; `conversation_already_has_active_response`:
-livekit/agents 6818), and those of OpenAI's other interfaces; there is no published list. So the
-code counts first, then the type, then the words; an unknown error counts as harmless.
+livekit/agents 6818; `inference_rate_limit_exceeded`, `credit_balance_exhausted`: livekit-agents
+1.8.9), and those of OpenAI's other interfaces; there is no published list. So the code counts
+first, then the type, then the words; an unknown error counts as harmless.
 """
 
 from __future__ import annotations

@@ -52,10 +52,6 @@ def address_of(settings: Service, model: str, key: str) -> Address:
     return Address(url, settings.request_headers(key))
 
 
-def base64_of(sound: bytes) -> str:
-    return binascii.b2a_base64(sound, newline=False).decode()
-
-
 def append(sound: bytes) -> bytes:
     """Return a frame of the caller's sound."""
     return _APPEND % binascii.b2a_base64(sound, newline=False)

@@ -318,10 +318,11 @@ class _Session:
     async def _perform(self, fault: Fault) -> None:
         if fault.do == "go_away":
             await self._close("expired")
-        elif fault.do == "close":
-            await self._close(str(fault.code))
+            return
+        self._ended = True
+        if fault.do == "close":
+            await self._connection.close(int(fault.code) or 1011, "The server had an error.")
         else:
-            self._ended = True
             self._connection.transport.abort()
 
     def _speak(self, words: str) -> None:
@@ -363,14 +364,18 @@ class _Session:
         self._spawn(self._answer(answer))
 
     async def _answer(self, answer: Answer) -> None:
+        fault = self._emulator.prompter.fault("turn")
+        if fault is not None:
+            await self._perform(fault)
+            return
         await asyncio.sleep(self._emulator.prompter.thinking)
         self._speak(answer.says)
         if answer.asks:
-            self._delegate(answer)
+            await self._delegate(answer)
 
     # Delegation.
 
-    def _delegate(self, answer: Answer) -> None:
+    async def _delegate(self, answer: Answer) -> None:
         backend = (self._settings.get("delegation") or {}).get("responses") or {}
         if backend.get("model") not in BACKENDS:
             words = f"The model `{backend.get('model')}` does not exist."
@@ -389,12 +394,14 @@ class _Session:
             item |= {"name": use.name, "status": "completed"}
             item["arguments"] = json.dumps(use.arguments)
             self._nested(task_id, "response.output_item.done", item=item)
-        if fault is not None:
+        if fault is not None and fault.do == "error":
             self._nested(task_id, "response.failed", response={"status": "failed"})
             self._speak("That did not work.")
             return
         self._works[task_id] = answer, calls
         self._completed(task_id)
+        if fault is not None:
+            await self._perform(fault)
 
     def _result(self, item: Event) -> None:
         for _, calls in self._works.values():
