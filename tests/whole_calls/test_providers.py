@@ -358,8 +358,9 @@ async def test_a_caller_who_cuts_in(open_hotline):
 
     # OpenAI Live stops its track by itself: nothing is left that could be taken back.
     names = tuple(name for name in ALL if name != "openai_live")
-    title = "barge-in with truncation"
-    await for_each(title, open_hotline, behaviour, script, names, "it stops by itself")
+    await for_each(
+        "barge-in with truncation", open_hotline, behaviour, script, names, "it stops by itself"
+    )
 
 
 async def test_a_caller_who_hangs_up_while_a_tool_is_at_work(open_hotline):
