@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from cordboard.errors import LineUnsupported
 from cordboard.tools.call_line import KeysCollected, KeysWanted
@@ -16,6 +17,8 @@ from cordboard.tools.call_line import KeysCollected, KeysWanted
 class NoCaller:
     """Implements `cordboard.tools.call_line.CallLine`."""
 
+    no_transfer: ClassVar[str] = "there is no caller on the line"
+    no_keys: ClassVar[str] = no_transfer
     call_id: str
     context_name: str
     provider_name: str = ""
@@ -25,16 +28,16 @@ class NoCaller:
         """Do nothing: there is no call to end."""
 
     async def transfer_after_speech(self, destination: str) -> None:
-        raise LineUnsupported("there is no caller on the line")
+        raise LineUnsupported(self.no_transfer)
 
     async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
-        raise LineUnsupported("there is no caller on the line")
+        raise LineUnsupported(self.no_keys)
 
     def reveal(self, reference: str) -> str | None:
         return None
 
     async def send_keys(self, keys: str) -> None:
-        raise LineUnsupported("there is no caller on the line")
+        raise LineUnsupported(self.no_keys)
 
     def say(self, text: str) -> None:
         """Do nothing: there is no listener."""
@@ -46,4 +49,4 @@ class NoCaller:
         return False
 
     async def confirm(self, question: str) -> bool | None:
-        raise LineUnsupported("there is no caller on the line")
+        raise LineUnsupported(self.no_transfer)
