@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 
 from cordboard.agent_api.probe import Probe
 from cordboard.agent_api.provider import provider_of
-from cordboard.agents.online_check import Finding, check_online
-from cordboard.agents.online_verdicts import verdict
+from cordboard.agents.online_check import Finding, check_online, verdict
 from cordboard.cli import app
 from cordboard.config.plugins import installed
 from cordboard.config.providers.services import PaidPart, paid_parts

@@ -29,9 +29,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from cordboard.api.administration_view import Administration, ReloadReportView
-from cordboard.api.answers import JsonAnswer, list_to_json
+from cordboard.api.answers import JsonAnswer, list_to_json, read_body
 from cordboard.api.gate import HttpLimits
-from cordboard.api.json_body import read_body
 from cordboard.api.token_check import TokenCheck
 from cordboard.api.tools import tool_list
 from cordboard.errors import CordboardError

@@ -26,10 +26,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from cordboard.agent_api.provider import tool_user
-from cordboard.api.answers import JsonAnswer, list_to_json, to_json
+from cordboard.api.answers import JsonAnswer, fields, json_body, list_to_json, to_json
 from cordboard.api.chat import http_refusal
 from cordboard.api.gate import HttpLimits
-from cordboard.api.json_body import fields, json_body
 from cordboard.api.token_check import TokenCheck
 from cordboard.chat.tool_trial import Outcome, ToolTrials, TrialReport, payload_limits
 from cordboard.config.plugins import installed

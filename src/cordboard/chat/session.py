@@ -27,7 +27,7 @@ from cordboard.calls.services import CallServices
 from cordboard.chat.answer import Answer, ChatEvent, EventName
 from cordboard.chat.opening import Opening
 from cordboard.chat.tool_record import ToolRecord
-from cordboard.config.chat import Chat
+from cordboard.config.schema import Chat
 from cordboard.errors import ChatRefused, CordboardError, LineError, LineGone
 from cordboard.generation.generation import Generation
 from cordboard.observe.tool_metrics import APPROVAL_ANSWERS

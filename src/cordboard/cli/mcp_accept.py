@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cordboard.cli.event_loop import run_async
-from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, load_config
+from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, load_config, run_async
 from cordboard.errors import CordboardError
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cordboard.cli.event_loop import run_async
 from cordboard.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
     LogLevelOption,
     load_config,
+    run_async,
     set_up_log,
 )
 

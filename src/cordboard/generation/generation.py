@@ -18,18 +18,33 @@ from cordboard.config.schema import Config
 from cordboard.config.tools.entry import group_server, tools_of_servers
 from cordboard.config.tools.http_tool import HttpTool
 from cordboard.config.tools.python_tool import PythonTool
+from cordboard.errors import ConfigProblem
 from cordboard.mcp.definitions.lock import Lock
 from cordboard.mcp.fleet import Fleet
 from cordboard.mcp.supervision.pool import Replacement, ServerPool
+from cordboard.tools.builtin import builtin_tools
 from cordboard.tools.catalogue import Catalogue, ToolEntry
-from cordboard.tools.configured import configured_tools
 from cordboard.tools.http.shared import SharedClient
+from cordboard.tools.http.tool import http_tools
 from cordboard.tools.known_secrets import KnownSecrets
-from cordboard.tools.python import Functions, load_functions
+from cordboard.tools.plugin import plugin_tools
+from cordboard.tools.python import Functions, load_functions, python_tools
 from cordboard.tools.toolbox import Toolbox
 from cordboard.tools.workflow import WorkflowMaker
 
 log = structlog.get_logger()
+
+
+def configured_tools(
+    config: Config, functions: Functions, http: SharedClient
+) -> tuple[tuple[ToolEntry, ...], tuple[ConfigProblem, ...]]:
+    """Return the tools of the kinds `builtin`, `python` and `http` and those of plug-ins, and the
+    problems of those not offered. `functions` are the imported functions; `http` is the client that
+    sends the requests."""
+    python, problems = python_tools(config.tools, functions)
+    plugged, more = plugin_tools(config.tools)
+    tools = (*builtin_tools(config), *http_tools(config, http), *python, *plugged)
+    return tuple(ToolEntry(tool) for tool in tools), (*problems, *more)
 
 
 class Generation:

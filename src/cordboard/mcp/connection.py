@@ -30,8 +30,7 @@ from pydantic import ValidationError
 
 from cordboard.errors import McpError, McpTimeout, McpUnavailable
 from cordboard.mcp.definitions.definition import ListedTool
-from cordboard.mcp.definitions.listing import ListingRouter, Pages
-from cordboard.mcp.definitions.parameter_headers import admitted
+from cordboard.mcp.definitions.listing import ListingRouter, Pages, admitted
 from cordboard.mcp.large_result import whole_result
 from cordboard.mcp.negotiation import Negotiation, is_closed
 from cordboard.mcp.printable import printable

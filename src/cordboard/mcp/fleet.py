@@ -23,8 +23,7 @@ from cordboard.config.mcp import Mcp, McpServer
 from cordboard.config.tools.mcp_tool import McpTool as McpToolConfig
 from cordboard.errors import ConfigProblem
 from cordboard.mcp.definitions.lock import Lock
-from cordboard.mcp.offering import Choice, Offering, offer
-from cordboard.mcp.offering_log import OfferingLog
+from cordboard.mcp.offering import Choice, Offering, OfferingLog, offer
 from cordboard.mcp.supervision.pool import Lease, Replacement, ServerPool
 from cordboard.mcp.supervision.server import ServerState, ServerStatus, SupervisedServer
 from cordboard.mcp.tool import McpTool

@@ -53,8 +53,7 @@ from cordboard.observe.tool_usage_files import ToolUsageFiles
 from cordboard.observe.tracing import Tracing
 from cordboard.runtime.administration import Administration
 from cordboard.runtime.doors import Doors
-from cordboard.runtime.health import EngineHealth
-from cordboard.runtime.models import EngineModels
+from cordboard.runtime.health import EngineHealth, EngineModels
 from cordboard.runtime.overload_monitor import OverloadMonitor
 from cordboard.runtime.reload import Reloader
 from cordboard.vendors.local.models import OfflineLoading

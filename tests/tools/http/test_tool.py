@@ -21,8 +21,8 @@ from cordboard.errors import ToolError
 from cordboard.generation.generation import Generation
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk.desk import Desk
+from cordboard.tools.http.request import is_signed
 from cordboard.tools.http.shared import SharedClient
-from cordboard.tools.http.signature import is_signed
 from cordboard.tools.http.tool import (
     NOT_FOUND,
     REFUSED,

@@ -9,7 +9,7 @@ other does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
 from typing import Protocol
 
@@ -18,8 +18,8 @@ import structlog
 from cordboard.agent_api.agent import INTERNAL, AgentAudio, AgentEvent, AgentText, AgentTrouble
 from cordboard.agent_api.speech import Speech
 from cordboard.agent_api.tts import Voice
-from cordboard.agents.realtime.engine_voice import spoken
 from cordboard.audio.format import AudioFormat
+from cordboard.audio.g711 import linear_to_alaw, linear_to_ulaw
 from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.errors import VoiceError
 
@@ -35,6 +35,18 @@ MOST_GIVEN = 8
 """Most sentences with the service at a time; it has forgotten older ones."""
 VOICE_LIMIT = 8.0
 """Seconds until a text's next sound; beyond that the voice has failed."""
+
+
+async def spoken(voice: Voice, text: str, audio_format: AudioFormat) -> AsyncIterator[bytes]:
+    """Yield the sound of a text in a call's format. Raises `VoiceError`."""
+    async for pcm in voice.speak(text, rate=audio_format.rate):
+        match audio_format.encoding:
+            case "ulaw":
+                yield linear_to_ulaw(pcm)
+            case "alaw":
+                yield linear_to_alaw(pcm)
+            case "slin":
+                yield pcm
 
 
 class SpeechHost(Protocol):

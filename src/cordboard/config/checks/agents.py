@@ -8,9 +8,8 @@ from pathlib import Path
 from cordboard.config.chosen import BrokenPart, BrokenTool
 from cordboard.config.explain import suggestion
 from cordboard.config.files import is_file
-from cordboard.config.provider_chains import chain_of, providers_in_use
 from cordboard.config.providers.services import paid_parts, parts_of
-from cordboard.config.schema import Config, Context
+from cordboard.config.schema import Config, Context, chain_of, providers_in_use
 from cordboard.config.yaml_document import Document, KeyPath
 from cordboard.errors import ConfigProblem
 

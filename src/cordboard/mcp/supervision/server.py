@@ -33,8 +33,7 @@ from cordboard.mcp.printable import printable
 from cordboard.mcp.stdio.spawn_turns import SpawnTurns
 from cordboard.mcp.stdio.stderr import StderrTail
 from cordboard.mcp.supervision.breaker import Breaker, BreakerState
-from cordboard.mcp.supervision.life import Life, happens
-from cordboard.mcp.supervision.restart_policy import RestartPolicy
+from cordboard.mcp.supervision.life import Life, RestartPolicy, happens
 from cordboard.mcp.supervision.status import (
     ServerObserver,
     ServerState,

@@ -10,6 +10,8 @@ Raises `ToolError`, fit to be spoken, where the request would differ from the op
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +33,6 @@ from cordboard.config.tools.parameters import parameter_defaults
 from cordboard.config.url_template import read_url_template
 from cordboard.errors import ToolError, Unplaceable
 from cordboard.tools.http.hosts import host_allowed
-from cordboard.tools.http.signature import signature_headers
 from cordboard.tools.templates import MISSING, as_text, fill_json, fill_text, value_of
 from cordboard.tools.tool import JsonObject
 from cordboard.version import __version__
@@ -47,6 +48,39 @@ _NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 """Characters that no XML document can contain, escaped or not."""
 _LITERAL = "/%:@!$&'()*+,;=~?[]"
 """Characters that stay unescaped in the operator's own parts of a URL."""
+
+
+TIMESTAMP = "X-Cordboard-Timestamp"
+SIGNATURE = "X-Cordboard-Signature"
+
+
+def signature_headers(secret: str, now: float, body: bytes) -> Mapping[str, str]:
+    """Return the two headers, which prove to a receiver the request's origin, integrity and age.
+
+    The hex digits after `v1=` are HMAC-SHA256 with the shared secret as key over the timestamp, a
+    dot, and the body as it was sent. A receiver computes the same, compares in constant time, and
+    refuses a timestamp more than some minutes old. Users find it in docs/tools/http.md. `now` is
+    seconds since 1970.
+    """
+    timestamp = str(int(now))
+    return {TIMESTAMP: timestamp, SIGNATURE: f"v1={_digest(secret, timestamp, body)}"}
+
+
+def is_signed(
+    secret: str, timestamp: str, signature: str, body: bytes, now: float, tolerance: float = 300
+) -> bool:
+    """Return True for a valid signature that is at most `tolerance` seconds old."""
+    if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) < 16):
+        return False
+    if abs(now - int(timestamp)) > tolerance:
+        return False
+    expected = f"v1={_digest(secret, timestamp, body)}"
+    return hmac.compare_digest(expected.encode(), signature.encode("utf-8", "replace"))
+
+
+def _digest(secret: str, timestamp: str, body: bytes) -> str:
+    signed = timestamp.encode() + b"." + body
+    return hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
