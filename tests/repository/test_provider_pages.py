@@ -13,8 +13,7 @@ from cordboard.chat.tool_trial import payload_limits
 from cordboard.config.chosen import Chosen
 from cordboard.config.load import LoadedConfig, read
 from cordboard.config.plugins import installed
-from cordboard.config.providers.pipeline import BRAINS, RECOGNISERS, VOICES, PipelineProvider
-from cordboard.config.providers.services import paid_parts
+from cordboard.config.providers import BRAINS, RECOGNISERS, VOICES, PipelineProvider, paid_parts
 from cordboard.config.schema import AGENTS, chain_of
 
 ROOT = Path(__file__).parents[2]

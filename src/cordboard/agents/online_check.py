@@ -26,7 +26,7 @@ from cordboard.agent_api.service_protocol import ServiceProtocol
 from cordboard.agents.making import make
 from cordboard.agents.realtime.trial import try_session
 from cordboard.config.plugins import Plugins, failure_of, installed
-from cordboard.config.providers.services import PaidPart, paid_parts
+from cordboard.config.providers import PaidPart, paid_parts
 from cordboard.config.schema import Config
 from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.errors import AgentError, FailureKind
@@ -124,7 +124,7 @@ async def check_online(
     trusted = await load_trusted()
     asked = [
         _verify(
-            seconds, trusted, f"{name}.{paid.part}" if paid.part else name, paid, environ, plugins
+            seconds, trusted, f"{name}.{paid.key}" if paid.key else name, paid, environ, plugins
         )
         for name, provider in config.providers.items()
         for paid in paid_parts(provider)
@@ -141,7 +141,7 @@ async def _verify(
     environ: Mapping[str, str],
     plugins: Plugins,
 ) -> list[Finding]:
-    service = paid.service
+    service = paid.section
     missing = service.missing_key(environ)
     if missing:
         return [Finding(name, service.type, "no key", missing.removeprefix("no key: "))]
@@ -175,9 +175,9 @@ def _probes(
 ) -> tuple[tuple[Probe, ...], str]:
     """Return the requests for a part, or the problem of a plug-in with them."""
     try:
-        return provider.probes(paid.service, key), ""
+        return provider.probes(paid.section, key), ""
     except Exception as error:  # border of a plug-in: its code may raise anything
-        source = plugins.sources.get((paid.role, paid.service.type))
+        source = plugins.sources.get((paid.role, paid.section.type))
         if source is None:
             raise
         return (), failure_of(source, "its probes", error, key)
@@ -234,7 +234,7 @@ def _advice(paid: PaidPart, probe: Probe, answer: Verdict, environ: Mapping[str,
         case "ok":
             return ""
         case "wrong key":
-            where = paid.service.key(environ)[1] or "api_key"
+            where = paid.section.key(environ)[1] or "api_key"
             return f"{answer.detail}; see that {where} holds a key that {host} accepts"
         case "unknown":
             kind = probe.what.partition(" ")[0]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from cordboard.config.providers.services import paid_parts
+from cordboard.config.providers import paid_parts
 from cordboard.config.schema import Config, chain_of, providers_in_use
 from cordboard.errors import FailureKind
 
@@ -97,9 +97,9 @@ def _keyless(config: Config, environ: Mapping[str, str]) -> Iterator[tuple[str, 
     for name in providers_in_use(config):
         provider = config.providers.get(name)
         missing = [
-            f"{paid.part} has {reason}" if paid.part else reason
+            f"{paid.key} has {reason}" if paid.key else reason
             for paid in (paid_parts(provider) if provider is not None else ())
-            if (reason := paid.service.missing_key(environ))
+            if (reason := paid.section.missing_key(environ))
         ]
         if missing:
             yield name, ", ".join(missing)

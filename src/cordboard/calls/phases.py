@@ -17,9 +17,9 @@ from cordboard.calls.events import Ended
 from cordboard.calls.history import CallHistory, read
 from cordboard.calls.ledger import Ledger, LedgerWriter
 from cordboard.calls.open_calls import Kind, OpenCall
-from cordboard.calls.phase_records import PhaseRecords
 from cordboard.calls.post_call.job import finished, jobs_of
 from cordboard.calls.services import CallServices
+from cordboard.calls.tools.events import PhaseRecords
 from cordboard.config.call_phases import PreCallStep
 from cordboard.config.call_variables import clean
 from cordboard.config.schema import Context
@@ -28,8 +28,8 @@ from cordboard.config.tools.http_tool import CALL
 from cordboard.generation.generation import Generation
 from cordboard.observe.metrics import Metrics
 from cordboard.observe.tracing import Tracing
+from cordboard.tools.call_line import NoCaller
 from cordboard.tools.desk.desk import Desk
-from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.speech.template import words_of
 from cordboard.tools.templates import fill_json, look_up
 from cordboard.tools.tool import ToolAsk, ToolReply

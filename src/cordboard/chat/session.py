@@ -32,8 +32,8 @@ from cordboard.errors import ChatRefused, CordboardError, LineError, LineGone
 from cordboard.generation.generation import Generation
 from cordboard.observe.tool_metrics import APPROVAL_ANSWERS
 from cordboard.speech.yes_or_no import read_yes_or_no
+from cordboard.tools.call_line import NoCaller
 from cordboard.tools.desk.desk import TOOL_GRACE, Desk
-from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
 
 UNCLEAR = "Please answer yes or no."

@@ -30,7 +30,7 @@ from cordboard.config.patterns import (
 )
 from cordboard.config.peers import THIS_MACHINE, Peer, network_of
 from cordboard.config.prices import Prices
-from cordboard.config.providers.pipeline import PipelineProvider
+from cordboard.config.providers import PipelineProvider
 from cordboard.config.remote_url import is_loopback
 from cordboard.config.rules import Rules
 from cordboard.config.secrets import secrets_in

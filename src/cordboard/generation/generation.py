@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from cordboard.config.schema import Config
-from cordboard.config.tools.entry import group_server, tools_of_servers
+from cordboard.config.tools.entry import PythonTool, group_server, tools_of_servers
 from cordboard.config.tools.http_tool import HttpTool
-from cordboard.config.tools.python_tool import PythonTool
 from cordboard.errors import ConfigProblem
 from cordboard.mcp.definitions.lock import Lock
 from cordboard.mcp.fleet import Fleet

@@ -20,7 +20,7 @@ import mcp_types as types
 import structlog
 
 from cordboard.config.mcp import Mcp, McpServer
-from cordboard.config.tools.mcp_tool import McpTool as McpToolConfig
+from cordboard.config.tools.entry import McpTool as McpToolConfig
 from cordboard.errors import ConfigProblem
 from cordboard.mcp.definitions.lock import Lock
 from cordboard.mcp.offering import Choice, Offering, OfferingLog, offer

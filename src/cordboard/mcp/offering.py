@@ -21,7 +21,7 @@ import structlog
 
 from cordboard.config.mcp import McpLock, McpServer
 from cordboard.config.naming import exposed_name, exposed_names, mcp_origin
-from cordboard.config.tools.mcp_tool import McpTool as ToolConfig
+from cordboard.config.tools.entry import McpTool as ToolConfig
 from cordboard.errors import ConfigProblem
 from cordboard.mcp.definitions.definition import ListedTool, read_tool
 from cordboard.mcp.definitions.lock import Judgement, Lock, Standing

@@ -23,7 +23,7 @@ import structlog
 
 from cordboard.config.mcp import McpDefaults
 from cordboard.config.naming import exposed_name, mcp_origin
-from cordboard.config.tools.mcp_tool import McpTool as ToolConfig
+from cordboard.config.tools.entry import McpTool as ToolConfig
 from cordboard.errors import (
     McpError,
     McpTimeout,

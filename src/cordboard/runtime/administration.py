@@ -15,8 +15,7 @@ from typing import Any
 
 import structlog
 
-from cordboard.config.load import LoadedConfig
-from cordboard.config.source import ConfigSource
+from cordboard.config.load import ConfigSource, LoadedConfig
 from cordboard.config.watch import FileWatch
 from cordboard.errors import ConfigError, ConfigProblem, CordboardError, McpUnavailable
 from cordboard.generation.tool_listing import ToolListing, list_tools

@@ -21,9 +21,8 @@ from cordboard.calls.call_registry import CallRegistry
 from cordboard.calls.events import LedgerEvent
 from cordboard.calls.ledger import LedgerWriter
 from cordboard.calls.services import CallServices
-from cordboard.config.load import LoadedConfig
+from cordboard.config.load import ConfigSource, LoadedConfig
 from cordboard.config.schema import Config
-from cordboard.config.source import ConfigSource
 from cordboard.mcp.supervision.pool import ServerPool
 from cordboard.mcp.supervision.server import ServerState
 from cordboard.observe.degradation import Degradation

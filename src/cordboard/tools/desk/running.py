@@ -27,8 +27,7 @@ from cordboard.errors import LineError, ToolError, ToolTimeout
 from cordboard.net.backoff import Backoff
 from cordboard.tools.call_line import CallLine
 from cordboard.tools.desk.approval import Approvals
-from cordboard.tools.desk.fillers import FillerTimer
-from cordboard.tools.desk.pausable_timer import PausableTimer
+from cordboard.tools.desk.fillers import FillerTimer, PausableTimer
 from cordboard.tools.desk.policy import DeskPolicy
 from cordboard.tools.known_secrets import KnownSecrets
 from cordboard.tools.masking import Given

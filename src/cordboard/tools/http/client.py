@@ -21,8 +21,12 @@ import httpcore2
 from cordboard.errors import HttpAddressRefused, HttpError, HttpTimeout, HttpUnavailable
 from cordboard.net.address_guard import Explained, GuardedBackend, guarded_pool
 from cordboard.tools.http.answer import HttpAnswer, media_type, too_long, unpacked
-from cordboard.tools.http.hosts import all_but_forbidden, host_allowed, public_addresses
-from cordboard.tools.http.request import HttpRequest
+from cordboard.tools.http.request import (
+    HttpRequest,
+    all_but_forbidden,
+    host_allowed,
+    public_addresses,
+)
 
 IDLE_CONNECTIONS = 32
 CONNECT_SECONDS = 5.0

@@ -14,7 +14,7 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
@@ -22,6 +22,7 @@ from xml.sax.saxutils import escape as xml_escape
 
 import orjson
 
+from cordboard.config.remote_url import Address, address_problem, inner_problem
 from cordboard.config.templates import (
     Placeholder,
     Template,
@@ -31,8 +32,7 @@ from cordboard.config.templates import (
 from cordboard.config.tools.http_tool import CALL, HttpTool
 from cordboard.config.tools.parameters import parameter_defaults
 from cordboard.config.url_template import read_url_template
-from cordboard.errors import ToolError, Unplaceable
-from cordboard.tools.http.hosts import host_allowed
+from cordboard.errors import HttpAddressRefused, ToolError, Unplaceable
 from cordboard.tools.templates import MISSING, as_text, fill_json, fill_text, value_of
 from cordboard.tools.tool import JsonObject
 from cordboard.version import __version__
@@ -52,6 +52,39 @@ _LITERAL = "/%:@!$&'()*+,;=~?[]"
 
 TIMESTAMP = "X-Cordboard-Timestamp"
 SIGNATURE = "X-Cordboard-Signature"
+
+
+def host_allowed(host: str, patterns: Iterable[str]) -> bool:
+    """Return True if a host is one of `allow_hosts`."""
+    host = host.lower().rstrip(".")
+    return any(
+        host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern
+        for pattern in patterns
+    )
+
+
+def public_addresses(addresses: Iterable[Address]) -> list[Address]:
+    """Return the public addresses. Raises `HttpAddressRefused` when there is none."""
+    return _chosen(addresses, private=False)
+
+
+def all_but_forbidden(addresses: Iterable[Address]) -> list[Address]:
+    """Return the addresses for a tool with `allow_private`. Raises `HttpAddressRefused`."""
+    return _chosen(addresses, private=True)
+
+
+def _chosen(addresses: Iterable[Address], *, private: bool) -> list[Address]:
+    good: list[Address] = []
+    problem = "leads to no address"
+    for address in addresses:
+        kind = address_problem(address) if private else inner_problem(address)
+        if kind is None:
+            good.append(address)
+        else:
+            problem = f"leads to a {kind} address ({address})"
+    if not good:
+        raise HttpAddressRefused(f"its name {problem}")
+    return good
 
 
 def signature_headers(secret: str, now: float, body: bytes) -> Mapping[str, str]:

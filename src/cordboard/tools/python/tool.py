@@ -20,8 +20,8 @@ import structlog
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
+from cordboard.config.tools.entry import PythonTool as PythonToolConfig
 from cordboard.config.tools.entry import ToolEntry
-from cordboard.config.tools.python_tool import PythonTool as PythonToolConfig
 from cordboard.errors import ConfigProblem, ToolError
 from cordboard.tools.operator_rules import apply_rules
 from cordboard.tools.python.loading import Function, Functions, Unusable
