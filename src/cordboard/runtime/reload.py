@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -25,10 +24,11 @@ from cordboard.agent_api.dialogue import Brain
 from cordboard.agent_api.offline_models import OfflineModels
 from cordboard.agents.provider_health import ProviderHealth
 from cordboard.agents.providers import Providers
+from cordboard.api.administration_view import Deferred
 from cordboard.calls.known_sentences import greetings, known_sentences
 from cordboard.config.changes import changes, needs_restart
 from cordboard.config.schema import Config
-from cordboard.errors import AgentError, ConfigProblem
+from cordboard.errors import AgentError
 from cordboard.generation.generation import Generation
 from cordboard.mcp.definitions.lock import Lock
 from cordboard.mcp.definitions.lockfile import load_lock, try_load_lock
@@ -47,31 +47,6 @@ _LOCK = "mcp.lock_file"
 UNTIL_RESTART = "the engine is restarted"
 UNTIL_IDLE = "no call is active"
 UNTIL_CALLS_END = "the calls that use it have ended"
-
-
-@dataclass(frozen=True, slots=True)
-class Deferred:
-    """A change that is not in force yet."""
-
-    what: str
-    """The dotted key."""
-    until: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReloadReport:
-    """The result of a reload."""
-
-    applied: bool
-    """False: nothing has changed; `problems` has the reasons."""
-    generation: int
-    """Number of the generation for new calls."""
-    changed: tuple[str, ...] = ()
-    """Keys whose values differ from before."""
-    deferred: tuple[Deferred, ...] = ()
-    """All changes in the file that are not in force yet, also of earlier reloads."""
-    problems: tuple[ConfigProblem, ...] = ()
-    """Problems of the file. Those that are not fatal do not prevent its use."""
 
 
 class Reloader:

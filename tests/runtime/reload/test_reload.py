@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from cordboard.api.administration_view import Deferred
 from cordboard.calls.events import Bound
-from cordboard.runtime.reload import Deferred
 from cordboard_testkit.patience import PATIENCE, until
 
 from .conftest import Stand, context, server

@@ -64,6 +64,10 @@ class ServerObserver(Protocol):
         """An internal error was caught; `where` is a fixed word."""
         ...
 
+    def mcp_server_gone(self, server: str) -> None:
+        """The last server of that name has ended."""
+        ...
+
 
 class SilentServerObserver:
     """A `ServerObserver` that ignores everything."""
@@ -78,4 +82,7 @@ class SilentServerObserver:
         """Ignore the event."""
 
     def internal_error(self, where: str) -> None:
+        """Ignore the event."""
+
+    def mcp_server_gone(self, server: str) -> None:
         """Ignore the event."""
