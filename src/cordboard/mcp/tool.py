@@ -172,30 +172,26 @@ class McpTool:
         self.server = server
         self._server = server
         self._is_offered = is_offered
-        self._spec = make_spec(server.id, self.listed, self.defaults, override, name)
+        self.spec = make_spec(server.id, self.listed, self.defaults, override, name)
         if self.listed.output_refusal:
             reason = self.listed.output_refusal
-            log.warning("mcp_output_schema_ignored", tool=self._spec.origin, error=reason)
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._spec
+            log.warning("mcp_output_schema_ignored", tool=self.spec.origin, error=reason)
 
     async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
         """Call the server. Raises `ToolTimeout` or `ToolError`."""
         if not self._is_offered():
-            log.warning("mcp_tool_withdrawn", call_id=run.line.call_id, tool=self._spec.origin)
+            log.warning("mcp_tool_withdrawn", call_id=run.line.call_id, tool=self.spec.origin)
             raise ToolError(self._errors.unavailable or WITHDRAWN)
 
         async def progressed(progress: float, total: float | None, message: str | None) -> None:
             run.progress(printable(self._server.mask(message or ""), 200))
 
-        changes_the_world = self._spec.effects is Effects.DESTRUCTIVE
+        changes_the_world = self.spec.effects is Effects.DESTRUCTIVE
         try:
             result = await self._server.call(
                 self.listed.name,
                 arguments,
-                self._spec.limits.timeout_ms / 1000,
+                self.spec.limits.timeout_ms / 1000,
                 progressed,
                 LATE_SECONDS if changes_the_world else 0.0,
             )
@@ -215,11 +211,11 @@ class McpTool:
 
     def _failed(self, answer: ToolResult, run: ToolRun) -> ToolResult:
         """Return an `isError` result as the operator wants it passed on."""
-        if not self._spec.speech.speaks_errors:
+        if not self.spec.speech.speaks_errors:
             log.warning(
                 "mcp_tool_error",
                 call_id=run.line.call_id,
-                tool=self._spec.origin,
+                tool=self.spec.origin,
                 error=printable(without_parameters(answer.data["error"])),
             )
             answer = ToolResult(Status.ERROR, FAILED)
@@ -227,15 +223,15 @@ class McpTool:
 
     @property
     def _errors(self) -> ErrorWords:
-        return self._spec.speech.errors
+        return self.spec.speech.errors
 
     def _check_output(self, structured: object, output: Checker) -> None:
         too_much = output.too_much(structured)
         if too_much:  # too costly to check; no code here relies on its shape
-            log.info("mcp_result_unchecked", tool=self._spec.origin, reason=too_much)
+            log.info("mcp_result_unchecked", tool=self.spec.origin, reason=too_much)
         elif not output.is_valid(structured):
             problem = self._server.mask(next(output.problems(structured), ""))
-            log.warning("mcp_result_invalid", tool=self._spec.origin, problem=printable(problem))
+            log.warning("mcp_result_invalid", tool=self.spec.origin, problem=printable(problem))
             raise ToolError(self._errors.error or UNUSABLE)
 
 

@@ -88,7 +88,8 @@ class Reloader:
         self._preparing: set[asyncio.Task[None]] = set()
         """Tasks that render sentences spoken later in a call."""
         self._tools_changed = asyncio.Event()
-        self._frozen = False
+        self.frozen = False
+        """True once the engine stops, after which nothing changes."""
 
     @property
     def config(self) -> Config:
@@ -101,11 +102,6 @@ class Reloader:
         if self.providers is None:
             raise AgentError("the models are not loaded yet")
         return self.providers.brain(context)
-
-    @property
-    def frozen(self) -> bool:
-        """True once the engine stops, after which nothing changes."""
-        return self._frozen
 
     async def begin(self) -> None:
         """Get ready for the first call; claims the servers, which the pool starts. Raises a
@@ -167,7 +163,7 @@ class Reloader:
         return changed, fixed, self._lock if lock == self._lock else lock
 
     def _take_lock(self, lock: Lock | None) -> None:
-        if lock is not self._lock and not self._frozen:
+        if lock is not self._lock and not self.frozen:
             self._lock = lock
             self.generation.fleet.use_lock(lock)
 
@@ -193,7 +189,7 @@ class Reloader:
 
     def freeze(self) -> None:
         """Allow no further changes: the engine stops."""
-        self._frozen = True
+        self.frozen = True
         for task in (self._waiting, self._warming, *self._preparing):
             if task is not None:
                 task.cancel()
@@ -239,7 +235,7 @@ class Reloader:
         generation = self._retiring.pop(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("generation_close_failed", number=generation.number, error=repr(error))
-        elif not self._frozen:
+        elif not self.frozen:
             log.info("generation_closed", number=generation.number)
 
     # The agents.

@@ -144,13 +144,9 @@ class FallbackAgent:
         self._tools = ToolMemory(())
         self._seats = 0
         self._seat = self._first_seat()
-        self._formats = self._seat.agent.formats
+        self.formats = self._seat.agent.formats
 
     # cordboard.agent_api.agent.Agent
-
-    @property
-    def formats(self) -> tuple[AudioFormat, ...]:
-        return self._formats
 
     @property
     def payload(self) -> PayloadLimits:
