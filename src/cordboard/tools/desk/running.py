@@ -139,7 +139,7 @@ class Run:
     _overdue: bool = False
     _told: int = 0
     _waiters: list[asyncio.Future[ToolResult]] = field(default_factory=list)
-    _task: asyncio.Task[None] = field(init=False)
+    task: asyncio.Task[None] = field(init=False)
     _deadline: PausableTimer = field(init=False)
     _fillers: FillerTimer = field(init=False)
 
