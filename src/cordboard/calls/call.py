@@ -22,7 +22,7 @@ import structlog
 from cordboard.agent_api.agent import Agent, AgentSession, Interrupted
 from cordboard.calls import events
 from cordboard.calls.binding import APOLOGY, Binding, variables_of
-from cordboard.calls.call_control import CallControl, CallNames
+from cordboard.calls.call_control import CallControl
 from cordboard.calls.call_costs import CallCosts
 from cordboard.calls.conversation import Conversation, Endings
 from cordboard.calls.dtmf import Dtmf, KeyOutlets
@@ -131,8 +131,9 @@ class Call:
         self.line = CallControl(
             self._ending,
             self._transferring,
-            CallNames(offer.call_id, binding.context_name, binding.provider_name, self._variables),
-            offer.control,
+            offer,
+            binding,
+            self._variables,
             generation.config.destinations,
             self._recording,
             self._ledger,
