@@ -50,35 +50,27 @@ class Administration(Protocol):
 
     def mcp_status(self) -> Sequence[ServerStatus]:
         """Return a snapshot of every server, at once."""
-        ...
 
     def mcp_tools(self) -> Sequence[Mapping[str, Any]]:
         """Return every listed tool at once: `exposed`, `origin`, `server`, `tool`, `description`,
         `parameters`, `offered`, `why_not` (empty when offered), `quarantined` (it waits for
         acceptance), `diff` (its differences from the accepted definition)."""
-        ...
 
     def tools(self, context: str | None = None) -> ToolListing:
         """Return every tool of every kind, or those of a context, at once. Raises `NotThere`."""
-        ...
 
     async def mcp_test(self, server_id: str) -> TestReport:
         """Request a handshake and the tools from a server, within its start timeout. If it is not
         running, it is started aside for the test, and stopped again."""
-        ...
 
     async def mcp_start(self, server_id: str) -> ServerStatus:
         """Begin to start a server that is stopped or was given up."""
-        ...
 
     async def mcp_stop(self, server_id: str) -> ServerStatus:
         """Stop a server until it is started again."""
-        ...
 
     async def mcp_restart(self, server_id: str) -> ServerStatus:
         """Stop a server and begin to start it again."""
-        ...
 
     async def reload(self) -> ReloadReport:
         """Read the file again and put it into force. A bad file is a report, not an error."""
-        ...

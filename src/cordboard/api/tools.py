@@ -137,7 +137,6 @@ class ToolLister(Protocol):
 
     def tools(self, context: str | None = None) -> ToolListing:
         """Return the tools as of now, at once. Raises `NotThere` for an unknown context."""
-        ...
 
 
 def tool_list(lister: ToolLister) -> Callable[[Request], Awaitable[Response]]:

@@ -31,7 +31,6 @@ class ChatPrinter(Protocol):
 
     def said(self, message: str) -> None:
         """Show a message that was sent without being typed."""
-        ...
 
     def take(self, name: str, data: Mapping[str, Any]) -> None: ...
 

@@ -75,12 +75,10 @@ class Transport(AbstractAsyncContextManager[Streams], Protocol):
     @property
     def pid(self) -> int | None:
         """The process id of the server, if the engine runs it as a process; otherwise None."""
-        ...
 
     @property
     def ending(self) -> str:
         """The end of the connection, in words."""
-        ...
 
 
 class Connection:

@@ -106,11 +106,9 @@ class HearingListener(Protocol):
 
     def turn_heard(self, turn: int, text: str, *, wants_answer: bool) -> None:
         """Take a turn that is over, with its text if it could be understood."""
-        ...
 
     def caller_cuts_in(self) -> None:
         """Note that the caller takes the floor while the agent speaks."""
-        ...
 
     def agent_voice(self) -> AgentVoice: ...
 

@@ -58,24 +58,19 @@ class SpeechHost(Protocol):
 
     def service_speaks(self) -> bool:
         """True if the service is in the middle of an answer and has not stalled."""
-        ...
 
     def service_sleeps(self) -> bool:
         """True if the service has been silent for too long to be given a sentence."""
-        ...
 
     def thinks_for(self) -> float | None:
         """Return the seconds for which the service has been thinking. None: a tool is running, or
         the service has stopped in the middle of an answer."""
-        ...
 
     def service_says(self, speech: Speech) -> bool:
         """Have the service say it; False when it cannot."""
-        ...
 
     def service_tells(self, text: str) -> bool:
         """Have the model tell the caller this in its own words; False when it cannot now."""
-        ...
 
     def hold_service(self) -> None: ...
 
@@ -83,11 +78,9 @@ class SpeechHost(Protocol):
 
     def spoken(self, speech: Speech) -> None:
         """Note that a sentence was spoken or dropped: perhaps nothing is owed any more."""
-        ...
 
     def unsaid(self, speech: Speech, reason: str) -> None:
         """Note that neither voice could say it."""
-        ...
 
 
 class EngineSpeech:

@@ -102,7 +102,6 @@ class Stage(Protocol):
 
     def emit(self, event: AgentEvent) -> None:
         """Pass the event to the call; do nothing once the agent is closed."""
-        ...
 
     def ignored(self, why: str, detail: str = "") -> None: ...
 
@@ -112,16 +111,13 @@ class EngineSentences(Protocol):
 
     def answer_begins(self) -> Speech | None:
         """Note that the model begins an answer. Return the late answer that it includes, if any."""
-        ...
 
     def begins(self, speech: Speech) -> bool:
         """Note that the service begins a sentence of the engine. True if it must still be
         spoken."""
-        ...
 
     def settled(self) -> None:
         """Note that the model owes nothing any more."""
-        ...
 
 
 class Turns:

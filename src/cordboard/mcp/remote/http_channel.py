@@ -115,15 +115,12 @@ class Credentials(Protocol):
 
     async def authorization(self) -> str | None:
         """Return the value of the Authorization header, if any. Raises `McpError`."""
-        ...
 
     def refused(self, authorization: str) -> bool:
         """Note that the server refused this value. Return True if another one may be tried."""
-        ...
 
     async def close(self) -> None:
         """Release everything."""
-        ...
 
 
 class NoCredentials:

@@ -57,15 +57,12 @@ class ConnectionOwner(Protocol):
 
     def connected(self, media: AudioSocketMedia) -> None:
         """A TCP connection was accepted."""
-        ...
 
     def identified(self, media: AudioSocketMedia, uuid: UUID) -> None:
         """Asterisk has named the call. Claim the connection (`claim`) or `abort` it."""
-        ...
 
     def disconnected(self, media: AudioSocketMedia) -> None:
         """The TCP connection is gone, whichever side ended it."""
-        ...
 
 
 class AudioSocketMedia(PacedMedia, asyncio.Protocol):

@@ -79,19 +79,15 @@ class DeskObserver(Protocol):
 
     def asked(self, ask: ToolAsk, spec: ToolSpec | None) -> None:
         """A tool call came in. `spec` is None when the toolbox has no such tool."""
-        ...
 
     def filler(self, ask: ToolAsk, text: str) -> None:
         """The tool is slow: speak the text now."""
-        ...
 
     def answered(self, ask: ToolAsk, spec: ToolSpec | None, reply: ToolReply) -> None:
         """The ask is answered, or given up (status cancelled). Called once per ask."""
-        ...
 
     def late(self, ask: ToolAsk, spec: ToolSpec, reply: ToolReply) -> None:
         """The answer came after the ask had been given up or had timed out."""
-        ...
 
 
 class SilentObserver:
