@@ -50,8 +50,7 @@ from cordboard.net.tls import trusted
 from cordboard.observe.degradation import Degradation
 from cordboard.speech.turns.echo_watch import EchoWatch
 from cordboard.speech.turns.profiles import profile_of
-from cordboard.speech.turns.turn_detector import TurnOdds
-from cordboard.speech.user_turns import HearingParts
+from cordboard.speech.user_turns import HearingParts, TurnOdds
 from cordboard.tools.tool import ToolSpec
 
 

@@ -35,7 +35,7 @@ def command(
     Exit status 1 when a server could not be inspected, or you did not confirm.
     """
     from cordboard.cli.aside import quiet, try_servers
-    from cordboard.mcp.definitions.lockfile import load_lock, save_lock
+    from cordboard.mcp.definitions.lock import load_lock, save_lock
 
     loaded = load_config(config)
     quiet(loaded)

@@ -22,12 +22,11 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from cordboard.config.checks.semantics import check, with_defaults
 from cordboard.config.environment import MOST_TEXT, expand
 from cordboard.config.explain import MOST_EXPLAINED, explain
-from cordboard.config.files import content_of, digest_of
+from cordboard.config.files import SecretFiles, content_of, digest_of
 from cordboard.config.plugins import Plugins, Reading, installed
 from cordboard.config.providers import paid_parts
 from cordboard.config.remote_url import path_secrets
 from cordboard.config.schema import Config
-from cordboard.config.secret_files import SecretFiles
 from cordboard.config.secrets import SHORTEST_SECRET, is_ordinary, names_a_secret
 from cordboard.config.sentences import Effort
 from cordboard.config.shape import Shape

@@ -25,7 +25,7 @@ from cordboard.calls.recording.writer import RecordingWriter
 from cordboard.chat.sessions import ChatSessions
 from cordboard.config.plugins import installed
 from cordboard.config.schema import Config
-from cordboard.mcp.troubles import troubles
+from cordboard.mcp.fleet import troubles
 from cordboard.observe.metrics import Metrics
 from cordboard.runtime.doors import Doors
 from cordboard.runtime.overload_monitor import OverloadMonitor

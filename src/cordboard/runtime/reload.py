@@ -30,8 +30,7 @@ from cordboard.config.changes import changes, needs_restart
 from cordboard.config.schema import Config
 from cordboard.errors import AgentError
 from cordboard.generation.generation import Generation
-from cordboard.mcp.definitions.lock import Lock
-from cordboard.mcp.definitions.lockfile import load_lock, try_load_lock
+from cordboard.mcp.definitions.lock import Lock, load_lock, try_load_lock
 from cordboard.mcp.supervision.pool import Replacement, ServerPool
 from cordboard.observe.degradation import Degradation
 from cordboard.tools.tool import ToolSpec

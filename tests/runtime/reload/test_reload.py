@@ -325,8 +325,7 @@ def lock(stand: Stand) -> Path:
 
 
 async def test_accepted_tools_are_offered_after_a_reload(stand: Stand, lock: Path) -> None:
-    from cordboard.mcp.definitions.lock import Lock
-    from cordboard.mcp.definitions.lockfile import save_lock
+    from cordboard.mcp.definitions.lock import Lock, save_lock
 
     stand.write(
         mcp={"lock": "enforce", "servers": {"s": server()}}, contexts={"demo": context(*ECHO)}
