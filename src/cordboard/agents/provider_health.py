@@ -1,4 +1,4 @@
-"""The failures of providers, as calls have found them.
+"""The failures of providers, as calls have found them, and their readiness to serve calls.
 
 The last failure of each provider is kept until it works again. Shown by `/ready` and `/health`;
 reasons contain no secrets (`AgentError`).

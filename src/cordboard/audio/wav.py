@@ -1,4 +1,4 @@
-"""The header of a stereo WAV file that grows while it is written. Pure: no files.
+"""WAV files, and the header of a stereo file that grows while it is written.
 
 The header has the same length for any file size, so that it can be overwritten at any time: a
 killed program leaves a valid file. A `LIST INFO` chunk names the software and has JSON in its

@@ -1,4 +1,5 @@
-"""The phases of a call before its greeting and after its end: the hooks of `calls.call`."""
+"""The phases of a call before its greeting and after its end: the hooks of `calls.call`, and the
+look-ups of `pre_call`."""
 
 from __future__ import annotations
 

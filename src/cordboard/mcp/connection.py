@@ -121,7 +121,7 @@ class Connection:
                 return await self._admitted(pages.tools)
 
     async def _admitted(self, tools: tuple[ListedTool, ...]) -> tuple[ListedTool, ...]:
-        """From 2026-07-28 on, tools may require headers (`mcp.definitions.parameter_headers`)."""
+        """From 2026-07-28 on, tools may require headers (`ParameterHeaders`)."""
         if self.protocol not in MODERN_PROTOCOL_VERSIONS:
             return tools
         tools, self._router.parameters = await asyncio.to_thread(admitted, tools)

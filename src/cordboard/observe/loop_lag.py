@@ -1,4 +1,4 @@
-"""Lag of the event loop: the delay of its timers.
+"""Lag of the event loop: the delay of its timers; and a watchdog for code that blocks it.
 
 Everything a caller hears passes through one event loop; when something blocks it, all calls stutter
 at once. The monitor sets a timer and measures its delay on `time.monotonic`, because uvloop's clock

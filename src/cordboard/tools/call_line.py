@@ -1,7 +1,7 @@
 """The interface of a call for tools: actions on the line and questions to the caller.
 
 The calls package implements it for phone calls, the chat package for written conversations;
-`cordboard.tools.call_line` implements it for runs without a caller.
+`NoCaller` implements it for runs without a caller.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ log = structlog.get_logger()
 
 
 START_SECONDS = 14.0
-"""Limit for all of a chain to start, within the limit of a call (`calls.agent_start`). Each
+"""Limit for all of a chain to start, within the limit of a call (`calls.call`). Each
 remaining provider gets an equal part of the remaining time."""
 LONGEST_START = 5.0
 """Limit for one agent while there is another: a working one has started within a second or two."""

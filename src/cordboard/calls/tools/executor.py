@@ -2,9 +2,9 @@
 back.
 
 Each tool call is a task. The desk's reports become ledger entries, metrics, fillers
-(`calls.speech_queue`) and, when an answer comes too late, a late answer
-(`calls.tools.late_replies`). The desk decides the effect of an interruption or a hang-up on a tool,
-by the tool's effects: here only the tool call is given up.
+(`calls.speech_queue`) and, when an answer comes too late, a late answer (`LateReplies`). The desk
+decides the effect of an interruption or a hang-up on a tool, by the tool's effects: here only the
+tool call is given up.
 """
 
 from __future__ import annotations
