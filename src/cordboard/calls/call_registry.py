@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Protocol
 
 import structlog
 
@@ -74,25 +73,20 @@ async def turn_away(offer: Offer, reason: str, internal_error: Callable[[str], N
                 internal_error("refusal")
 
 
-class AgentOpener(Protocol):
-    """Returns the agent of a call. Raises `AgentError` when the provider is not ready."""
-
-    def __call__(self, binding: Binding, /) -> Agent: ...
-
-
 class CallRegistry:
     """All calls of one engine."""
 
     def __init__(
         self,
         generation: Callable[[], Generation],
-        open_agent: AgentOpener,
+        open_agent: Callable[[Binding], Agent],
         services: CallServices,
         degradation: Degradation | None = None,
         *,
         has_ari: bool = False,
     ) -> None:
         """`generation()` returns the one in force; a call keeps the one it starts with.
+        `open_agent` raises `AgentError` when the provider is not ready.
 
         `degradation` says when the engine is too busy for new calls. `has_ari`: calls come by ARI
         too, and bare calls have a share beside them (`calls.bare_calls`).
