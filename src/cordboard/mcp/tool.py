@@ -18,7 +18,6 @@ from dataclasses import replace
 from typing import Any
 
 import mcp_types as types
-import orjson
 import structlog
 
 from cordboard.config.mcp import McpDefaults
@@ -73,7 +72,7 @@ async def read_any_result(
     is_long = len(text) > LARGE_BYTES and result.structured_content is None
     if not is_long or result.is_error or not _looks_like_json(text):
         return read_result(result, mask)
-    data = await asyncio.to_thread(_large_json_in, text)
+    data = await asyncio.to_thread(_json_in, text)
     return _plain(result, text) if data is None else ToolResult(Status.OK, _only_text(data), data)
 
 
@@ -110,20 +109,13 @@ def _looks_like_json(text: str) -> bool:
     return text.lstrip()[:1] in {"{", "["}
 
 
-def _large_json_in(text: str) -> Any:
-    try:
-        return parse_large(text.encode("utf-8", "replace"))
-    except ValueError:
-        return None
-
-
 def _json_in(text: str) -> Any:
     """Return the object or list in a text; None if it is plain text."""
     if not _looks_like_json(text):
         return None
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
+        return parse_large(text.encode("utf-8", "replace"))
+    except ValueError:
         return None
 
 
