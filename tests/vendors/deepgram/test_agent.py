@@ -132,7 +132,7 @@ class TestIntroduction:
                     "provider": {"version": "v2", "type": "deepgram", "model": "flux-general-en"}
                 },
                 "think": {
-                    "provider": {"type": "open_ai", "model": "gpt-4o-mini"},
+                    "provider": {"type": "open_ai", "model": "gpt-5.4-mini"},
                     "prompt": "You are a helpful telephone agent.",
                 },
                 "speak": {"provider": {"type": "deepgram", "model": "aura-2-thalia-en"}},
@@ -546,7 +546,7 @@ class TestUse:
         assert not call.host.all("used")
         call.host.clock += 2  # also while nobody speaks: a budget is to be kept
         call.protocol.hear(FRAME)
-        assert call.host.all("used") == [("gpt-4o-mini", {"seconds": 11.0})]
+        assert call.host.all("used") == [("gpt-5.4-mini", {"seconds": 11.0})]
         call.host.clock += 5
         call.protocol.lost(None, 1011, "gone")
         call.host.clock += 3

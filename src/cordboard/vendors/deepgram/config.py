@@ -103,7 +103,7 @@ class DeepgramThinkProvider(Section):
     """A language model."""
 
     type: _ThinkType = Field("open_ai", description="Whose model.")
-    model: str = Field("gpt-4o-mini", min_length=1, description="The model.")
+    model: str = Field("gpt-5.4-mini", min_length=1, description="The model.")
     version: str | None = Field(None, description="Of its interface; Deepgram's own if left out.")
     temperature: float | None = Field(None, ge=0, le=2, description="Randomness of its words.")
     reasoning_mode: Literal["none", "minimal", "low", "medium", "high"] | None = Field(

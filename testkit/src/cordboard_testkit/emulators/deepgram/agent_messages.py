@@ -48,7 +48,7 @@ VOICES = {
 }
 """Of deepgram-sdk 7.17; the service may have more."""
 MANAGED = {
-    "open_ai": re.compile(r"gpt-(5|5-mini|5-nano|4\.1|4\.1-mini|4\.1-nano|4o|4o-mini)"),
+    "open_ai": re.compile(r"gpt-(5(\.4)?(-mini|-nano)?|4\.1(-mini|-nano)?|4o(-mini)?)"),
     "anthropic": re.compile(r"[a-z]+(-[0-9a-z.]+)+"),
     "google": re.compile(r"gemini-(2\.0-flash|2\.0-flash-lite|2\.5-flash)"),
     "groq": re.compile(r"openai/gpt-oss-20b"),
