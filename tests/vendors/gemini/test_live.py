@@ -131,13 +131,13 @@ async def test_the_key_is_in_a_header_and_nowhere_else() -> None:
     address = await call.protocol.address()
     assert address.url == (
         "wss://generativelanguage.googleapis.com/ws/"
-        "google.ai.generativelanguage.v1.GenerativeService.BidiGenerateContent"
+        "google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
     )
     assert address.headers == {"x-goog-api-key": "the-key"}
     assert "the-key" not in json.dumps(call.host.sent)
-    local = GeminiProtocol(settings(base_url="https://localhost:9/x", api_version="v1beta"), "k")
+    local = GeminiProtocol(settings(base_url="https://localhost:9/x", api_version="v1"), "k")
     assert (await local.address()).url.startswith("wss://localhost:9/x/ws/google.ai.gen")
-    assert "v1beta" in (await local.address()).url
+    assert ".v1." in (await local.address()).url
 
 
 def test_the_setup_says_what_is_configured_and_nothing_that_closes_the_call() -> None:
@@ -180,6 +180,7 @@ def test_the_setup_says_what_is_configured_and_nothing_that_closes_the_call() ->
         {"language_code": "en-US", "model": "gemini-2.5-flash-native-audio"},
         {"realtime_input_config": {"automatic_activity_detection": {"disabled": True}}},
         {"temperature": 3},
+        {"proactivity": {"proactive_audio": True}},
     ],
 )
 def test_settings_that_cannot_work_are_refused(values: dict[str, Any]) -> None:
@@ -597,6 +598,33 @@ def test_a_configuration_that_is_refused_is_not_tried_again() -> None:
     call = Call(ready=False)
     loss = call.protocol.lost(None, 1008, "models/x is not found for API version v1")
     assert (loss.kind, loss.again) == ("refused", False)
+
+
+def test_proactivity_is_sent_to_the_version_that_takes_it_and_never_turned_off() -> None:
+    alpha = {"api_version": "v1alpha"}
+    [sent] = Call(ready=False, proactivity={"proactive_audio": True}, **alpha).sent("setup")
+    assert sent["proactivity"] == {"proactiveAudio": True}
+    for values in ({}, {"proactivity": {"proactive_audio": False}, **alpha}):
+        assert "proactivity" not in Call(ready=False, **values).sent("setup")[0]
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "problem"),
+    [
+        (404, None, "not found"),
+        (None, 1007, "Unknown name \"historyConfig\" at 'setup'"),
+        (None, 1008, "models/x is not found for API version v1, or is not supported"),
+    ],
+)
+def test_a_refusal_that_the_version_may_explain_names_it(
+    status: int | None, code: int | None, problem: str
+) -> None:
+    loss = Call(ready=False, api_version="v1").protocol.lost(status, code, problem)
+    assert (loss.kind, loss.again) == ("refused", False)
+    assert problem in loss.reason
+    assert "`api_version: v1`" in loss.reason
+    other = Call(ready=False).protocol.lost(None, 1007, "Requested voice X is not available")
+    assert "api_version" not in other.reason
 
 
 def test_a_session_that_is_closed_again_and_again_at_once_is_given_up() -> None:

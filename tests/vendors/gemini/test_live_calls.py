@@ -70,9 +70,13 @@ class Talk:
 
 @contextlib.asynccontextmanager
 async def talking(
-    script: Script, greeting: str = "", start: bool = True, **settings: Any
+    script: Script,
+    greeting: str = "",
+    start: bool = True,
+    versions: tuple[str, ...] = ("v1beta",),
+    **settings: Any,
 ) -> AsyncIterator[Talk]:
-    async with GeminiLiveEmulator(script, pace=50) as emulator:
+    async with GeminiLiveEmulator(script, pace=50, versions=versions) as emulator:
         values = {"type": "gemini_live", "base_url": emulator.url, **settings}
         provider = GeminiLiveProvider.model_validate(values)
         caller = Caller(greeting, (WEATHER, BOOK))
@@ -256,6 +260,13 @@ async def test_what_makes_no_sense_changes_nothing(do: Any) -> None:
         await talk.until_said("It says: Four.")
         assert len(talk.caller.of(ToolAsked)) == 1
         assert not talk.caller.of(AgentFailed)
+
+
+async def test_a_version_without_the_live_api_is_named_and_not_tried_again() -> None:
+    async with talking(script(), start=False, api_version="v1") as talk:
+        with pytest.raises(AgentError, match="`api_version: v1`") as refused:
+            await talk.agent.start(talk.caller.session)
+        assert refused.value.kind == "refused"
 
 
 async def test_a_wrong_key_and_a_wrong_model_are_not_tried_again() -> None:

@@ -78,10 +78,10 @@ class ContextWindowCompression(Section):
 class Proactivity(Section):
     """The model's right to keep silent."""
 
-    proactive_audio: bool | None = Field(
-        None,
-        description="Whether it may leave speech unanswered that is not meant for it. "
-        "gemini-3.8-live always may.",
+    proactive_audio: bool = Field(
+        False,
+        description="Whether it may leave speech unanswered that is not meant for it; only with "
+        "`api_version: v1alpha`. gemini-3.8-live always may.",
     )
 
 
@@ -101,7 +101,10 @@ class GeminiLiveProvider(RealtimeProvider):
 
     type: Literal["gemini_live"] = Field(description="The kind of provider.")
     api_version: str = Field(
-        "v1", pattern=API_VERSION, description="Version in the address: `v1`, `v1beta`, ..."
+        "v1beta",
+        pattern=API_VERSION,
+        description="Version in the address: `v1beta`, `v1alpha`, `v1`. Google documents the Live "
+        "API for `v1beta`.",
     )
     model: str = Field("gemini-3.8-live", min_length=1, description="Google's `model`.")
     voice_name: str = Field(
@@ -147,6 +150,13 @@ class GeminiLiveProvider(RealtimeProvider):
     def _no_language_of_native_audio(self) -> GeminiLiveProvider:
         if self.language_code and "native-audio" in self.model:
             raise ValueError(f"{self.model} takes no language_code: it would close each call")
+        return self
+
+    @model_validator(mode="after")
+    def _proactivity_of_its_version(self) -> GeminiLiveProvider:
+        if self.proactivity.proactive_audio and self.api_version != "v1alpha":
+            given = f"api_version {self.api_version}"
+            raise ValueError(f"proactivity: expected api_version v1alpha, {given} refuses it")
         return self
 
 

@@ -63,8 +63,8 @@ def setup(settings: GeminiLiveProvider, session: AgentSession, start: Start) -> 
         message["contextWindowCompression"] = {"slidingWindow": window}
         if compression.trigger_tokens:
             message["contextWindowCompression"]["triggerTokens"] = compression.trigger_tokens
-    if settings.proactivity.proactive_audio is not None:
-        message["proactivity"] = {"proactiveAudio": settings.proactivity.proactive_audio}
+    if settings.proactivity.proactive_audio:
+        message["proactivity"] = {"proactiveAudio": True}
     if settings.safety_settings:
         message["safetySettings"] = [setting.model_dump() for setting in settings.safety_settings]
     if start.seeded:

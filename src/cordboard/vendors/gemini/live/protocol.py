@@ -171,7 +171,9 @@ class GeminiProtocol:
         floor, accepted_for = self._floor, None
         if floor is not None and floor.ready_at is not None:
             accepted_for = floor.host.now() - floor.ready_at
-        circumstances = Circumstances(accepted_for, self._with_handle, self._quick_losses)
+        circumstances = Circumstances(
+            accepted_for, self._with_handle, self._quick_losses, self._settings.api_version
+        )
         found = meaning(status, code, problem, circumstances)
         if accepted_for is not None:
             self._quick_losses = self._quick_losses + 1 if found.quick else 0

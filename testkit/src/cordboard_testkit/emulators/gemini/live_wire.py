@@ -265,12 +265,16 @@ def read(message: Any) -> ClientMessage:
     return parsed
 
 
-def check_setup(setup: Setup) -> None:
-    """Check a message that parses. Raises `Refused` if it is invalid."""
+def check_setup(setup: Setup, version: str) -> None:
+    """Check a message that parses. Raises `Refused` if it is invalid in this version of the API."""
     name = setup.model.removeprefix("models/")
     if name == setup.model or name not in MODELS:
-        words = f"{setup.model} is not found for API version v1, or is not supported for bidi"
+        words = f"{setup.model} is not found for API version {version}, or is not supported"
         raise Refused(1008, words[:120])
+    if setup.proactivity is not None and version != "v1alpha":
+        raise Refused(1007, "Invalid JSON payload received. Unknown name \"proactivity\" at 'setup'")
+    if setup.proactivity is not None and setup.proactivity.proactive_audio is False:
+        raise Refused(1007, f"proactive_audio cannot be turned off for {name}.")
     config = setup.generation_config
     if config.response_modalities != ["AUDIO"]:
         raise Refused(1007, "The requested combination of response modalities is not supported.")
