@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
@@ -53,11 +53,15 @@ def agent_for(service: ElevenLabsEmulator, key: str = KEY, **more: Any) -> Realt
 
 @contextlib.asynccontextmanager
 async def talking(
-    *answers: Answer, faults: tuple[Fault, ...] = (), greeting: str = "Hi.", **more: Any
+    *answers: Answer,
+    faults: tuple[Fault, ...] = (),
+    greeting: str = "Hi.",
+    habits: Mapping[str, Any] = {},
+    **more: Any,
 ) -> AsyncIterator[tuple[ElevenLabsEmulator, Caller, RealtimeAgent]]:
     script = Script(answers, faults=faults, thinking_ms=10)
     async with ElevenLabsEmulator(
-        script, agent=new_agent("a", events=EVENTS), faster=20
+        script, agent=new_agent("a", events=EVENTS), faster=20, **habits
     ) as service:
         caller = Caller(greeting)
         agent = caller.agent = agent_for(service, **more)
@@ -128,6 +132,51 @@ async def test_the_caller_interrupts() -> None:
         await listen(agent, caller, AgentAudioDone, 2)
         assert [words.text.strip() for words in caller.of(AgentWords)][-1] == "Sorry."
     assert service.violations == []
+
+
+async def test_an_answer_that_is_cut_before_it_is_written_leaves_no_turn_behind() -> None:
+    long = Answer("This is a story of many words that nobody wants to hear to its end.")
+    async with talking(
+        long, Answer("Sorry.", heard="Stop."), greeting="", habits={"writes": 1.0}
+    ) as (service, caller, agent):
+        speak(agent)
+        await caller.until(AgentAudio)
+        caller.speaking = True
+        for _ in range(5):
+            agent.hear(LOUD)
+        await caller.until(Interrupted)
+        speak(agent)
+        await listen(agent, caller, AgentAudioDone, 2)
+        assert [text.text for text in caller.of(CallerText)] == ["something", "Stop."]
+        assert [words.text.strip() for words in caller.of(AgentWords)] == ["Sorry."]
+        assert [done.turn for done in caller.of(AgentAudioDone)] == [1, 2]
+    assert service.violations == []
+
+
+async def test_the_caller_waits_in_the_queue_of_a_busy_agent_and_then_is_greeted() -> None:
+    async with talking(habits={"queue_s": 0.2}) as (service, caller, agent):
+        caller.speaking = True
+        await caller.until(Interrupted)
+        music = len(caller.of(AgentAudio))
+        caller.speaking = False
+        assert music
+        await caller.until(AgentWords)
+        await listen(agent, caller, AgentAudioDone, 2)
+        assert [words.text.strip() for words in caller.of(AgentWords)] == ["Hi."]
+        assert len(caller.of(AgentAudio)) > music
+        assert not caller.of(AgentFailed)
+    assert service.violations == []
+
+
+@pytest.mark.parametrize("queue", ["wait", "leave"])
+async def test_a_queue_that_ends_in_vain_gives_the_call_away_and_is_not_tried_again(
+    queue: str,
+) -> None:
+    habits = {"queue_s": 0.1, "admits": False}
+    async with talking(queue=queue, habits=habits) as (service, caller, _):
+        failed = await caller.until(AgentFailed)
+        assert failed.kind == "quota"
+        assert service.connections == 1
 
 
 async def test_a_drop_in_the_middle_of_a_tool_loses_no_result() -> None:
@@ -241,10 +290,14 @@ async def test_a_service_that_is_not_there_cannot_be_reached() -> None:
 
 async def test_what_the_agent_does_not_permit_is_named() -> None:
     async with ElevenLabsEmulator(agent=new_agent("a", permits=PERMITS_NOTHING)) as service:
-        error = await failure(service)
-        assert error.kind == "refused"
-        assert "'prompt'" in str(error)
-        assert "cordboard elevenlabs sync" in str(error)
+        agent, caller = agent_for(service), Caller("Hi.")
+        await agent.start(caller.session)
+        failed = await caller.until(AgentFailed)
+        await agent.close()
+        assert failed.kind == "refused"
+        assert "'prompt'" in failed.reason
+        assert "cordboard elevenlabs sync" in failed.reason
+        assert service.connections == 1
 
 
 async def test_a_public_agent_needs_no_key() -> None:

@@ -272,7 +272,9 @@ def check_setup(setup: Setup, version: str) -> None:
         words = f"{setup.model} is not found for API version {version}, or is not supported"
         raise Refused(1008, words[:120])
     if setup.proactivity is not None and version != "v1alpha":
-        raise Refused(1007, "Invalid JSON payload received. Unknown name \"proactivity\" at 'setup'")
+        raise Refused(
+            1007, "Invalid JSON payload received. Unknown name \"proactivity\" at 'setup'"
+        )
     if setup.proactivity is not None and setup.proactivity.proactive_audio is False:
         raise Refused(1007, f"proactive_audio cannot be turned off for {name}.")
     config = setup.generation_config
