@@ -19,7 +19,7 @@ from cordboard.agent_api.service_protocol import Resumed
 from cordboard.audio.format import SLIN_8K, SLIN_16K, AudioFormat
 from cordboard.audio.resample import resample_pcm
 from cordboard.tools.payload import DATA_NOTE
-from cordboard.tools.tool import Effects, Status, ToolReply, ToolSpec
+from cordboard.tools.tool import Effects, Limits, Status, ToolReply, ToolSpec
 from cordboard.vendors.gemini.config import GeminiLiveProvider
 from cordboard.vendors.gemini.live.errors import amounts_of, seconds_left
 from cordboard.vendors.gemini.live.protocol import GO_ON, GeminiProtocol
@@ -29,11 +29,10 @@ PLACE = {
     "properties": {"type": {"type": ["string", "null"]}, "days": {"type": "array"}},
     "required": [],
 }
-WEATHER = ToolSpec("weather", "mcp", "Tells the weather.", PLACE)
-NEWS = ToolSpec("news", "mcp", "Tells the news.", {"type": "object", "properties": {}})
-BOOK = ToolSpec(
-    "book", "http", "Books.", {"type": "object", "properties": {}}, effects=Effects.DESTRUCTIVE
-)
+SLOW = Limits(timeout_ms=30_000)
+WEATHER = ToolSpec("weather", "mcp", "Tells the weather.", PLACE, limits=SLOW)
+NEWS = ToolSpec("news", "mcp", "Tells the news.", {"type": "object"}, limits=SLOW)
+BOOK = ToolSpec("book", "http", "Books.", {"type": "object"}, effects=Effects.DESTRUCTIVE)
 PAY = dataclasses.replace(BOOK, name="pay")
 TOOLS = (WEATHER, NEWS, BOOK, PAY)
 
@@ -181,6 +180,7 @@ def test_the_setup_says_what_is_configured_and_nothing_that_closes_the_call() ->
         {"realtime_input_config": {"automatic_activity_detection": {"disabled": True}}},
         {"temperature": 3},
         {"proactivity": {"proactive_audio": True}},
+        {"thinking_config": {"thinking_level": "low"}},
     ],
 )
 def test_settings_that_cannot_work_are_refused(values: dict[str, Any]) -> None:
@@ -373,9 +373,61 @@ def test_answers_beside_the_conversation_go_at_once_and_make_it_speak_once() -> 
     call.protocol.answer_tool(reply("1"))
     assert [(each["id"], each["scheduling"]) for each in call.answers()] == [
         ("2", "SILENT"),
-        ("1", "WHEN_IDLE"),
+        ("1", "INTERRUPT"),
     ]
     assert call.answers()[0]["response"] == {"status": "ok", "message": "All quiet."}
+
+
+@pytest.mark.parametrize(
+    ("behavior", "waits_for"),
+    [
+        ("by_timeout", {"book", "pay"}),
+        ("blocking", {"weather", "news", "book", "pay"}),
+        ("non_blocking", set()),
+        ("by_effects", {"book", "pay"}),
+    ],
+)
+def test_the_model_waits_for_the_tools_that_the_configuration_says(
+    behavior: str, waits_for: set[str]
+) -> None:
+    [setup] = Call(ready=False, function_behavior=behavior).sent("setup")
+    declared = setup["tools"][0]["functionDeclarations"]
+    assert {each["name"] for each in declared if each["behavior"] == "BLOCKING"} == waits_for
+
+
+def test_a_look_up_is_waited_for_unless_it_is_slow() -> None:
+    quick = dataclasses.replace(WEATHER, limits=Limits())
+    assert quick.effects is Effects.READ_ONLY
+    host, protocol = RecordingHost(), GeminiProtocol(settings(), "k")
+    protocol.begin(a_session(toolbox=(quick, NEWS), audio_format=SLIN_16K), host, None)
+    first, second = host.sent[0]["setup"]["tools"][0]["functionDeclarations"]
+    assert (first["behavior"], second["behavior"]) == ("BLOCKING", "NON_BLOCKING")
+
+
+def test_extended_thinking_has_a_level_and_never_waits_and_takes_no_scheduling() -> None:
+    model = {"model": "gemini-3.8-live-extended-thinking"}
+    call = Call(function_behavior="blocking", **model)
+    [setup] = call.sent("setup")
+    assert setup["generationConfig"]["thinkingConfig"] == {"thinkingLevel": "LOW"}
+    declared = setup["tools"][0]["functionDeclarations"]
+    assert {each["behavior"] for each in declared} == {"NON_BLOCKING"}
+    call.ask(("1", "weather"), ("2", "book"))
+    call.protocol.hear(bytes(640))
+    assert call.heard() == 1
+    call.protocol.answer_tool(reply("2"))
+    assert not call.answers()
+    call.protocol.answer_tool(reply("1"))
+    assert [set(each) for each in call.answers()] == [{"id", "name", "response"}] * 2
+    more = Call(ready=False, thinking_config={"thinking_level": "high"}, **model).sent("setup")
+    assert more[0]["generationConfig"]["thinkingConfig"] == {"thinkingLevel": "HIGH"}
+
+
+@pytest.mark.parametrize("model", ["gemini-2.5-flash-native-audio", "gemini-3.1-flash-live"])
+def test_older_models_wait_without_a_word_about_it(model: str) -> None:
+    [setup] = Call(ready=False, model=model).sent("setup")
+    declared = {each["name"]: each for each in setup["tools"][0]["functionDeclarations"]}
+    assert "behavior" not in declared["book"]
+    assert declared["weather"]["behavior"] == "NON_BLOCKING"
 
 
 def test_answers_that_the_model_waits_for_go_together() -> None:
@@ -493,12 +545,59 @@ def test_an_answer_that_came_while_disconnected_is_told_in_words_to_who_forgot_t
     call.again(owes=True)
     assert call.sent("setup")[0]["sessionResumption"] == {"handle": "h-1"}
     assert "historyConfig" not in call.sent("setup")[0]
+    [closed] = call.answers()  # otherwise the words would only end the exchange that was lost
+    assert (closed["id"], closed["response"]["status"]) == ("1", "error")
+    assert not call.words()
+    call.content(turnComplete=True)
+    assert "answer_done" not in call.names
     assert call.words() == [("user", "Book a table.")]
     assert call.sent("clientContent")[0]["turnComplete"] is False  # the answer comes with it
     call.protocol.answer_tool(reply("1", "It is booked."))
-    assert not call.answers()
+    assert len(call.answers()) == 1
     assert "It is booked." in call.words()[-1][1]
     assert call.sent("clientContent")[-1]["turnComplete"] is True
+
+
+def test_an_exchange_that_does_not_end_is_waited_for_a_second_and_no_sound_is_lost() -> None:
+    call = Call()
+    call.handle("h-1")
+    call.caller("Book a table.")
+    call.ask(("1", "book"))
+    lost_1011(call)
+    call.again(owes=True)
+    for _ in range(50):
+        call.protocol.hear(bytes(640))
+        call.host.clock += 0.02
+    assert call.heard() == 0
+    assert not call.words()
+    call.host.clock += 0.02
+    call.protocol.hear(bytes(640))
+    assert call.words() == [("user", "Book a table.")]
+    assert call.heard() == 51
+
+
+def test_an_exchange_that_has_ended_is_not_ended_again() -> None:
+    call = Call()
+    call.handle("h-1")
+    call.ask(("1", "book"))
+    lost_1011(call)
+    call.again()
+    call.content(turnComplete=True)
+    call.handle("h-2")
+    lost_1011(call)
+    call.again()
+    assert not call.answers()
+
+
+def test_a_model_that_ignores_the_lost_exchange_is_told_at_once() -> None:
+    call = Call(model="gemini-2.5-flash-native-audio-preview-12-2025")
+    call.handle("h-1")
+    call.caller("Book a table.")
+    call.ask(("1", "book"))
+    lost_1011(call)
+    call.again(owes=True)
+    assert not call.answers()
+    assert call.words() == [("user", "Book a table.")]
 
 
 def test_an_answer_is_given_by_its_id_to_who_still_waits_for_it() -> None:
@@ -519,7 +618,7 @@ def test_an_answer_that_may_not_have_arrived_is_given_again() -> None:
     call.protocol.answer_tool(reply("1"))
     lost_1011(call)
     call.again(owes=True)
-    assert [(each["id"], each["scheduling"]) for each in call.answers()] == [("1", "WHEN_IDLE")]
+    assert [(each["id"], each["scheduling"]) for each in call.answers()] == [("1", "INTERRUPT")]
     assert not call.words()
     call.content(**spoken(tone(20, 24_000)))
     call.handle("h-3")

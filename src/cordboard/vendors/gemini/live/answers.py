@@ -177,6 +177,9 @@ class Answers:
 
     def _turn_complete(self, content: JsonObject) -> None:
         floor = self._floor
+        if floor.closing_until is not None and floor.answering is None:
+            floor.catch_up()  # the end of the exchange that the connection was lost in
+            return
         self._generation_complete()
         silent = floor.answering is None and self._cut_at is None
         self._cut_at = None

@@ -25,7 +25,13 @@ from websockets.http11 import Request, Response
 
 from cordboard_testkit.emulators.gemini.live_session import LiveSession
 from cordboard_testkit.emulators.gemini.live_state import CallState
-from cordboard_testkit.emulators.gemini.live_wire import MODELS, Refused, check_setup, read
+from cordboard_testkit.emulators.gemini.live_wire import (
+    MODELS,
+    Refused,
+    check_setup,
+    closes_exchange,
+    read,
+)
 from cordboard_testkit.emulators.script import Prompter, Script
 from cordboard_testkit.emulators.speech import Beeper, Speaker
 from cordboard_testkit.emulators.throw_away_certificate import ThrowAwayCertificate
@@ -70,10 +76,12 @@ class GeminiLiveEmulator:
         pace: float = 8.0,
         many_calls: bool = False,
         versions: tuple[str, ...] = VERSIONS,
+        guess: str = "",
     ) -> None:
         """`pace`: speed of the outgoing audio, as a multiple of real time. The end of a turn waits
         until the audio has been heard, as with the service. `versions`: the versions of the API
-        that have the Live API."""
+        that have the Live API. `guess`: words that the model says of its own while a tool runs that
+        it does not wait for."""
         self._script = script or Script()
         self._prompter = Prompter(self._script)
         self._key = key
@@ -81,6 +89,7 @@ class GeminiLiveEmulator:
         self._versions = versions
         self.speaker = speaker or Beeper()
         self.pace = pace
+        self.guess = guess
         self.certificate = ThrowAwayCertificate()
         self.received: list[Received] = []
         self.violations: list[str] = []
@@ -223,11 +232,13 @@ class GeminiLiveEmulator:
             kept = self._handles.get(handle)
             if kept is None:
                 raise Refused(1008, "Invalid session resumption handle.")
+            lost = kept.state.pending.keys() - kept.pending.keys()
+            kept.state.cut_off = lost if closes_exchange(parsed.setup.model) else set()
             kept.state.pending = dict(kept.pending)
             return kept.state
         continued = parsed.setup.history_config.initial_history_in_client_content
         if self._state is not None and (continued or not self._many_calls):
-            self._state.pending = {}
+            self._state.pending, self._state.cut_off = {}, set()
             return self._state
         prompter = Prompter(self._script) if self._many_calls else self._prompter
         prompter.connections = self.connections
