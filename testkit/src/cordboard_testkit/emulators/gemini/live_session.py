@@ -146,7 +146,8 @@ class LiveSession:
             self._initial_history = not content.turn_complete
             return
         if self._state.cut_off:
-            await self._close_exchange()
+            if content.turn_complete:
+                await self._close_exchange()
             return
         waited = [call_id for call_id, blocking in self._state.pending.items() if blocking]
         if waited:
