@@ -499,6 +499,16 @@ def test_a_call_that_was_taken_back_is_never_answered() -> None:
     assert call.heard() == 1
 
 
+def test_data_of_results_may_be_allowed_and_is_left_out_where_there_are_words() -> None:
+    assert GeminiProtocol(settings(), "k").payload.data == "wordless"
+    allowed = GeminiProtocol(settings(data="allow"), "k").payload
+    assert (allowed.data, allowed.max_bytes) == ("always", 8_192)
+    call = Call()
+    call.ask(("1", "weather"))
+    call.protocol.answer_tool(reply("1", "I found 2 entries.", data={"rows": [1, 2]}))
+    assert call.answers()[0]["response"]["data"] == {"rows": [1, 2]}
+
+
 def test_an_answer_is_never_empty() -> None:
     call = Call()
     call.ask(("1", "weather"))

@@ -156,6 +156,12 @@ class GeminiLiveProvider(RealtimeProvider):
         "model may answer without the result; `by_timeout`: it waits, except for tools whose "
         "`timeout_ms` is over ten seconds; `by_effects`: it waits for tools that change something.",
     )
+    data: Literal["when_needed", "allow"] = Field(
+        "when_needed",
+        description="Data of a tool's result, which the model is given beside its message, in 8 kB "
+        "at most. `when_needed`: only if the message says nothing of it, because the tool has "
+        "neither `speech_field` nor `speech_template` and its result is no text; `allow`: always.",
+    )
     proactivity: Proactivity = Field(
         default_factory=lambda: Proactivity(), description="Whether the model may keep silent."
     )

@@ -19,6 +19,7 @@ and what the authors of pydantic-ai saw (October 2026).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -60,9 +61,9 @@ _LEAVE_BEFORE = 2.0
 class GeminiProtocol:
     """One call's side of Gemini Live. Implements `ServiceProtocol`."""
 
-    payload = LIVE_PAYLOAD
-
     def __init__(self, settings: GeminiLiveProvider, key: str) -> None:
+        allowed = settings.data == "allow"
+        self.payload = replace(LIVE_PAYLOAD, data="always") if allowed else LIVE_PAYLOAD
         self._settings = settings
         self._key = key
         self._memory = Memory()
