@@ -15,7 +15,7 @@ class LiveModel:
     """The rules of one model."""
 
     thinking: Literal["refused", "optional", "required"] = "optional"
-    """Whether the setup may name a thinking level, or must."""
+    """The setup must not name a thinking level, may, or must."""
     waits: Literal["on_request", "always", "never"] = "on_request"
     """The model waits for a tool: if the tool is declared `BLOCKING`; unless it is declared
     `NON_BLOCKING` (`BLOCKING` itself is not named); never (`BLOCKING` is refused)."""
