@@ -460,6 +460,17 @@ class TestWords:
         call.protocol.hear(FRAME)
         assert not call.host.all("unsaid")
 
+    def test_a_filler_is_not_said_after_the_answer_that_it_was_to_fill_the_time_before(
+        self,
+    ) -> None:
+        call = Call()
+        assert call.protocol.speak(Speech("One moment.", "filler"))
+        call.agent("It is sunny.")
+        call.say("AgentAudioDone")
+        call.host.clock += 3
+        call.protocol.hear(FRAME)
+        assert not call.host.all("unsaid")
+
     def test_over_an_answer_that_we_cut_it_speaks_at_once(self) -> None:
         call = Call()
         call.agent("Once upon a time.")

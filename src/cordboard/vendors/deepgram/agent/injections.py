@@ -7,6 +7,8 @@ that another voice can say it. Pure bookkeeping for one connection; no clock of 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from cordboard.agent_api.speech import Speech
 
 PATIENCE_S = 2.0
@@ -18,15 +20,19 @@ WARNINGS = (
 _MOST = 20
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    speech: Speech
+    at: float
+
+
 class Injections:
     """The injected sentences and texts that have not come back."""
 
     def __init__(self) -> None:
-        self.waiting = False
-        """The service was asked for a sentence that it has not begun."""
-        self._sentences: list[Speech] = []
-        self._since = 0.0
-        """Loop time from which the service could have begun the next sentence."""
+        self._asked: list[_Asked] = []
+        self._spoke_at = self._quiet_since = 0.0
+        """Loop times of the end of the last answer, and of the last answer or turn."""
         self._refusals: dict[str, int] = {}
         """Number of refusals by the kind of their message."""
         self._refused = 0
@@ -34,25 +40,27 @@ class Injections:
         self._texts: list[str] = []
         """Texts given to the model in the caller's place: they may come back as the caller's."""
 
+    @property
+    def waiting(self) -> bool:
+        """True if the service has not begun a sentence that it was asked for."""
+        return bool(self._asked)
+
     def asked(self, speech: Speech, now: float) -> None:
         """Note a sentence that the service was asked to say."""
-        if not self._sentences:
-            self._since = now
-        self._sentences.append(speech)
-        del self._sentences[:-_MOST]
-        self.waiting = True
+        self._asked.append(_Asked(speech, now))
+        del self._asked[:-_MOST]
 
     def said(self, text: str) -> Speech | None:
         """Return the sentence with these words, which the service begins now."""
-        ours = next((speech for speech in self._sentences if speech.text == text), None)
-        if ours is not None:
-            self._sentences.remove(ours)
-            self.waiting = bool(self._sentences)
-        return ours
+        ours = next((asked for asked in self._asked if asked.speech.text == text), None)
+        if ours is None:
+            return None
+        self._asked.remove(ours)
+        return ours.speech
 
     def spoken(self, now: float) -> None:
-        """Note that the service has been heard: the next sentence may follow."""
-        self._since = now
+        """Note that the service has finished to speak: the next sentence may follow."""
+        self._spoke_at = self._quiet_since = now
 
     def refused(self, kind: str) -> Speech | None:
         """Note a refusal, reported by this kind of message. Return the sentence; None when another
@@ -61,21 +69,22 @@ class Injections:
         if number <= self._refused:
             return None
         self._refused = number
-        return self._hand_back()
+        return self._asked.pop(0).speech if self._asked else None
 
     def ignored(self, now: float) -> Speech | None:
-        """Return a sentence that the service has not begun in time."""
-        if not self.waiting or now - self._since < PATIENCE_S:
-            return None
-        self._since = now
-        return self._hand_back()
+        """Return a sentence that the service has not begun in time. A filler before an answer that
+        has been spoken is forgotten."""
+        while self._asked and now - max(self._asked[0].at, self._quiet_since) >= PATIENCE_S:
+            asked = self._asked.pop(0)
+            if not (asked.speech.bridges and asked.at <= self._spoke_at):
+                return asked.speech
+        return None
 
     def cut(self, now: float) -> None:
         """Note that the caller speaks: a sentence that the call has not dropped may be refused, or
         said afterwards."""
-        self._since = now
-        self._sentences = [speech for speech in self._sentences if not speech.over]
-        self.waiting = bool(self._sentences)
+        self._quiet_since = now
+        self._asked = [asked for asked in self._asked if not asked.speech.over]
 
     def told(self, text: str) -> None:
         """Note a text that the model was given in the caller's place."""
@@ -88,8 +97,3 @@ class Injections:
             return False
         self._texts.remove(text)
         return True
-
-    def _hand_back(self) -> Speech | None:
-        speech = self._sentences.pop(0) if self._sentences else None
-        self.waiting = bool(self._sentences)
-        return speech
