@@ -210,6 +210,15 @@ async def test_a_greeting_that_was_lost_is_said_word_for_word() -> None:
     assert service.violations == []
 
 
+async def test_words_that_a_lost_service_never_reported_are_announced_to_the_next_agent() -> None:
+    gone = (Fault("turn", "close", 1011), Fault("connect", "refuse", 503, connection=2))
+    async with talking(faults=gone, greeting="", reconnect_attempts=1) as (_, caller, agent):
+        speak(agent)
+        await caller.until(AgentFailed)
+        told = [event for event in caller.events if isinstance(event, CallerStarted | AgentFailed)]
+        assert [type(event) for event in told] == [CallerStarted, AgentFailed]
+
+
 async def test_a_service_that_fell_silent_is_asked_again_by_another_connection() -> None:
     silent = Fault("answer", "stall", connection=1)
     async with talking(
