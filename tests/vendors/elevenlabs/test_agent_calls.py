@@ -213,6 +213,8 @@ async def test_a_greeting_that_was_lost_is_said_word_for_word() -> None:
 async def test_words_that_a_lost_service_never_reported_are_announced_to_the_next_agent() -> None:
     gone = (Fault("turn", "close", 1011), Fault("connect", "refuse", 503, connection=2))
     async with talking(faults=gone, greeting="", reconnect_attempts=1) as (_, caller, agent):
+        for _ in range(160):
+            agent.hear(QUIET)  # so that the engine knows the noise of the line
         speak(agent)
         await caller.until(AgentFailed)
         told = [event for event in caller.events if isinstance(event, CallerStarted | AgentFailed)]
