@@ -32,7 +32,7 @@ PLACE = {
 SLOW = Limits(timeout_ms=30_000)
 WEATHER = ToolSpec("weather", "mcp", "Tells the weather.", PLACE, limits=SLOW)
 NEWS = ToolSpec("news", "mcp", "Tells the news.", {"type": "object"}, limits=SLOW)
-BOOK = ToolSpec("book", "http", "Books.", {"type": "object"}, effects=Effects.DESTRUCTIVE)
+BOOK = dataclasses.replace(NEWS, name="book", effects=Effects.DESTRUCTIVE)
 PAY = dataclasses.replace(BOOK, name="pay")
 TOOLS = (WEATHER, NEWS, BOOK, PAY)
 

@@ -153,8 +153,9 @@ class GeminiLiveProvider(RealtimeProvider):
         "by_timeout",
         description="Whether the model waits for a tool. `blocking`: it waits, and for at most ten "
         "seconds does not hear the caller; `non_blocking`: the conversation continues, and the "
-        "model may answer without the result; `by_timeout`: it waits, except for tools whose "
-        "`timeout_ms` is over ten seconds; `by_effects`: it waits for tools that change something.",
+        "model may answer without the result; `by_effects`: it waits for tools that change "
+        "something; `by_timeout`: for those, and for all others whose `timeout_ms` is at most ten "
+        "seconds.",
     )
     data: Literal["when_needed", "allow"] = Field(
         "when_needed",

@@ -84,11 +84,12 @@ def blocks(spec: ToolSpec | None, settings: GeminiLiveProvider) -> bool:
     """True if the model waits for this tool; None: a tool that was never declared."""
     if live_model(settings.model).waits == "never":
         return False
-    if settings.function_behavior == "by_effects":
-        return spec is None or spec.effects is not Effects.READ_ONLY
-    if settings.function_behavior == "by_timeout":
-        return spec is None or spec.limits.timeout_ms <= GATE_SECONDS * 1000
-    return settings.function_behavior == "blocking"
+    if settings.function_behavior in ("blocking", "non_blocking"):
+        return settings.function_behavior == "blocking"
+    if spec is None or spec.effects is not Effects.READ_ONLY:
+        return True
+    by_timeout = settings.function_behavior == "by_timeout"
+    return by_timeout and spec.limits.timeout_ms <= GATE_SECONDS * 1000
 
 
 def turns(said: Iterable[tuple[str, str]], *, complete: bool) -> JsonObject:

@@ -5,7 +5,7 @@
 
 Sound is 16 kHz towards it and 24 kHz back. The model waits for a tool, and must hear nothing
 meanwhile (it would cancel the call, or close with 1008), so the caller's sound is left out until
-the answer, the cancellation, or ten seconds. Tools that may take longer run beside the conversation
+the answer, the cancellation, or ten seconds. Look-ups that may take longer run beside the conversation
 (`function_behavior`).
 
 A lost connection resumes by the newest handle of the service, and the events since that handle are
