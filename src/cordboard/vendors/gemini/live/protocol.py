@@ -5,8 +5,8 @@
 
 Sound is 16 kHz towards it and 24 kHz back. The model waits for a tool, and must hear nothing
 meanwhile (it would cancel the call, or close with 1008), so the caller's sound is left out until
-the answer, the cancellation, or ten seconds. Look-ups that may take longer run beside the conversation
-(`function_behavior`).
+the answer, the cancellation, or ten seconds. Look-ups that may take longer run beside the
+conversation (`function_behavior`).
 
 A lost connection resumes by the newest handle of the service, and the events since that handle are
 sent again (`memory`); without a handle a new session begins with the conversation so far. A session
