@@ -141,7 +141,7 @@ def _counted(engine: LoadEngine, before: dict[str, int]) -> dict[str, Any]:
     # A call that arrived meanwhile has its own start; a silent one has no frames.
     calls = list(engine.arrivals.values())
     return {
-        "calls": len(engine.exchange.calls),
+        "calls": len(engine.registry.calls),
         "frames": sum(call.count for call in calls),
         "late": sum(call.late for call in calls),
         "lost": sum(call.lost for call in calls),

@@ -327,7 +327,7 @@ async def test_a_reload_reaches_what_is_not_read_from_the_generation(tmp_path: P
         assert engine.doors.audiosocket._config.context == "two"
         assert "recordings" in engine.view.readiness()
         assert "ari" not in engine.view.readiness(), "which is not connected"
-        assert not engine.exchange.bare.has_ari, "calls without ARI keep all places"
+        assert not engine.registry.bare.has_ari, "calls without ARI keep all places"
         health = engine.view.health()
         assert health["generation"] == 2
         assert health["deferred"] == [{"what": "asterisk", "until": "the engine is restarted"}]

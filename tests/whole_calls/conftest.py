@@ -279,7 +279,7 @@ class Hotline:
     async def idle(self) -> None:
         """Until no call is live, in the engine or in Asterisk."""
         async with asyncio.timeout(PATIENCE):
-            await self.engine.exchange.idle()
+            await self.engine.registry.idle()
         await assert_line_clean(self.asterisk)
 
     async def history(self, call_id: str) -> CallHistory:

@@ -87,7 +87,7 @@ async def _run_engine(config: Config, source: ConfigSource, loading: OfflineLoad
     await asyncio.wait({stopping, hurried}, return_when=asyncio.FIRST_COMPLETED)
     hurried.cancel()
     if not stopping.done():
-        for call in tuple(engine.exchange.calls.values()):
+        for call in tuple(engine.registry.calls.values()):
             call.end("shutdown", "engine_stopped")
     await stopping
 

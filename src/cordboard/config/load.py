@@ -109,12 +109,12 @@ def read(
     config: Config | None
     more, cut = 0, False
     try:
-        config = Config.model_validate(document.tree, context=Reading(plugins, Effort()))
+        config = Config.model_validate(document.tree, context=Reading(plugins, Effort(), environ))
     except ValidationError as error:
         found = explain(error, document, expansion.places, plugins)
         problems += [problem for problem in found.values() if problem.key not in known]
         more = max(0, error.error_count() - MOST_EXPLAINED)
-        config = _without(found, document, plugins) if not more else None
+        config = _without(found, document, plugins, environ) if not more else None
     if config is not None:
         config = with_defaults(config)
         for problem in check(config, document, environ):
@@ -125,7 +125,8 @@ def read(
                 problems.append(problem)
     problems.sort(key=lambda problem: problem.line or 0)
     if config is None or any(problem.fatal for problem in problems):
-        raise ConfigError(_readable(problems, expansion.secrets, more, cut=cut))
+        shown = _readable(problems, expansion.secrets, more, cut=cut)
+        raise ConfigError(shown, checked=config is not None)
     urls = [server.url or "" for server in config.mcp.servers.values()]
     in_addresses: frozenset[str] = frozenset().union(*map(path_secrets, urls))
     parts = [part for provider in config.providers.values() for part in paid_parts(provider)]
@@ -176,7 +177,9 @@ def _cut(message: str) -> str:
     return message if len(message) <= MOST_MESSAGE else message[:MOST_MESSAGE] + "..."
 
 
-def _without(places: Iterable[KeyPath], document: Document, plugins: Plugins) -> Config | None:
+def _without(
+    places: Iterable[KeyPath], document: Document, plugins: Plugins, environ: Mapping[str, str]
+) -> Config | None:
     """Return the configuration with the default at each of these places, so that the correct parts
     can be checked further; None when one has no default, since too much would seem missing."""
     tree, shape = deepcopy(document.tree), Shape.of_file(plugins)
@@ -191,7 +194,7 @@ def _without(places: Iterable[KeyPath], document: Document, plugins: Plugins) ->
             return None
         del holder[path[-1]]
     try:
-        return Config.model_validate(tree, context=Reading(plugins, Effort()))
+        return Config.model_validate(tree, context=Reading(plugins, Effort(), environ))
     except ValidationError:
         return None
 

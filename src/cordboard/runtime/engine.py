@@ -72,7 +72,7 @@ class Engine:
     """One engine in one event loop. Use once: `start`, then `stop`.
 
     Its parts: `doors` (sources of calls), `models`, `reloader` (the configuration in force),
-    `exchange` (the calls), `chat`, `load`, `view` (its state over HTTP), `administration`.
+    `registry` (of the calls), `chat`, `load`, `view` (its state over HTTP), `administration`.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Engine:
         self.administration = Administration(self.reloader, source)
         self._post_call = self._make_post_call_queue()
         services = self._call_services(listener)
-        self.exchange = CallRegistry(
+        self.registry = CallRegistry(
             lambda: self.reloader.generation,
             self._open_agent,
             services,
@@ -122,7 +122,7 @@ class Engine:
         self.chat = ChatSessions(lambda: self.reloader.generation, self.reloader.brain, services)
         self._trials = ToolTrials(lambda: self.reloader.generation, services)
         self._usage = ToolUsageFiles(self._metrics.usage, services.directory)
-        self.doors = Doors(config, self.exchange.offer, self._metrics)
+        self.doors = Doors(config, self.registry.offer, self._metrics)
         self.view = self._make_view(provider_health)
         self._http = HttpServer(config.health, self._http_app())
 
@@ -167,7 +167,7 @@ class Engine:
 
     def _make_view(self, provider_health: ProviderHealth) -> EngineHealth:
         return EngineHealth(
-            calls=self.exchange,
+            calls=self.registry,
             chat=self.chat,
             doors=self.doors,
             load=self.load,
@@ -234,10 +234,10 @@ class Engine:
         await asyncio.shield(self._stopping)
 
     async def _stop(self, seconds: float) -> None:
-        log.info("engine_stopping", calls=len(self.exchange.calls), grace=seconds)
+        log.info("engine_stopping", calls=len(self.registry.calls), grace=seconds)
         self.reloader.freeze()
         await self.administration.close()
-        await asyncio.gather(self.exchange.drain(seconds), self.chat.close(seconds))
+        await asyncio.gather(self.registry.drain(seconds), self.chat.close(seconds))
         await self._stack.aclose()
         log.info("engine_stopped")
 
@@ -247,7 +247,7 @@ class Engine:
 
     async def calls_recorded(self) -> None:
         """Wait until no call is live and every ledger and recording is on disk."""
-        await self.exchange.idle()
+        await self.registry.idle()
         await asyncio.to_thread(self._writer.flush)
         await asyncio.to_thread(self._recordings.flush)
 

@@ -92,7 +92,7 @@ class Guest:
     async def hang_up(self) -> None:
         assert self.line.media is not None
         self.line.media.break_off("caller_hangup")
-        await until(lambda: self.line.call_id not in self._stand.exchange.calls, "the end")
+        await until(lambda: self.line.call_id not in self._stand.registry.calls, "the end")
 
 
 class Stand:
@@ -136,7 +136,7 @@ class Stand:
             self.changed.append,
         )
         self.administration = Administration(self.succession, source)
-        self.exchange = CallRegistry(
+        self.registry = CallRegistry(
             lambda: self.succession.generation,
             self._open,
             CallServices(
@@ -159,7 +159,7 @@ class Stand:
         """As the engine does. Harmless twice."""
         self.succession.freeze()
         await self.administration.close()
-        await self.exchange.drain(0)
+        await self.registry.drain(0)
         await self.succession.close()
         self._writer.close()
 
@@ -174,7 +174,7 @@ class Stand:
         guest = Guest(self, len(self.guests))
         self.guests.append(guest)
         self._ringing.append(guest)
-        self.exchange.offer(guest.line.offer(variables))
+        self.registry.offer(guest.line.offer(variables))
         return await guest.talking()
 
     def pid(self, name: str = "s") -> int | None:

@@ -161,7 +161,7 @@ async def test_rules_of_all_calls_change_too(stand: Stand) -> None:
     await stand.ring()
     stand.write(calls={"max_calls": 1}, routes={"100": "demo"})
     assert (await stand.reload()).changed == ("routes.100", "calls.max_calls")
-    refused = stand.exchange
+    refused = stand.registry
     from cordboard_testkit.fake_line import FakeLine
 
     line = FakeLine("99999999-0000-4000-8000-000000000000")

@@ -337,13 +337,18 @@ class Turns:
 
     def lost(self) -> None:
         """Close the answer: the connection is gone. A turn with a tool call of the model is over,
-        though the model was not yet sure of that."""
-        late = self._late
+        though the model was not yet sure of that; so is one that was only a sentence of the
+        engine, which a new connection does not repeat."""
+        late, given, turn = self._late, self._given, self._answer_turn
         if late is not None and self._answer_turn == self.turn:
             self.owes = False  # the late answer is told again; nothing else was owed
         self._close()
         if late is not None:
             late.cut()
+        if given is not None and turn is not None:
+            given.cut()
+            if not (self.owes or self.asks):
+                self._tell(AgentAudioDone(turn))
         self._muted = False
         self._forget_greeting()
         if self.caller_speaks and self._asked_in > self.turn:
