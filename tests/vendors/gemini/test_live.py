@@ -430,6 +430,25 @@ def test_older_models_wait_without_a_word_about_it(model: str) -> None:
     assert declared["weather"]["behavior"] == "NON_BLOCKING"
 
 
+def test_an_answer_that_a_result_cuts_has_not_told_the_result() -> None:
+    call = Call()
+    call.ask(("1", "weather"))
+    call.content(**spoken(tone(100, 24_000)), outputTranscription={"text": "I think"})
+    call.protocol.answer_tool(reply("1", "It is foggy."))
+    call.content(interrupted=True)
+    call.content(turnComplete=True)
+    assert not call.protocol.inform("The table is booked.")  # it would cut the answer
+    lost_1011(call)
+    call.again(owes=True)
+    assert "It is foggy." in call.words()[0][1]
+    call.content(**spoken(tone(100, 24_000)), outputTranscription={"text": "Foggy."})
+    call.content(generationComplete=True)
+    call.content(turnComplete=True)
+    lost_1011(call)
+    call.again(owes=True)
+    assert call.words() == [("user", GO_ON)]
+
+
 def test_answers_that_the_model_waits_for_go_together() -> None:
     call = Call()
     call.ask(("1", "book"), ("2", "pay"))

@@ -34,6 +34,8 @@ class Floor:
         """Loop time at which the current answer began."""
         self.busy = False
         """The service owes an answer, or is working on one."""
+        self.gives_way = False
+        """The current answer gives way to a result, which the model speaks of next."""
         self.done_told = True
         """The end of the last answer was reported to the shell."""
         self.greeted = False

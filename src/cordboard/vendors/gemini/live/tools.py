@@ -144,4 +144,5 @@ class ToolCalls:
         for call in calls:
             self._memory.was_sent(call)
         if scheduling != "SILENT":
+            self._floor.gives_way = self._floor.answering is not None
             self._floor.owes()
