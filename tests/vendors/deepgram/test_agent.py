@@ -439,7 +439,6 @@ class TestWords:
         call.host.clock += 0.2
         call.protocol.hear(FRAME)
         assert call.host.all("unsaid") == [("One moment.",)]
-        call.user("Hello?")
         assert call.protocol.speak(Speech("Goodbye.", "farewell"))
         call.agent("Goodbye.")
         assert call.host.all("agent_speech") == [("Goodbye.",)]

@@ -437,7 +437,7 @@ class DeepgramProtocol:
         speech = self._injections.ignored(now)
         if speech is not None:
             host.ignored("warning", "an injected sentence is not said")
-            self._refuse(host, speech)
+            host.unsaid(speech)
 
     def _renew(self, host: ProtocolHost) -> None:
         """Replace a session that is about to end, while caller and agent are silent."""
