@@ -17,8 +17,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from cordboard.agent_api.workers import Workers
+from cordboard.config.load import ConfigSource
 from cordboard.config.schema import Config
-from cordboard.config.source import ConfigSource
 from cordboard.mcp.supervision.pool import ServerPool
 from cordboard.mcp.supervision.status import ServerState
 from cordboard.observe.degradation import RAISE_AFTER
