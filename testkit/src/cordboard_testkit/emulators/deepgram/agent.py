@@ -49,11 +49,13 @@ class DeepgramAgentEmulator:
         *,
         speaker: Speaker | None = None,
         key: str = "deepgram-key",
+        port: int = 0,
         speculative: bool = True,
         idle_s: float = IDLE_S,
     ) -> None:
         """`speculative`: request functions before the end of the caller's turn is certain."""
         self.key = key
+        self._port = port
         self.close_codes: list[int] = []
         """Codes with which the service closed connections."""
         self._prompter = Prompter(script)
@@ -106,7 +108,7 @@ class DeepgramAgentEmulator:
 
     async def __aenter__(self) -> Self:
         self._server = await serve(
-            self._serve, "127.0.0.1", 0, process_request=self._admit, ping_interval=None
+            self._serve, "127.0.0.1", self._port, process_request=self._admit, ping_interval=None
         )
         return self
 
