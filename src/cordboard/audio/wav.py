@@ -5,12 +5,15 @@ Blocking file access: call it from a worker thread or a command, not on the even
 
 from __future__ import annotations
 
+import struct
 import wave
 from pathlib import Path
 
 import numpy as np
 
+from cordboard.audio.g711 import ulaw_to_linear
 from cordboard.audio.resample import resample_pcm
+from cordboard.audio.wav_header import PCM, ULAW, riff_chunks
 from cordboard.errors import AudioFileError
 
 
@@ -34,6 +37,24 @@ def read_mono(path: Path | str, rate: int | None = None) -> tuple[bytes, int]:
         pcm = np.rint(frames.mean(axis=1)).astype("<i2").tobytes()
     wanted = rate or found
     return resample_pcm(pcm, found, wanted), wanted
+
+
+def read_stereo(path: Path | str, rate: int) -> tuple[bytes, bytes]:
+    """Return both channels of a recording, s16 or u-law (which `wave` does not read), as s16 bytes
+    at ``rate``. Raises ``AudioFileError``."""
+    try:
+        data = Path(path).read_bytes()
+        chunks = dict(riff_chunks(data))
+        code, channels, found = struct.unpack_from("<HHI", chunks[b"fmt "])
+        sound = chunks[b"data"]
+    except (OSError, KeyError, struct.error) as error:
+        raise AudioFileError(f"cannot read {path} as a WAV file: {error!r}") from error
+    if channels != 2 or code not in (PCM, ULAW):
+        raise AudioFileError(f"{path} is not a stereo file of 16 bit PCM or u-law")
+    pcm = ulaw_to_linear(sound) if code == ULAW else sound
+    frames = np.frombuffer(pcm[: len(pcm) // 4 * 4], "<i2").reshape(-1, 2)
+    left, right = (resample_pcm(frames[:, side].tobytes(), found, rate) for side in (0, 1))
+    return left, right
 
 
 def write_mono(path: Path | str, pcm: bytes, rate: int) -> None:

@@ -16,8 +16,9 @@ from typing import Any, Literal
 
 SOFTWARE = "Cordboard"
 WavEncoding = Literal["slin", "ulaw"]
-_CODES: Mapping[WavEncoding, int] = {"slin": 1, "ulaw": 7}
+PCM, ULAW = 1, 7
 """WAVE_FORMAT_PCM and WAVE_FORMAT_MULAW."""
+_CODES: Mapping[WavEncoding, int] = {"slin": PCM, "ulaw": ULAW}
 CHANNELS = 2
 LARGEST = 0xFFFF_0000
 """Bytes of sound that the 32 bit sizes of a WAV file can express, less room for the header."""
@@ -64,9 +65,7 @@ class WavHeader:
 
 def read_comment(start: bytes) -> dict[str, Any] | None:
     """Return the comment of a file made by `WavHeader`, from its first KB; None for other files."""
-    if start[:4] != b"RIFF" or start[8:12] != b"WAVE":
-        return None
-    for name, content in _chunks(start[12:]):
+    for name, content in riff_chunks(start):
         if name == b"LIST" and content[:4] == b"INFO":
             info = dict(_chunks(content[4:]))
             if info.get(b"ISFT", b"").rstrip(b"\0") != SOFTWARE.encode():
@@ -77,6 +76,11 @@ def read_comment(start: bytes) -> dict[str, Any] | None:
                 return None
             return comment if isinstance(comment, dict) else None
     return None
+
+
+def riff_chunks(data: bytes) -> list[tuple[bytes, bytes]]:
+    """Return name and content of a WAV file's chunks; none of another file. The last may be cut."""
+    return _chunks(data[12:]) if data[:4] == b"RIFF" and data[8:12] == b"WAVE" else []
 
 
 def _chunk(name: bytes, content: bytes) -> bytes:

@@ -13,6 +13,7 @@ import typer
 
 from cordboard.cli import (
     call,
+    calls,
     chat,
     check,
     demo,
@@ -36,6 +37,7 @@ app = typer.Typer(
 for module in (run, demo, call, chat, emulate, check, reload, tools, version):
     app.command()(module.command)
     app.registered_commands[-1].name = module.__name__.rpartition(".")[2]
+app.add_typer(calls.app, name="calls")
 app.add_typer(mcp.app, name="mcp")
 app.add_typer(elevenlabs.app, name="elevenlabs")
 

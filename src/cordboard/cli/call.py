@@ -73,7 +73,10 @@ def command(
     if record is not None:
         placed.line.write_wav(record)
     if json:
-        _print_json(placed)
+        from cordboard.cli.calls import call_as_json
+        from cordboard.cli.screen import print_json
+
+        print_json(call_as_json(placed.history))
     elif target:
         _print_from_outside(placed)
     if not _all_answered(placed, lines):
@@ -167,22 +170,3 @@ def _print_from_outside(placed: PlacedCall) -> None:
         for exchange in placed.record.exchanges:
             if exchange.answered_at is not None:
                 print(f"answered: {exchange.text!r}")
-
-
-def _print_json(placed: PlacedCall) -> None:
-    import dataclasses
-
-    import orjson
-
-    history = placed.history
-    answer = {
-        "call_id": history.call_id,
-        "context": history.context,
-        "provider": history.provider,
-        "outcome": history.outcome,
-        "reason": history.reason,
-        "turns": [dataclasses.asdict(turn) for _, turn in sorted(history.turns.items())],
-        "tools": [dataclasses.asdict(use) for use in history.tools],
-        "troubles": history.troubles,
-    }
-    print(orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode())
