@@ -169,6 +169,16 @@ class CallHistory:
         """All tool calls, in order."""
         return [use for _, turn in sorted(self.turns.items()) for use in turn.tools]
 
+    @property
+    def answer_owed(self) -> bool:
+        """True if the caller's last turn has no answer yet: a tool is running, or only a filler was
+        heard."""
+        turns = self.caller_turns
+        if not turns or self.outcome:
+            return False
+        running = any(use.status == "unanswered" for use in turns[-1].tools)
+        return running or (turns[-1].filled and turns[-1].answer_ms is None)
+
     def transcript(self) -> list[tuple[str, str]]:
         """Return (`caller` | `agent`, text) in order; of an interrupted answer only the heard
         part."""

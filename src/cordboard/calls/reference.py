@@ -74,8 +74,8 @@ _READING = """\
     cordboard calls show 01fb541e       # the conversation, tools and waits of one
     cordboard calls draw 01fb541e       # its picture, 01fb541e-....svg
 
-A call is named by its id, the beginning of its id, or the path of its ledger. `draw` takes the voices from the
-[recording](recording.md), if there is one. In a program:
+A call is named by its id, the beginning of its id, or the path of its ledger. `draw` takes the
+voices from the [recording](recording.md), if there is one. In a program:
 
 ```python
 from pathlib import Path

@@ -59,8 +59,9 @@ def command(
 ) -> None:
     """Place a simulated call: speak each line when the agent has finished, then hang up.
 
-    With --json the turns and tool calls come from the ledger: of the command's own engine, or, with
-    --target and audiosocket, of an engine that runs with the same configuration on this machine.
+    Turns, tool calls and the difference between a filler and an answer come from the ledger: of the
+    command's own engine, or, with --target, of an engine that runs with the same configuration on
+    this machine. Without a ledger, a filler is taken for the answer.
     Exit status 0 when the call was answered and every line got an answer.
     """
     lines = _Lines(tuple(say or ()), tuple(wav or ()))
