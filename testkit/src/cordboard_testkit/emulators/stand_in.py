@@ -177,7 +177,7 @@ VENDORS: Mapping[str, Vendor] = MappingProxyType(
         ),
     }
 )
-"""What can be emulated, by the vendor's name."""
+"""The vendors that can be emulated, by name."""
 
 
 class StandIns:
