@@ -56,7 +56,8 @@ def _plugin_problems(config: Config) -> list[str]:
     from cordboard.config.plugins import installed
 
     plugins = installed()
-    found = [str(broken) for broken in plugins.broken]
+    # A plug-in has an entry point for each door: one reason may count for several.
+    found = list(dict.fromkeys(str(broken) for broken in plugins.broken))
     if plugins.sources:
         from cordboard.agents.making import plugin_problems
         from cordboard.tools.plugin import plugin_tools
