@@ -67,7 +67,7 @@ class Bench:
         self.engine = engine
         self._config = config
         self._via = via
-        self._asterisk = asterisk
+        self.asterisk = asterisk
         self.offered: list[tuple[str, float]] = []
         """Call id and `time.monotonic()` of every offer the engine got."""
 
@@ -94,12 +94,12 @@ class Bench:
             return placed
 
     async def _dial(self, stack: AsyncExitStack, context: str) -> CallerLine:
-        if self._asterisk is None:
+        if self.asterisk is None:
             return await stack.enter_async_context(
                 SimulatedCaller("127.0.0.1", self.engine.audiosocket_port)
             )
         phone = await stack.enter_async_context(SipPhone("caller"))
-        return await phone.call(self._asterisk.sip_uri(f"ctx-{context}"))
+        return await phone.call(self.asterisk.sip_uri(f"ctx-{context}"))
 
     async def _answer_owed(self) -> bool:
         if not self.offered:
