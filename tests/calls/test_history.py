@@ -190,3 +190,6 @@ def test_an_answer_is_owed_after_a_filler_and_while_a_tool_runs() -> None:
     assert owed(2700), "the tool runs"
     assert owed(2960), "a filler was heard"
     assert not owed(3100)
+    question = (2650, events.Answering(1, "Shall I look?"))
+    call = [(at, event) for at, event in CALL if at <= 2610]
+    assert not CallHistory.from_lines(lines_of([*call, question])).answer_owed, "a question"

@@ -91,5 +91,5 @@ async def test_a_call_to_a_running_engine_waits_behind_a_filler(tmp_path: Path) 
     first, second = placed.record.exchanges
     assert first.answered_at is not None
     assert second.answered_at is not None
-    assert first.answered_at - first.said_at > 4, "the answer is after the slow tool"
+    assert first.answered_at - first.said_at > 2, "a filler comes after a second"
     assert not any(turn.interrupted for turn in history.turns.values())

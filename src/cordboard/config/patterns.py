@@ -46,7 +46,7 @@ PATTERNS_IN_WORDS = {
     _SERVER_ID: "an identifier (lower-case letters, digits and _, a letter first, at most 41)",
     _TOOL_NAME: "a tool name (letters, digits and _, no digit first, at most 64)",
     _TOOL_OR_GROUP: "a tool reference (a tool name: letters, digits and _, no digit first, at most "
-    "64; SERVER.*: all tools of that MCP server; mcp:SERVER:TOOL: one of them by its own name)",
+    "64; or SERVER.*: all tools of that MCP server; or mcp:SERVER:TOOL: one of them)",
     _PARAMETER_NAME: "a parameter name (letters, digits and _, no digit first, at most 63)",
     _VARIABLE_NAME: "a variable name (letters, digits and _, no digit first, at most 80)",
     ENTRY_POINT: "a function as module:name, such as my_package.tools:convert",
