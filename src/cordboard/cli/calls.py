@@ -158,13 +158,21 @@ def _newest(directory: Path, limit: int) -> Iterator[CallHistory]:
     if not directory.is_dir():
         raise NotThere(f"there is no folder {directory} of calls; it is `calls.directory`")
     for day in sorted(directory.glob("????-??-??"), reverse=True):
-        files = sorted(day.glob("*.jsonl"), key=lambda path: path.stat().st_mtime, reverse=True)
+        files = sorted(day.glob("*.jsonl"), key=_written_at, reverse=True)
         ledgers = (CallHistory.from_lines(lines) for path in files if (lines := _lines(path)))
         found = list(itertools.islice(ledgers, limit))
         yield from sorted(found, key=lambda history: history.started_at, reverse=True)
         limit -= len(found)
         if limit == 0:
             return
+
+
+def _written_at(path: Path) -> float:
+    """Return the time of the last line; 0 for a file that is deleted meanwhile."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _lines(path: Path) -> list[LedgerLine]:
