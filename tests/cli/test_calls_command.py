@@ -14,7 +14,7 @@ import pytest
 
 import cordboard.calls
 from cordboard.audio.g711 import linear_to_ulaw
-from cordboard.audio.wav_header import WavHeader
+from cordboard.audio.wav import WavHeader
 
 from .commands import ROOT, Done, typed
 

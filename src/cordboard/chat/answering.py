@@ -6,7 +6,7 @@ context answer in its place, unless the writer names a model.
 
 from __future__ import annotations
 
-from cordboard.config.providers.pipeline import PipelineProvider
+from cordboard.config.providers import PipelineProvider
 from cordboard.config.schema import Config
 from cordboard.errors import ChatRefused
 

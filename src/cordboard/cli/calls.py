@@ -139,9 +139,9 @@ def _directory(config: Path) -> Path:
     """Return `calls.directory`. Only that key of the file is read: the rest may need the engine's
     environment. Raises `ConfigError`."""
     from cordboard.config.environment import expand
+    from cordboard.config.files import SecretFiles
     from cordboard.config.load import text_of
     from cordboard.config.schema import Calls
-    from cordboard.config.secret_files import SecretFiles
     from cordboard.config.yaml_document import parse
 
     document = parse(text_of(config), str(config))

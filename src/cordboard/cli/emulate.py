@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cordboard.cli.event_loop import run_async
-from cordboard.cli.options import require_test_kit
+from cordboard.cli.options import require_test_kit, run_async
 
 PORT = 15100
 
