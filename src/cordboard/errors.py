@@ -216,8 +216,8 @@ class AgentError(CordboardError):
 class ChatRefused(CordboardError):
     """A written conversation cannot begin, or cannot accept a message now.
 
-    `reason` is one of off, stopping, not_ready, unknown_context, unknown_session, bad_variable,
-    busy, full, too_long.
+    `reason` is one of off, stopping, not_ready, unknown_context, unknown_model, unknown_session,
+    bad_variable, busy, full, too_long.
     """
 
     def __init__(self, reason: str, message: str) -> None:

@@ -123,7 +123,7 @@ class Providers:
         speech = self._speech(provider, chosen, self._models)
         hearing = self._hearing(self._models, settings, speech.recogniser)
         return PipelineAgent(
-            PipelineParts(hearing, self._brain(context, provider), speech.voice, settings.barge_in)
+            PipelineParts(hearing, self.brain(context, provider), speech.voice, settings.barge_in)
         )
 
     def _speech(
@@ -232,12 +232,9 @@ class Providers:
         closing += [each.close() for each in brains]
         await asyncio.gather(*closing)
 
-    def brain(self, context: str) -> Brain:
-        """Return the brain of a context, for conversations without speech: its provider's model,
-        where that is a pipeline with one, otherwise its rules."""
-        return self._brain(context, self._contexts[context].provider or self._default)
-
-    def _brain(self, context: str, provider: str) -> Brain:
+    def brain(self, context: str, provider: str) -> Brain:
+        """Return the brain of a context, also for conversations without speech: the provider's
+        model, where that is a pipeline with one, otherwise the context's rules."""
         return self._model_brains.get(provider) or self._brains[context]
 
     def warm(

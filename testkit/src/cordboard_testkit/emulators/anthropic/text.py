@@ -70,6 +70,7 @@ class AnthropicEmulator(TextEmulator):
         script: Script | None = None,
         *,
         key: str = KEY,
+        port: int = 0,
         models: tuple[str, ...] = MODELS,
         retry_after: float = 1,
     ) -> None:
@@ -85,7 +86,7 @@ class AnthropicEmulator(TextEmulator):
             Route("/v1/messages", answer, methods=["POST"]),
             Route("/v1/models/{model}", one_model),
         ]
-        super().__init__(script or Script(), routes, retry_after)
+        super().__init__(script or Script(), routes, retry_after, port)
 
 
 def _model(name: str) -> dict[str, Any]:

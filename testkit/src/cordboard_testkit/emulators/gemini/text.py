@@ -67,6 +67,7 @@ class GeminiTextEmulator(TextEmulator):
         script: Script | None = None,
         *,
         key: str = KEY,
+        port: int = 0,
         models: tuple[str, ...] = MODELS,
         retry_after: float = 1,
     ) -> None:
@@ -91,7 +92,7 @@ class GeminiTextEmulator(TextEmulator):
             Route("/{version:str}/models/{model:str}:{method:str}", answer, methods=["POST"]),
             Route("/{version:str}/models/{model:str}", one_model),
         ]
-        super().__init__(script or Script(), routes, retry_after)
+        super().__init__(script or Script(), routes, retry_after, port)
 
 
 class _Words:
